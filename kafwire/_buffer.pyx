@@ -1,0 +1,69 @@
+cimport cython
+from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_FillInfo
+from libc.string cimport memcpy
+
+
+cdef extern from "native/buf.h" nogil:
+    kw_pool *kw_pool_new(size_t limit)
+
+
+cdef kw_pool *_pool = kw_pool_new(64 << 20)
+if _pool is NULL:
+    raise MemoryError("kafwire could not make its buffer pool")
+
+
+cdef kw_pool *process_pool() noexcept nogil:
+    return _pool
+
+
+@cython.final
+cdef class Buffer:
+    """Read-only bytes in a pooled buffer; `memoryview(buffer)` and `bytes(buffer)` read them without a copy in between."""
+
+    def __cinit__(self):
+        self.buf = NULL
+
+    def __init__(self, data=None):
+        """A buffer that holds a copy of `data` (bytes-like)."""
+        cdef const uint8_t[::1] view
+        if data is None:
+            raise TypeError("Buffer needs bytes-like data")
+        view = memoryview(data).cast("B")
+        self.buf = kw_buf_new(_pool, view.shape[0])
+        if self.buf is NULL:
+            raise MemoryError(f"no memory for a buffer of {view.shape[0]} bytes")
+        if view.shape[0]:
+            memcpy(self.buf.data, &view[0], view.shape[0])
+        self.buf.size = view.shape[0]
+
+    @staticmethod
+    cdef Buffer steal(kw_buf *buf):
+        """Wrap `buf`, taking over the caller's reference."""
+        cdef Buffer self = Buffer.__new__(Buffer)
+        self.buf = buf
+        return self
+
+    def __dealloc__(self):
+        kw_buf_unref(self.buf)
+
+    def __len__(self):
+        return self.buf.size
+
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        if flags & PyBUF_WRITABLE == PyBUF_WRITABLE:
+            raise BufferError("a kafwire Buffer is read-only")
+        PyBuffer_FillInfo(view, self, self.buf.data, self.buf.size, 1, flags)
+
+    def __repr__(self):
+        return f"<kafwire Buffer of {self.buf.size} bytes>"
+
+
+def pool_bytes():
+    """(live, idle): bytes in buffers that are in use, and bytes kept for reuse, in this process."""
+    return kw_pool_live_bytes(_pool), kw_pool_idle_bytes(_pool)
+
+
+def trim_pool(size_t keep=0):
+    """Give idle buffers back to the allocator until at most `keep` idle bytes remain."""
+    with nogil:
+        kw_pool_trim(_pool, keep)

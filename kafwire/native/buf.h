@@ -1,0 +1,38 @@
+/* Reference-counted byte buffers from a pool.
+ *
+ * Large buffers go back to the pool instead of to the allocator: first touch of fresh pages costs more than decoding
+ * into them. Any thread may hold or release a reference; no function here needs the GIL. Every extension module links
+ * its own copy of this code, yet all share one pool, because a buffer knows the pool it came from. */
+#ifndef KAFWIRE_BUF_H
+#define KAFWIRE_BUF_H
+
+#include <stdint.h>
+#include <stddef.h>
+
+typedef struct kw_pool kw_pool;
+
+typedef struct kw_buf {
+    uint32_t refs; /* atomic: touched by kw_buf_ref and kw_buf_unref only */
+    uint32_t size_class;
+    size_t size; /* bytes in use; the owner sets it */
+    size_t capacity;
+    uint8_t *data; /* 64-byte aligned */
+    kw_pool *pool;
+    struct kw_buf *next; /* link in the pool's free list, or in a list of the owner's */
+} kw_buf;
+
+/* A pool that keeps at most `limit` idle bytes. NULL: no memory. It survives fork(). One per process in practice. */
+kw_pool *kw_pool_new(size_t limit);
+void kw_pool_trim(kw_pool *pool, size_t keep);
+size_t kw_pool_idle_bytes(kw_pool *pool);
+size_t kw_pool_live_bytes(kw_pool *pool);
+
+/* A buffer with room for `capacity` bytes (maybe more), one reference, size 0. NULL: no memory. */
+kw_buf *kw_buf_new(kw_pool *pool, size_t capacity);
+void kw_buf_ref(kw_buf *buf);
+void kw_buf_unref(kw_buf *buf); /* NULL is allowed */
+/* Make room for `capacity` bytes; keeps the first `size` bytes. The caller must hold the only reference.
+ * 0, or -1 for no memory (then *buf is as it was). */
+int kw_buf_reserve(kw_buf **buf, size_t capacity);
+
+#endif
