@@ -1,0 +1,40 @@
+"""Kafka's compression codecs as C functions that need no GIL.
+
+Snappy is kafwire's own. gzip, lz4 and zstd are C functions of libraries found at run time: `resolve_codec` does that once,
+with the GIL; until then the functions below answer `CODEC_UNRESOLVED` and the caller resolves and tries again.
+"""
+from libc.stdint cimport int64_t, uint8_t
+
+from kafwire._buffer cimport kw_buf
+
+
+cdef enum:
+    CODEC_NONE = 0
+    CODEC_GZIP = 1
+    CODEC_SNAPPY = 2
+    CODEC_LZ4 = 3
+    CODEC_ZSTD = 4
+    CODEC_COUNT = 5
+
+    # what `decompress` and `compress` answer
+    CODEC_OK = 0
+    CODEC_UNRESOLVED = -1  # call resolve_codec(codec) with the GIL, then try again
+    CODEC_NO_MEMORY = -2
+    CODEC_TOO_LARGE = -3  # the output would pass the limit
+    CODEC_CORRUPT = -4  # *reason says why
+    CODEC_UNKNOWN = -5  # no such codec id
+
+    CODEC_LEVEL_DEFAULT = -2147483648  # "no level given": the codec's own default
+
+    SLACK = 64  # bytes that may be read and written beyond the used bytes of every buffer made here
+
+
+# Append the decompressed `source` to *out (at its `size`). *out may be replaced by a bigger buffer (NULL: made here); it
+# grows with what is really produced, never by what the data claims. `hint`: expected output size, 0 for unknown.
+cdef int decompress(int codec, const uint8_t *source, size_t size, kw_buf **out, size_t limit, size_t hint,
+                    const char **reason) noexcept nogil
+# Append the compressed `source` to *out in the framing Kafka's Java client writes.
+cdef int compress(int codec, int level, const uint8_t *source, size_t size, kw_buf **out,
+                  const char **reason) noexcept nogil
+# Find the library of `codec`. Needs the GIL. Raises ProtocolError for an unknown id. Cheap when already done.
+cdef int resolve_codec(int codec) except -1
