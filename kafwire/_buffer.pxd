@@ -2,7 +2,8 @@
 
 `Buffer` is the only Python object around a `kw_buf`; it offers the buffer protocol and counts one reference.
 """
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy
 
 
 cdef extern from "native/buf.h" nogil:
@@ -22,6 +23,11 @@ cdef extern from "native/buf.h" nogil:
     size_t kw_pool_live_bytes(kw_pool *pool)
 
 
+cdef extern from *:
+    uint32_t __builtin_bswap32(uint32_t value) noexcept nogil
+    uint64_t __builtin_bswap64(uint64_t value) noexcept nogil
+
+
 cdef kw_pool *process_pool() noexcept nogil
 
 
@@ -30,3 +36,85 @@ cdef class Buffer:
 
     @staticmethod
     cdef Buffer steal(kw_buf *buf)
+
+
+# A reader over bytes it does not own. Every read checks the bytes that are left; after a failed one `failed` stays set
+# and all further reads give 0, so a parser may look once at its end.
+cdef struct Reader:
+    const uint8_t *at
+    const uint8_t *end
+    bint failed
+
+
+cdef inline bint has(Reader *r, size_t n) noexcept nogil:
+    if r.failed or <size_t> (r.end - r.at) < n:
+        r.failed = True
+        return False
+    return True
+
+
+cdef inline uint8_t read_u8(Reader *r) noexcept nogil:
+    if not has(r, 1):
+        return 0
+    r.at += 1
+    return r.at[-1]
+
+
+cdef inline int16_t read_i16(Reader *r) noexcept nogil:
+    if not has(r, 2):
+        return 0
+    r.at += 2
+    return <int16_t> ((<uint16_t> r.at[-2] << 8) | r.at[-1])
+
+
+cdef inline int32_t read_i32(Reader *r) noexcept nogil:
+    cdef uint32_t v
+    if not has(r, 4):
+        return 0
+    memcpy(&v, r.at, 4)
+    r.at += 4
+    return <int32_t> __builtin_bswap32(v)
+
+
+cdef inline int64_t read_i64(Reader *r) noexcept nogil:
+    cdef uint64_t v
+    if not has(r, 8):
+        return 0
+    memcpy(&v, r.at, 8)
+    r.at += 8
+    return <int64_t> __builtin_bswap64(v)
+
+
+cdef inline uint32_t read_uvarint(Reader *r) noexcept nogil:
+    """An unsigned varint of at most 32 bits; a longer one is a failure."""
+    cdef uint32_t value = 0
+    cdef uint8_t byte
+    cdef int shift = 0
+    while shift <= 28:
+        byte = read_u8(r)
+        if shift == 28 and byte > 15:
+            r.failed = True
+            return 0
+        value |= <uint32_t> (byte & 127) << shift
+        if byte < 128:
+            return value
+        shift += 7
+    r.failed = True
+    return 0
+
+
+cdef inline const uint8_t *read_bytes(Reader *r, size_t n) noexcept nogil:
+    """A pointer to the next n bytes, or NULL."""
+    if not has(r, n):
+        return NULL
+    r.at += n
+    return r.at - n
+
+
+cdef inline void skip_tags(Reader *r) noexcept nogil:
+    """Pass over a tagged-field section."""
+    cdef uint32_t count = read_uvarint(r)
+    while count and not r.failed:
+        read_uvarint(r)
+        read_bytes(r, read_uvarint(r))
+        count -= 1

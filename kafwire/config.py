@@ -1,0 +1,198 @@
+"""Options: one frozen dataclass per client; names are Kafka's with underscores, units come last in the name.
+
+An option has one owner, a unit, a default, and a check. `build` takes keyword arguments; `from_dotted` translates
+Kafka's own spelling (`{"bootstrap.servers": ...}`) first. Anything wrong is a `ConfigError` that names the option, the
+value and what is allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
+
+from kafwire.errors import ConfigError
+
+MIB = 1 << 20
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+_Check = Callable[[Any], Any]
+_C = TypeVar("_C", bound="ClientConfig")
+
+
+def _number(low: int, high: int = 2**31 - 1) -> _Check:
+    def check(value: Any) -> int:
+        if isinstance(value, str):
+            value = int(value)
+        if isinstance(value, bool) or int(value) != value:
+            raise ValueError("a whole number is needed")
+        if not low <= value <= high:
+            raise ValueError(f"allowed: {low} to {high}")
+        return int(value)
+
+    return check
+
+
+def _one_of(*allowed: str) -> _Check:
+    def check(value: Any) -> str:
+        if value not in allowed:
+            raise ValueError(f"allowed: {', '.join(allowed)}")
+        return str(value)
+
+    return check
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("text is needed")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    known = {True: True, False: False, "true": True, "false": False}
+    if value not in known:
+        raise ValueError("allowed: True, False")
+    return known[value]
+
+
+def _acks(value: Any) -> int:
+    known: dict[Any, int] = {"all": -1, "-1": -1, -1: -1, "0": 0, 0: 0, "1": 1, 1: 1}
+    if isinstance(value, bool) or value not in known:
+        raise ValueError('allowed: "all", 1, 0')
+    return known[value]
+
+
+def _maybe(check: _Check) -> _Check:
+    return lambda value: None if value is None else check(value)
+
+
+def _security(value: Any) -> str:
+    if value != "PLAINTEXT":
+        raise ValueError("this version speaks PLAINTEXT only")
+    return "PLAINTEXT"
+
+
+def _servers(value: Any) -> tuple[tuple[str, int], ...]:
+    parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else list(value)
+    servers = []
+    for part in parts:
+        host, colon, port = str(part).rpartition(":")
+        host = host.removeprefix("[").removesuffix("]")
+        if not colon or not host or not port.isdigit() or not 0 < int(port) < 1 << 16:
+            raise ValueError(f"{part!r} is not host:port")
+        servers.append((host, int(port)))
+    if not servers:
+        raise ValueError("at least one host:port is needed")
+    return tuple(servers)
+
+
+def _option(default: Any, check: _Check) -> Any:
+    return field(default=default, metadata={"check": check})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientConfig:
+    """What every client has. Times in milliseconds, sizes in bytes."""
+
+    bootstrap_servers: tuple[tuple[str, int], ...] = field(metadata={"check": _servers})
+    client_id: str = _option("kafwire", _text)
+    security_protocol: str = _option("PLAINTEXT", _security)
+    # One request, from handing it to the socket to its answer; a connection that passes it is closed.
+    request_timeout_ms: int = _option(30_000, _number(1))
+    # One call of the user's, with all its retries.
+    default_api_timeout_ms: int = _option(60_000, _number(1))
+    socket_connection_setup_timeout_ms: int = _option(10_000, _number(1))
+    retry_backoff_ms: int = _option(100, _number(0))
+    retry_backoff_max_ms: int = _option(1_000, _number(0))
+    reconnect_backoff_ms: int = _option(50, _number(0))
+    reconnect_backoff_max_ms: int = _option(1_000, _number(0))
+    metadata_max_age_ms: int = _option(300_000, _number(1))
+    # A broker that claims a longer frame is not believed.
+    max_frame_bytes: int = _option(100 * MIB, _number(1024))
+
+    @classmethod
+    def build(cls: type[_C], options: Mapping[str, Any]) -> _C:
+        """Check `options` and return the configuration; raises `ConfigError` for an unknown name or a bad value."""
+        known = {item.name: item for item in fields(cls)}
+        checked = {}
+        for name, value in options.items():
+            if name not in known:
+                raise ConfigError(f"unknown option {name!r}{_nearest(name, known)}")
+            try:
+                checked[name] = known[name].metadata["check"](value)
+            except (TypeError, ValueError, AttributeError) as error:
+                raise ConfigError(f"option {name}={value!r}: {error}") from None
+        if "bootstrap_servers" not in checked:
+            raise ConfigError('option bootstrap_servers is missing: give "host:port" of one broker or more')
+        config = cls(**checked)
+        config.check_together(frozenset(checked))
+        return config
+
+    def check_together(self, given: frozenset[str]) -> None:
+        """Check what one option means for another; `given` names those that the user set."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerConfig(ClientConfig):
+    """Options of `Producer`."""
+
+    acks: int = _option(-1, _acks)
+    # None: on, unless acks forbids it.
+    enable_idempotence: bool | None = _option(None, _maybe(_flag))
+    compression_type: str = _option("none", _one_of(*CODECS))
+    compression_level: int | None = _option(None, _maybe(_number(-(2**31))))
+    linger_ms: int = _option(5, _number(0))
+    # Larger than other clients': a batch costs a handful of interpreter hand-overs, whatever its size.
+    batch_size: int = _option(MIB, _number(1, 1 << 30))
+    max_request_size: int = _option(MIB, _number(1, 1 << 30))
+    buffer_memory: int = _option(32 * MIB, _number(1, 1 << 40))
+    max_block_ms: int = _option(60_000, _number(0))
+    delivery_timeout_ms: int = _option(120_000, _number(1))
+    max_in_flight_requests_per_connection: int = _option(5, _number(1))
+
+    def check_together(self, given: frozenset[str]) -> None:
+        """Idempotence needs acks=all and at most 5 batches in flight, as the broker remembers 5 per partition."""
+        if self.enable_idempotence:
+            if self.acks != -1:
+                raise ConfigError('enable_idempotence=True needs acks="all"; leave one of the two out')
+            if self.max_in_flight_requests_per_connection > 5:
+                raise ConfigError("enable_idempotence=True needs max_in_flight_requests_per_connection <= 5")
+        if "delivery_timeout_ms" in given and self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
+            raise ConfigError(
+                f"delivery_timeout_ms={self.delivery_timeout_ms} is below linger_ms + request_timeout_ms "
+                f"({self.linger_ms + self.request_timeout_ms}): no request could be answered in time"
+            )
+
+    @property
+    def idempotent(self) -> bool:
+        """Whether batches carry a producer id and sequence numbers."""
+        if self.enable_idempotence is None:
+            return self.acks == -1 and self.max_in_flight_requests_per_connection <= 5
+        return self.enable_idempotence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanConfig(ClientConfig):
+    """Options of `scan`."""
+
+    isolation_level: str = _option("read_uncommitted", _one_of("read_uncommitted", "read_committed"))
+    # A bound on fetched and not yet decoded bytes; one batch that is larger by itself may pass it.
+    fetch_memory: int = _option(32 * MIB, _number(1, 1 << 40))
+    fetch_max_bytes: int = _option(8 * MIB, _number(1))
+    fetch_max_wait_ms: int = _option(500, _number(0))
+    # Decoded bytes per Arrow batch, about: a chunk ends with the wire batch that passes it.
+    chunk_bytes: int = _option(4 * MIB, _number(1, 1 << 30))
+    max_decompressed: int = _option(256 * MIB, _number(1, 1 << 40))
+    check_crcs: bool = _option(True, _flag)
+
+
+def from_dotted(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Kafka's spelling (`linger.ms`) to ours (`linger_ms`)."""
+    return {name.replace(".", "_"): value for name, value in options.items()}
+
+
+def _nearest(name: str, known: Mapping[str, Any]) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name, known, 1)
+    return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(sorted(known))}"

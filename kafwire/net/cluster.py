@@ -1,0 +1,225 @@
+"""The cluster client: bootstrap, metadata, routing to leaders, and calls that are tried again.
+
+One per client object. Lanes are made on demand, named by their role; sockets are never shared between client objects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
+
+from kafwire import protocol
+from kafwire.config import ClientConfig
+from kafwire.errors import (
+    BrokerError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    ProtocolError,
+    broker_error,
+)
+from kafwire.logic.backoff import delay_ms
+from kafwire.logic.metadata import Metadata, TopicInfo
+from kafwire.net.engine import Engine
+from kafwire.net.lane import Lane
+
+_T = TypeVar("_T")
+
+UNKNOWN_TOPIC = 3
+# A topic made a moment ago is not known to every broker yet: so many answers of "unknown" are needed to believe one.
+UNKNOWN_TOPIC_ANSWERS = 4
+
+
+class Cluster:
+    """What one client object knows of the cluster, and its connections to it."""
+
+    def __init__(self, engine: Engine, config: ClientConfig) -> None:
+        self.engine = engine
+        self.config = config
+        self.metadata = Metadata()
+        self._lanes: dict[tuple[int, str], Lane] = {}
+        self._seeds = [Lane(engine, config, h, p, "control", -1 - i) for i, (h, p) in enumerate(config.bootstrap_servers)]
+        self._wanted: set[str] = set()
+        self._refreshed_ms = -1.0e12
+        self._refreshing: asyncio.Task[None] | None = None
+        self._closed = False
+
+    @property
+    def lanes(self) -> list[Lane]:
+        """All lanes, the bootstrap servers' first."""
+        return [*self._seeds, *self._lanes.values()]
+
+    def lane(self, node: int, role: str) -> Lane:
+        """The lane of a known broker for `role` (control, fetch, produce), not opened yet when new."""
+        address = self.metadata.brokers.get(node)
+        if address is None:
+            known = ", ".join(str(n) for n in sorted(self.metadata.brokers)) or "none"
+            raise KafkaConnectionError(f"broker {node} is not in the cluster's metadata (known: {known})")
+        lane = self._lanes.get((node, role))
+        if lane is not None and (lane.host, lane.port) != (address.host, address.port):
+            lane.close()
+            lane = None
+        if lane is None:
+            lane = Lane(self.engine, self.config, address.host, address.port, role, node)
+            if self._closed:
+                lane.close()
+            self._lanes[node, role] = lane
+        return lane
+
+    async def call(self, message: Any, *, node: int | None = None, timeout_ms: float | None = None) -> Any:
+        """Send `message` to `node`, or to any broker; lost connections are retried until `default_api_timeout_ms`.
+
+        Error codes inside the answer are the caller's to read.
+        """
+
+        async def attempt() -> Any:
+            if node is None:
+                return await self._call_any(message)
+            if node not in self.metadata.brokers:
+                await self.refresh()
+            return await self.lane(node, "control").call(message)
+
+        return await self.retrying(attempt, f"{type(message).__name__}", timeout_ms)
+
+    async def retrying(
+        self, attempt: Callable[[], Awaitable[_T]], what: str, timeout_ms: float | None = None
+    ) -> _T:
+        """Run `attempt` until it succeeds, with backoff; gives up on errors that no retry mends, and in time."""
+        limit_ms = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        deadline = self.engine.now_ms() + limit_ms
+        failures = 0
+        last: KafkaError | None = None
+        while True:
+            try:
+                async with asyncio.timeout(max(0.001, (deadline - self.engine.now_ms()) / 1000)):
+                    return await attempt()
+            except TimeoutError:
+                break
+            except (KafkaConnectionError, KafkaTimeoutError, BrokerError) as error:
+                if self._closed or (isinstance(error, BrokerError) and not error.retriable):
+                    raise
+                last = error
+            failures += 1
+            wait = delay_ms(failures, self.config.retry_backoff_ms, self.config.retry_backoff_max_ms, random.random())
+            if self.engine.now_ms() + wait >= deadline:
+                break
+            await asyncio.sleep(wait / 1000)
+        because = f": {last}" if last is not None else ""
+        kind = type(last) if isinstance(last, KafkaConnectionError) else KafkaTimeoutError
+        raise kind(f"{what} did not succeed within {limit_ms / 1000:g} s{because}")
+
+    async def _call_any(self, message: Any) -> Any:
+        """Ask one broker after the other, connected ones first, until one answers."""
+        known = [self.lane(node, "control") for node in self.metadata.brokers]
+        random.shuffle(known)
+        known.sort(key=lambda lane: not lane.is_ready)
+        seeds = sorted(self._seeds, key=lambda lane: not lane.is_ready)
+        problems: list[str] = []
+        for lane in [*known, *seeds]:
+            try:
+                return await lane.call(message)
+            except (KafkaConnectionError, KafkaTimeoutError) as error:
+                problems.append(str(error))
+        raise KafkaConnectionError(f"no broker can be reached: {'; '.join(dict.fromkeys(problems))}")
+
+    async def refresh(self, topics: Iterable[str] = ()) -> None:
+        """Fetch metadata, of all topics this client has asked for; concurrent calls share one request."""
+        new = set(topics) - self._wanted
+        self._wanted |= new
+        if self._refreshing is not None and not new:
+            await asyncio.shield(self._refreshing)
+            return
+        if self._refreshing is not None:
+            await asyncio.wait([self._refreshing])
+        self._refreshing = asyncio.ensure_future(self._refresh())
+        try:
+            await asyncio.shield(self._refreshing)
+        finally:
+            if self._refreshing is not None and self._refreshing.done():
+                self._refreshing = None
+
+    async def _refresh(self) -> None:
+        topics = [protocol.MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(self._wanted)]
+        request = protocol.MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+        self.metadata.update(await self._call_any(request))
+        self._refreshed_ms = self.engine.now_ms()
+        self._adopt_seeds()
+
+    def _adopt_seeds(self) -> None:
+        """A bootstrap connection goes on as the control lane of the broker that it turned out to be."""
+        for index, seed in enumerate(self._seeds):
+            for node, address in self.metadata.brokers.items():
+                same = (seed.host, seed.port) == (address.host, address.port)
+                if same and seed.is_ready and (node, "control") not in self._lanes:
+                    seed.node = node
+                    self._lanes[node, "control"] = seed
+                    self._seeds[index] = Lane(self.engine, self.config, seed.host, seed.port, "control", -1 - index)
+                    break
+
+    async def refresh_if_old(self) -> None:
+        """Refresh when `metadata_max_age_ms` has passed."""
+        if self.engine.now_ms() - self._refreshed_ms > self.config.metadata_max_age_ms:
+            await self.refresh()
+
+    async def topic(self, name: str, *, timeout_ms: float | None = None, patient: bool = False) -> TopicInfo:
+        """A topic with at least one partition. An unknown one is asked for again a few times, or, if `patient`, until
+        the time is up, as it may have been made a moment ago."""
+        answers = 0
+
+        async def attempt() -> TopicInfo:
+            nonlocal answers
+            known = self.metadata.topics.get(name)
+            if known is not None and known.partitions and name not in self.metadata.errors:
+                return known
+            await self.refresh([name])
+            code = self.metadata.errors.get(name, 0)
+            if code == UNKNOWN_TOPIC:
+                answers += 1
+                if answers >= UNKNOWN_TOPIC_ANSWERS and not patient:
+                    raise _Unknown(f"topic {name!r} does not exist on {self.bootstrap}: create it, or check the name")
+                raise broker_error(code, f"topic {name!r}")
+            if code:
+                raise broker_error(code, f"topic {name!r}")
+            return self.metadata.topics[name]
+
+        try:
+            return await self.retrying(attempt, f"finding topic {name!r}", timeout_ms)
+        except _Unknown as error:
+            raise broker_error(UNKNOWN_TOPIC, str(error)) from None
+        except KafkaTimeoutError as error:
+            if self.metadata.errors.get(name) == UNKNOWN_TOPIC:
+                raise broker_error(UNKNOWN_TOPIC, str(error)) from None
+            raise
+
+    async def leader(self, topic: str, partition: int) -> int:
+        """The broker that leads a partition; waits for an election to end."""
+
+        async def attempt() -> int:
+            leader = self.metadata.leader(topic, partition)
+            if leader < 0:
+                await self.refresh([topic])
+                leader = self.metadata.leader(topic, partition)
+            if leader < 0:
+                raise broker_error(5, f"{topic}-{partition} has no leader")
+            return leader
+
+        return await self.retrying(attempt, f"finding the leader of {topic}-{partition}")
+
+    @property
+    def bootstrap(self) -> str:
+        """The bootstrap servers as the user gave them."""
+        return ",".join(f"{host}:{port}" for host, port in self.config.bootstrap_servers)
+
+    async def close(self) -> None:
+        """Close every lane; what is pending fails."""
+        self._closed = True
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+        for lane in self.lanes:
+            lane.close()
+
+
+class _Unknown(ProtocolError):
+    """Ends the retries of `Cluster.topic`."""
