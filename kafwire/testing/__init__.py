@@ -1,0 +1,22 @@
+"""The public test kit: real Kafka clusters for tests, demos and benchmarks.
+
+`KafkaCluster` starts Apache Kafka nodes on free ports of this machine; `kafwire.testing.pytest_plugin` offers them as
+fixtures. Nothing here is imported by `import kafwire`.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kafwire.testing.cluster import KafkaCluster, Node
+
+__all__ = ["KafkaCluster", "Node"]
+
+
+def __getattr__(name: str) -> object:
+    if name in __all__:
+        # Late, so that `python -m kafwire.testing.cluster` does not find its own module imported already.
+        from kafwire.testing import cluster  # noqa: PLC0415
+
+        return getattr(cluster, name)
+    message = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(message)

@@ -1,0 +1,496 @@
+"""A real Apache Kafka cluster on this machine: one to three combined broker and controller nodes, in KRaft mode.
+
+    with KafkaCluster(nodes=3, properties={"min.insync.replicas": 2}) as cluster:
+        producer = kafwire.Producer(cluster.bootstrap)
+        cluster.node(2).kill()
+
+`python -m kafwire.testing.cluster start` runs one until Ctrl-C and prints its bootstrap servers in the first line.
+
+Data lives in a temporary folder that is removed at the end. No node outlives the process that made it, however that
+process ends: a small guard process holds the other end of a pipe and kills what is left when the pipe breaks.
+"""
+
+import argparse
+import base64
+import os
+import random
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Self
+
+from kafwire.testing.kafka import DEFAULT_VERSION, LOG4J2_CONFIGURATION, SetupError, class_path, java
+
+_HOST = "127.0.0.1"
+_STARTS = 3
+_POLL_SECONDS = 0.03
+_TAIL_LINES = 60
+# Below the range that Linux and macOS take ports of outgoing connections from, so that a node finds its port free
+# again when it is restarted.
+_PORTS = range(15000, 32000)
+_PORT_TAKEN = ("Address already in use", "java.net.BindException")
+
+_GUARD = """
+import os, shutil, signal, sys
+groups, folder = set(), None
+for line in sys.stdin:
+    word, value = line.split(maxsplit=1)
+    if word == "started":
+        groups.add(int(value))
+    elif word == "ended":
+        groups.discard(int(value))
+    else:
+        folder = value.rstrip("\\n")
+for group in groups:
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+if folder:
+    shutil.rmtree(folder, ignore_errors=True)
+"""
+
+
+class ClusterError(RuntimeError):
+    """A node did not start, or ended by itself; the message ends with the tail of its log."""
+
+
+class Node:
+    """One broker and controller; made by `KafkaCluster`, and started, stopped and killed at will."""
+
+    def __init__(
+        self, cluster: "KafkaCluster", node_id: int, folder: Path, port: int, properties: Mapping[str, str]
+    ) -> None:
+        self.id = node_id
+        self.port = port
+        self.properties = dict(properties)
+        self.log_file = folder / "node.log"
+        self._cluster = cluster
+        self._folder = folder
+        self._configuration = folder / "server.properties"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        """`host:port` of the node's listener."""
+        return f"{_HOST}:{self.port}"
+
+    @property
+    def pid(self) -> int | None:
+        """The process id while the node runs (or is paused), else None."""
+        return self._process.pid if self._process is not None and self._process.poll() is None else None
+
+    def start(self, *, wait: bool = True, timeout: float = 60.0) -> None:
+        """Start the node on its port, with the data it has; `wait` until it serves requests.
+
+        Raises `ClusterError` with the log's tail if it ends or does not serve within `timeout` seconds.
+        """
+        if self.pid is not None:
+            return
+        self._process = self._cluster._launch("kafka.Kafka", str(self._configuration), log_file=self.log_file)
+        if wait:
+            self.wait_ready(timeout)
+
+    def wait_ready(self, timeout: float = 60.0) -> None:
+        """Return when the node answers requests and the cluster knows it as alive."""
+        deadline = time.monotonic() + timeout
+        while self.id not in _alive_brokers(self.port):
+            if self.pid is None:
+                raise ClusterError(self._explain("ended by itself"))
+            if time.monotonic() > deadline:
+                raise ClusterError(self._explain(f"did not serve requests within {timeout:g} s"))
+            time.sleep(_POLL_SECONDS)
+
+    def stop(self, timeout: float = 60.0) -> None:
+        """Stop the node in order (SIGTERM); killed if it has not ended after `timeout` seconds."""
+        if self._process is None:
+            return
+        self.resume()
+        self._signal(signal.SIGTERM)
+        try:
+            self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self._signal(signal.SIGKILL)
+        self._ended()
+
+    def kill(self) -> None:
+        """End the node at once (SIGKILL), as a crash would."""
+        self._signal(signal.SIGKILL)
+        self._ended()
+
+    def pause(self) -> None:
+        """Freeze the node (SIGSTOP): its sockets stay open and nothing is answered."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a paused node go on (SIGCONT)."""
+        self._signal(signal.SIGCONT)
+
+    def log(self) -> str:
+        """All that the node has logged so far, over all its starts."""
+        return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
+
+    def log_tail(self, lines: int = _TAIL_LINES) -> str:
+        """The last lines of the log."""
+        return "\n".join(self.log().splitlines()[-lines:])
+
+    def _signal(self, number: int) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(number)
+
+    def _ended(self) -> None:
+        if self._process is not None:
+            self._process.wait()
+            self._cluster._tell_guard(f"ended {self._process.pid}")
+            self._process = None
+
+    def _explain(self, what: str) -> str:
+        return f"Kafka {self._cluster.version} node {self.id} {what}; its log ends:\n{self.log_tail()}"
+
+
+class KafkaCluster:
+    """Apache Kafka on free ports of this machine, as a context manager.
+
+    `nodes` is 1 to 3; `version` any release from 3.9.1 on; `properties` are broker properties that win over the
+    helper's own. `heap` is Java's `-Xmx`, `jvm_options` are further options of the JVM, and `format_options` those of
+    Kafka's storage tool (`("--feature", "transaction.version=0")`). `start_timeout` is in seconds.
+
+    Topics are not created by asking for them, logs are kept forever, groups form without delay, and the internal topics
+    have one partition and as many replicas as there are nodes.
+
+    Raises `SetupError` if Java or the jars cannot be had, `ClusterError` if a node does not start.
+    """
+
+    def __init__(
+        self,
+        nodes: int = 1,
+        version: str = DEFAULT_VERSION,
+        properties: Mapping[str, object] | None = None,
+        *,
+        heap: str = "512m",
+        jvm_options: Sequence[str] = (),
+        format_options: Sequence[str] = (),
+        start_timeout: float = 60.0,
+    ) -> None:
+        if not 1 <= nodes <= 3:  # noqa: PLR2004
+            message = f"a test cluster has 1 to 3 nodes, not {nodes}"
+            raise ValueError(message)
+        self.version = version
+        self.nodes: list[Node] = []
+        self._count = nodes
+        self._properties = {key: _property(value) for key, value in (properties or {}).items()}
+        self._heap = heap
+        self._jvm_options = list(jvm_options)
+        self._format_options = list(format_options)
+        self._start_timeout = start_timeout
+        self._folder: Path | None = None
+        self._guard: subprocess.Popen[str] | None = None
+        self._owner = os.getpid()
+
+    @property
+    def bootstrap(self) -> str:
+        """`host:port[,host:port]` of all nodes, running or not."""
+        return ",".join(node.address for node in self.nodes)
+
+    def node(self, node_id: int) -> Node:
+        """The node with this id; ids count from 1."""
+        return self.nodes[node_id - 1]
+
+    def start(self) -> None:
+        """Format and start all nodes; returns when each of them serves requests and knows all the others."""
+        self._class_path = class_path(self.version)
+        for attempt in range(1, _STARTS + 1):
+            try:
+                self._start()
+            except ClusterError as error:
+                self.close()
+                if attempt == _STARTS or not any(sign in str(error) for sign in _PORT_TAKEN):
+                    raise
+            except BaseException:
+                self.close()
+                raise
+            else:
+                return
+
+    def close(self) -> None:
+        """Kill all nodes and remove their data. Does nothing in a forked child."""
+        if os.getpid() != self._owner:
+            return
+        for node in self.nodes:
+            node.kill()
+        if self._guard is not None and self._guard.stdin is not None:
+            self._guard.stdin.close()
+            self._guard.wait()
+            self._guard = None
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def stop(self) -> None:
+        """Stop all nodes in order (SIGTERM), then do what `close` does."""
+        for node in self.nodes:
+            node._signal(signal.SIGCONT)
+            node._signal(signal.SIGTERM)
+        for node in self.nodes:
+            node.stop()
+        self.close()
+
+    def logs(self, lines: int = _TAIL_LINES) -> str:
+        """The tails of all nodes' logs, under a heading each."""
+        return "\n".join(f"--- Kafka {self.version} node {node.id}\n{node.log_tail(lines)}" for node in self.nodes)
+
+    def keep_logs(self) -> Path:
+        """Copy the logs and configurations to a temporary folder that stays, and return it."""
+        kept = Path(tempfile.mkdtemp(prefix="kafwire-logs-"))
+        for node in self.nodes:
+            for file in (node.log_file, node._configuration):
+                if file.exists():
+                    shutil.copy(file, kept / f"node-{node.id}-{file.name}")
+        return kept
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if isinstance(error, Exception) and os.getpid() == self._owner and self.nodes:
+            error.add_note(f"The Kafka nodes' logs are kept in {self.keep_logs()}")
+        self.close()
+
+    def _start(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="kafwire-kafka-"))
+        (self._folder / "log4j2.xml").write_text(LOG4J2_CONFIGURATION)
+        self._guard = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _GUARD], stdin=subprocess.PIPE, text=True, start_new_session=True
+        )
+        self._tell_guard(f"folder {self._folder}")
+        with _free_ports(2 * self._count) as ports:
+            listeners = dict(enumerate(ports[: self._count], 1))
+            controllers = dict(enumerate(ports[self._count :], 1))
+        self.nodes = [self._make_node(node_id, listeners[node_id], controllers) for node_id in listeners]
+        self._format()
+        for node in self.nodes:
+            node.start(wait=False)
+        deadline = time.monotonic() + self._start_timeout
+        everybody = set(listeners)
+        for node in self.nodes:
+            node.wait_ready(deadline - time.monotonic())
+            while _alive_brokers(node.port) != everybody:
+                if time.monotonic() > deadline:
+                    raise ClusterError(node._explain(f"did not see all nodes within {self._start_timeout:g} s"))
+                time.sleep(_POLL_SECONDS)
+
+    def _make_node(self, node_id: int, port: int, controllers: Mapping[int, int]) -> Node:
+        assert self._folder is not None
+        folder = self._folder / f"node-{node_id}"
+        folder.mkdir()
+        properties = {
+            "process.roles": "broker,controller",
+            "node.id": str(node_id),
+            "controller.quorum.voters": ",".join(f"{voter}@{_HOST}:{at}" for voter, at in controllers.items()),
+            "listeners": f"PLAINTEXT://{_HOST}:{port},CONTROLLER://{_HOST}:{controllers[node_id]}",
+            "advertised.listeners": f"PLAINTEXT://{_HOST}:{port}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": str(folder / "data"),
+            # After a SIGKILL a node may register again only when its last session has expired: 9 s by default.
+            "broker.session.timeout.ms": "4000",
+            "broker.heartbeat.interval.ms": "500",
+            "auto.create.topics.enable": "false",
+            "group.initial.rebalance.delay.ms": "0",
+            "log.retention.ms": "-1",
+            "log.retention.bytes": "-1",
+            "num.partitions": "1",
+            "default.replication.factor": str(self._count),
+            "offsets.topic.num.partitions": "1",
+            "offsets.topic.replication.factor": str(self._count),
+            "transaction.state.log.num.partitions": "1",
+            "transaction.state.log.replication.factor": str(self._count),
+            "transaction.state.log.min.isr": str(min(self._count, 2)),
+        }
+        properties |= self._properties
+        node = Node(self, node_id, folder, port, properties)
+        text = "".join(f"{key}={value}\n" for key, value in properties.items())
+        node._configuration.write_text(text)
+        return node
+
+    def _format(self) -> None:
+        cluster_id = _kafka_uuid()
+        arguments = ["format", "-t", cluster_id, *self._format_options, "-c"]
+        running = [
+            (
+                node,
+                self._launch(
+                    "kafka.tools.StorageTool",
+                    *arguments,
+                    str(node._configuration),
+                    log_file=node.log_file,
+                    options=("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
+                ),
+            )
+            for node in self.nodes
+        ]
+        for node, process in running:
+            process.wait(self._start_timeout)
+            self._tell_guard(f"ended {process.pid}")
+            if process.returncode:
+                raise ClusterError(node._explain("could not be formatted"))
+
+    def _launch(
+        self, main: str, *arguments: str, log_file: Path, options: Sequence[str] = ()
+    ) -> "subprocess.Popen[bytes]":
+        assert self._folder is not None
+        jvm_options = options or [
+            f"-Xmx{self._heap}",
+            "-XX:+UseG1GC",
+            "-XX:MaxGCPauseMillis=20",
+            "-XX:InitiatingHeapOccupancyPercent=35",
+            *self._jvm_options,
+        ]
+        command = [
+            java(),
+            *jvm_options,
+            "-Djava.awt.headless=true",
+            f"-Dlog4j2.configurationFile={self._folder / 'log4j2.xml'}",
+            *("-cp", self._class_path),
+            main,
+            *arguments,
+        ]
+        with log_file.open("ab") as log:
+            # A session of its own: Ctrl-C reaches this process only, which then stops the node in order.
+            process = subprocess.Popen(
+                command,
+                cwd=log_file.parent,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self._tell_guard(f"started {process.pid}")
+        return process
+
+    def _tell_guard(self, line: str) -> None:
+        if self._guard is not None and self._guard.stdin is not None:
+            self._guard.stdin.write(f"{line}\n")
+            self._guard.stdin.flush()
+
+
+def _property(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _kafka_uuid() -> str:
+    """A random id as Kafka writes it: 16 bytes in URL-safe base64, not starting with a dash (it is an argument)."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text
+
+
+@contextmanager
+def _free_ports(count: int) -> Iterator[list[int]]:
+    """Ports that nobody listens on; held until the block ends, so that they differ."""
+    chooser = random.SystemRandom()
+    ports: list[int] = []
+    with ExitStack() as held:
+        while len(ports) < count:
+            probe = held.enter_context(socket.socket())
+            port = chooser.choice(_PORTS)
+            try:
+                probe.bind((_HOST, port))
+            except OSError:
+                continue
+            ports.append(port)
+        yield ports
+
+
+def _alive_brokers(port: int) -> set[int]:
+    """The ids of the brokers that the node at `port` knows as alive; empty while it does not answer.
+
+    A real Metadata request (version 4, no topics). A node answers ApiVersions before it takes part in the cluster, and
+    creating a topic then fails; a broker is in this list once it is unfenced.
+    """
+    request = struct.pack(">hhih", 3, 4, 1, -1) + struct.pack(">i?", 0, False)
+    try:
+        with socket.create_connection((_HOST, port), timeout=2) as connection:
+            connection.sendall(struct.pack(">i", len(request)) + request)
+            with connection.makefile("rb") as stream:
+                (size,) = struct.unpack(">i", stream.read(4))
+                answer = stream.read(size)
+        _, _, count = struct.unpack_from(">iii", answer)
+        at, brokers = 12, set()
+        for _ in range(count):
+            broker, host_size = struct.unpack_from(">ih", answer, at)
+            at += 6 + host_size + 4
+            (rack_size,) = struct.unpack_from(">h", answer, at)
+            at += 2 + max(rack_size, 0)
+            brokers.add(broker)
+    except (OSError, struct.error):
+        return set()
+    return brokers
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """`python -m kafwire.testing.cluster start`: run a cluster until Ctrl-C or SIGTERM."""
+    parser = argparse.ArgumentParser(prog="python -m kafwire.testing.cluster", description=main.__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    start = commands.add_parser("start", help="run a cluster; its bootstrap servers are the first line printed")
+    start.add_argument("--nodes", type=int, default=1, choices=(1, 2, 3))
+    start.add_argument("--version", default=DEFAULT_VERSION, help=f"Kafka's version (default: {DEFAULT_VERSION})")
+    start.add_argument("--property", action="append", default=[], metavar="KEY=VALUE", help="a broker property")
+    start.add_argument("--heap", default="512m", help="Java's -Xmx per node (default: 512m)")
+    fetch = commands.add_parser("fetch", help="fetch the jars of a version, without starting anything")
+    fetch.add_argument("versions", nargs="*", default=[DEFAULT_VERSION], metavar="VERSION")
+    chosen = parser.parse_args(arguments)
+    try:
+        if chosen.command == "fetch":
+            for version in chosen.versions:
+                print(class_path(version))
+            return 0
+        if wrong := [item for item in chosen.property if "=" not in item]:
+            parser.error(f"--property takes KEY=VALUE, not {wrong[0]!r}")
+        properties = dict(item.split("=", 1) for item in chosen.property)
+        return _run(KafkaCluster(chosen.nodes, chosen.version, properties, heap=chosen.heap))
+    except (SetupError, ClusterError) as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def _run(cluster: KafkaCluster) -> int:
+    asked_to_end = threading.Event()
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        asked_to_end.set()
+
+    try:
+        with cluster:
+            # Until here Ctrl-C interrupts the start, as usual; from here it asks for an orderly stop.
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, end)
+            print(cluster.bootstrap, flush=True)
+            while not asked_to_end.wait(0.5):
+                for node in cluster.nodes:
+                    if node.pid is None:
+                        raise ClusterError(node._explain("ended by itself"))
+            cluster.stop()
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
