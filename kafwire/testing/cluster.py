@@ -76,6 +76,7 @@ class Node:
         self.port = port
         self.properties = dict(properties)
         self.log_file = folder / "node.log"
+        self.data = folder / "data"
         self._cluster = cluster
         self._folder = folder
         self._configuration = folder / "server.properties"
@@ -306,7 +307,6 @@ class KafkaCluster:
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "inter.broker.listener.name": "PLAINTEXT",
             "controller.listener.names": "CONTROLLER",
-            "log.dirs": str(folder / "data"),
             # After a SIGKILL a node may register again only when its last session has expired: 9 s by default.
             "broker.session.timeout.ms": "4000",
             "broker.heartbeat.interval.ms": "500",
@@ -324,31 +324,33 @@ class KafkaCluster:
         }
         properties |= self._properties
         node = Node(self, node_id, folder, port, properties)
-        text = "".join(f"{key}={value}\n" for key, value in properties.items())
+        node.properties.setdefault("log.dirs", str(node.data))
+        text = "".join(f"{key}={value}\n" for key, value in node.properties.items())
         node._configuration.write_text(text)
         return node
 
     def _format(self) -> None:
-        cluster_id = _kafka_uuid()
-        arguments = ["format", "-t", cluster_id, *self._format_options, "-c"]
-        running = [
-            (
-                node,
-                self._launch(
-                    "kafka.tools.StorageTool",
-                    *arguments,
-                    str(node._configuration),
-                    log_file=node.log_file,
-                    options=("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
-                ),
-            )
-            for node in self.nodes
-        ]
-        for node, process in running:
-            process.wait(self._start_timeout)
-            self._tell_guard(f"ended {process.pid}")
-            if process.returncode:
-                raise ClusterError(node._explain("could not be formatted"))
+        first, *others = self.nodes
+        process = self._launch(
+            "kafka.tools.StorageTool",
+            "format",
+            *("-t", _kafka_uuid()),
+            *self._format_options,
+            *("-c", str(first._configuration)),
+            log_file=first.log_file,
+            options=("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
+        )
+        process.wait(self._start_timeout)
+        self._tell_guard(f"ended {process.pid}")
+        if process.returncode:
+            raise ClusterError(first._explain("could not be formatted"))
+        # The same for the other nodes, but for the names of node and folder; a JVM each would cost a second each.
+        for node in others:
+            shutil.copytree(first.data, node.data)
+            properties = node.data / "meta.properties"
+            lines = [line.split("=", 1) for line in properties.read_text().splitlines() if "=" in line]
+            written = dict(lines) | {"node.id": str(node.id), "directory.id": _kafka_uuid()}
+            properties.write_text("".join(f"{key}={value}\n" for key, value in written.items()))
 
     def _launch(
         self, main: str, *arguments: str, log_file: Path, options: Sequence[str] = ()
