@@ -10,10 +10,14 @@ NATIVE = "kafwire/native"
 BUF = [f"{NATIVE}/buf.c"]
 SOURCES = {
     "_buffer": BUF,
-    "_codec": [*BUF, f"{NATIVE}/crc32c.c", f"{NATIVE}/snappy.c"],
+    "_compress": [*BUF, f"{NATIVE}/snappy.c"],
+    "_codec": [*BUF, f"{NATIVE}/crc32c.c"],
+    "_arrow": BUF,
+    "_encode": BUF,
+    "_records": BUF,
     "_message": BUF,
     "_io": [*BUF, f"{NATIVE}/frame.c", f"{NATIVE}/loop.c"],
-    "_fetch": BUF,
+    "_fetch": [*BUF, f"{NATIVE}/queue.c"],
     "_produce": BUF,
 }
 TRACE = os.environ.get("KAFWIRE_TRACE") == "1"
