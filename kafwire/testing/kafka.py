@@ -45,6 +45,8 @@ LOG4J2_CONFIGURATION = """<Configuration status="error">
     <Console name="console"><PatternLayout pattern="[%d] %p %m (%c)%n"/></Console>
   </Appenders>
   <Loggers>
+    <Logger name="org.apache.kafka.common.config.AbstractConfig" level="warn"/>
+    <Logger name="kafka.server.KafkaConfig" level="warn"/>
     <Root level="info"><AppenderRef ref="console"/></Root>
   </Loggers>
 </Configuration>
