@@ -16,6 +16,7 @@ SOURCES = {
     "_encode": BUF,
     "_records": BUF,
     "_message": BUF,
+    "_frame": [*BUF, f"{NATIVE}/frame.c"],
     "_io": [*BUF, f"{NATIVE}/frame.c", f"{NATIVE}/loop.c"],
     "_fetch": [*BUF, f"{NATIVE}/queue.c"],
     "_produce": BUF,

@@ -5,13 +5,16 @@ thread's single send call, while giving the GIL away beside a computing thread c
 that run without it use the functions of `_io.pxd`.
 """
 cimport cython
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING
 from libc.errno cimport ECHILD, EINVAL, ENOMEM, EPIPE, ESHUTDOWN
-from libc.stdint cimport INT32_MAX, int64_t, uint8_t, uint16_t
+from libc.stdint cimport int64_t, uint16_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
-from kafwire._buffer cimport Buffer, kw_buf_new, kw_buf_ref, kw_buf_unref, kw_pool, process_pool
+from kafwire._buffer cimport Buffer, kw_buf_unref, kw_pool, process_pool
+from kafwire._frame cimport (
+    KW_CLOSED, KW_CONNECTED, KW_MAX_SLICES, KW_POSTED, KW_RESPONSE, KW_SENT, kw_completion, new_segment,
+)
 
 import os
 
@@ -41,20 +44,6 @@ cdef extern from "<netinet/in.h>" nogil:
         uint32_t sin6_flowinfo
         in6_addr sin6_addr
         uint32_t sin6_scope_id
-
-cdef extern from "native/frame.h" nogil:
-    int KW_CONNECTED
-    int KW_RESPONSE
-    int KW_SENT
-    int KW_CLOSED
-    int KW_POSTED
-    int KW_MAX_SLICES
-    ctypedef struct kw_completion:
-        kw_completion *next
-        uint64_t token
-        kw_buf *frame
-        uint32_t connection
-        int kind
 
 cdef extern from "native/loop.h" nogil:
     ctypedef struct kw_closing:
@@ -142,23 +131,6 @@ cdef socklen_t fill_address(object address, int family, sockaddr_in *v4, sockadd
     if valid != 1:
         raise ValueError(f"connect: {address[0]!r} is no numeric address of that family; resolve names first")
     return sizeof(sockaddr_in) if family == AF_INET else sizeof(sockaddr_in6)
-
-
-cdef kw_buf *new_segment(object segment) except NULL:
-    """A new reference: to the bytes of a Buffer, or to a copy of `bytes` (headers are short, payloads are Buffers)."""
-    cdef kw_buf *buf
-    if isinstance(segment, Buffer):
-        buf = (<Buffer> segment).buf
-        kw_buf_ref(buf)
-        return buf
-    if not isinstance(segment, bytes):
-        raise TypeError(f"submit: a segment is bytes or a Buffer, not {type(segment).__name__}")
-    buf = kw_buf_new(process_pool(), PyBytes_GET_SIZE(segment))
-    if buf is NULL:
-        raise MemoryError(f"submit: no memory for a segment of {len(segment)} bytes")
-    memcpy(buf.data, PyBytes_AS_STRING(segment), PyBytes_GET_SIZE(segment))
-    buf.size = PyBytes_GET_SIZE(segment)
-    return buf
 
 
 @cython.final

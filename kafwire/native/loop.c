@@ -368,9 +368,9 @@ static void close_now(kw_loop *loop, connection *c, int error, const char *forma
     __attribute__((format(printf, 4, 5)));
 
 /* The I/O thread only, without the connection's lock, and holding a reference of its own if it looks at the connection
- * afterwards. Everything queued or owed an answer is dropped: CLOSED stands for
- * it. shutdown() first: a process forked meanwhile holds copies of the descriptor, and without it the peer would not
- * hear of the end before that process is gone too. */
+ * afterwards. Everything queued or owed an answer is dropped: CLOSED stands for it. shutdown() first: a process forked
+ * meanwhile holds copies of the descriptor, and without it the peer would not hear of the end before that process is
+ * gone too. */
 static void close_now(kw_loop *loop, connection *c, int error, const char *format, ...) {
     va_list arguments;
     pthread_mutex_lock(&c->lock);
@@ -391,6 +391,7 @@ static void close_now(kw_loop *loop, connection *c, int error, const char *forma
     publish_frames(loop, c);
     kw_frames_clear(&c->frames);
     c->closing.error = error;
+    __atomic_fetch_sub(&loop->statistics.connections_open, 1, __ATOMIC_RELAXED);
     connection_ref(c);
     publish(loop, &c->closing.done);
     pthread_mutex_unlock(&c->lock);
@@ -400,7 +401,6 @@ static void close_now(kw_loop *loop, connection *c, int error, const char *forma
     while (*link && *link != c) link = &(*link)->chain;
     if (*link) *link = c->chain;
     pthread_mutex_unlock(&loop->lock);
-    __atomic_fetch_sub(&loop->statistics.connections_open, 1, __ATOMIC_RELAXED);
     connection_unref(c);
 }
 
