@@ -185,7 +185,7 @@ _TABLE = (
     (49, "INVALID_PRODUCER_ID_MAPPING", _FINAL, "this producer id does not belong to the transactional id (expired?)"),
     (50, "INVALID_TRANSACTION_TIMEOUT", _FINAL, "the transaction timeout is above transaction.max.timeout.ms"),
     (51, "CONCURRENT_TRANSACTIONS", _RETRY, "the last transaction of this id is still being finished"),
-    (52, "TRANSACTION_COORDINATOR_FENCED", _FINAL, "a former transaction coordinator wrote; a newer one has taken over"),
+    (52, "TRANSACTION_COORDINATOR_FENCED", _FINAL, "a former transaction coordinator wrote; a newer one is in charge"),
     (53, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", _FINAL, "not permitted on this transactional id; ask for an ACL"),
     (54, "SECURITY_DISABLED", _FINAL, "the cluster runs without an authorizer"),
     (55, "OPERATION_NOT_ATTEMPTED", _FINAL, "not tried, because another part of the same request failed"),

@@ -1,0 +1,37 @@
+"""ApiVersions (18): which APIs and versions a broker serves. See KIP-35, KIP-511, KIP-584."""
+
+from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32, int64
+
+
+class ApiVersionsResponse(Response, key=18, versions="0-4", flexible="3+"):
+    """The answer to `ApiVersionsRequest`."""
+
+    class ApiVersion(Struct):
+        api_key: int16 = field("0+")
+        min_version: int16 = field("0+")
+        max_version: int16 = field("0+")
+
+    class SupportedFeatureKey(Struct):
+        name: str = field("3+")
+        min_version: int16 = field("3+")
+        max_version: int16 = field("3+")
+
+    class FinalizedFeatureKey(Struct):
+        name: str = field("3+")
+        max_version_level: int16 = field("3+")
+        min_version_level: int16 = field("3+")
+
+    error_code: int16 = field("0+")
+    api_keys: list[ApiVersion] = field("0+")
+    throttle_time_ms: int32 = field("1+", ignorable=True)
+    supported_features: list[SupportedFeatureKey] = field("3+", tag=0, ignorable=True)
+    finalized_features_epoch: int64 = field("3+", tag=1, default=-1, ignorable=True)
+    finalized_features: list[FinalizedFeatureKey] = field("3+", tag=2, ignorable=True)
+    zk_migration_ready: bool = field("3+", tag=3, ignorable=True)
+
+
+class ApiVersionsRequest(Request[ApiVersionsResponse], key=18, versions="0-4", flexible="3+"):
+    """Asks a broker for the versions it serves; the first request on every connection."""
+
+    client_software_name: str = field("3+", ignorable=True)
+    client_software_version: str = field("3+", ignorable=True)

@@ -1,0 +1,383 @@
+"""The vocabulary in which messages are declared, one file per API, by hand.
+
+    class HeartbeatRequest(Request[HeartbeatResponse], key=12, versions="0-4", flexible="4+"):
+        group_id: str = field("0+")
+        generation_id: int32 = field("0+")
+        member_id: str = field("0+")
+        group_instance_id: str | None = field("3+", nullable="3+", default=None)
+
+A declaration is data: an annotation gives the type on the wire and in Python at once, `field` the versions. From it
+come the slots of the class, its constructor, and one plan per version that `kafwire._message` runs. Nothing here
+knows a particular message, does I/O, or is on the path of a record.
+
+A struct inside another names it by way of the message, in quotes: `list["MetadataResponse.MetadataResponsePartition"]`.
+
+Types: `bool`, `int8` to `int64`, `uint16`, `uint32`, `float`, `str`, `bytes`, `UUID`, `records`, a `Struct` nested in
+the message, and `list[...]` of those. `| None` where some version allows null.
+"""
+
+import sys
+import types
+import typing
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Generic, NamedTuple, Self, TypeVar, Union, dataclass_transform
+from uuid import UUID
+
+from kafwire._message import Layout, Plan, Structure
+from kafwire.errors import ProtocolError
+
+__all__ = [
+    "UUID",
+    "Data",
+    "Field",
+    "Message",
+    "Request",
+    "Response",
+    "Struct",
+    "Versions",
+    "field",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "records",
+    "uint16",
+    "uint32",
+]
+
+int8 = Annotated[int, "int8"]
+int16 = Annotated[int, "int16"]
+int32 = Annotated[int, "int32"]
+int64 = Annotated[int, "int64"]
+uint16 = Annotated[int, "uint16"]
+uint32 = Annotated[int, "uint32"]
+records = Annotated[bytes | memoryview, "records"]
+
+_PLAIN = {bool: "bool", float: "float64", str: "string", bytes: "bytes", UUID: "uuid"}
+_ZERO = {"bool": False, "float64": 0.0, "string": "", "bytes": b"", "uuid": UUID(int=0), "records": None}
+_ANY_VERSION = 0x7FFF
+
+
+class Versions(NamedTuple):
+    """A range of versions, both ends included; empty when `low` is above `high`."""
+
+    low: int
+    high: int
+
+    @classmethod
+    def parse(cls, text: str | None) -> "Versions":
+        """Read "3", "0-7", "2+"; None is the empty range."""
+        if text is None:
+            return cls(1, 0)
+        if text.endswith("+"):
+            return cls(int(text[:-1]), _ANY_VERSION)
+        low, _, high = text.partition("-")
+        return cls(int(low), int(high or low))
+
+    def __contains__(self, version: object) -> bool:
+        return isinstance(version, int) and self.low <= version <= self.high
+
+
+class _Default:
+    """Stands for the zero of the field's type."""
+
+
+_DEFAULT = _Default()
+
+
+class _Declared(NamedTuple):
+    versions: str
+    nullable: str | None
+    default: object
+    tag: int | None
+    tagged: str | None
+    ignorable: bool
+    flexible: bool
+
+
+def field(  # noqa: PLR0913 - one word for each property that Kafka's definitions have
+    versions: str,
+    *,
+    nullable: str | None = None,
+    default: object = _DEFAULT,
+    tag: int | None = None,
+    tagged: str | None = None,
+    ignorable: bool = False,
+    flexible: bool = True,
+) -> Any:
+    """Declare a field that `versions` have.
+
+    `nullable`: the versions that allow null. `default`: else the zero of the type. `tag`: it is a tagged field, in the
+    `tagged` versions (by default all that have it). `ignorable`: a value may be dropped silently in a version that
+    lacks the field; otherwise encoding raises. `flexible=False`: never in compact form (the client id of the header).
+    """
+    if tag is not None and tagged is None:
+        tagged = versions
+    return _Declared(versions, nullable, default, tag, tagged, ignorable, flexible)
+
+
+class Field(NamedTuple):
+    """One field as declared: what `_message` compiles, and what tests compare with Kafka's own definitions."""
+
+    name: str
+    kind: str
+    struct: "type[Struct] | None"
+    array: bool
+    versions: Versions
+    nullable: Versions
+    tagged: Versions
+    tag: int | None
+    default: Any
+    fresh: bool
+    ignorable: bool
+    flexible: bool
+
+
+def _evaluate(annotation: Any, scope: dict[str, Any]) -> Any:
+    return eval(annotation, scope) if isinstance(annotation, str) else annotation  # noqa: S307 - our own source
+
+
+def _resolve(owner: str, name: str, annotation: Any, declared: _Declared, scope: dict[str, Any]) -> Field:
+    annotation = _evaluate(annotation, scope)
+    optional = array = False
+    if typing.get_origin(annotation) in (Union, types.UnionType):
+        members = [member for member in typing.get_args(annotation) if member is not types.NoneType]
+        optional = len(members) < len(typing.get_args(annotation))
+        if len(members) != 1:
+            raise TypeError(f"{owner}.{name}: a field has one type, or one type | None")
+        annotation = members[0]
+    if typing.get_origin(annotation) is list:
+        array = True
+        annotation = _evaluate(typing.get_args(annotation)[0], scope)
+    struct: Any = None
+    if typing.get_origin(annotation) is Annotated:
+        kind = typing.get_args(annotation)[1]
+    elif annotation in _PLAIN:
+        kind = _PLAIN[annotation]
+    elif isinstance(annotation, MessageType):
+        kind, struct = "struct", annotation
+        _complete(annotation, scope)
+    else:
+        raise TypeError(f"{owner}.{name}: {annotation!r} is not a type of the protocol")
+    nullable = Versions.parse(declared.nullable)
+    default = declared.default
+    if default is _DEFAULT:
+        default = None if array or struct else _ZERO.get(kind, 0)
+        fresh = array or struct is not None
+    else:
+        fresh = False
+    if optional != (nullable.low <= nullable.high or (default is None and not fresh)):
+        raise TypeError(f"{owner}.{name}: `| None` and nullable= must go together")
+    return Field(
+        name=name,
+        kind=kind,
+        struct=struct,
+        array=array,
+        versions=Versions.parse(declared.versions),
+        nullable=nullable,
+        tagged=Versions.parse(declared.tagged),
+        tag=declared.tag,
+        default=default,
+        fresh=fresh,
+        ignorable=declared.ignorable,
+        flexible=declared.flexible,
+    )
+
+
+@dataclass_transform(kw_only_default=True, eq_default=True)
+class MessageType(type):
+    """Turns a declared class body into a class with slots.
+
+    For type checkers the result is a dataclass with keyword-only, optional arguments.
+    """
+
+    def __new__(
+        mcs,
+        name: str,
+        bases: tuple[type, ...],
+        namespace: dict[str, Any],
+        **options: Any,
+    ) -> "MessageType":
+        """Replace the declared fields by slots and keep their declarations as `__fields__`."""
+        declared = {key: value for key, value in namespace.items() if isinstance(value, _Declared)}
+        namespace = {key: value for key, value in namespace.items() if key not in declared}
+        if "__slots__" not in namespace:
+            namespace["__slots__"] = (*declared, "unknown_tagged_fields")
+            namespace["__declared__"] = declared
+        return super().__new__(mcs, name, bases, namespace, **options)
+
+    __declared__: dict[str, _Declared]
+    __fields__: tuple[Field, ...]
+    __layout__: Layout
+
+
+def _complete(cls: MessageType, scope: dict[str, Any]) -> None:
+    """Work out the fields of a class: once the message around it exists, for a struct names others by that."""
+    if "__fields__" not in cls.__dict__:
+        annotations = cls.__annotations__
+        cls.__fields__ = tuple(
+            _resolve(cls.__qualname__, name, annotations[name], declared, scope)
+            for name, declared in cls.__declared__.items()
+        )
+        cls.__layout__ = Layout(cls, cls.__fields__)
+
+
+class Struct(Structure, metaclass=MessageType):
+    """A group of fields nested in a message. Compared by value; mutable, so not hashable."""
+
+    __slots__ = ()
+
+    unknown_tagged_fields: tuple[tuple[int, bytes], ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields by name: structs as dicts, records as bytes, unknown tagged fields if there are any."""
+        result = {name: _plain(getattr(self, name)) for name in type(self).__layout__.names}
+        if self.unknown_tagged_fields:
+            result["unknown_tagged_fields"] = dict(self.unknown_tagged_fields)
+        return result
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Make an instance from what `to_dict` returns; a field that is missing gets its default.
+
+        Raises `ProtocolError` for a name that is not a field, or a struct that is not a mapping.
+        """
+        return cls._from_dict(values, cls.__qualname__)
+
+    @classmethod
+    def _from_dict(cls, values: Mapping[str, Any], place: str) -> Self:
+        if not isinstance(values, Mapping):
+            raise ProtocolError(f"{place}: expected a mapping, not {type(values).__name__}")
+        arguments = dict(values)
+        unknown = arguments.pop("unknown_tagged_fields", {})
+        for name in arguments:
+            if name not in cls.__layout__.index:
+                raise ProtocolError(f"{place} has no field {name!r}; it has {', '.join(cls.__layout__.names)}")
+        for item in cls.__fields__:
+            value = arguments.get(item.name)
+            if item.struct is None or value is None:
+                continue
+            inner = f"{place}.{item.name}"
+            if not item.array:
+                arguments[item.name] = item.struct._from_dict(value, inner)  # noqa: SLF001
+            elif isinstance(value, list | tuple):
+                arguments[item.name] = [
+                    item.struct._from_dict(element, f"{inner}[{i}]")  # noqa: SLF001
+                    for i, element in enumerate(value)
+                ]
+            else:
+                raise ProtocolError(f"{inner}: expected a list, not {type(value).__name__}")
+        return cls(**arguments, unknown_tagged_fields=tuple(sorted(unknown.items())))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_plain(element) for element in value]
+    if isinstance(value, Struct):
+        return value.to_dict()
+    if isinstance(value, memoryview):
+        return bytes(value)
+    return value
+
+
+class Message(Struct):
+    """What has versions of its own: `encode` and `decode` one of them.
+
+    Class options: `versions`, the valid ones; `flexible`, the first of them with compact forms and tagged fields.
+    """
+
+    __slots__ = ()
+
+    min_version: ClassVar[int]
+    max_version: ClassVar[int]
+    flexible_from: ClassVar[int]
+    _plans: ClassVar[dict[int, Plan]]
+
+    def __init_subclass__(cls, *, versions: str = "0", flexible: str | None = None, **options: Any) -> None:
+        """Take the class options of a declaration."""
+        super().__init_subclass__(**options)
+        cls.min_version, cls.max_version = Versions.parse(versions)
+        cls.flexible_from = Versions.parse(flexible).low if flexible else _ANY_VERSION
+        cls._plans = {}
+        if "__declared__" in cls.__dict__:
+            _complete(cls, {**vars(sys.modules[cls.__module__]), cls.__name__: cls})
+
+    @classmethod
+    def plan(cls, version: int) -> Plan:
+        """Return what runs `version`, compiled on first use. Raises `ProtocolError` for a version that is not valid."""
+        try:
+            return cls._plans[version]
+        except KeyError:
+            if not isinstance(version, int) or not cls.min_version <= version <= cls.max_version:
+                raise ProtocolError(
+                    f"version {version} does not exist; kafwire has {cls.min_version} to {cls.max_version}",
+                    api=cls.__name__,
+                ) from None
+        plan = cls._plans[version] = Plan(cls, cls.__name__, version, version >= cls.flexible_from)
+        return plan
+
+    def encode(self, version: int) -> bytes:
+        """Return the body in `version`.
+
+        Raises `ProtocolError`, naming the field, for a value that has no form there: wrong type, out of range, null
+        where null is not allowed, or a field that the version lacks and that is neither default nor ignorable.
+        """
+        return self.plan(version).encode(self)
+
+    @classmethod
+    def decode(cls, data: "bytes | bytearray | memoryview", version: int) -> Self:
+        """Return the message that the body `data` (anything with the buffer protocol) holds in `version`.
+
+        Records are views of `data`, not copies, where `data` is read-only. Raises `ProtocolError` for bytes that are
+        not exactly one such message, and nothing else.
+        """
+        message: Self = cls.plan(version).decode(data)
+        return message
+
+
+class Data(Message):
+    """A message that is neither request nor response: a header, or bytes inside another message."""
+
+    __slots__ = ()
+
+
+class _Api(Message):
+    """A request or a response."""
+
+    __slots__ = ()
+
+    api_key: ClassVar[int]
+    name: ClassVar[str]
+    latest_unstable: ClassVar[bool]
+    max_stable_version: ClassVar[int]
+
+    def __init_subclass__(cls, *, key: int = -1, latest_unstable: bool = False, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.api_key = key
+        cls.name = cls.__name__
+        cls.latest_unstable = latest_unstable
+        cls.max_stable_version = cls.max_version - latest_unstable
+
+
+class Response(_Api):
+    """The answer to a `Request`."""
+
+    __slots__ = ()
+
+
+R_co = TypeVar("R_co", bound=Response, covariant=True)
+
+
+class Request(_Api, Generic[R_co]):
+    """A request; `Request[X]` says that X answers it, for type checkers and as `response`."""
+
+    __slots__ = ()
+
+    response: ClassVar[type[Response]]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Take the answer's class from `Request[X]`."""
+        super().__init_subclass__(**options)
+        for base in getattr(cls, "__orig_bases__", ()):
+            if typing.get_origin(base) is Request:
+                (cls.response,) = typing.get_args(base)
