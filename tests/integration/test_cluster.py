@@ -28,6 +28,12 @@ def create(cluster: KafkaCluster, topic: str, *, partitions: int = 1, replicas: 
     created.result(timeout=30)
 
 
+def leaders(cluster: KafkaCluster, topic: str) -> set[int]:
+    """The nodes that lead partitions of the topic; empty while the node that was asked has not heard of it."""
+    known = admin(cluster).list_topics(timeout=10).topics.get(topic)
+    return {part.leader for part in known.partitions.values()} if known is not None else set()
+
+
 def write(cluster: KafkaCluster, topic: str, count: int) -> None:
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
     for number in range(count):
@@ -98,16 +104,9 @@ def test_three_nodes_outlive_one(make_cluster: ClusterFactory, topic_name: str) 
     cluster = make_cluster(3)
     assert len(set(cluster.bootstrap.split(","))) == 3
     create(cluster, topic_name, partitions=3, replicas=3)
-    before = {part.leader for part in admin(cluster).list_topics(timeout=10).topics[topic_name].partitions.values()}
-    assert before == {1, 2, 3}
+    until("the topic known to all nodes", lambda: leaders(cluster, topic_name) == {1, 2, 3})
     cluster.node(2).kill()
-    until(
-        "new leaders",
-        lambda: all(
-            part.leader in {1, 3}
-            for part in admin(cluster).list_topics(timeout=10).topics[topic_name].partitions.values()
-        ),
-    )
+    until("new leaders", lambda: leaders(cluster, topic_name) == {1, 3})
     write(cluster, topic_name, 100)
 
 
