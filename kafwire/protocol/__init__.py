@@ -12,18 +12,39 @@ from kafwire.errors import ProtocolError
 
 if TYPE_CHECKING:
     from kafwire.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
+    from kafwire.protocol.create_topics import CreateTopicsRequest, CreateTopicsResponse
+    from kafwire.protocol.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+    from kafwire.protocol.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+    from kafwire.protocol.fetch import FetchRequest, FetchResponse
     from kafwire.protocol.header import RequestHeader, ResponseHeader
+    from kafwire.protocol.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+    from kafwire.protocol.list_offsets import ListOffsetsRequest, ListOffsetsResponse
     from kafwire.protocol.metadata import MetadataRequest, MetadataResponse
+    from kafwire.protocol.produce import ProduceRequest, ProduceResponse
     from kafwire.protocol.spec import Data, Message, Request, Response, Struct
 
 __all__ = [
     "MESSAGES",
     "ApiVersionsRequest",
     "ApiVersionsResponse",
+    "CreateTopicsRequest",
+    "CreateTopicsResponse",
     "Data",
+    "DeleteTopicsRequest",
+    "DeleteTopicsResponse",
+    "DescribeConfigsRequest",
+    "DescribeConfigsResponse",
+    "FetchRequest",
+    "FetchResponse",
+    "InitProducerIdRequest",
+    "InitProducerIdResponse",
+    "ListOffsetsRequest",
+    "ListOffsetsResponse",
     "Message",
     "MetadataRequest",
     "MetadataResponse",
+    "ProduceRequest",
+    "ProduceResponse",
     "Request",
     "RequestHeader",
     "Response",
@@ -36,7 +57,14 @@ __all__ = [
 
 _APIS = {
     "ApiVersions": "api_versions",
+    "CreateTopics": "create_topics",
+    "DeleteTopics": "delete_topics",
+    "DescribeConfigs": "describe_configs",
+    "Fetch": "fetch",
+    "InitProducerId": "init_producer_id",
+    "ListOffsets": "list_offsets",
     "Metadata": "metadata",
+    "Produce": "produce",
 }
 _MODULES = {
     **{api + suffix: module for api, module in _APIS.items() for suffix in ("Request", "Response")},
@@ -87,7 +115,7 @@ def encode_request_header(
     request_class: "type[Request[Response]]", version: int, correlation_id: int, client_id: str | None
 ) -> bytes:
     """Return the header of a request of `version`: header version 2 where that one is flexible, else 1."""
-    from kafwire.protocol.header import RequestHeader  # noqa: PLC0415
+    from kafwire.protocol.header import RequestHeader
 
     return RequestHeader(
         request_api_key=request_class.api_key,
@@ -115,7 +143,7 @@ def decode_response(
     was asked (KIP-511), or in no version at all, as some brokers do; then the message has the error code and no ranges.
     Raises `ProtocolError` for bytes that are not exactly one such answer.
     """
-    from kafwire.protocol.header import ResponseHeader  # noqa: PLC0415
+    from kafwire.protocol.header import ResponseHeader
 
     response_class: type[R] = request_class.response  # type: ignore[assignment]
     api_versions = request_class.api_key == _API_VERSIONS_KEY

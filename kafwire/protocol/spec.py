@@ -12,7 +12,7 @@ knows a particular message, does I/O, or is on the path of a record.
 
 A struct inside another names it by way of the message, in quotes: `list["MetadataResponse.MetadataResponsePartition"]`.
 
-Types: `bool`, `int8` to `int64`, `uint16`, `uint32`, `float`, `str`, `bytes`, `UUID`, `records`, a `Struct` nested in
+Types: `bool`, `int8` to `int64`, `uint16`, `uint32`, `float`, `str`, `bytes`, `UUID`, `record_bytes`, a `Struct` nested in
 the message, and `list[...]` of those. `| None` where some version allows null.
 """
 
@@ -40,7 +40,7 @@ __all__ = [
     "int16",
     "int32",
     "int64",
-    "records",
+    "record_bytes",
     "uint16",
     "uint32",
 ]
@@ -51,7 +51,7 @@ int32 = Annotated[int, "int32"]
 int64 = Annotated[int, "int64"]
 uint16 = Annotated[int, "uint16"]
 uint32 = Annotated[int, "uint32"]
-records = Annotated[bytes | memoryview, "records"]
+record_bytes = Annotated[bytes | memoryview, "records"]
 
 _PLAIN = {bool: "bool", float: "float64", str: "string", bytes: "bytes", UUID: "uuid"}
 _ZERO = {"bool": False, "float64": 0.0, "string": "", "bytes": b"", "uuid": UUID(int=0), "records": None}
@@ -95,7 +95,7 @@ class _Declared(NamedTuple):
     flexible: bool
 
 
-def field(  # noqa: PLR0913 - one word for each property that Kafka's definitions have
+def field(
     versions: str,
     *,
     nullable: str | None = None,
@@ -259,11 +259,10 @@ class Struct(Structure, metaclass=MessageType):
                 continue
             inner = f"{place}.{item.name}"
             if not item.array:
-                arguments[item.name] = item.struct._from_dict(value, inner)  # noqa: SLF001
+                arguments[item.name] = item.struct._from_dict(value, inner)
             elif isinstance(value, list | tuple):
                 arguments[item.name] = [
-                    item.struct._from_dict(element, f"{inner}[{i}]")  # noqa: SLF001
-                    for i, element in enumerate(value)
+                    item.struct._from_dict(element, f"{inner}[{i}]") for i, element in enumerate(value)
                 ]
             else:
                 raise ProtocolError(f"{inner}: expected a list, not {type(value).__name__}")
