@@ -139,7 +139,8 @@ cdef class Loop:
 
     Any thread may call any method. The thread starts here and ends in `stop()`; it never wants the GIL. In a forked child
     every method raises RuntimeError, except `stop()`, which does nothing; the parent's thread and sockets are left alone.
-    After `stop()`, `drain()` still returns what is left, and everything else raises RuntimeError.
+    After `stop()`, `fileno()`, `drain()` and `statistics()` go on working, `close_connection()` has nothing to do, and everything
+    else raises RuntimeError.
     """
 
     def __cinit__(self):
@@ -156,7 +157,7 @@ cdef class Loop:
         loop_free(self.loop)
 
     def fileno(self):
-        """The descriptor that is readable exactly while `drain()` has something to return. `stop()` closes it."""
+        """The descriptor that is readable exactly while `drain()` has something to return; open as long as this object."""
         cdef int result = loop_fileno(self.loop)
         if result < 0:
             raise_for(result, "fileno")

@@ -147,7 +147,7 @@ void kw_frames_sent(kw_frames *frames, size_t size) {
             continue;
         }
         if (frames->last_owed)
-            frames->last_owed->done.next = &next->done;
+            frames->last_owed->done.next = (kw_completion *)next;
         else
             frames->oldest = next;
         if (!next) frames->newest = frames->last_owed;

@@ -291,7 +291,7 @@ void kw_completion_free(kw_completion *completion) {
 
 /* out_lock is held. The descriptor is readable exactly while `out` is not empty, since both change under the lock. */
 static void notify(kw_loop *loop) {
-    if (loop->notified || loop->notify_write < 0) return;
+    if (loop->notified) return;
     loop->notified = 1;
     count(&loop->statistics.notifications, 1);
     wake_set(loop->notify_write);
@@ -355,7 +355,7 @@ kw_completion *kw_loop_drain(kw_loop *loop, int *error) {
     loop->out.first = loop->out.last = NULL;
     if (loop->notified) {
         memset(loop->posts, 0, sizeof loop->posts);
-        if (loop->notify_read >= 0) wake_clear(loop->notify_read);
+        wake_clear(loop->notify_read);
         loop->notified = 0;
     }
     pthread_mutex_unlock(&loop->out_lock);
@@ -629,10 +629,19 @@ static connection *take_busy(kw_loop *loop, int *stopping) {
     pthread_mutex_lock(&loop->lock);
     connection *first = loop->busy_first;
     loop->busy_first = loop->busy_last = NULL;
-    for (connection *c = first; c; c = c->next_busy) c->busy = 0;
     *stopping = loop->stopping;
     pthread_mutex_unlock(&loop->lock);
     return first;
+}
+
+/* The connections of a taken list stay `busy` until it is their turn: as long as one is, nobody else links it anywhere, so
+ * the taken list stays whole. Whoever wants attention before this call gets it by the attention that follows it. */
+static connection *next_busy(kw_loop *loop, connection *c) {
+    pthread_mutex_lock(&loop->lock);
+    connection *next = c->next_busy;
+    c->busy = 0;
+    pthread_mutex_unlock(&loop->lock);
+    return next;
 }
 
 static void *run(void *argument) {
@@ -655,7 +664,7 @@ static void *run(void *argument) {
         }
         connection *c = take_busy(loop, &stopping), *next;
         for (; c; c = next) {
-            next = c->next_busy;
+            next = next_busy(loop, c);
             if (!stopping) attend(loop, c);
             connection_unref(c);
         }
@@ -802,11 +811,7 @@ int kw_loop_close_connection(kw_loop *loop, uint32_t id) {
 }
 
 int kw_loop_fileno(kw_loop *loop) {
-    if (forked(loop)) return -ECHILD;
-    pthread_mutex_lock(&loop->out_lock);
-    int fd = loop->notify_read;
-    pthread_mutex_unlock(&loop->out_lock);
-    return fd >= 0 ? fd : -ESHUTDOWN;
+    return forked(loop) ? -ECHILD : loop->notify_read;
 }
 
 int kw_loop_get_statistics(kw_loop *loop, kw_loop_statistics *statistics) {
@@ -818,10 +823,9 @@ int kw_loop_get_statistics(kw_loop *loop, kw_loop_statistics *statistics) {
 
 /* ---- life ---- */
 
-static void close_descriptors(kw_loop *loop) {
+static void close_thread_descriptors(kw_loop *loop) {
     poller_close(loop);
     wake_close(&loop->wake_read, &loop->wake_write);
-    wake_close(&loop->notify_read, &loop->notify_write);
 }
 
 kw_loop *kw_loop_new(kw_pool *pool, int *error) {
@@ -850,7 +854,8 @@ kw_loop *kw_loop_new(kw_pool *pool, int *error) {
         pthread_attr_destroy(&attributes);
     }
     if (!*error) return loop;
-    close_descriptors(loop);
+    close_thread_descriptors(loop);
+    wake_close(&loop->notify_read, &loop->notify_write);
     free(loop);
     return NULL;
 }
@@ -867,9 +872,9 @@ void kw_loop_stop(kw_loop *loop) {
     if (!loop->joined) {
         pthread_join(loop->thread, NULL);
         loop->joined = 1;
+        close_thread_descriptors(loop);
         pthread_mutex_lock(&loop->out_lock);
         loop->stopped = 1;
-        close_descriptors(loop);
         pthread_mutex_unlock(&loop->out_lock);
     }
     pthread_mutex_unlock(&loop->stop_lock);
@@ -884,6 +889,7 @@ void kw_loop_free(kw_loop *loop) {
         next = completion->next;
         kw_completion_free(completion);
     }
+    wake_close(&loop->notify_read, &loop->notify_write);
     pthread_mutex_destroy(&loop->lock);
     pthread_mutex_destroy(&loop->out_lock);
     pthread_mutex_destroy(&loop->stop_lock);

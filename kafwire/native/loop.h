@@ -29,13 +29,13 @@ typedef struct kw_closing {
 
 /* Makes the descriptors and starts the thread. NULL and *error. */
 kw_loop *kw_loop_new(kw_pool *pool, int *error);
-/* Closes every connection (CLOSED completions follow), ends the thread and waits for it, closes the descriptors;
- * completions can still be drained. Idempotent. Does nothing in a forked child. */
+/* Closes every connection (CLOSED completions follow), ends the thread and waits for it. Draining goes on as before,
+ * and so does its descriptor: a thread may be waiting for it. Idempotent. Does nothing in a forked child. */
 void kw_loop_stop(kw_loop *loop);
 /* Stops, then frees the loop and what nobody drained. In a forked child it leaves everything as it is. */
 void kw_loop_free(kw_loop *loop);
 
-int kw_loop_fileno(kw_loop *loop); /* or a negative errno */
+int kw_loop_fileno(kw_loop *loop); /* open until the loop is freed; -ECHILD in a forked child */
 
 /* Returns at once with a connection's number (> 0; never used again); CONNECTED or CLOSED follows. A buffer size of 0
  * leaves the system's. */
