@@ -1,0 +1,168 @@
+"""One round of one contender: its process started, let go, timed by itself, and its answer checked."""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.payload import split_pool
+from benchmarks.programs import build_rdkafka
+from benchmarks.rounds import ContenderError, Measured
+from benchmarks.rows import Contender, Row, Topic
+from benchmarks.topics import Topics
+
+ROOT = Path(__file__).parent.parent
+WRITES = {"produce", "batch", "send", "send_batch"}
+HEAVY_MODULES = ("pyarrow", "pyspark", "asyncio", "ssl")
+IMPORTS_PER_ROUND = 5
+_TIMEOUT_SECONDS = 600
+
+
+@dataclass(slots=True)
+class Bench:
+    """What all rounds share. `records` and `payloads` go by the size of a value, `sources` and `blobs` by topic."""
+
+    bootstrap: str
+    topics: Topics
+    floor: Path
+    folder: Path
+    seconds: float
+    read_records: Mapping[int, int]
+    write_records: Mapping[int, int]
+    payloads: Mapping[int, Path]
+    sources: Mapping[Topic, str]
+    blobs: Mapping[Topic, Path]
+    perf_folder: Path | None = None
+    _written: int = 0
+    _checksums: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def measure(self, row: Row, contender: Contender, variant: Mapping[str, str]) -> Measured:
+        """Run one round. Raises `ContenderError` when the contender fails or gives a wrong count."""
+        if row.kind == "import":
+            return self._measure_import(contender.task)
+        options = {"seconds": f"{self.seconds:g}", **contender.options, **variant}
+        if row.kind == "decode":
+            answer = self._run(row, contender, options | {"file": str(self.blobs[row.topic])})
+        elif contender.task in WRITES:
+            answer = self._write(row, contender, options)
+        else:
+            answer = self._read(row, contender, options)
+        seconds = sum(one["seconds"] for one in answer["passes"])
+        if row.kind == "memory":
+            memory = answer["memory_kib"]
+            return Measured((memory["peak"] - memory["before"]) / 1024, seconds, answer["note"])
+        records = sum(one["records"] for one in answer["passes"])
+        return Measured(records / seconds / 1e6, seconds, answer["note"])
+
+    def _read(self, row: Row, contender: Contender, options: dict[str, str]) -> dict[str, Any]:
+        size = row.topic.value_bytes
+        records = self.read_records[size]
+        answer = self._run(row, contender, options | {"topic": self.sources[row.topic], "records": str(records)})
+        wanted = self._checksum(size, records)
+        for one in answer["passes"]:
+            whole = options.get("decode") != "0"
+            if one["records"] != records or (whole and one["bytes"] != records * size):
+                raise ContenderError(f"read {one['records']} records, {one['bytes']} bytes of {records} records")
+            if whole and one.get("checksum", wanted) != wanted:
+                raise ContenderError(f"read other bytes than were written: checksum {one['checksum']}, not {wanted}")
+        return answer
+
+    def _write(self, row: Row, contender: Contender, options: dict[str, str]) -> dict[str, Any]:
+        size = row.topic.value_bytes
+        records = self.write_records[size]
+        self._written += 1
+        topic = f"bench-into-{os.getpid()}-{self._written}"
+        self.topics.create(topic)
+        try:
+            answer = self._run(
+                row,
+                contender,
+                options
+                | {
+                    "topic": topic,
+                    "records": str(records),
+                    "payload": str(self.payloads[size]),
+                    "value_bytes": str(size),
+                },
+            )
+            claimed = sum(one["records"] for one in answer["passes"])
+            stored = self.topics.inspect(topic)
+        finally:
+            self.topics.delete(topic)
+        if claimed != stored["records"] or claimed != records * len(answer["passes"]):
+            raise ContenderError(f"claims {claimed} records, the broker has {stored['records']}")
+        answer["note"] += f"; {stored['batches']} batches, median {stored['batch_bytes']['median']} bytes"
+        return answer
+
+    def _checksum(self, value_bytes: int, records: int) -> int:
+        """The sum of the last byte of every value, as the C programs make it."""
+        key = (value_bytes, records)
+        if key not in self._checksums:
+            ends = [value[-1] for value in split_pool(self.payloads[value_bytes].read_bytes(), value_bytes)]
+            rounds, rest = divmod(records, len(ends))
+            self._checksums[key] = rounds * sum(ends) + sum(ends[:rest])
+        return self._checksums[key]
+
+    def _command(self, row: Row, contender: Contender) -> list[str]:
+        if contender.program == "floor":
+            command = [str(self.floor)]
+        elif contender.program == "rdkafka":
+            command = [str(build_rdkafka(self.folder))]
+        else:
+            command = [sys.executable, "-m", f"benchmarks.workers.{contender.program}"]
+        if self.perf_folder is None:
+            return command
+        name = f"{row.name}-{contender.name}".replace(" ", "_").replace(",", "")
+        target = self.perf_folder / f"{name}.data"
+        return ["perf", "record", "-q", "-e", "cpu-clock", "-g", "-o", str(target), "--", *command]
+
+    def _run(self, row: Row, contender: Contender, options: Mapping[str, str]) -> dict[str, Any]:
+        arguments = [f"{key}={value}" for key, value in {"bootstrap": self.bootstrap, **options}.items()]
+        command = [*self._command(row, contender), contender.task, *arguments]
+        # A file, not a pipe: a chatty client must not block on a pipe that nobody empties.
+        with tempfile.TemporaryFile("w+") as errors:
+            process = subprocess.Popen(
+                command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
+            )
+            with process:
+                try:
+                    out, _ = process.communicate("go\n", _TIMEOUT_SECONDS)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    raise ContenderError(f"not done after {_TIMEOUT_SECONDS} s") from None
+            errors.seek(0)
+            said = [line for line in errors.read().splitlines() if line.strip()]
+        lines = out.splitlines()
+        if process.returncode or len(lines) != 2:
+            reason = said[-1] if said else "no message"
+            raise ContenderError(f"exit code {process.returncode}: {reason}")
+        answer: dict[str, Any] = json.loads(lines[1])
+        return answer
+
+    def _measure_import(self, module: str) -> Measured:
+        """Median of several imports, each in a fresh interpreter, compiled files in place and in the page cache."""
+        code = (
+            "import sys, time; start = time.perf_counter()\n"
+            f"import {module}\n"
+            "print((time.perf_counter() - start) * 1000, *sorted(sys.modules))"
+        )
+        environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+        environment["PYTHONPYCACHEPREFIX"] = str(self.folder / "pycache")
+        took = []
+        for _ in range(IMPORTS_PER_ROUND + 1):
+            answer = subprocess.run(
+                [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+            )
+            if answer.returncode:
+                raise ContenderError((answer.stderr.strip() or "no message").splitlines()[-1])
+            first, *modules = answer.stdout.split()
+            took.append(float(first))
+            if module == "kafwire" and (heavy := [name for name in HEAVY_MODULES if name in modules]):
+                raise ContenderError(f"import kafwire imports {', '.join(heavy)}")
+        return Measured(statistics.median(took[1:]), sum(took) / 1000)

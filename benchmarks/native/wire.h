@@ -1,0 +1,26 @@
+/* One blocking socket to one broker: Fetch v11 and Produce v7, the last versions before flexible encodings, which every
+ * broker from 2.3 to 4.x answers. */
+#ifndef KAFWIRE_BENCH_WIRE_H
+#define KAFWIRE_BENCH_WIRE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct {
+    int fd;
+    int32_t next_correlation, due_correlation;
+    uint8_t *frame; /* the last response */
+    size_t frame_capacity, frame_size;
+} wire;
+
+void wire_open(wire *self, const char *bootstrap); /* "host:port" */
+void wire_close(wire *self);                       /* keeps the frame buffer for the next wire_open */
+
+void wire_send_fetch(wire *self, const char *topic, int32_t partition, int64_t offset, int32_t max_bytes);
+/* The record batches of the oldest unanswered Fetch; they are in self->frame. */
+const uint8_t *wire_take_fetch(wire *self, size_t *size);
+
+void wire_send_produce(wire *self, const char *topic, int32_t partition, const uint8_t *batch, size_t size);
+int64_t wire_take_produce(wire *self); /* the base offset */
+
+#endif

@@ -1,0 +1,114 @@
+"""Figures as Markdown tables, and the last long run's in README.md between two marks."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.rounds import Figure, judge
+from benchmarks.rows import Kind, Row
+
+START, END = "<!-- results: begin -->", "<!-- results: end -->"
+
+_TITLES: Mapping[Kind, str] = {
+    "consume": "Consume (million records per second)",
+    "produce": "Produce, acks=all (million records per second)",
+    "beside": "Beside a computing neighbour (million records per second)",
+    "memory": "Peak memory above the RSS after imports (MiB)",
+    "decode": "Decode batches in memory to columns, one core (million records per second)",
+    "import": "Import (ms)",
+}
+
+Results = Sequence[tuple[Row, Mapping[str, Figure]]]
+
+
+def render(results: Results, topics: Mapping[str, Any], environment: Mapping[str, Any]) -> str:
+    """All tables, what the topics hold, what failed, and the environment."""
+    parts = [_table(kind, title, [pair for pair in results if pair[0].kind == kind]) for kind, title in _TITLES.items()]
+    parts += [_goals(results), _variants(results), _failures(results), _topics(topics), _environment(environment)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def update_readme(path: Path, tables: str) -> None:
+    """Put `tables` between the marks of a README that has them."""
+    text = path.read_text()
+    head, _, rest = text.partition(START)
+    _, _, tail = rest.partition(END)
+    path.write_text(f"{head}{START}\n\n{tables}\n{END}{tail}")
+
+
+def _table(kind: Kind, title: str, results: Results) -> str:
+    if not results:
+        return ""
+    names: list[str] = []
+    for _, figures in results:
+        names += [name for name in figures if name not in names]
+    lines = [f"**{title}**", "", f"| row | {' | '.join(names)} |", f"|---|{'---:|' * len(names)}"]
+    for row, figures in results:
+        cells = [_cell(figures.get(name), kind) for name in names]
+        lines.append(f"| {row.name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _cell(figure: Figure | None, kind: Kind) -> str:
+    if figure is None:
+        return ""
+    if figure.median is None:
+        return "failed"
+    digits = 1 if kind in {"memory", "import"} else 2
+    low, high = min(figure.rounds), max(figure.rounds)
+    spread = f" ({low:.{digits}f}-{high:.{digits}f})" if len(figure.rounds) > 1 else ""
+    return f"{figure.median:.{digits}f}{spread}"
+
+
+def _goals(results: Results) -> str:
+    verdicts = [f"- {row.name}: {one.as_text(row.unit)}" for row, figures in results for one in judge(row, figures)]
+    return "\n".join(["**Goals**", "", *verdicts]) if verdicts else ""
+
+
+def _variants(results: Results) -> str:
+    lines = []
+    for row, figures in results:
+        chosen = [
+            f"{name}: {figure.variant} ({', '.join(f'{key} {_tried(value)}' for key, value in figure.tried.items())})"
+            for name, figure in figures.items()
+            if figure.tried
+        ]
+        if chosen:
+            lines.append(f"- {row.name}: {'; '.join(chosen)}")
+    return "\n".join(["**Configurations: the fastest of those tried once**", "", *lines]) if lines else ""
+
+
+def _tried(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.2f}"
+
+
+def _failures(results: Results) -> str:
+    lines = [
+        f"- {row.name}: {name}: {figure.error}"
+        for row, figures in results
+        for name, figure in figures.items()
+        if figure.error
+    ]
+    return "\n".join(["**Failed**", "", *lines]) if lines else ""
+
+
+def _topics(topics: Mapping[str, Any]) -> str:
+    if not topics:
+        return ""
+    lines = ["**Topics, as stored**", "", "| topic | records | batches | bytes of a batch, median (min-max) | MB |"]
+    lines.append("|---|---:|---:|---:|---:|")
+    for name, found in topics.items():
+        size = found["batch_bytes"]
+        lines.append(
+            f"| {name} | {found['records']:,} | {found['batches']:,} | "
+            f"{size['median']:,} ({size['min']:,}-{size['max']:,}) | {found['bytes'] / 1e6:.0f} |"
+        )
+    return "\n".join(lines)
+
+
+def _environment(environment: Mapping[str, Any]) -> str:
+    lines = ["**Environment**", ""]
+    for key, value in environment.items():
+        text = ", ".join(f"{name} {one}" for name, one in value.items()) if isinstance(value, dict) else str(value)
+        lines.append(f"- {key.replace('_', ' ')}: {text}")
+    return "\n".join(lines)

@@ -1,0 +1,257 @@
+"""What is measured: rows, their contenders, and the goals that the figures are held against. Data only."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Literal
+
+Kind = Literal["consume", "produce", "beside", "memory", "decode", "import"]
+
+LINGER_MS = 5
+BATCH_BYTES = 1_048_576
+LARGE_BATCH = 1_000_000  # with its header just under the broker's default limit of 1,048,588
+SMALL_BATCH = 16_000
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic to read: filled by the floor with batches of `batch_bytes` before compression."""
+
+    value_bytes: int
+    codec: str
+    batch_bytes: int
+
+    @property
+    def name(self) -> str:
+        """As in the names of the rows: 100-lz4-1m."""
+        return f"{self.value_bytes}-{self.codec}-{'1m' if self.batch_bytes == LARGE_BATCH else '16k'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """One competitor of a row.
+
+    `program` is a worker module of `benchmarks.workers`, or "floor" or "rdkafka" for a C program; `task` its first
+    argument; `options` further arguments. `variants` are configurations by name: each is tried once, the fastest runs
+    the rounds. A `context` contender takes part only when asked for (`--all`).
+    """
+
+    name: str
+    program: str
+    task: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    variants: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: {"default": {}})
+    context: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """`of` is at least `least` times `over`, or, without `over`, at most `most` of the row's unit."""
+
+    of: str
+    over: str = ""
+    least: float = 0.0
+    most: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of a table. `topic` is what is read, or the shape of what is written."""
+
+    name: str
+    kind: Kind
+    unit: str
+    topic: Topic
+    contenders: Sequence[Contender]
+    goals: Sequence[Goal] = ()
+    short: bool = False
+
+
+CONSUMERS = {
+    "defaults": {"conf.group.id": "benchmark", "conf.enable.auto.commit": "false"},
+    "tuned": {
+        "conf.group.id": "benchmark",
+        "conf.enable.auto.commit": "false",
+        "conf.fetch.message.max.bytes": "8388608",
+        "conf.queued.min.messages": "1000000",
+        "conf.queued.max.messages.kbytes": "1048576",
+        "conf.fetch.queue.backoff.ms": "5",
+    },
+}
+
+
+def _librdkafka_producers(codec: str) -> dict[str, dict[str, str]]:
+    tuned = {
+        "conf.acks": "all",
+        "conf.linger.ms": str(LINGER_MS),
+        "conf.batch.size": str(BATCH_BYTES),
+        "conf.batch.num.messages": "1000000",
+        "conf.compression.type": codec,
+        "conf.message.max.bytes": "1048588",
+        "conf.queue.buffering.max.messages": "1000000",
+        "conf.queue.buffering.max.kbytes": "1048576",
+        "conf.enable.idempotence": "true",
+    }
+    return {
+        "idempotent": tuned,
+        "not idempotent": tuned | {"conf.enable.idempotence": "false"},
+        "not idempotent, batches of 100 kB": tuned | {"conf.enable.idempotence": "false", "conf.batch.size": "100000"},
+    }
+
+
+def _kafwire_producer(codec: str) -> dict[str, str]:
+    return {
+        "conf.linger_ms": str(LINGER_MS),
+        "conf.batch_size": str(BATCH_BYTES),
+        "conf.compression_type": codec,
+    }
+
+
+def _floor_consumers(codec: str) -> dict[str, dict[str, str]]:
+    need = {"needs_lz4": str(int(codec == "lz4"))}
+    return {f"{mebibytes} MiB": need | {"max_bytes": str(mebibytes << 20)} for mebibytes in (1, 8)}
+
+
+def _consume(topic: Topic) -> Row:
+    goals = []
+    if topic == Topic(100, "lz4", LARGE_BATCH):
+        goals = [Goal("kafwire scan", "confluent consume", 4.0), Goal("kafwire scan", "librdkafka C", 1.2)]
+    return Row(
+        f"consume-{topic.name}",
+        "consume",
+        "M records/s",
+        topic,
+        [
+            Contender("kafwire scan", "kafwire", "scan"),
+            Contender("confluent consume", "confluent", "consume", variants=CONSUMERS),
+            Contender("librdkafka C", "rdkafka", "consume", variants=CONSUMERS),
+            Contender("floor", "floor", "consume", variants=_floor_consumers(topic.codec)),
+            Contender("floor, no decode", "floor", "consume", {"decode": "0"}, _floor_consumers("none"), context=True),
+            Contender("aiokafka", "aiokafka", "consume", context=True),
+            Contender("kafka-python", "kafkapython", "consume", context=True),
+        ],
+        goals,
+        short=topic.name in {"100-lz4-1m", "100-none-16k", "1000-lz4-1m"},
+    )
+
+
+def _produce(value_bytes: int, codec: str) -> Row:
+    confluent = _librdkafka_producers(codec)
+    return Row(
+        f"produce-{value_bytes}-{codec}",
+        "produce",
+        "M records/s",
+        Topic(value_bytes, codec, LARGE_BATCH),
+        [
+            Contender("kafwire send_batch", "kafwire", "send_batch", _kafwire_producer(codec)),
+            Contender("kafwire send", "kafwire", "send", _kafwire_producer(codec)),
+            Contender("confluent produce", "confluent", "produce", variants=confluent),
+            Contender("confluent produce_batch", "confluent", "batch", variants=confluent),
+            Contender("librdkafka C", "rdkafka", "produce", variants=confluent),
+            Contender("floor", "floor", "produce", {"batch_bytes": str(LARGE_BATCH), "codec": codec}),
+            Contender("aiokafka", "aiokafka", "produce", {"conf.compression_type": codec}, context=True),
+            Contender("kafka-python", "kafkapython", "produce", {"conf.compression_type": codec}, context=True),
+        ],
+        [
+            Goal("kafwire send_batch", "confluent produce", 3.0),
+            Goal("kafwire send", "confluent produce", 1.0),
+        ],
+        short=(value_bytes, codec) == (100, "lz4"),
+    )
+
+
+def _beside(name: str, kafwire_task: str, confluent_task: str, kafwire: Mapping[str, str], topic: Topic) -> Row:
+    confluent = CONSUMERS if confluent_task == "consume" else _librdkafka_producers(topic.codec)
+    contenders = [
+        Contender(f"{client}, {beside}", program, task, {**options, "beside": beside}, variants)
+        for client, program, task, options, variants in (
+            ("kafwire", "kafwire", kafwire_task, kafwire, {"default": {}}),
+            ("confluent", "confluent", confluent_task, {}, confluent),
+        )
+        for beside in ("nothing", "process", "thread")
+    ]
+    goals = [Goal("kafwire, thread", "kafwire, process", 0.4)]
+    return Row(f"beside-{name}", "beside", "M records/s", topic, contenders, goals, short=name == "scan")
+
+
+def _memory(name: str, kafwire_task: str, confluent_task: str, topic: Topic) -> Row:
+    writes = confluent_task != "consume"
+    options = _kafwire_producer(topic.codec) if writes else {}
+    confluent = _librdkafka_producers(topic.codec)["idempotent"] if writes else CONSUMERS["defaults"]
+    return Row(
+        f"memory-{name}",
+        "memory",
+        "MiB",
+        topic,
+        [
+            Contender("kafwire", "kafwire", kafwire_task, options),
+            Contender("confluent", "confluent", confluent_task, confluent),
+        ],
+        [Goal("kafwire", most=128.0)],
+        short=name == "scan-100-lz4",
+    )
+
+
+def _decode(topic: Topic) -> Row:
+    return Row(
+        f"decode-{topic.name}",
+        "decode",
+        "M records/s",
+        topic,
+        [Contender("kafwire", "kafwire_decode", "decode"), Contender("plain C", "floor", "decode")],
+        short=topic.name == "100-lz4-1m",
+    )
+
+
+TOPICS = [
+    Topic(value_bytes, codec, batch_bytes)
+    for value_bytes in (100, 1000)
+    for codec in ("none", "lz4")
+    for batch_bytes in (LARGE_BATCH, SMALL_BATCH)
+]
+_LZ4 = Topic(100, "lz4", LARGE_BATCH)
+_PLAIN = Topic(1000, "none", LARGE_BATCH)
+
+ROWS: Sequence[Row] = [
+    *[_consume(topic) for topic in TOPICS],
+    *[_produce(value_bytes, codec) for value_bytes in (100, 1000) for codec in ("none", "lz4")],
+    _beside("scan", "scan", "consume", {}, _LZ4),
+    _beside("send_batch", "send_batch", "produce", _kafwire_producer("lz4"), _LZ4),
+    _memory("scan-100-lz4", "scan", "consume", _LZ4),
+    _memory("scan-1000-none", "scan", "consume", _PLAIN),
+    _memory("send_batch-100-lz4", "send_batch", "produce", _LZ4),
+    _memory("send_batch-1000-none", "send_batch", "produce", _PLAIN),
+    _memory("send-100-lz4", "send", "produce", _LZ4),
+    *[_decode(topic) for topic in TOPICS if topic.value_bytes == 100],
+    Row(
+        "import",
+        "import",
+        "ms",
+        _LZ4,
+        [
+            Contender("kafwire", "import", "kafwire"),
+            Contender("confluent_kafka", "import", "confluent_kafka"),
+            Contender("aiokafka", "import", "aiokafka", context=True),
+            Contender("kafka", "import", "kafka", context=True),
+        ],
+        [Goal("kafwire", most=40.0)],
+        short=True,
+    ),
+]
+
+
+def choose(names: Sequence[str], *, short: bool) -> list[Row]:
+    """The rows with these names, name beginnings or patterns; all (or all of the short form) without names.
+
+    Raises ValueError for a name that no row has.
+    """
+    if not names:
+        return [row for row in ROWS if row.short or not short]
+    for name in names:
+        if not any(_matches(row, name) for row in ROWS):
+            raise ValueError(f"no row is called {name!r}; there are: {', '.join(row.name for row in ROWS)}")
+    return [row for row in ROWS if any(_matches(row, name) for name in names)]
+
+
+def _matches(row: Row, name: str) -> bool:
+    return row.name == name or row.name.startswith(f"{name}-") or fnmatchcase(row.name, name)

@@ -1,0 +1,154 @@
+"""The command line: `python -m benchmarks [ROW ...] [--short] [--all]`. See README.md in this folder."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.environment import describe
+from benchmarks.measure import ROOT, Bench
+from benchmarks.payload import write_pool
+from benchmarks.programs import BuildError, build_floor
+from benchmarks.report import render, update_readme
+from benchmarks.rounds import Figure, as_json, run_row
+from benchmarks.rows import ROWS, Row, Topic, choose
+from benchmarks.topics import Topics
+
+HERE = Path(__file__).parent
+BUILD = ROOT / "build" / "benchmarks"
+HEAP = "2g"
+# Topics that are written to go at once when deleted, and nothing else happens on its own during a round.
+PROPERTIES = {"log.segment.delete.delay.ms": "0", "log.cleaner.enable": "false"}
+
+READ_RECORDS = {100: 2_500_000, 1000: 400_000}
+WRITE_RECORDS = {100: 2_000_000, 1000: 300_000}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print tables, write JSON. 0 when every contender did its work; goals are shown, not enforced."""
+    chosen = _parser().parse_args(arguments)
+    if chosen.list:
+        print("\n".join(row.name for row in ROWS))
+        return 0
+    try:
+        rows = choose(chosen.rows, short=chosen.short)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
+    rounds, seconds, scale = (1, 0.2, 0.1) if chosen.short else (chosen.rounds, chosen.seconds, 1.0)
+    folder: Path = chosen.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    if chosen.profile:
+        chosen.profile.mkdir(parents=True, exist_ok=True)
+    environment = describe(ROOT)
+    try:
+        with _broker(chosen.bootstrap) as (bootstrap, broker):
+            environment["broker"] = broker
+            environment["form"] = {"rounds": rounds, "seconds": seconds, "short": chosen.short}
+            bench, topics = _prepare(rows, bootstrap, folder, seconds, scale)
+            bench.perf_folder = chosen.profile.absolute() if chosen.profile else None
+            results = _measure(rows, bench, rounds, short=chosen.short, context=chosen.all, only=chosen.contender)
+    except BuildError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return _finish(chosen, results, topics, environment)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("rows", nargs="*", metavar="ROW", help="a row, how rows begin, or a pattern (default: all)")
+    parser.add_argument("--list", action="store_true", help="print the names of the rows")
+    parser.add_argument("--short", action="store_true", help="small topics, one round, fewer rows: a smoke test")
+    parser.add_argument("--all", action="store_true", help="with aiokafka, kafka-python and the fetch without decoding")
+    parser.add_argument("--contender", action="append", metavar="NAME", help="only contenders whose name starts so")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds per contender (default: 5)")
+    parser.add_argument("--seconds", type=float, default=2.0, help="least seconds per round (default: 2)")
+    parser.add_argument("--bootstrap", help="a single broker that runs already (default: one is started)")
+    parser.add_argument("--folder", type=Path, default=BUILD, help="for programs, payloads, partial results")
+    parser.add_argument("--output", type=Path, help="the JSON file")
+    parser.add_argument("--profile", type=Path, metavar="FOLDER", help="run every contender under `perf record`")
+    return parser
+
+
+@contextmanager
+def _broker(bootstrap: str | None) -> Iterator[tuple[str, dict[str, Any]]]:
+    if bootstrap:
+        yield bootstrap, {"given": "a broker that ran already"}
+        return
+    from kafwire.testing.cluster import KafkaCluster  # not needed with --bootstrap
+
+    with KafkaCluster(properties=PROPERTIES, heap=HEAP) as cluster:
+        yield cluster.bootstrap, {"kafka": cluster.version, "nodes": 1, "heap": HEAP, **PROPERTIES}
+
+
+def _prepare(
+    rows: Sequence[Row], bootstrap: str, folder: Path, seconds: float, scale: float
+) -> tuple[Bench, dict[str, Any]]:
+    """Payloads, programs, and the topics that the rows read."""
+    floor = build_floor(folder)
+    topics = Topics(bootstrap, floor)
+    payloads = {size: write_pool(folder, size) for size in READ_RECORDS}
+    read_records = {size: int(count * scale) for size, count in READ_RECORDS.items()}
+    write_records = {size: int(count * scale) for size, count in WRITE_RECORDS.items()}
+    sources: dict[Topic, str] = {}
+    blobs: dict[Topic, Path] = {}
+    found: dict[str, Any] = {}
+    for topic in dict.fromkeys(row.topic for row in rows if row.kind in {"consume", "beside", "memory", "decode"}):
+        size = topic.value_bytes
+        blobs[topic] = folder / f"batches-{topic.name}.bin"
+        sources[topic], found[topic.name] = topics.fill(topic, read_records[size], payloads[size], blobs[topic])
+        _progress(f"filled {topic.name}: {found[topic.name]}")
+    return (
+        Bench(bootstrap, topics, floor, folder, seconds, read_records, write_records, payloads, sources, blobs),
+        found,
+    )
+
+
+def _measure(
+    rows: Sequence[Row], bench: Bench, rounds: int, *, short: bool, context: bool, only: Sequence[str] | None
+) -> list[tuple[Row, Mapping[str, Figure]]]:
+    results: list[tuple[Row, Mapping[str, Figure]]] = []
+    for row in rows:
+        contenders = [
+            one
+            for one in row.contenders
+            if (context or not one.context) and (not only or any(one.name.startswith(name) for name in only))
+        ]
+        if short:
+            contenders = [replace(one, variants=dict(list(one.variants.items())[:1])) for one in contenders]
+        try:
+            results.append((row, run_row(row, contenders, rounds, bench.measure, _progress)))
+        except KeyboardInterrupt:
+            _progress("interrupted: what was measured so far follows")
+            break
+    return results
+
+
+def _finish(
+    chosen: argparse.Namespace,
+    results: Sequence[tuple[Row, Mapping[str, Figure]]],
+    topics: Mapping[str, Any],
+    environment: Mapping[str, Any],
+) -> int:
+    """Print, write, and say by the exit code whether all is well."""
+    tables = render(results, topics, environment)
+    print(tables)
+    records = {"environment": environment, "topics": topics, "rows": [as_json(row, found) for row, found in results]}
+    # Only a whole long run on a broker of its own replaces the figures that are kept in the repository.
+    partial = chosen.rows or chosen.contender or chosen.short or chosen.bootstrap or chosen.profile
+    whole = not partial and len(results) == len(ROWS)
+    output: Path = chosen.output or (HERE / "results.json" if whole else chosen.folder / "results.json")
+    output.write_text(json.dumps(records, indent=1) + "\n")
+    if whole and not chosen.output:
+        update_readme(HERE / "README.md", tables)
+    _progress(f"written: {output}")
+    failed = any(figure.error for _, found in results for figure in found.values())
+    return int(failed)
+
+
+def _progress(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,82 @@
+"""Topics on the benchmark's broker: made, filled with batches of a known size, read back, counted, deleted."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from benchmarks.rounds import ContenderError
+from benchmarks.rows import Topic
+
+BLOB_BYTES = 8 << 20
+_TIMEOUT_SECONDS = 30.0
+
+
+class Topics:
+    """All topics of a run; one partition each. The administration goes through confluent-kafka, not through kafwire."""
+
+    def __init__(self, bootstrap: str, floor: Path) -> None:
+        self._bootstrap = bootstrap
+        self._floor = floor
+        self._admin = AdminClient({"bootstrap.servers": bootstrap})
+
+    def fill(self, topic: Topic, records: int, payload: Path, blob: Path) -> tuple[str, dict[str, Any]]:
+        """The name of a topic with `records` records, and what its stored batches look like.
+
+        The batches are counted by reading the whole topic, which also brings it into the page cache and warms the
+        broker up. The first of them are kept in `blob`.
+        """
+        name = f"bench-{topic.name}-{records}"
+        if name not in self._admin.list_topics(timeout=_TIMEOUT_SECONDS).topics:
+            self.create(name)
+            self._run(
+                "fill",
+                topic=name,
+                payload=payload,
+                value_bytes=topic.value_bytes,
+                records=records,
+                batch_bytes=topic.batch_bytes,
+                codec=topic.codec,
+            )
+        found = self._run("inspect", topic=name, records=records, dump=blob, dump_bytes=BLOB_BYTES)
+        batches = found["codecs"].get(topic.codec, 0)
+        if found["records"] != records or batches != found["batches"]:
+            raise ContenderError(f"{name} does not hold what was written: {found}")
+        return name, found
+
+    def create(self, name: str) -> None:
+        """An empty topic."""
+        self._admin.create_topics([NewTopic(name, 1, 1)])[name].result(_TIMEOUT_SECONDS)
+
+    def delete(self, name: str) -> None:
+        """Remove a topic and its bytes; a failure here would spoil nothing but the disk."""
+        try:
+            self._admin.delete_topics([name])[name].result(_TIMEOUT_SECONDS)
+        except KafkaException as error:
+            raise ContenderError(f"cannot delete {name}: {error}") from error
+
+    def inspect(self, name: str) -> dict[str, Any]:
+        """Records, batches and their sizes, read from the batch headers of the whole topic."""
+        consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": "benchmark-harness"})
+        try:
+            _, end = consumer.get_watermark_offsets(TopicPartition(name, 0), _TIMEOUT_SECONDS)
+        finally:
+            consumer.close()
+        return self._run("inspect", topic=name, records=end)
+
+    def _run(self, task: str, **options: object) -> dict[str, Any]:
+        arguments = [f"{key}={value}" for key, value in options.items()]
+        answer = subprocess.run(
+            [str(self._floor), task, f"bootstrap={self._bootstrap}", *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if answer.returncode:
+            raise ContenderError(f"floor {task}: {answer.stderr.strip()}")
+        found: dict[str, Any] = json.loads(answer.stdout)
+        return found
