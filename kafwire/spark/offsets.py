@@ -1,0 +1,84 @@
+"""The JSON that Spark's Kafka source speaks: `{"topic": [0, 1]}` and `{"topic": {"0": 23, "1": -1}}`.
+
+Pure: text in, mappings of `TopicPartition` out, or `ConfigError` that shows the shape wanted. No pyspark here.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from kafwire.structs import TopicPartition
+
+from kafwire.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+EARLIEST = -2
+LATEST = -1
+
+_PARTITIONS_SHAPE = '{"topicA": [0, 1], "topicB": [2]}'
+_OFFSETS_SHAPE = '{"topicA": {"0": 23, "1": -1}, "topicB": {"0": -2}} (-2 earliest, -1 latest)'
+_TIMESTAMPS_SHAPE = '{"topicA": {"0": 1357016400000}} (milliseconds since 1970)'
+
+
+def parse_partitions(option: str, text: str) -> tuple[TopicPartition, ...]:
+    """`{"topic": [0, 1]}` as partitions, in order and without repetition."""
+    chosen = set()
+    for topic, partitions in _topics(option, text, _PARTITIONS_SHAPE).items():
+        if not isinstance(partitions, list):
+            raise _wrong(option, text, _PARTITIONS_SHAPE)
+        for partition in partitions:
+            if not _whole(partition) or partition < 0:
+                raise _wrong(option, text, _PARTITIONS_SHAPE)
+            chosen.add((topic, partition))
+    return tuple(TopicPartition(topic, partition) for topic, partition in sorted(chosen))
+
+
+def parse_offsets(option: str, text: str) -> dict[TopicPartition, int]:
+    """`{"topic": {"0": 23}}` as offsets; -2 is earliest, -1 latest, anything below is refused."""
+    return _numbers(option, text, _OFFSETS_SHAPE, EARLIEST)
+
+
+def parse_timestamps(option: str, text: str) -> dict[TopicPartition, int]:
+    """`{"topic": {"0": 1357016400000}}` as milliseconds since the epoch."""
+    return _numbers(option, text, _TIMESTAMPS_SHAPE, 0)
+
+
+def format_offsets(offsets: Mapping[TopicPartition, int]) -> str:
+    """The inverse of `parse_offsets`, topics and partitions in order."""
+    topics: dict[str, dict[str, int]] = {}
+    for place in sorted(offsets, key=lambda place: (place.topic, place.partition)):
+        topics.setdefault(place.topic, {})[str(place.partition)] = offsets[place]
+    return json.dumps(topics, separators=(",", ":"), ensure_ascii=False)
+
+
+def _numbers(option: str, text: str, shape: str, lowest: int) -> dict[TopicPartition, int]:
+    found = {}
+    for topic, partitions in _topics(option, text, shape).items():
+        if not isinstance(partitions, dict):
+            raise _wrong(option, text, shape)
+        for partition, number in partitions.items():
+            if not (partition.isascii() and partition.isdigit()) or not _whole(number) or number < lowest:
+                raise _wrong(option, text, shape)
+            found[TopicPartition(topic, int(partition))] = number
+    return found
+
+
+def _topics(option: str, text: str, shape: str) -> dict[str, Any]:
+    try:
+        topics = json.loads(text)
+    except ValueError:
+        raise _wrong(option, text, shape) from None
+    if not isinstance(topics, dict) or not topics:
+        raise _wrong(option, text, shape)
+    return topics
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value < 2**63
+
+
+def _wrong(option: str, text: str, shape: str) -> ConfigError:
+    return ConfigError(f"option {option}: expected JSON like {shape}, got {text!r}")

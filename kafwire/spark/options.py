@@ -1,0 +1,347 @@
+"""What users write in `.option(...)`, checked on the driver and frozen; names and meaning are Spark's own.
+
+Pure: a mapping of strings in, one frozen dataclass out, or `ConfigError` that names the option, the value and what to
+do. Spark hands option names over in lower case, so they are compared in lower case and shown in their usual spelling.
+No pyspark, no client here. `kafka.*` options are checked by the dataclass of the client that takes them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kafwire.config import ProducerConfig, ScanConfig, from_dotted
+from kafwire.errors import ConfigError
+from kafwire.spark.offsets import EARLIEST, LATEST, parse_offsets, parse_partitions, parse_timestamps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from kafwire.structs import TopicPartition
+
+log = logging.getLogger("kafwire.spark")
+
+STRATEGIES = ("assign", "subscribe", "subscribePattern")
+_READ = (
+    *STRATEGIES,
+    "startingTimestamp",
+    "startingOffsetsByTimestamp",
+    "startingOffsets",
+    "startingOffsetsByTimestampStrategy",
+    "endingTimestamp",
+    "endingOffsetsByTimestamp",
+    "endingOffsets",
+    "failOnDataLoss",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "includeHeaders",
+    "groupIdPrefix",
+)
+# Spark's batch source takes these and does nothing with them; the first three with a warning, as they sound as if
+# they bounded a read.
+_STREAMING = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+_POLLING = ("fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "kafkaConsumer.pollTimeoutMs")
+_WRITE = ("topic",)
+_KNOWN = {name.lower(): name for name in (*_READ, *_STREAMING, *_POLLING, *_WRITE)}
+
+# kafka.* options that are refused, and what to do instead.
+_REFUSED_READING = {
+    "auto.offset.reset": "set the option startingOffsets to say where to begin; a batch read never resets by itself",
+    "key.deserializer": "keys arrive as bytes: cast or decode the column with DataFrame operations",
+    "value.deserializer": "values arrive as bytes: cast or decode the column with DataFrame operations",
+    "enable.auto.commit": "reading joins no group and commits nothing",
+    "interceptor.classes": "Java interceptors do not run here: transform the DataFrame",
+}
+_REFUSED_WRITING = {
+    "key.serializer": "keys are written as they are: cast the column to string or binary",
+    "value.serializer": "values are written as they are: cast the column to string or binary",
+    "partitioner.class": "a Java class does not run here: write a `partition` column; keys are placed as Java's "
+    "default partitioner does",
+    "interceptor.classes": "Java interceptors do not run here: transform the DataFrame",
+    "transactional.id": "the batch sink is at-least-once and opens no transaction: leave it out",
+}
+_REFUSED_JVM = {
+    "metric.reporters": "a Java class does not run here: leave it out",
+    "security.providers": "a Java class does not run here: leave it out",
+    "sasl.jaas.config": "JAAS is read by a JVM only, and this version speaks PLAINTEXT only",
+    "ssl.engine.factory.class": "a Java class does not run here, and this version speaks PLAINTEXT only",
+}
+_JVM_STORE = re.compile(r"ssl\.(keystore|truststore)\.(location|password|type)|ssl\.key\.password")
+
+# Options of Java's clients with nothing to act on here: taken with a warning, so that a query moves over unchanged.
+_NO_EFFECT = frozenset(
+    {
+        "auto.commit.interval.ms",
+        "auto.include.jmx.reporter",
+        "allow.auto.create.topics",
+        "client.dns.lookup",
+        "connections.max.idle.ms",
+        "enable.metrics.push",
+        "metrics.num.samples",
+        "metrics.recording.level",
+        "metrics.sample.window.ms",
+        "receive.buffer.bytes",
+        "send.buffer.bytes",
+        "socket.connection.setup.timeout.max.ms",
+    }
+)
+_NO_EFFECT_READING = _NO_EFFECT | {
+    "exclude.internal.topics",
+    "fetch.min.bytes",
+    "group.id",
+    "group.instance.id",
+    "group.protocol",
+    "group.remote.assignor",
+    "heartbeat.interval.ms",
+    "max.partition.fetch.bytes",
+    "max.poll.interval.ms",
+    "max.poll.records",
+    "partition.assignment.strategy",
+    "session.timeout.ms",
+}
+_NO_EFFECT_WRITING = _NO_EFFECT | {
+    "metadata.max.idle.ms",
+    "partitioner.adaptive.partitioning.enable",
+    "partitioner.availability.timeout.ms",
+    "retries",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One end of a read: offsets or timestamps (ms), the same everywhere or named by partition."""
+
+    option: str
+    by_timestamp: bool
+    everywhere: int | None
+    named: Mapping[TopicPartition, int]
+
+    def of(self, place: TopicPartition) -> int:
+        """The offset or timestamp asked for at `place`; -2 and -1 are earliest and latest."""
+        return self.named[place] if self.everywhere is None else self.everywhere
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """A batch read. Exactly one of `assign`, `topics`, `pattern` is not None; `client` goes to `kafwire.scan`."""
+
+    client: Mapping[str, Any]
+    assign: tuple[TopicPartition, ...] | None
+    topics: tuple[str, ...] | None
+    pattern: str | None
+    start: Bound
+    end: Bound
+    start_without_match: str
+    fail_on_data_loss: bool
+    min_partitions: int | None
+    max_records: int | None
+    include_headers: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """A batch write. `topic` overrides the column of that name; `client` goes to `kafwire.Producer`."""
+
+    client: Mapping[str, Any]
+    topic: str | None
+
+
+def read_options(given: Mapping[str, str]) -> ReadOptions:
+    """Check the options of a batch read; raises `ConfigError`."""
+    own, kafka = _sort_out(given)
+    chosen = [name for name in STRATEGIES if name in own]
+    if len(chosen) != 1:
+        said = f"got {' and '.join(chosen)}" if chosen else "got none"
+        raise ConfigError(f"exactly one of the options {', '.join(STRATEGIES)} says what to read; {said}")
+    _check_triggers(own)
+    if "topic" in own:
+        log.warning("option topic concerns writing; a read ignores it")
+    start = _bound(own, "starting", EARLIEST)
+    end = _bound(own, "ending", LATEST)
+    _refuse(start, LATEST, "latest: a batch read that begins at the end holds nothing")
+    _refuse(end, EARLIEST, "earliest: a batch read that ends at the beginning holds nothing")
+    _check_order(start, end)
+    return ReadOptions(
+        client=_client("reading", kafka, ScanConfig, _REFUSED_READING, _NO_EFFECT_READING),
+        assign=parse_partitions("assign", own["assign"]) if "assign" in own else None,
+        topics=_topics(own["subscribe"]) if "subscribe" in own else None,
+        pattern=_pattern(own["subscribePattern"]) if "subscribePattern" in own else None,
+        start=start,
+        end=end,
+        start_without_match=_one_of(own, "startingOffsetsByTimestampStrategy", ("error", "latest")),
+        fail_on_data_loss=_one_of(own, "failOnDataLoss", ("true", "false")) == "true",
+        min_partitions=_positive(own, "minPartitions"),
+        max_records=_positive(own, "maxRecordsPerPartition"),
+        include_headers=includes_headers(given),
+    )
+
+
+def write_options(given: Mapping[str, str]) -> WriteOptions:
+    """Check the options of a batch write; raises `ConfigError`."""
+    own, kafka = _sort_out(given)
+    reading = [name for name in own if name in _READ and name != "includeHeaders"]
+    if reading:
+        log.warning("options that concern reading are ignored by a write: %s", ", ".join(sorted(reading)))
+    topic = own["topic"].strip() if "topic" in own else None
+    if topic == "":
+        raise ConfigError("option topic is empty: name a topic, or leave it out and write a `topic` column")
+    client = _client("writing", kafka, ProducerConfig, _REFUSED_WRITING, _NO_EFFECT_WRITING)
+    return WriteOptions(client=client, topic=topic)
+
+
+def includes_headers(given: Mapping[str, str]) -> bool:
+    """Whether the schema has a `headers` column; raises `ConfigError` for anything but true and false."""
+    own = {_KNOWN.get(name.lower(), name): value for name, value in given.items()}
+    return _one_of(own, "includeHeaders", ("false", "true")) == "true"
+
+
+def _sort_out(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    own, kafka = {}, {}
+    for name, value in given.items():
+        lowered = name.lower()
+        if lowered.startswith("kafka."):
+            kafka[lowered.removeprefix("kafka.")] = value
+        elif lowered in _KNOWN:
+            own[_KNOWN[lowered]] = value
+        elif lowered == "path":
+            raise ConfigError(
+                f"load() and save() take no path here, got {value!r}; use the options subscribe and topic"
+            )
+        else:
+            close = difflib.get_close_matches(lowered, [*_KNOWN, "kafka.bootstrap.servers"], 1)
+            hint = (
+                f"did you mean {_KNOWN.get(close[0], close[0])}?"
+                if close
+                else "options of the client begin with kafka."
+            )
+            raise ConfigError(f"unknown option {name!r}: {hint}")
+    return own, kafka
+
+
+def _client(
+    doing: str,
+    kafka: Mapping[str, str],
+    config: type[ScanConfig | ProducerConfig],
+    refused: Mapping[str, str],
+    without_effect: Iterable[str],
+) -> dict[str, Any]:
+    if "bootstrap.servers" not in kafka:
+        raise ConfigError("option kafka.bootstrap.servers is missing: give host:port of one broker or more")
+    passed, ignored = {}, []
+    for name, value in kafka.items():
+        reason = refused.get(name) or _REFUSED_JVM.get(name)
+        if _JVM_STORE.fullmatch(name):
+            reason = "Java key stores are read by a JVM only, and this version speaks PLAINTEXT only"
+        if reason:
+            raise ConfigError(f"option kafka.{name} is not supported: {reason}")
+        if name in without_effect:
+            ignored.append(f"kafka.{name}")
+        else:
+            passed[name] = value
+    if ignored:
+        log.warning("options without effect when %s: %s", doing, ", ".join(sorted(ignored)))
+    options = from_dotted(passed)
+    try:
+        config.build(options)
+    except ConfigError as error:
+        raise ConfigError(f"kafka.* options (dots become underscores): {error}") from None
+    return options
+
+
+def _bound(own: Mapping[str, str], side: str, default: int) -> Bound:
+    # The most particular wins when several are given, in Spark's order.
+    option = f"{side}Timestamp"
+    if option in own:
+        return Bound(option, by_timestamp=True, everywhere=_milliseconds(option, own[option]), named={})
+    option = f"{side}OffsetsByTimestamp"
+    if option in own:
+        named = parse_timestamps(option, own[option])
+        return Bound(option, by_timestamp=True, everywhere=None, named=named)
+    option = f"{side}Offsets"
+    word = own.get(option, "").strip()
+    words = {"": default, "earliest": EARLIEST, "latest": LATEST}
+    if word.lower() in words and (word or option not in own):
+        return Bound(option, by_timestamp=False, everywhere=words[word.lower()], named={})
+    if not word.startswith("{"):
+        raise ConfigError(
+            f'option {option}={word!r}: allowed: earliest, latest, or JSON like {{"topicA": {{"0": 23}}}}'
+        )
+    return Bound(option, by_timestamp=False, everywhere=None, named=parse_offsets(option, word))
+
+
+def _refuse(bound: Bound, offset: int, why: str) -> None:
+    if bound.by_timestamp:
+        return
+    if bound.everywhere == offset:
+        raise ConfigError(f"option {bound.option} can't be {why}")
+    for place, asked in bound.named.items():
+        if asked == offset:
+            raise ConfigError(f"option {bound.option} of {place.topic}-{place.partition} can't be {offset}, {why}")
+
+
+def _check_order(start: Bound, end: Bound) -> None:
+    if start.by_timestamp != end.by_timestamp:
+        return
+    if start.everywhere is None and end.everywhere is None and start.named.keys() != end.named.keys():
+        lone = sorted(f"{place.topic}-{place.partition}" for place in start.named.keys() ^ end.named.keys())
+        raise ConfigError(f"{start.option} and {end.option} name different partitions: {', '.join(lone)} only in one")
+    for place in {**start.named, **end.named}:
+        low, high = start.of(place), end.of(place)
+        if low > high >= 0:
+            where = f"{place.topic}-{place.partition}"
+            raise ConfigError(f"option {start.option} of {where} is {low}, after {end.option}, {high}")
+    if start.everywhere is not None and end.everywhere is not None and start.everywhere > end.everywhere >= 0:
+        raise ConfigError(f"option {start.option}={start.everywhere} is after {end.option}={end.everywhere}")
+
+
+def _check_triggers(own: Mapping[str, str]) -> None:
+    given = [name for name in _STREAMING if name in own]
+    low, high = _positive(own, "minOffsetsPerTrigger"), _positive(own, "maxOffsetsPerTrigger")
+    if low is not None and high is not None and low > high:
+        raise ConfigError(f"option minOffsetsPerTrigger={low} is above maxOffsetsPerTrigger={high}")
+    for name in given:
+        log.warning("option %s concerns streams; a batch read ignores it", name)
+
+
+def _topics(text: str) -> tuple[str, ...]:
+    topics = tuple(dict.fromkeys(name for part in text.split(",") if (name := part.strip())))
+    if not topics:
+        raise ConfigError(f"option subscribe={text!r} names no topic: give topics separated by commas")
+    return topics
+
+
+def _pattern(text: str) -> str:
+    if not text.strip():
+        raise ConfigError("option subscribePattern is empty: give a regular expression")
+    try:
+        re.compile(text.strip())
+    except re.error as error:
+        raise ConfigError(f"option subscribePattern={text!r} is not a regular expression: {error}") from None
+    return text.strip()
+
+
+def _one_of(own: Mapping[str, str], option: str, allowed: tuple[str, ...]) -> str:
+    """The value of `option`, in lower case; the first of `allowed` is the default."""
+    value = own.get(option, allowed[0]).strip().lower()
+    if value not in allowed:
+        raise ConfigError(f"option {option}={own[option]!r}: allowed: {', '.join(allowed)}")
+    return value
+
+
+def _positive(own: Mapping[str, str], option: str) -> int | None:
+    if option not in own:
+        return None
+    text = own[option].strip()
+    if not (text.isascii() and text.isdigit()) or not 0 < int(text) < 2**63:
+        raise ConfigError(f"option {option}={own[option]!r}: a whole number above 0 is needed")
+    return int(text)
+
+
+def _milliseconds(option: str, text: str) -> int:
+    stripped = text.strip()
+    if not (stripped.isascii() and stripped.isdigit()) or int(stripped) >= 2**63:
+        raise ConfigError(f"option {option}={text!r}: milliseconds since 1970 are needed, a whole number")
+    return int(stripped)

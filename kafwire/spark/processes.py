@@ -1,0 +1,38 @@
+"""What a Python worker process keeps between tasks: its client and its producers, made after the fork.
+
+Spark forks its workers from a daemon and uses them again for later tasks. A client belongs to the process that made it,
+so the process id is part of the key, and what a parent made is never touched here.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafwire import Producer
+
+_producers: dict[tuple[object, ...], Producer] = {}
+
+
+def producer(options: Mapping[str, Any]) -> Producer:
+    """This process's producer for `options`."""
+    import kafwire
+
+    key = _key(options)
+    if key not in _producers:
+        _producers[key] = kafwire.Producer(**options)
+    return _producers[key]
+
+
+def forget_producer(options: Mapping[str, Any]) -> None:
+    """Close this process's producer for `options` after a failure; the next task makes a fresh one."""
+    found = _producers.pop(_key(options), None)
+    if found is not None:
+        found.close()
+
+
+def _key(options: Mapping[str, Any]) -> tuple[object, ...]:
+    return (os.getpid(), *sorted(options.items()))

@@ -1,0 +1,173 @@
+"""The batch reader: ranges planned once on the driver, each read by one task as Arrow batches.
+
+`partitions` runs in a helper process of the driver, `read` in the workers; the object in between is pickled, so it
+holds no client.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from kafwire.config import ClientConfig
+from kafwire.errors import BrokerError
+from kafwire.spark.plan import OffsetRange, Situation, check_named, choose_partitions, data_loss, plan
+from kafwire.spark.schema import SCAN_NAMES, arrow_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from kafwire import Client
+    from kafwire.spark.options import Bound, ReadOptions
+    from kafwire.structs import TopicPartition
+
+log = logging.getLogger("kafwire.spark")
+
+OFFSET_OUT_OF_RANGE = 1
+UNKNOWN_TOPIC = 3
+LEADER_NOT_AVAILABLE = 5
+
+
+class KafwireReader(DataSourceReader):
+    """Reads what `options` name, in the columns of `schema`."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        """Keep both; nothing is asked of the cluster yet."""
+        self.options = options
+        self.schema = schema
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Ask the cluster once and return one exact range of offsets per task."""
+        ranges, losses = find_ranges(self.options)
+        for loss in losses:
+            log.warning("data loss, as failOnDataLoss is false the read goes on: %s", loss)
+        return [InputPartition(piece) for piece in ranges]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the records of one range, in batches of a few megabytes."""
+        # Spark puts one partition without a value where there is nothing to read.
+        return iter(()) if partition.value is None else self._read(partition.value)
+
+    def _read(self, piece: OffsetRange) -> Iterator[pa.RecordBatch]:
+        import kafwire
+        from kafwire.structs import TopicPartition
+
+        place = TopicPartition(piece.topic, piece.partition)
+        schema = arrow_schema(self.schema)
+        columns = [SCAN_NAMES[name] for name in schema.names]
+        position = piece.start
+        while position < piece.end:
+            try:
+                with kafwire.scan(
+                    topic=piece.topic,
+                    start={place: position},
+                    end={place: piece.end},
+                    columns=columns,
+                    **self.options.client,
+                ) as scan:
+                    for batch in scan.batches():
+                        yield to_spark(batch.to_arrow(), schema)
+                        position = batch.next_offset
+                return
+            except BrokerError as error:
+                if error.code != OFFSET_OUT_OF_RANGE:
+                    raise
+                position = self._skip_lost(piece, place, position)
+
+    def _skip_lost(self, piece: OffsetRange, place: TopicPartition, position: int) -> int:
+        """Retention passed `position` since the plan was made: fail, or say so and return where the topic begins."""
+        import kafwire
+
+        with kafwire.Client(**_client_options(self.options)) as client:
+            begins = client.offsets([place], "earliest")[place]
+        what = f"{piece} was planned, but the topic begins at {begins} now and {position} is gone"
+        if self.options.fail_on_data_loss:
+            raise data_loss(what)
+        log.warning("data loss, as failOnDataLoss is false the read goes on: %s", what)
+        return max(begins, position + 1)
+
+
+def find_ranges(options: ReadOptions) -> tuple[list[OffsetRange], list[str]]:
+    """Ask the cluster what there is, and plan; returns the ranges and what was lost."""
+    import kafwire
+
+    with kafwire.Client(**_client_options(options)) as client:
+        wanted = options.topics or tuple({place.topic for place in options.assign or ()})
+        counts, internal = _describe(client, wanted)
+        places = choose_partitions(options, counts, internal)
+        check_named(options.start, places)
+        check_named(options.end, places)
+        isolation = options.client.get("isolation_level", "read_uncommitted")
+        situation = Situation(
+            earliest=client.offsets(places, "earliest"),
+            latest=client.offsets(places, "latest", isolation_level=isolation),
+            start_matches=_matches(client, options.start, places, isolation),
+            end_matches=_matches(client, options.end, places, isolation),
+        )
+    return plan(options, places, situation)
+
+
+def _describe(client: Client, wanted: Sequence[str]) -> tuple[dict[str, int], set[str]]:
+    """Partition counts of the topics that exist, of all of them if none is named, and which are internal."""
+    counts, internal = {}, set()
+    if wanted:
+        for name in wanted:
+            try:
+                counts[name] = len(client.topic(name).partitions)
+            except BrokerError as error:
+                if error.code != UNKNOWN_TOPIC:
+                    raise
+        return counts, internal
+    for topic in client.metadata().topics:
+        if topic.error_code in {0, LEADER_NOT_AVAILABLE}:
+            counts[topic.name] = len(topic.partitions)
+            if topic.is_internal:
+                internal.add(topic.name)
+    return counts, internal
+
+
+def _matches(
+    client: Client, bound: Bound, places: Sequence[TopicPartition], isolation: str
+) -> dict[TopicPartition, int]:
+    """The first offsets at or after the timestamps of `bound`; without those partitions that have none."""
+    if not bound.by_timestamp:
+        return {}
+    groups: dict[int, list[TopicPartition]] = {}
+    for place in places:
+        groups.setdefault(bound.of(place), []).append(place)
+    found = {}
+    for timestamp, group in groups.items():
+        found.update(client.offsets(group, timestamp, isolation_level=isolation))
+    return {place: offset for place, offset in found.items() if offset >= 0}
+
+
+def _client_options(options: ReadOptions) -> dict[str, Any]:
+    """Those of a scan's options that any client takes."""
+    names = {item.name for item in fields(ClientConfig)}
+    return {name: value for name, value in options.client.items() if name in names}
+
+
+def to_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """`batch`, which holds the columns of `schema` in order, in exactly its types."""
+    import pyarrow as pa
+
+    columns = [
+        _headers(column, field.type) if pa.types.is_list(field.type) else column.cast(field.type)
+        for column, field in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _headers(column: pa.ListArray, kind: pa.ListType) -> pa.ListArray:
+    """A record without headers has null there, as in Spark's own source."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    is_empty = pc.equal(pc.list_value_length(column), 0)
+    return pc.if_else(is_empty, pa.scalar(None, kind), column.cast(kind))
