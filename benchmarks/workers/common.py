@@ -9,16 +9,13 @@ Options come as `name=value` arguments; those that start with `conf.` are the cl
 
 import json
 import resource
-import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.burn import burn
+from benchmarks.burn import neighbour
 
 MOST_PASSES = 4096
 
@@ -82,38 +79,17 @@ def work(tasks: dict[str, Task], version: str) -> None:
         sys.exit('expected "go" on standard input')
     passes: list[Pass] = []
     total, limit = 0.0, float(options.text("seconds"))
-    with _beside(options.given.get("beside", "nothing")):
+    with neighbour(options.given.get("beside", "nothing")) as neighbour_speed:
         while not passes or (total < limit and len(passes) < MOST_PASSES):
             passes.append(once())
             total += passes[-1].seconds
+        beside = neighbour_speed()
     answer = {
         "passes": [{"seconds": one.seconds, "records": one.records, "bytes": one.bytes} for one in passes],
-        "note": version,
+        "note": f"{version}; neighbour at {beside:.1f} M loops/s" if beside else version,
         "memory_kib": {"before": before, "peak": _peak_kib()},
     }
     print(json.dumps(answer), flush=True)
-
-
-@contextmanager
-def _beside(what: str) -> Iterator[None]:
-    """Compute without end in a thread of this process, in another process, or not at all."""
-    if what == "thread":
-        stop = threading.Event()
-        thread = threading.Thread(target=burn, args=(stop,))
-        thread.start()
-        try:
-            yield
-        finally:
-            stop.set()
-            thread.join()
-    elif what == "process":
-        with subprocess.Popen([sys.executable, "-m", "benchmarks.burn"], stdin=subprocess.PIPE) as process:
-            try:
-                yield
-            finally:
-                process.kill()
-    else:
-        yield
 
 
 def _status_kib(field: str) -> int | None:
