@@ -1,10 +1,13 @@
 """Builds the Cython extensions. KAFWIRE_EXT=_codec,_io builds only those; KAFWIRE_TRACE=1 builds for line coverage."""
 
+import copy
 import os
 import sysconfig
+from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 NATIVE = "kafwire/native"
 BUF = [f"{NATIVE}/buf.c"]
@@ -12,6 +15,7 @@ SOURCES = {
     "_buffer": BUF,
     "_compress": [*BUF, f"{NATIVE}/snappy.c"],
     "_codec": [*BUF, f"{NATIVE}/crc32c.c"],
+    "_legacy": BUF,
     "_arrow": BUF,
     "_encode": BUF,
     "_records": BUF,
@@ -30,14 +34,27 @@ extensions = [
         f"kafwire.{name}",
         [f"kafwire/{name}.pyx", *SOURCES[name]],
         include_dirs=["kafwire"],
-        depends=[f"{NATIVE}/{header}" for header in sorted(os.listdir(NATIVE)) if header.endswith(".h")],
+        depends=[str(header) for header in sorted(Path(NATIVE).glob("*.h"))],
         extra_compile_args=flags,
         extra_link_args=["-pthread", *(["-ldl"] if "linux" in sysconfig.get_platform() else [])],
         define_macros=[("CYTHON_TRACE_NOGIL", "1")] if TRACE else [],
     )
     for name in chosen
 ]
+
+
+class BuildExtensions(build_ext):
+    """Objects in a folder per extension: several compile the same C file, and may do so at once (`--parallel`)."""
+
+    def build_extension(self, ext: Extension) -> None:
+        """Build one extension."""
+        own = copy.copy(self)
+        own.build_temp = str(Path(self.build_temp) / ext.name)
+        build_ext.build_extension(own, ext)
+
+
 setup(
+    cmdclass={"build_ext": BuildExtensions},
     ext_modules=cythonize(
         extensions,
         compiler_directives={
@@ -50,5 +67,5 @@ setup(
             "linetrace": TRACE,
         },
         build_dir="build/cython",
-    )
+    ),
 )

@@ -15,7 +15,7 @@ __all__ = ["KafkaCluster", "Node"]
 def __getattr__(name: str) -> object:
     if name in __all__:
         # Late, so that `python -m kafwire.testing.cluster` does not find its own module imported already.
-        from kafwire.testing import cluster  # noqa: PLC0415
+        from kafwire.testing import cluster
 
         return getattr(cluster, name)
     message = f"module {__name__!r} has no attribute {name!r}"

@@ -184,7 +184,7 @@ class KafkaCluster:
         format_options: Sequence[str] = (),
         start_timeout: float = 60.0,
     ) -> None:
-        if not 1 <= nodes <= 3:  # noqa: PLR2004
+        if not 1 <= nodes <= 3:
             message = f"a test cluster has 1 to 3 nodes, not {nodes}"
             raise ValueError(message)
         self.version = version

@@ -60,10 +60,7 @@ class SetupError(RuntimeError):
 def cache_folder() -> Path:
     """The folder for what is fetched or compiled once per user; made if it is not there."""
     chosen = os.environ.get("KAFWIRE_CACHE")
-    if chosen:
-        folder = Path(chosen)
-    else:
-        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafwire"
+    folder = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafwire"
     folder.mkdir(parents=True, exist_ok=True)
     return folder.resolve()
 

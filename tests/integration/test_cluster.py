@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from kafwire.testing.cluster import ClusterError, KafkaCluster, _alive_brokers
 from kafwire.testing.pytest_plugin import ClusterFactory

@@ -1,0 +1,74 @@
+# make test     all tests: unit, conformance, integration, spark; and the unit tests on every other CPython here
+# make demo     the flights of 2013 through Kafka and Spark, and back
+# make bench    speed beside other clients, on one broker (BENCH=name: only that row)
+# make lint     ruff, cython-lint, mypy, import-linter
+# make format   what ruff can put right by itself
+# make build    the environment in .venv and the compiled extensions
+# make clean    away with all that was made here (the jars in the user's cache stay)
+#
+# PYTHON=python3.13 chooses the interpreter; TESTS="tests/unit -k records" what `make test` runs.
+
+PYTHON ?= python3
+TESTS ?= tests
+BENCH ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+JOBS := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+SOURCES := setup.py $(wildcard kafwire/*.pyx kafwire/*.pxd kafwire/native/*.c kafwire/native/*.h)
+RUN := env PATH="$(CURDIR)/$(BIN):$$PATH"
+
+.DELETE_ON_ERROR:
+.PHONY: build test demo bench lint format jars clean
+
+build: $(VENV)/built $(VENV)/linked
+
+test: build $(VENV)/has-test jars
+	$(BIN)/python -m pytest $(TESTS)
+	$(BIN)/python scripts/other_pythons.py
+
+demo: build $(VENV)/has-demo jars
+	$(BIN)/python -m demo
+
+bench: build $(VENV)/has-bench jars
+	$(BIN)/python -m benchmarks $(BENCH)
+
+lint: build $(VENV)/has-test $(VENV)/has-bench $(VENV)/has-demo $(VENV)/has-lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(RUN) cython-lint kafwire
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/has-lint
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+jars: $(VENV)/has-test
+	@$(BIN)/python -m kafwire.testing.cluster fetch 4.3.1 3.9.1 >/dev/null
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .*_cache .hypothesis
+	rm -f kafwire/*.so
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/made: scripts/check.sh
+	@sh scripts/check.sh $(PYTHON)
+	$(PYTHON) -m venv --clear $(VENV)
+	$(PIP) --upgrade pip
+	$(PIP) $$($(BIN)/python scripts/requirements.py)
+	@touch $@
+
+$(VENV)/built: $(VENV)/made $(SOURCES)
+	$(BIN)/python setup.py --quiet build_ext --inplace --parallel $(JOBS)
+	@touch $@
+
+# Its metadata and commands, for an interpreter started outside this folder too.
+$(VENV)/linked: $(VENV)/built pyproject.toml
+	$(PIP) --no-build-isolation --no-deps --editable .
+	@touch $@
+
+$(VENV)/has-%: $(VENV)/made pyproject.toml
+	$(PIP) $$($(BIN)/python scripts/requirements.py $*)
+	@touch $@

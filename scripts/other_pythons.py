@@ -1,0 +1,93 @@
+"""Run the unit tests on every other CPython >= 3.12 of this machine.
+
+Looks for `python3.N` on the PATH and in pyenv's folder of versions. Each gets an environment of its own under .venv,
+with the extra `unit`, and the extensions built in place (their file names differ by version). What cannot be set up or
+fails makes this script fail; pre-releases and free-threaded builds are named and left alone.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+OLDEST = (3, 12)
+ROOT = Path(__file__).resolve().parent.parent
+ASK = (
+    "import sys, sysconfig; print(sys.implementation.name, *sys.version_info[:4],"
+    "int(bool(sysconfig.get_config_var('Py_GIL_DISABLED'))), sys.executable)"
+)
+
+
+def candidates() -> list[Path]:
+    """All files that may be an interpreter, found by name only."""
+    found = [Path(path) for minor in range(OLDEST[1], 40) if (path := shutil.which(f"python3.{minor}"))]
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    found += sorted(pyenv.glob("versions/*/bin/python3"))
+    return found
+
+
+def interpreters() -> dict[tuple[int, int], Path]:
+    """The newest interpreter of each minor version, but for the one that runs this script."""
+    found: dict[tuple[int, int], tuple[int, Path]] = {}
+    for path in candidates():
+        answer = subprocess.run([path, "-c", ASK], capture_output=True, text=True, check=False)
+        if answer.returncode:  # a shim of pyenv for a version that is not switched on
+            continue
+        name, major, minor, micro, level, free_threaded, executable = answer.stdout.split(maxsplit=6)
+        version = int(major), int(minor)
+        if name != "cpython" or version < OLDEST or version == sys.version_info[:2]:
+            continue
+        if level != "final" or free_threaded == "1":
+            kind = "free-threaded" if free_threaded == "1" else level
+            print(f"not tested: {executable.strip()}, {kind} {major}.{minor}.{micro}", flush=True)
+            continue
+        found[version] = max(found.get(version, (-1, Path())), (int(micro), Path(executable.strip())))
+    return {version: path for version, (_, path) in sorted(found.items())}
+
+
+def requirements(*extras: str) -> set[str]:
+    """What scripts/requirements.py prints for the extras."""
+    command = [sys.executable, "scripts/requirements.py", *extras]
+    return set(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines())
+
+
+def prepare(version: tuple[int, int], interpreter: Path) -> Path:
+    """The interpreter of an environment that has all that the unit tests import; made again when that changes."""
+    wanted = requirements() | requirements("unit")
+    folder = ROOT / ".venv" / "others" / f"{version[0]}.{version[1]}"
+    python, stamp = folder / "bin" / "python", folder / "has"
+    key = hashlib.sha256("\n".join([str(interpreter), *sorted(wanted)]).encode()).hexdigest()
+    if not stamp.exists() or stamp.read_text() != key:
+        subprocess.run([interpreter, "-m", "venv", "--clear", folder], check=True)
+        # Wheels only: a package that has none for this version is named by pip, and is the failure to see.
+        install = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+        subprocess.run([*install, "--only-binary", ":all:", *sorted(wanted)], check=True)
+        stamp.write_text(key)
+    return python
+
+
+def test(version: tuple[int, int], interpreter: Path) -> bool:
+    """Build, and run the unit tests; False if anything fails."""
+    print(f"=== unit tests on CPython {version[0]}.{version[1]}: {interpreter}", flush=True)
+    build = ["setup.py", "--quiet", "build_ext", "--inplace", "--parallel", str(os.cpu_count() or 1)]
+    try:
+        python = prepare(version, interpreter)
+        subprocess.run([python, *build], cwd=ROOT, check=True)
+        subprocess.run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/unit"], cwd=ROOT, check=True)
+    except subprocess.CalledProcessError as error:
+        print(f"CPython {version[0]}.{version[1]}: {error}", file=sys.stderr, flush=True)
+        return False
+    return True
+
+
+def main() -> int:
+    outcomes = [test(version, interpreter) for version, interpreter in interpreters().items()]
+    if not outcomes:
+        print("no other CPython >= 3.12 on this machine")
+    return 0 if all(outcomes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
