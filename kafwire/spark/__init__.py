@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kafwire.spark.source import KafwireDataSource
-
     from kafwire.spark.plan import DataLossError
+    from kafwire.spark.source import KafwireDataSource
 
 __all__ = ["DataLossError", "KafwireDataSource"]
 

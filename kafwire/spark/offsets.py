@@ -8,9 +8,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from kafwire.structs import TopicPartition
-
 from kafwire.errors import ConfigError
+from kafwire.structs import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

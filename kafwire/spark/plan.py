@@ -11,10 +11,9 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kafwire.structs import TopicPartition
-
 from kafwire.errors import ConfigError, KafkaError
 from kafwire.spark.offsets import EARLIEST, LATEST
+from kafwire.structs import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -16,16 +16,16 @@ from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError
 from kafwire.spark.plan import OffsetRange, Situation, check_named, choose_partitions, data_loss, plan
 from kafwire.spark.schema import SCAN_NAMES, arrow_schema
+from kafwire.structs import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from kafwire import Client
     from kafwire.spark.options import Bound, ReadOptions
-    from kafwire.structs import TopicPartition
 
 log = logging.getLogger("kafwire.spark")
 
@@ -56,41 +56,46 @@ class KafwireReader(DataSourceReader):
 
     def _read(self, piece: OffsetRange) -> Iterator[pa.RecordBatch]:
         import kafwire
-        from kafwire.structs import TopicPartition
 
         place = TopicPartition(piece.topic, piece.partition)
         schema = arrow_schema(self.schema)
         columns = [SCAN_NAMES[name] for name in schema.names]
-        position = piece.start
-        while position < piece.end:
+        position, end = piece.start, piece.end
+        while position < end:
             try:
                 with kafwire.scan(
-                    topic=piece.topic,
+                    topics=piece.topic,
                     start={place: position},
-                    end={place: piece.end},
+                    end={place: end},
                     columns=columns,
                     **self.options.client,
                 ) as scan:
                     for batch in scan.batches():
                         yield to_spark(batch.to_arrow(), schema)
                         position = batch.next_offset
-                return
             except BrokerError as error:
                 if error.code != OFFSET_OUT_OF_RANGE:
                     raise
-                position = self._skip_lost(piece, place, position)
+                left = self._what_is_left(piece, position, end)
+                if left == (position, end):
+                    raise
+                position, end = left
+            else:
+                return
 
-    def _skip_lost(self, piece: OffsetRange, place: TopicPartition, position: int) -> int:
-        """Retention passed `position` since the plan was made: fail, or say so and return where the topic begins."""
+    def _what_is_left(self, piece: OffsetRange, position: int, end: int) -> tuple[int, int]:
+        """The part of [position, end) that the topic still holds; `DataLossError` if that is not to be put up with."""
         import kafwire
 
+        place = TopicPartition(piece.topic, piece.partition)
         with kafwire.Client(**_client_options(self.options)) as client:
-            begins = client.offsets([place], "earliest")[place]
-        what = f"{piece} was planned, but the topic begins at {begins} now and {position} is gone"
-        if self.options.fail_on_data_loss:
-            raise data_loss(what)
-        log.warning("data loss, as failOnDataLoss is false the read goes on: %s", what)
-        return max(begins, position + 1)
+            low, high = client.offsets([place], "earliest")[place], client.offsets([place], "latest")[place]
+        what = f"{piece} was planned and read up to {position}, but the topic holds [{low}, {high}) now"
+        if position < low or end > high:
+            if self.options.fail_on_data_loss:
+                raise data_loss(what)
+            log.warning("data loss, as failOnDataLoss is false the read goes on: %s", what)
+        return max(position, low), min(end, high)
 
 
 def find_ranges(options: ReadOptions) -> tuple[list[OffsetRange], list[str]]:
@@ -115,7 +120,8 @@ def find_ranges(options: ReadOptions) -> tuple[list[OffsetRange], list[str]]:
 
 def _describe(client: Client, wanted: Sequence[str]) -> tuple[dict[str, int], set[str]]:
     """Partition counts of the topics that exist, of all of them if none is named, and which are internal."""
-    counts, internal = {}, set()
+    counts: dict[str, int] = {}
+    internal: set[str] = set()
     if wanted:
         for name in wanted:
             try:

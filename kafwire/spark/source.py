@@ -43,7 +43,7 @@ class KafwireDataSource(DataSource):
         check_read_schema(schema)
         return KafwireReader(options, schema)
 
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - Spark's signature
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer of the columns in `schema`, which can only append; raises `ConfigError`."""
         from kafwire.spark.writer import KafwireWriter
 

@@ -1,4 +1,4 @@
-"""The batch writer: each task hands its Arrow batches to the producer of its process and waits until all is acknowledged.
+"""The batch writer: each task hands its Arrow batches to its process's producer and waits until all is acknowledged.
 
 At least once: a task that is tried again writes its records again, and nothing written can be taken back.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kafwire import BatchDelivery
+    from kafwire._produce import BatchDelivery
     from kafwire.spark.options import WriteOptions
 
 log = logging.getLogger("kafwire.spark")
@@ -72,7 +72,9 @@ class KafwireWriter(DataSourceArrowWriter):
             processes.forget_producer(self.options.client)
             if isinstance(error, KafkaError):
                 acknowledged = sum(records.values())
-                error.add_note(f"while writing to topic {topic}, after {acknowledged:,} acknowledged records of the task")
+                error.add_note(
+                    f"while writing to topic {topic}, after {acknowledged:,} acknowledged records of the task"
+                )
             raise
         return Written(dict(records))
 

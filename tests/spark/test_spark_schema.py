@@ -1,0 +1,143 @@
+"""Types: what the source declares equals Spark's own, and what Arrow is asked for is what Spark compares with."""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from kafwire.errors import ConfigError
+from kafwire.spark.reader import to_spark
+from kafwire.spark.schema import arrow_schema, check_read_schema, check_write_schema, full_schema
+from kafwire.spark.writer import by_topic
+
+HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+
+
+def columns(**types: object) -> StructType:
+    return StructType([StructField(name, kind) for name, kind in types.items()])  # type: ignore[arg-type]
+
+
+def test_the_schema_is_that_of_sparks_own_source() -> None:
+    plain = columns(
+        key=BinaryType(),
+        value=BinaryType(),
+        topic=StringType(),
+        partition=IntegerType(),
+        offset=LongType(),
+        timestamp=TimestampType(),
+        timestampType=IntegerType(),
+    )
+    assert full_schema(include_headers=False) == plain
+    assert full_schema(include_headers=True) == plain.add("headers", HEADERS)
+
+
+def test_arrow_types_equal_those_that_spark_expects() -> None:
+    schema = full_schema(include_headers=True)
+    assert arrow_schema(schema).equals(to_arrow_schema(schema, timezone="UTC"), check_metadata=True)
+    strict = StructType([StructField("offset", LongType(), nullable=False)])
+    assert arrow_schema(strict).equals(to_arrow_schema(strict, timezone="UTC"))
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        (columns(), "the schema names no column"),
+        (columns(value=BinaryType(), body=BinaryType()), "the source has no column 'body': choose from key, value"),
+        (columns(value=StringType()), "column value is binary, not string: declare it so and cast it"),
+        (
+            columns(headers=ArrayType(StringType())),
+            "column headers is array<struct<key:string,value:binary>>, not array",
+        ),
+        (columns(timestamp=LongType()), "column timestamp is timestamp, not bigint"),
+        (StructType([StructField("key", BinaryType(), nullable=False)]), "column key may hold nulls"),
+        (StructType([StructField("key", BinaryType())] * 2), "the schema names a column twice: key, key"),
+    ],
+)
+def test_a_read_schema_that_cannot_be_served(schema: StructType, said: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        check_read_schema(schema)
+
+
+def test_any_choice_of_columns_can_be_read() -> None:
+    check_read_schema(columns(offset=LongType(), headers=HEADERS, value=BinaryType()))
+
+
+@pytest.mark.parametrize(
+    ("schema", "topic", "said"),
+    [
+        (columns(key=BinaryType(), body=StringType()), "t", "a column named value is needed, string or binary"),
+        (columns(value=LongType()), "t", "column value is bigint; it has to be string or binary: cast it"),
+        (columns(value=StringType(), key=IntegerType()), "t", "column key is int; it has to be string or binary"),
+        (columns(value=StringType(), partition=LongType()), "t", "column partition is bigint; it has to be int"),
+        (
+            columns(value=StringType(), headers=StringType()),
+            "t",
+            "column headers is string; it has to be array<struct<",
+        ),
+        (columns(value=StringType(), topic=BinaryType()), None, "column topic is binary; it has to be string"),
+        (columns(value=StringType()), None, "no topic to write to: set the option topic"),
+        (
+            StructType([StructField("value", StringType())] * 2),
+            "t",
+            "the DataFrame has 2 columns named value: keep one",
+        ),
+    ],
+)
+def test_a_write_schema_that_cannot_be_taken(schema: StructType, topic: str | None, said: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        check_write_schema(schema, topic)
+
+
+def test_the_topic_option_overrides_the_column_and_other_columns_stay_behind() -> None:
+    schema = columns(offset=LongType(), topic=StringType(), key=StringType(), value=BinaryType())
+    assert check_write_schema(schema, None) == ["value", "key", "topic"]
+    assert check_write_schema(schema, "t") == ["value", "key"]
+
+
+def test_rows_are_grouped_by_topic_in_their_order() -> None:
+    rows = pa.record_batch({"value": ["1", "2", "3", "4", "5"], "topic": ["b", "a", "b", "c", "a"]})
+    groups = [(topic, part["value"].to_pylist(), part.schema.names) for topic, part in by_topic(rows, None)]
+    assert groups == [("b", ["1", "3"], ["value"]), ("a", ["2", "5"], ["value"]), ("c", ["4"], ["value"])]
+    assert [(topic, part.to_pylist()) for topic, part in by_topic(rows.slice(3, 1), None)] == [("c", [{"value": "4"}])]
+    assert [topic for topic, _ in by_topic(rows.drop_columns(["topic"]), "x")] == ["x"]
+    assert list(by_topic(rows.slice(0, 0), None)) == []
+
+
+def test_a_row_without_topic_is_an_error() -> None:
+    rows = pa.record_batch({"value": ["1", "2"], "topic": ["b", None]})
+    with pytest.raises(ConfigError, match="1 rows have no topic: fill the column, or set the option topic"):
+        list(by_topic(rows, None))
+
+
+def test_batches_become_sparks_types() -> None:
+    header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+    batch = pa.record_batch(
+        {
+            "timestamp": pa.array([1357016400123, None, -1], pa.timestamp("ms", "UTC")),
+            "timestamp_type": pa.array([0, None, 1], pa.int8()),
+            "headers": pa.array(
+                [[{"key": "a", "value": None}], [], [{"key": "b", "value": b"c"}] * 2], pa.list_(header)
+            ),
+        }
+    )
+    schema = arrow_schema(columns(timestamp=TimestampType(), timestampType=IntegerType(), headers=HEADERS))
+    for found in (to_spark(batch, schema), to_spark(batch.slice(0, 3), schema)):
+        assert found.schema.equals(schema)
+        found.validate(full=True)
+        assert found["timestamp"].cast(pa.int64()).to_pylist() == [1357016400123000, None, -1000]
+        assert found["timestampType"].to_pylist() == [0, None, 1]
+        assert found["headers"].to_pylist() == [[{"key": "a", "value": None}], None, [{"key": "b", "value": b"c"}] * 2]
+    assert to_spark(batch.slice(1, 2), schema)["headers"].to_pylist() == [None, [{"key": "b", "value": b"c"}] * 2]
