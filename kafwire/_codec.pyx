@@ -1,0 +1,907 @@
+"""Record batches to columns; `_codec.pxd` is the contract.
+
+May hold: the wire format of batches and records (KIP-98 and the message formats before it), checks, and column buffers.
+May not hold: Python objects per record, sockets, what a fetch or a consumer wants to do with the rows.
+
+How the checks work: a length is compared with the bytes that are there before anything is done with it, the CRC is
+verified before decompression, and a record must fill its own length exactly. So all reads below lie inside the batch, and
+all writes inside buffers that were reserved from what the batch can hold at most.
+"""
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdio cimport snprintf
+from libc.stdlib cimport qsort
+from libc.string cimport memcpy, memset
+
+from kafwire._buffer cimport (__builtin_bswap32, __builtin_bswap64, kw_buf, kw_buf_new, kw_buf_ref, kw_buf_reserve,
+                              kw_buf_unref, process_pool)
+from kafwire._compress cimport (CODEC_CORRUPT, CODEC_NONE, CODEC_NO_MEMORY, CODEC_OK, CODEC_TOO_LARGE, CODEC_UNKNOWN,
+                                CODEC_UNRESOLVED, SLACK, decompress)
+from kafwire._legacy cimport legacy_records
+
+from kafwire.errors import ProtocolError
+
+
+cdef extern from "native/crc32c.h" nogil:
+    uint32_t kw_crc32c(uint32_t crc, const uint8_t *data, size_t size)
+    int kw_crc32c_count()
+    const char *kw_crc32c_name(int i)
+    uint32_t kw_crc32c_with(int i, uint32_t crc, const uint8_t *data, size_t size)
+
+
+cdef enum:
+    SMALLEST_RECORD = 7  # length, attributes, timestamp, offset, key length, value length, header count: a byte each
+    LOG_OVERHEAD = 12  # base offset and length, which `length` does not count
+    CRC_AT = 17
+    CRC_FROM = 21
+    LARGEST_COLUMN = 0x7FFFFFFF - SLACK  # int32 offsets
+    STOP_CHUNK_FULL_INSIDE = -1  # answer of decode_batch: the columns take no more, the batch was not begun
+
+
+cdef uint32_t crc32c(uint32_t crc, const uint8_t *data, size_t size) noexcept nogil:
+    return kw_crc32c(crc, data, size)
+
+
+cdef uint32_t murmur2(const uint8_t *data, size_t size) noexcept nogil:
+    cdef uint32_t m = 0x5BD1E995
+    cdef uint32_t h = 0x9747B28Cu ^ <uint32_t>size
+    cdef uint32_t k
+    cdef size_t i = 0
+    while i + 4 <= size:
+        k = data[i] | <uint32_t>data[i + 1] << 8 | <uint32_t>data[i + 2] << 16 | <uint32_t>data[i + 3] << 24
+        k *= m
+        k ^= k >> 24
+        h = h * m ^ k * m
+        i += 4
+    if size - i >= 3:
+        h ^= <uint32_t>data[i + 2] << 16
+    if size - i >= 2:
+        h ^= <uint32_t>data[i + 1] << 8
+    if size - i >= 1:
+        h ^= data[i]
+        h *= m
+    h ^= h >> 13
+    h *= m
+    return h ^ h >> 15
+
+
+# --- reading -----------------------------------------------------------------------------------------------------------
+
+cdef inline int16_t be16(const uint8_t *p) noexcept nogil:
+    return <int16_t>(<uint16_t>p[0] << 8 | p[1])
+
+
+cdef inline int32_t be32(const uint8_t *p) noexcept nogil:
+    cdef uint32_t value
+    memcpy(&value, p, 4)
+    return <int32_t>__builtin_bswap32(value)
+
+
+cdef inline int64_t be64(const uint8_t *p) noexcept nogil:
+    cdef uint64_t value
+    memcpy(&value, p, 8)
+    return <int64_t>__builtin_bswap64(value)
+
+
+cdef inline const uint8_t *varint(const uint8_t *p, const uint8_t *end, int32_t *out) noexcept nogil:
+    """A zigzag varint of at most 32 bits and 5 bytes; the byte after it, or NULL."""
+    cdef uint32_t value, byte
+    cdef int shift = 7
+    if p >= end:
+        return NULL
+    value = p[0]
+    p += 1
+    if value >= 128:
+        value &= 127
+        while True:
+            if p >= end:
+                return NULL
+            byte = p[0]
+            p += 1
+            value |= (byte & 127) << shift
+            if byte < 128:
+                break
+            shift += 7
+            if shift > 28:
+                return NULL
+        if shift == 28 and byte > 15:
+            return NULL
+    out[0] = <int32_t>(value >> 1 ^ -(value & 1))
+    return p
+
+
+cdef inline const uint8_t *varlong(const uint8_t *p, const uint8_t *end, int64_t *out) noexcept nogil:
+    """A zigzag varint of at most 64 bits and 10 bytes; the byte after it, or NULL."""
+    cdef uint64_t value, byte
+    cdef int shift = 7
+    if p >= end:
+        return NULL
+    value = p[0]
+    p += 1
+    if value >= 128:
+        value &= 127
+        while True:
+            if p >= end:
+                return NULL
+            byte = p[0]
+            p += 1
+            value |= (byte & 127) << shift
+            if byte < 128:
+                break
+            shift += 7
+            if shift > 63:
+                return NULL
+        if shift == 63 and byte > 1:
+            return NULL
+    out[0] = <int64_t>(value >> 1 ^ -(value & 1))
+    return p
+
+
+cdef inline void copy(uint8_t *to, const uint8_t *source, size_t size, const uint8_t *readable) noexcept nogil:
+    """Copy in 16-byte steps, up to 15 bytes too many: for short values a call of memcpy costs more than the copying.
+    `to` has slack behind it; `source` may be read up to `readable`."""
+    cdef size_t i = 0
+    if size > 512 or <size_t>(readable - source) < size + 16:
+        memcpy(to, source, size)
+        return
+    while i < size:
+        memcpy(to + i, source + i, 16)
+        i += 16
+
+
+cdef bint is_utf8(const uint8_t *p, size_t size) noexcept nogil:
+    cdef size_t i = 0, need
+    cdef uint32_t point
+    while i < size:
+        if p[i] < 0x80:
+            i += 1
+            continue
+        if p[i] < 0xC2 or p[i] > 0xF4:
+            return False
+        need = 1 if p[i] < 0xE0 else (2 if p[i] < 0xF0 else 3)
+        if size - i <= need:
+            return False
+        point = p[i] & (0x3F >> need)
+        for _ in range(need):
+            i += 1
+            if p[i] & 0xC0 != 0x80:
+                return False
+            point = point << 6 | (p[i] & 0x3F)
+        if need == 2 and (point < 0x800 or 0xD800 <= point <= 0xDFFF):
+            return False
+        if need == 3 and not 0x10000 <= point <= 0x10FFFF:
+            return False
+        i += 1
+    return True
+
+
+# --- columns -----------------------------------------------------------------------------------------------------------
+
+cdef void columns_init(Columns *columns) noexcept nogil:
+    memset(columns, 0, sizeof(Columns))
+    columns.base_offset = -1
+    columns.next_offset = -1
+    columns.timestamp_type_all = -1
+
+
+cdef void bytes_drop(Bytes *column) noexcept nogil:
+    kw_buf_unref(column.offsets)
+    kw_buf_unref(column.data)
+    kw_buf_unref(column.validity)
+
+
+cdef void columns_clear(Columns *columns) noexcept nogil:
+    kw_buf_unref(columns.offset)
+    kw_buf_unref(columns.timestamp)
+    kw_buf_unref(columns.timestamp_validity)
+    kw_buf_unref(columns.timestamp_type)
+    kw_buf_unref(columns.header_offsets)
+    kw_buf_unref(columns.scratch)
+    bytes_drop(&columns.key)
+    bytes_drop(&columns.value)
+    bytes_drop(&columns.header_key)
+    bytes_drop(&columns.header_value)
+    columns_init(columns)
+
+
+cdef void ref(kw_buf *buf) noexcept nogil:
+    if buf is not NULL:
+        kw_buf_ref(buf)
+
+
+cdef void bytes_ref(const Bytes *column) noexcept nogil:
+    ref(column.offsets)
+    ref(column.data)
+    ref(column.validity)
+
+
+cdef void columns_share(const Columns *columns, Columns *out) noexcept nogil:
+    memcpy(out, columns, sizeof(Columns))
+    out.scratch = NULL
+    ref(out.offset)
+    ref(out.timestamp)
+    ref(out.timestamp_validity)
+    ref(out.timestamp_type)
+    ref(out.header_offsets)
+    bytes_ref(&out.key)
+    bytes_ref(&out.value)
+    bytes_ref(&out.header_key)
+    bytes_ref(&out.header_value)
+
+
+cdef size_t held(const kw_buf *buf) noexcept nogil:
+    return 0 if buf is NULL else buf.capacity
+
+
+cdef size_t bytes_held(const Bytes *column) noexcept nogil:
+    return held(column.offsets) + held(column.data) + held(column.validity)
+
+
+cdef size_t columns_bytes(const Columns *columns) noexcept nogil:
+    return (held(columns.offset) + held(columns.timestamp) + held(columns.timestamp_validity)
+            + held(columns.timestamp_type) + held(columns.header_offsets) + held(columns.scratch)
+            + bytes_held(&columns.key) + bytes_held(&columns.value)
+            + bytes_held(&columns.header_key) + bytes_held(&columns.header_value))
+
+
+cdef void shrink(kw_buf **buf, size_t used) noexcept nogil:
+    """Move content that fills little of a large buffer into a smaller one; keep it where there is no memory for that."""
+    cdef kw_buf *smaller
+    if buf[0] is NULL:
+        return
+    buf[0].size = used
+    if buf[0].capacity <= 65536 or used + SLACK > buf[0].capacity // 4:
+        return
+    smaller = kw_buf_new(process_pool(), used + SLACK)
+    if smaller is not NULL:
+        memcpy(smaller.data, buf[0].data, used)
+        smaller.size = used
+        kw_buf_unref(buf[0])
+        buf[0] = smaller
+
+
+cdef void bytes_shrink(Bytes *column, int64_t rows) noexcept nogil:
+    shrink(&column.offsets, 4 * (rows + 1))
+    shrink(&column.data, column.used)
+    shrink(&column.validity, (rows + 7) // 8)
+
+
+cdef void columns_finish(Columns *columns) noexcept nogil:
+    kw_buf_unref(columns.scratch)
+    columns.scratch = NULL
+    shrink(&columns.offset, 8 * columns.length)
+    shrink(&columns.timestamp, 8 * columns.length)
+    shrink(&columns.timestamp_validity, (columns.length + 7) // 8)
+    shrink(&columns.timestamp_type, columns.length)
+    shrink(&columns.header_offsets, 4 * (columns.length + 1))
+    bytes_shrink(&columns.key, columns.length)
+    bytes_shrink(&columns.value, columns.length)
+    bytes_shrink(&columns.header_key, columns.header_count)
+    bytes_shrink(&columns.header_value, columns.header_count)
+
+
+cdef int grow(kw_buf **buf, size_t used, size_t wanted) noexcept nogil:
+    """Room for `wanted` bytes and the slack; keeps the first `used`. 0, or -1 for no memory."""
+    if buf[0] is NULL:
+        buf[0] = kw_buf_new(process_pool(), wanted + SLACK)
+        return -1 if buf[0] is NULL else 0
+    buf[0].size = used
+    return kw_buf_reserve(buf, wanted + SLACK)
+
+
+cdef int grow_validity(kw_buf **bitmap, int64_t old_rows, int64_t rows) noexcept nogil:
+    """Bits are set in advance, so that only nulls touch the bitmap."""
+    cdef size_t used = (old_rows + 7) // 8
+    if grow(bitmap, used, (rows + 7) // 8) != 0:
+        return -1
+    memset(bitmap[0].data + used, 0xFF, bitmap[0].capacity - used)
+    return 0
+
+
+cdef int grow_bytes(Bytes *column, int64_t old_rows, int64_t rows) noexcept nogil:
+    cdef bint fresh = column.offsets is NULL
+    if grow(&column.offsets, 4 * (old_rows + 1), 4 * (rows + 1)) != 0:
+        return -1
+    if fresh:
+        (<int32_t *>column.offsets.data)[0] = 0
+    if column.validity is not NULL:
+        return grow_validity(&column.validity, old_rows, rows)
+    return 0
+
+
+cdef int mark_null(kw_buf **bitmap, int64_t row, int64_t capacity) noexcept nogil:
+    if bitmap[0] is NULL and grow_validity(bitmap, 0, capacity) != 0:
+        return -1
+    bitmap[0].data[row >> 3] &= <uint8_t>~(1 << (row & 7))
+    return 0
+
+
+cdef int reserve_rows(Columns *c, int64_t rows, int64_t expected) noexcept nogil:
+    """Room for `rows` more rows in every column asked for; the first time for `expected`, if that is more."""
+    cdef int64_t wanted = c.length + rows, old = c.length
+    cdef bint fresh
+    if wanted <= c.capacity:
+        return 0
+    wanted = max(wanted, max(expected, 2 * c.capacity))
+    if c.columns & COLUMN_OFFSET and grow(&c.offset, 8 * old, 8 * wanted) != 0:
+        return -1
+    if c.columns & COLUMN_TIMESTAMP and grow(&c.timestamp, 8 * old, 8 * wanted) != 0:
+        return -1
+    if c.timestamp_validity is not NULL and grow_validity(&c.timestamp_validity, old, wanted) != 0:
+        return -1
+    if c.timestamp_type is not NULL and grow(&c.timestamp_type, old, wanted) != 0:
+        return -1
+    if c.columns & COLUMN_KEY and grow_bytes(&c.key, old, wanted) != 0:
+        return -1
+    if c.columns & COLUMN_KEY and c.key.data is NULL and grow(&c.key.data, 0, 8 * wanted) != 0:
+        return -1
+    if c.columns & COLUMN_VALUE and grow_bytes(&c.value, old, wanted) != 0:
+        return -1
+    if c.columns & COLUMN_HEADERS:
+        fresh = c.header_offsets is NULL
+        if grow(&c.header_offsets, 4 * (old + 1), 4 * (wanted + 1)) != 0:
+            return -1
+        if fresh:
+            (<int32_t *>c.header_offsets.data)[0] = 0
+    c.capacity = wanted
+    return 0
+
+
+cdef int reserve_headers(Columns *c, int64_t count, size_t content) noexcept nogil:
+    """Room for `count` more headers with together at most `content` bytes of keys and values."""
+    cdef int64_t wanted = c.header_count + count, old = c.header_count
+    if wanted > c.header_capacity or c.header_key.offsets is NULL:
+        wanted = max(wanted, 2 * c.header_capacity)
+        if grow_bytes(&c.header_key, old, wanted) != 0 or grow_bytes(&c.header_value, old, wanted) != 0:
+            return -1
+        c.header_capacity = wanted
+    if grow(&c.header_key.data, c.header_key.used, c.header_key.used + content) != 0:
+        return -1
+    return grow(&c.header_value.data, c.header_value.used, c.header_value.used + content)
+
+
+cdef int set_timestamp_type(Columns *c, int8_t kind, int64_t rows) noexcept nogil:
+    """The rows from c.length on have type `kind`. One value stands for all until two differ."""
+    if c.length == 0 or c.timestamp_type_all == -1:
+        c.timestamp_type_all = kind
+    if c.timestamp_type is NULL:
+        if kind == c.timestamp_type_all:
+            return 0
+        if grow(&c.timestamp_type, 0, c.capacity) != 0:
+            return -1
+        memset(c.timestamp_type.data, c.timestamp_type_all, c.length)
+    memset(c.timestamp_type.data + c.length, kind, rows)
+    return 0
+
+
+cdef void restore_bits(kw_buf *bitmap, int64_t start, int64_t stop) noexcept nogil:
+    cdef int64_t row
+    if bitmap is not NULL:
+        for row in range(start, stop):
+            bitmap.data[row >> 3] |= <uint8_t>(1 << (row & 7))
+
+
+cdef void roll_back(Columns *c, const Columns *before, int64_t reached) noexcept nogil:
+    """Forget the rows of a batch that failed half-way, `reached` being the row it had got to."""
+    restore_bits(c.key.validity, before.length, reached + 1)
+    restore_bits(c.value.validity, before.length, reached + 1)
+    restore_bits(c.timestamp_validity, before.length, reached + 1)
+    restore_bits(c.header_value.validity, before.header_count, c.header_capacity)
+    c.length = before.length
+    c.key.used = before.key.used
+    c.key.nulls = before.key.nulls
+    c.value.used = before.value.used
+    c.value.nulls = before.value.nulls
+    c.timestamp_nulls = before.timestamp_nulls
+    c.timestamp_type_all = before.timestamp_type_all
+    c.header_count = before.header_count
+    c.header_key.used = before.header_key.used
+    c.header_value.used = before.header_value.used
+    c.header_value.nulls = before.header_value.nulls
+
+
+# --- records -----------------------------------------------------------------------------------------------------------
+
+# What the records of one batch are decoded with and what went wrong: kept apart from Columns so that the record loop
+# can hold it in registers.
+cdef struct Payload:
+    const uint8_t *start
+    const uint8_t *end
+    const uint8_t *readable  # may be read (not believed) up to here
+    int64_t base_offset
+    int32_t last_offset_delta
+    int32_t count
+    int64_t base_timestamp
+    int64_t log_append  # timestamp of every record, if is_log_append
+    bint is_log_append
+    # results
+    const char *reason
+    const uint8_t *at
+    int32_t record
+    int32_t control_type  # of the first record's key, -1 if it is none
+
+
+cdef const uint8_t *headers(Columns *c, const uint8_t *p, const uint8_t *stop, int32_t count, bint keep,
+                            const char **reason) noexcept nogil:
+    """Check `count` headers, and append them if `keep`. The byte after them, or NULL; reason NULL: no memory."""
+    cdef int32_t size, i
+    cdef int64_t at = c.header_count
+    if count < 0 or count > (stop - p) // 2:
+        reason[0] = "a header count that the record cannot hold"
+        return NULL
+    if keep and reserve_headers(c, count, stop - p) != 0:
+        return NULL
+    for i in range(count):
+        p = varint(p, stop, &size)
+        if p is NULL or size < 0 or size > stop - p:
+            reason[0] = "a header key that is null or longer than the record"
+            return NULL
+        if keep:
+            memcpy(c.header_key.data.data + c.header_key.used, p, size)
+            c.header_key.used += size
+            (<int32_t *>c.header_key.offsets.data)[at + i + 1] = <int32_t>c.header_key.used
+            if not c.header_key_not_utf8 and not is_utf8(p, size):
+                c.header_key_not_utf8 = True
+        p = varint(p + size, stop, &size)
+        if p is NULL or size < -1 or size > stop - p:
+            reason[0] = "a header value longer than the record"
+            return NULL
+        if keep:
+            if size < 0:
+                if mark_null(&c.header_value.validity, at + i, c.header_capacity) != 0:
+                    return NULL
+                c.header_value.nulls += 1
+            else:
+                memcpy(c.header_value.data.data + c.header_value.used, p, size)
+                c.header_value.used += size
+            (<int32_t *>c.header_value.offsets.data)[at + i + 1] = <int32_t>c.header_value.used
+        if size > 0:
+            p += size
+    if keep:
+        c.header_count = at + count
+    return p
+
+
+cdef int fail(Payload *in_, const char *reason, const uint8_t *at, int32_t record) noexcept nogil:
+    in_.reason = reason
+    in_.at = at
+    in_.record = record
+    return DECODE_CORRUPT
+
+
+cdef int append_records(Columns *c, Payload *in_, const DecodeSpec *spec, bint keep_any) noexcept nogil:
+    """Decode the records of one batch and append those in [spec.start, spec.end) to `c`, or only check them with not
+    `keep_any`. On a failure `c` is as it was before."""
+    cdef Columns before
+    cdef const uint8_t *p = in_.start
+    cdef const uint8_t *end = in_.end
+    cdef const uint8_t *stop
+    cdef const uint8_t *begin
+    cdef const uint8_t *key = NULL
+    cdef const uint8_t *value
+    cdef int64_t row = c.length, timestamp = in_.log_append, delta = 0, offset, value_used = c.value.used
+    cdef int64_t key_used = c.key.used
+    cdef int64_t start = spec.start, limit = spec.end, base_timestamp = in_.base_timestamp
+    cdef int32_t length = 0, offset_delta = 0, last_delta = -1, key_size = 0, value_size = 0, header_count = 0, i
+    cdef uint32_t mask = c.columns if keep_any else 0
+    cdef int64_t *offset_column = <int64_t *>c.offset.data if mask & COLUMN_OFFSET else NULL
+    cdef int64_t *timestamp_column = <int64_t *>c.timestamp.data if mask & COLUMN_TIMESTAMP else NULL
+    cdef int32_t *key_offsets = <int32_t *>c.key.offsets.data if mask & COLUMN_KEY else NULL
+    cdef int32_t *value_offsets = <int32_t *>c.value.offsets.data if mask & COLUMN_VALUE else NULL
+    cdef int32_t *header_offsets = <int32_t *>c.header_offsets.data if mask & COLUMN_HEADERS else NULL
+    cdef uint8_t *value_data = c.value.data.data if mask & COLUMN_VALUE else NULL
+    cdef bint want_timestamp = mask & (COLUMN_TIMESTAMP | COLUMN_TIMESTAMP_TYPE) != 0
+    cdef bint is_log_append = in_.is_log_append, keep
+    cdef const char *reason = NULL
+    memcpy(&before, c, sizeof(Columns))
+    in_.control_type = -1
+    for i in range(in_.count):
+        begin = p
+        p = varint(p, end, &length)
+        if p is NULL or length < SMALLEST_RECORD - 1 or length > end - p:
+            reason = "a record length that is no varint, too small, or beyond the batch"
+            break
+        stop = p + length
+        p = varlong(p + 1, stop, &delta)  # after the attributes, which mean nothing
+        if p is NULL:
+            reason = "a timestamp delta that is no varint"
+            break
+        p = varint(p, stop, &offset_delta)
+        if p is NULL or offset_delta <= last_delta or offset_delta > in_.last_offset_delta:
+            reason = "an offset delta that is no varint, does not rise, or is beyond the batch's last offset"
+            break
+        last_delta = offset_delta
+        key = p = varint(p, stop, &key_size)
+        if p is NULL or key_size < -1 or key_size > stop - p:
+            reason = "a key length that is no varint or beyond the record"
+            break
+        if key_size > 0:
+            p += key_size
+        value = p = varint(p, stop, &value_size)
+        if p is NULL or value_size < -1 or value_size > stop - p:
+            reason = "a value length that is no varint or beyond the record"
+            break
+        if value_size > 0:
+            p += value_size
+        p = varint(p, stop, &header_count)
+        if p is NULL:
+            reason = "a header count that is no varint"
+            break
+        offset = in_.base_offset + offset_delta
+        keep = mask != 0 and offset >= start and offset < limit
+        if header_count != 0:
+            p = headers(c, p, stop, header_count, keep and header_offsets is not NULL, &reason)
+            if p is NULL:
+                break
+        if p != stop:
+            reason = "bytes left over in a record"
+            break
+        if i == 0 and key_size >= 4:
+            in_.control_type = <uint16_t>be16(key + 2)
+        if not keep:
+            continue
+        if offset_column is not NULL:
+            offset_column[row] = offset
+        if want_timestamp:
+            if not is_log_append:
+                timestamp = <int64_t>(<uint64_t>base_timestamp + <uint64_t>delta)
+            if timestamp_column is not NULL:
+                timestamp_column[row] = timestamp
+            if timestamp == -1:
+                if mark_null(&c.timestamp_validity, row, c.capacity) != 0:
+                    p = NULL
+                    break
+                c.timestamp_nulls += 1
+        if value_offsets is not NULL:
+            if value_size > 0:
+                copy(value_data + value_used, value, value_size, in_.readable)
+                value_used += value_size
+            elif value_size < 0:
+                if mark_null(&c.value.validity, row, c.capacity) != 0:
+                    p = NULL
+                    break
+                c.value.nulls += 1
+            value_offsets[row + 1] = <int32_t>value_used
+        if key_offsets is not NULL:
+            if key_size > 0:
+                if <size_t>(key_used + key_size) + SLACK > c.key.data.capacity and \
+                        grow(&c.key.data, key_used, key_used + key_size) != 0:
+                    p = NULL
+                    break
+                copy(c.key.data.data + key_used, key, key_size, in_.readable)
+                key_used += key_size
+            elif key_size < 0:
+                if mark_null(&c.key.validity, row, c.capacity) != 0:
+                    p = NULL
+                    break
+                c.key.nulls += 1
+            key_offsets[row + 1] = <int32_t>key_used
+        if header_offsets is not NULL:
+            header_offsets[row + 1] = <int32_t>c.header_count
+        row += 1
+    else:
+        if p == end:
+            c.length = row
+            c.value.used = value_used
+            c.key.used = key_used
+            return DECODE_OK
+        begin = p
+        i = in_.count
+        reason = "bytes left over after the last record"
+    roll_back(c, &before, row)
+    if reason is NULL:
+        return DECODE_NO_MEMORY
+    return fail(in_, reason, begin, i)
+
+
+# --- batches -----------------------------------------------------------------------------------------------------------
+
+cdef int batch_header(const uint8_t *data, size_t size, BatchHeader *out, const char **reason) noexcept nogil:
+    cdef size_t smallest
+    if size < LOG_OVERHEAD:
+        return 0
+    out.base_offset = be64(data)
+    out.length = be32(data + 8)
+    if out.length < 14:  # what the oldest message takes; said early, or a negative length would look like a partial tail
+        reason[0] = "a batch length below the smallest batch"
+        return -1
+    if size < CRC_AT:
+        return 0
+    out.magic = <int8_t>data[16]
+    if out.magic < 0 or out.magic > 2:
+        reason[0] = "a magic byte that does not exist"
+        return -1
+    smallest = BATCH_HEADER - LOG_OVERHEAD if out.magic == 2 else (22 if out.magic == 1 else 14)
+    if <size_t>out.length < smallest:
+        reason[0] = "a batch length below the smallest batch"
+        return -1
+    if size - LOG_OVERHEAD < <size_t>out.length:
+        return 0
+    if out.magic < 2:
+        out.crc = <uint32_t>be32(data + 12)
+        out.attributes = data[17] & (15 if out.magic == 1 else 7)
+        out.leader_epoch = -1
+        out.last_offset_delta = 0
+        out.base_timestamp = out.max_timestamp = be64(data + 18) if out.magic == 1 else -1
+        out.producer_id = out.producer_epoch = out.base_sequence = -1
+        out.count = 1
+        return 1
+    out.leader_epoch = be32(data + 12)
+    out.crc = <uint32_t>be32(data + CRC_AT)
+    out.attributes = be16(data + 21)
+    out.last_offset_delta = be32(data + 23)
+    out.base_timestamp = be64(data + 27)
+    out.max_timestamp = be64(data + 35)
+    out.producer_id = be64(data + 43)
+    out.producer_epoch = be16(data + 51)
+    out.base_sequence = be32(data + 53)
+    out.count = be32(data + 57)
+    return 1
+
+
+cdef void spec_init(DecodeSpec *spec) noexcept nogil:
+    memset(spec, 0, sizeof(DecodeSpec))
+    spec.columns = COLUMN_ALL
+    spec.verify_crc = True
+    spec.skip_control = True
+    spec.start = <int64_t>0x8000000000000000ULL
+    spec.end = 0x7FFFFFFFFFFFFFFFLL
+    spec.max_decompressed = 256 << 20
+
+
+cdef int compare_aborted(const void *a, const void *b) noexcept nogil:
+    cdef const AbortedTransaction *x = <const AbortedTransaction *>a
+    cdef const AbortedTransaction *y = <const AbortedTransaction *>b
+    if x.producer_id != y.producer_id:
+        return -1 if x.producer_id < y.producer_id else 1
+    if x.first_offset != y.first_offset:
+        return -1 if x.first_offset < y.first_offset else 1
+    return 0
+
+
+cdef void aborted_sort(AbortedTransaction *aborted, int32_t count) noexcept nogil:
+    if count > 1:
+        qsort(aborted, count, sizeof(AbortedTransaction), compare_aborted)
+
+
+cdef int32_t first_of_producer(const DecodeSpec *spec, int64_t producer_id) noexcept nogil:
+    cdef int32_t low = 0, high = spec.aborted_count, middle
+    while low < high:
+        middle = low + (high - low) // 2
+        if spec.aborted[middle].producer_id < producer_id:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+cdef bint is_aborted(const DecodeSpec *spec, int64_t producer_id, int64_t base_offset) noexcept nogil:
+    """A transaction of the list covers the batch: it began at or before it, and its marker has not been passed."""
+    cdef int32_t i = first_of_producer(spec, producer_id)
+    while i < spec.aborted_count and spec.aborted[i].producer_id == producer_id:
+        if not spec.aborted[i].done and spec.aborted[i].first_offset <= base_offset:
+            return True
+        i += 1
+    return False
+
+
+cdef void pass_marker(const DecodeSpec *spec, int64_t producer_id, int64_t offset) noexcept nogil:
+    """A commit or abort marker ends whatever the producer had begun before it."""
+    cdef int32_t i = first_of_producer(spec, producer_id)
+    while i < spec.aborted_count and spec.aborted[i].producer_id == producer_id:
+        if spec.aborted[i].first_offset < offset:
+            spec.aborted[i].done = 1
+        i += 1
+
+
+cdef int stop_with(DecodeStatus *status, int kind, const BatchHeader *header, size_t at,
+                   const char *reason) noexcept nogil:
+    status.kind = kind
+    status.stop = STOP_ERROR
+    status.error_offset = at
+    status.base_offset = header.base_offset if header is not NULL else -1
+    snprintf(status.message, sizeof(status.message), "%s", reason)
+    return kind
+
+
+cdef int codec_failure(DecodeStatus *status, int answer, const BatchHeader *header, size_t at, const char *reason,
+                       size_t limit) noexcept nogil:
+    if answer == CODEC_UNRESOLVED:
+        status.codec = header.attributes & ATTRIBUTE_CODEC
+        return stop_with(status, DECODE_NEED_CODEC, header, at, "the codec's library is not loaded yet")
+    if answer == CODEC_UNKNOWN:
+        stop_with(status, DECODE_UNSUPPORTED, header, at, "")
+        snprintf(status.message, sizeof(status.message), "unknown compression codec %d for magic %d",
+                 header.attributes & ATTRIBUTE_CODEC, header.magic)
+        return DECODE_UNSUPPORTED
+    if answer == CODEC_NO_MEMORY:
+        return stop_with(status, DECODE_NO_MEMORY, header, at, "no memory to decompress a batch")
+    if answer == CODEC_TOO_LARGE:
+        stop_with(status, DECODE_TOO_LARGE, header, at, "")
+        snprintf(status.message, sizeof(status.message),
+                 "a batch that decompresses to more than max_decompressed = %zu bytes", limit)
+        return DECODE_TOO_LARGE
+    return stop_with(status, DECODE_CORRUPT, header, at, reason)
+
+
+cdef int decode_batch(const uint8_t *batch, size_t at, size_t left, BatchHeader *header, const DecodeSpec *spec,
+                      Columns *c, DecodeStatus *status) noexcept nogil:
+    """One whole batch of any magic, CRC already checked: append its records, or find out that it has none to give."""
+    cdef Payload in_
+    cdef size_t size = LOG_OVERHEAD + <size_t>header.length, packed = size - BATCH_HEADER, plain, expected
+    cdef int codec = header.attributes & ATTRIBUTE_CODEC, answer
+    cdef bint control = header.magic == 2 and header.attributes & ATTRIBUTE_CONTROL != 0
+    cdef bint keep = True, empty
+    cdef const char *reason = NULL
+    cdef int64_t last_offset = header.base_offset + header.last_offset_delta, rows
+    memset(&in_, 0, sizeof(in_))
+    in_.base_offset = header.base_offset
+    in_.last_offset_delta = header.last_offset_delta
+    in_.base_timestamp = header.base_timestamp
+    in_.is_log_append = header.attributes & ATTRIBUTE_LOG_APPEND != 0
+    in_.log_append = header.max_timestamp
+    in_.count = header.count
+    if header.magic < 2:
+        if c.scratch is not NULL:
+            c.scratch.size = 0
+        answer = legacy_records(batch, size, header, &c.scratch, spec.max_decompressed, spec.verify_crc, &in_.count,
+                                &in_.base_offset, &in_.last_offset_delta, &in_.base_timestamp, &reason)
+        if answer != CODEC_OK:
+            return codec_failure(status, answer, header, at, reason, spec.max_decompressed)
+        header.base_offset = in_.base_offset
+        header.last_offset_delta = in_.last_offset_delta
+        in_.start = c.scratch.data
+        in_.end = in_.start + c.scratch.size
+        in_.readable = in_.end + SLACK
+        in_.is_log_append = False
+    else:
+        # nothing in it for us: the header (covered by the CRC) is enough. A control batch may end a transaction.
+        if not control and (last_offset < spec.start or (
+                spec.aborted is not NULL and header.attributes & ATTRIBUTE_TRANSACTIONAL
+                and is_aborted(spec, header.producer_id, header.base_offset))):
+            return DECODE_OK
+        in_.start = batch + BATCH_HEADER
+        in_.end = in_.start + packed
+        in_.readable = in_.start + left - BATCH_HEADER
+        if codec != CODEC_NONE and not (packed == 0 and header.count == 0):
+            if c.scratch is not NULL:
+                c.scratch.size = 0
+            answer = decompress(codec, in_.start, packed, &c.scratch, spec.max_decompressed,
+                                <size_t>(c.ratio * <double>packed), &reason)
+            if answer != CODEC_OK:
+                return codec_failure(status, answer, header, at, reason, spec.max_decompressed)
+            in_.start = c.scratch.data if c.scratch is not NULL else batch
+            in_.end = in_.start + (c.scratch.size if c.scratch is not NULL else 0)
+            in_.readable = in_.end + SLACK
+            c.ratio = <double>(in_.end - in_.start) / <double>packed * 1.02 + 0.01
+    plain = in_.end - in_.start
+    if in_.count < 0 or <size_t>in_.count > plain // SMALLEST_RECORD:
+        return stop_with(status, DECODE_CORRUPT, header, at, "a record count that the batch cannot hold")
+    keep = not (control and spec.skip_control)
+    if keep:
+        if max(c.value.used, max(c.key.used, max(c.header_key.used, c.header_value.used))) + plain > LARGEST_COLUMN:
+            # what is there so far is a chunk; with nothing there yet the batch itself is too large
+            return STOP_CHUNK_FULL_INSIDE if c.length > 0 else \
+                stop_with(status, DECODE_TOO_LARGE, header, at, "a column would pass 2 GiB")
+        # what is left of the chunk, at this batch's ratio: reserved at once, so that it need not be copied when it grows
+        expected = left if header.magic < 2 else <size_t>(<double>left * (<double>plain / <double>max(packed, 1)))
+        expected = min(expected, spec.chunk_bytes) + plain
+        rows = <int64_t>(<double>expected / <double>max(plain, 1) * in_.count) + 1
+        if reserve_rows(c, in_.count, rows) != 0:
+            return stop_with(status, DECODE_NO_MEMORY, header, at, "no memory for the columns")
+        if c.columns & COLUMN_VALUE:
+            if grow(&c.value.data, c.value.used, (expected if c.value.data is NULL else c.value.used + plain)) != 0:
+                return stop_with(status, DECODE_NO_MEMORY, header, at, "no memory for the columns")
+        if in_.count > 0 and set_timestamp_type(c, header.attributes & ATTRIBUTE_LOG_APPEND != 0, in_.count) != 0:
+            return stop_with(status, DECODE_NO_MEMORY, header, at, "no memory for the columns")
+    answer = append_records(c, &in_, spec, keep)
+    if answer == DECODE_NO_MEMORY:
+        return stop_with(status, DECODE_NO_MEMORY, header, at, "no memory for the columns")
+    if answer != DECODE_OK:
+        stop_with(status, answer, header, at, "")
+        if header.magic == 2 and codec == CODEC_NONE:
+            status.error_offset = at + (in_.at - batch)
+        snprintf(status.message, sizeof(status.message), "record %d of %d: %s", in_.record, in_.count, in_.reason)
+        return answer
+    if control and spec.aborted is not NULL and (in_.control_type == 0 or in_.control_type == 1):
+        pass_marker(spec, header.producer_id, header.base_offset)
+    c.raw_bytes += plain
+    return DECODE_OK
+
+
+cdef int decode_chunk(const uint8_t *data, size_t size, const DecodeSpec *spec, Columns *out,
+                      DecodeStatus *status) noexcept nogil:
+    cdef BatchHeader header
+    cdef size_t at = 0, whole
+    cdef const char *reason = NULL
+    cdef int answer
+    memset(status, 0, sizeof(DecodeStatus))
+    status.next_offset = out.next_offset
+    status.base_offset = -1
+    status.last_base_offset = -1
+    if out.columns == 0:
+        out.columns = spec.columns
+    while True:
+        status.consumed = at
+        if spec.max_batches != 0 and <size_t>status.batches >= spec.max_batches:
+            status.stop = STOP_CHUNK_FULL
+            return DECODE_OK
+        if spec.chunk_bytes != 0 and out.raw_bytes >= spec.chunk_bytes and status.batches != 0:
+            status.stop = STOP_CHUNK_FULL
+            return DECODE_OK
+        answer = batch_header(data + at, size - at, &header, &reason)
+        if answer == 0:
+            status.partial = size - at
+            return DECODE_OK
+        if answer < 0:
+            header.base_offset = be64(data + at)
+            return stop_with(status, DECODE_UNSUPPORTED if size - at >= CRC_AT and not 0 <= <int8_t>data[at + 16] <= 2
+                             else DECODE_CORRUPT, &header, at, reason)
+        whole = LOG_OVERHEAD + <size_t>header.length
+        # (a compressed message of magic 0 or 1 has the offset of its last record)
+        if header.base_offset >= spec.end and (header.magic == 2 or header.attributes & ATTRIBUTE_CODEC == 0):
+            status.stop = STOP_END_OFFSET
+            return DECODE_OK
+        if spec.verify_crc and header.magic == 2 and \
+                kw_crc32c(0, data + at + CRC_FROM, whole - CRC_FROM) != header.crc:
+            stop_with(status, DECODE_CRC, &header, at, "")
+            snprintf(status.message, sizeof(status.message), "CRC-32C is %08x, the batch says %08x",
+                     kw_crc32c(0, data + at + CRC_FROM, whole - CRC_FROM), header.crc)
+            return DECODE_CRC
+        if header.base_offset < 0 or header.last_offset_delta < 0 or \
+                header.base_offset > 0x7FFFFFFFFFFFFFFELL - header.last_offset_delta:
+            return stop_with(status, DECODE_CORRUPT, &header, at, "offsets below zero or above the largest")
+        if spec.check_order and out.next_offset >= 0 and header.base_offset < out.next_offset:
+            stop_with(status, DECODE_ORDER, &header, at, "")
+            snprintf(status.message, sizeof(status.message), "base offset %lld after a batch that ended at %lld",
+                     <long long>header.base_offset, <long long>(out.next_offset - 1))
+            return DECODE_ORDER
+        answer = decode_batch(data + at, at, size - at, &header, spec, out, status)
+        if answer == STOP_CHUNK_FULL_INSIDE:
+            status.stop = STOP_CHUNK_FULL
+            return DECODE_OK
+        if answer != DECODE_OK:
+            return answer
+        if out.base_offset < 0:
+            out.base_offset = header.base_offset
+        out.next_offset = header.base_offset + header.last_offset_delta + 1
+        status.next_offset = out.next_offset
+        status.last_base_offset = header.base_offset
+        status.batches += 1
+        at += whole
+
+
+_KINDS = {
+    DECODE_CORRUPT: "corrupt record batch",
+    DECODE_CRC: "corrupt record batch",
+    DECODE_TOO_LARGE: "record batch too large",
+    DECODE_UNSUPPORTED: "unsupported record batch",
+    DECODE_ORDER: "record batches out of order",
+}
+
+
+cdef object decode_error(const DecodeStatus *status, size_t position):
+    if status.kind == DECODE_NO_MEMORY:
+        raise MemoryError(status.message.decode())
+    where = f" at offset {status.base_offset}" if status.base_offset >= 0 else ""
+    byte = position + status.error_offset
+    raise ProtocolError(f"{_KINDS.get(status.kind, 'record batch')}{where} (byte {byte}): {status.message.decode()}",
+                        offset=byte)
+
+
+# --- for tests ---------------------------------------------------------------------------------------------------------
+
+def crc32c_implementations():
+    """The CRC-32C implementations this processor runs, the one in use first."""
+    return [kw_crc32c_name(i).decode() for i in range(kw_crc32c_count())]
+
+
+def crc32c_of(const uint8_t[::1] data, uint32_t value=0, int implementation=0):
+    """CRC-32C of `data`, continued from `value`."""
+    if not 0 <= implementation < kw_crc32c_count():
+        raise IndexError(implementation)
+    return kw_crc32c_with(implementation, value, &data[0] if data.shape[0] else NULL, data.shape[0])
+
+
+def murmur2_of(const uint8_t[::1] data):
+    """Kafka's murmur2 of `data`, unsigned."""
+    return murmur2(&data[0] if data.shape[0] else NULL, data.shape[0])
