@@ -213,6 +213,10 @@ class Cluster:
         return ",".join(f"{host}:{port}" for host, port in self.config.bootstrap_servers)
 
     async def close(self) -> None:
+        """`shut`, for who can await."""
+        self.shut()
+
+    def shut(self) -> None:
         """Close every lane; what is pending fails."""
         self._closed = True
         if self._refreshing is not None:

@@ -69,8 +69,9 @@ class Engine:
             raise
 
     def start(self, function: Callable[..., object], *args: object) -> None:
-        """Call `function` on the engine soon; from any thread."""
-        self._loop.call_soon_threadsafe(function, *args)
+        """Call `function` on the engine soon; from any thread. Does nothing once the engine has ended."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(function, *args)
 
     def stop(self) -> None:
         """Stop and join both threads."""
@@ -82,15 +83,18 @@ class Engine:
     def _main(self) -> None:
         try:
             self._loop.run_forever()
-            tasks = asyncio.all_tasks(self._loop)
-            for task in tasks:
-                task.cancel()
-            self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-            self._loop.run_until_complete(self._loop.shutdown_default_executor())
+            self._loop.run_until_complete(self._end_tasks())
         finally:
             self._loop.remove_reader(self._native.fileno())
             self._native.stop()
             self._loop.close()
+
+    async def _end_tasks(self) -> None:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._loop.shutdown_default_executor()
 
 
 _lock = threading.Lock()

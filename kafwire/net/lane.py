@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import random
 import socket
 from collections.abc import Callable, Sequence
@@ -285,9 +284,8 @@ class Lane:
                 timer.cancel()
             answered(frame, None)
 
-    def _on_closed(self, errno: int, reason: str) -> None:
-        text = f"{reason} ({os.strerror(errno)})" if errno else reason
-        self._drop(text)
+    def _on_closed(self, reason: str) -> None:
+        self._drop(reason)
 
 
 class _Events:
@@ -310,6 +308,6 @@ class _Events:
         if self._lane._events is self:
             self._lane._on_answer(token, None)
 
-    def on_closed(self, errno: int, reason: str) -> None:
+    def on_closed(self, _errno: int, reason: str) -> None:
         if self._lane._events is self:
-            self._lane._on_closed(errno, reason)
+            self._lane._on_closed(reason)

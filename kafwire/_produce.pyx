@@ -1,0 +1,852 @@
+"""The accumulator: records are encoded into their partition's open batch at once, by whichever thread sends them.
+
+Everything here runs under the GIL but the long parts (encoding rows, compressing, stamping), which own what they touch
+while they run: a batch that is being filled by `append_rows` is detached from its sink, and a sealed one is changed by the
+engine only. What is sent when, and what becomes of errors, is decided in `net/producer.py` and `logic/sequence.py`.
+"""
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy, memset
+
+from kafwire._arrow cimport Rows, RowsView, bytes_at, number_at
+from kafwire._buffer cimport Buffer, kw_buf, kw_buf_new, kw_buf_ref, kw_buf_unref, process_pool
+from kafwire._codec cimport murmur2
+from kafwire._compress cimport CODEC_LEVEL_DEFAULT, resolve_codec
+from kafwire._encode cimport (
+    BatchWriter,
+    batch_stamp,
+    encode_headers,
+    record_bound,
+    writer_append,
+    writer_append_rows,
+    writer_close,
+    writer_open,
+    writer_seal,
+    WRITER_BAD_ROW,
+    WRITER_TOO_LARGE,
+)
+from kafwire._io cimport Loop, kw_loop_post
+
+import collections
+import threading
+import time
+
+from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError, ProtocolError, RecordTooLargeError
+from kafwire.structs import RecordMetadata
+
+cdef enum:
+    FIRST_RESERVE = 4096  # a batch starts small: thousands of quiet partitions must not cost a full one each
+    ROWS_AT_ONCE = 16  # batches encoded by one hold-less pass of append_rows, at the most
+
+CODEC_IDS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+
+
+cdef inline int64_t now_ms() noexcept:
+    return <int64_t> (time.monotonic() * 1000.0)
+
+
+cdef inline int64_t wall_ms() noexcept:
+    return time.time_ns() // 1000000
+
+
+@cython.final
+cdef class ProducerBatch:
+    """One batch of one partition, from its first record to its acknowledgement."""
+
+    cdef BatchWriter writer
+    cdef kw_buf *wire  # the sealed batch; NULL while open
+    cdef Accumulator accumulator
+    cdef readonly Sink sink
+    cdef readonly int32_t count
+    cdef readonly int64_t created_ms  # monotonic
+    cdef size_t charged  # bytes of the budget
+    cdef bint closed  # takes no more records
+    cdef object identity  # (producer id, epoch, sequence) of the last stamp
+    cdef public object producer  # logic.sequence's identity, or None
+    cdef public int32_t sequence
+    cdef public int64_t ordinal  # in the order of first sending
+    cdef public int32_t attempts
+    cdef public object last_error
+    cdef readonly bint done
+    cdef readonly int64_t base_offset
+    cdef readonly int64_t log_append_ms
+    cdef readonly object error
+    cdef object event
+    cdef list callbacks
+
+    def __cinit__(self, Accumulator accumulator, Sink sink):
+        self.accumulator = accumulator
+        self.sink = sink
+        self.created_ms = now_ms()
+        self.sequence = -1
+        self.base_offset = -1
+        self.log_append_ms = -1
+
+    def __dealloc__(self):
+        writer_close(&self.writer)
+        kw_buf_unref(self.wire)
+
+    @property
+    def size(self):
+        """Bytes of the batch as it goes over the wire, or would if it went now."""
+        return self.wire.size if self.wire is not NULL else (self.writer.buf.size if self.writer.buf is not NULL else 0)
+
+    def payload(self):
+        """The sealed batch as a Buffer, shared."""
+        kw_buf_ref(self.wire)
+        return Buffer.steal(self.wire)
+
+    def succeed(self, int64_t base_offset, int64_t log_append_ms):
+        """The broker has it, from `base_offset` on (-1: it did not say)."""
+        self.base_offset = base_offset
+        self.log_append_ms = log_append_ms
+        self.finish()
+
+    def fail(self, error):
+        """It was not delivered, or nobody knows; `error` says which."""
+        self.error = error
+        self.finish()
+
+    cdef void finish(self):
+        if self.done:
+            return
+        self.done = True
+        writer_close(&self.writer)
+        kw_buf_unref(self.wire)
+        self.wire = NULL
+        self.accumulator.discharge(self)
+        if self.event is not None:
+            self.event.set()
+        callbacks, self.callbacks = self.callbacks, None
+        if callbacks is not None:
+            for callback in callbacks:
+                try:
+                    callback()
+                except Exception:
+                    import logging
+
+                    logging.getLogger("kafwire").exception("kafwire: a delivery callback raised")
+
+    def add_done_callback(self, callback):
+        """Call `callback()` on the engine once done, or now if that is past."""
+        if self.done:
+            callback()
+        elif self.callbacks is None:
+            self.callbacks = [callback]
+        else:
+            self.callbacks.append(callback)
+
+    cdef wait(self, timeout):
+        if not self.done:
+            if self.event is None:
+                self.event = threading.Event()
+            if not self.done and not self.event.wait(timeout):
+                raise KafkaTimeoutError(
+                    f"no acknowledgement from {self.sink.name} within {timeout:g} s; the record is still on its way"
+                )
+        if self.error is not None:
+            raise self.error.with_traceback(None)
+
+
+@cython.final
+@cython.freelist(4096)
+cdef class Delivery:
+    """What becomes of one sent record. Resolves by itself; nothing has to be polled."""
+
+    cdef ProducerBatch batch
+    cdef int32_t index
+    cdef int64_t timestamp_ms
+
+    def done(self):
+        """Whether the outcome is known."""
+        return self.batch.done
+
+    def result(self, timeout=None):
+        """Wait for the acknowledgement, at most `timeout` seconds: `RecordMetadata`.
+
+        `offset` is -1 with acks=0. Raises the record's `KafkaError`, or `KafkaTimeoutError` when the wait is over first.
+        """
+        cdef ProducerBatch batch = self.batch
+        batch.wait(timeout)
+        return RecordMetadata(
+            batch.sink.topic,
+            batch.sink.partition,
+            batch.base_offset + self.index if batch.base_offset >= 0 else -1,
+            batch.log_append_ms if batch.log_append_ms >= 0 else self.timestamp_ms,
+        )
+
+    def exception(self, timeout=None):
+        """The error that `result` would raise, or None; waits as it does."""
+        try:
+            self.batch.wait(timeout)
+        except KafkaError as error:
+            if self.batch.error is None:
+                raise
+            return error
+        return None
+
+    def add_done_callback(self, function):
+        """Call `function(delivery)` when done, from the engine's thread: it must be quick, and may not block on kafwire."""
+        self.batch.add_done_callback(lambda: function(self))
+
+    def __repr__(self):
+        state = "pending" if not self.batch.done else ("failed" if self.batch.error is not None else "delivered")
+        return f"<Delivery to {self.batch.sink.name}: {state}>"
+
+
+@cython.final
+cdef class BatchDelivery:
+    """What becomes of the rows of one `send_batch`."""
+
+    cdef list parts  # (batch, index of the first row, rows)
+
+    def done(self):
+        """Whether the outcome of every row is known."""
+        return all((<ProducerBatch> batch).done for batch, _, _ in self.parts)
+
+    def result(self, timeout=None):
+        """Wait for all acknowledgements: [(topic, partition, first_offset, count)], in the order of sending.
+
+        Rows of one partition keep their order; ranges that touch are one. first_offset is -1 with acks=0. Raises the
+        first failed batch's `KafkaError`, or `KafkaTimeoutError`.
+        """
+        cdef ProducerBatch batch
+        deadline = None if timeout is None else time.monotonic() + timeout
+        ranges = {}
+        out = []
+        for batch, first, count in self.parts:
+            batch.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            where = (batch.sink.topic, batch.sink.partition)
+            offset = batch.base_offset + first if batch.base_offset >= 0 else -1
+            index = ranges.get(where)
+            if index is not None and (out[index][2] < 0 or out[index][2] + out[index][3] == offset):
+                topic, partition, begin, total = out[index]
+                out[index] = (topic, partition, begin, total + count)
+            else:
+                ranges[where] = len(out)
+                out.append((*where, offset, count))
+        return out
+
+    def __len__(self):
+        return sum(count for _, _, count in self.parts)
+
+    def __repr__(self):
+        return f"<BatchDelivery of {len(self)} rows: {'done' if self.done() else 'pending'}>"
+
+
+@cython.final
+cdef class Sink:
+    """One partition's queue of batches."""
+
+    cdef readonly str topic
+    cdef readonly int32_t partition
+    cdef ProducerBatch open
+    cdef readonly object sealed  # deque of ProducerBatch, oldest first
+    cdef bint is_ready  # in Accumulator.ready
+    cdef public object sequencer
+
+    def __cinit__(self, str topic, int32_t partition):
+        self.topic = topic
+        self.partition = partition
+        self.sealed = collections.deque()
+
+    @property
+    def name(self):
+        """As errors name it."""
+        return f"{self.topic}-{self.partition}"
+
+
+@cython.final
+cdef class Topic:
+    """A topic's sinks, and the partition that records without a key stick to."""
+
+    cdef readonly str name
+    cdef readonly list sinks
+    cdef int32_t sticky
+    cdef size_t stuck  # bytes since the last switch
+
+    cdef Sink stick(self, size_t size, size_t batch_size):
+        """The partition for `size` bytes without a key (KIP-794): another one after each batch_size bytes."""
+        if self.stuck >= batch_size:
+            self.stuck = 0
+            self.sticky = (self.sticky + 1) % <int32_t> len(self.sinks)
+        self.stuck += size
+        return <Sink> self.sinks[self.sticky]
+
+
+# One batch being filled by append_rows.
+cdef struct _Fill:
+    BatchWriter writer
+    kw_buf *wire  # sealed: it is full
+    size_t bytes  # added in this pass
+    int32_t count  # rows added in this pass
+
+
+@cython.final
+cdef class RowPlan:
+    """Which rows go to which partition: groups of row numbers, and how far they are encoded."""
+
+    cdef Topic topic
+    cdef Rows rows
+    cdef int64_t first_row  # of these rows in the user's table, for errors
+    cdef int32_t *index  # row numbers by group; NULL: all rows in order, one group
+    cdef int64_t *bounds  # group g is index[bounds[g]:bounds[g + 1]]
+    cdef int32_t groups
+    cdef int32_t group  # being encoded
+    cdef int64_t position  # in index
+    cdef int32_t fixed  # the partition of a single group; -1: rows stick
+
+    def __dealloc__(self):
+        free(self.index)
+        free(self.bounds)
+
+    @property
+    def finished(self):
+        """Whether every row is in a batch."""
+        return self.group >= self.groups
+
+
+cdef int32_t _assign(const RowsView *view, int32_t partitions, int32_t sticky, int32_t *out, bint *stuck) noexcept nogil:
+    """A partition for each row: its own, its key's, or the sticky one; the row that names no partition there is, or -1."""
+    cdef int64_t i, wanted, size
+    cdef const uint8_t *data
+    cdef int got
+    for i in range(view.length):
+        got = 0
+        if view.partition.form:
+            got = number_at(&view.partition, i, &wanted)
+            if got < 0 or (got and (wanted < 0 or wanted >= partitions)):
+                return <int32_t> i
+        if not got and view.key.form and bytes_at(&view.key, i, &data, &size):
+            wanted = (murmur2(data, size) & 0x7fffffff) % <uint32_t> partitions
+        elif not got:
+            wanted = sticky
+            stuck[0] = True
+        out[i] = <int32_t> wanted
+    return -1
+
+
+@cython.final
+cdef class Accumulator:
+    """All open and sealed batches of a producer, within `buffer_memory` bytes."""
+
+    cdef Loop native
+    cdef uint64_t cookie
+    cdef readonly dict topics
+    cdef list ready
+    cdef object lingering  # deque of batches that were opened, oldest first
+    cdef readonly size_t buffer_memory
+    cdef readonly size_t used
+    cdef size_t batch_size
+    cdef size_t max_request_size
+    cdef int64_t linger_ms
+    cdef int codec
+    cdef int level
+    cdef object room
+    cdef int waiting
+    cdef size_t need  # what the last sender that found no room asked for
+    cdef bint timer_armed
+    cdef public object closed  # None, or why nothing more is taken
+
+    def __cinit__(self, Loop native, uint64_t cookie, *, size_t batch_size, size_t max_request_size, int64_t linger_ms,
+                  size_t buffer_memory, str compression, level):
+        self.native = native
+        self.cookie = cookie
+        self.topics = {}
+        self.ready = []
+        self.lingering = collections.deque()
+        self.batch_size = batch_size
+        self.max_request_size = max_request_size
+        self.linger_ms = linger_ms
+        self.buffer_memory = buffer_memory
+        self.codec = CODEC_IDS[compression]
+        self.level = CODEC_LEVEL_DEFAULT if level is None else level
+        self.room = threading.Condition()
+        if self.codec:
+            resolve_codec(self.codec)
+
+    def set_topic(self, str name, int32_t partitions, int32_t sticky):
+        """Make a topic known, or take note of partitions added to it."""
+        cdef Topic topic = self.topics.get(name)
+        if topic is None:
+            topic = Topic.__new__(Topic)
+            topic.name = name
+            topic.sinks = []
+            topic.sticky = sticky % partitions
+            self.topics[name] = topic
+        while len(topic.sinks) < partitions:
+            topic.sinks.append(Sink(name, len(topic.sinks)))
+
+    # ---- one record
+
+    def append(self, str topic_name, value, key, headers, timestamp_ms, partition):
+        """Encode one record: its Delivery, or None when the topic is unknown or there is no room (see `wait_room`)."""
+        cdef Topic topic
+        cdef Sink sink
+        cdef ProducerBatch batch
+        cdef Delivery delivery
+        cdef Py_buffer value_view
+        cdef Py_buffer key_view
+        cdef const uint8_t *value_data = NULL
+        cdef const uint8_t *key_data = NULL
+        cdef Py_ssize_t value_size = -1
+        cdef Py_ssize_t key_size = -1
+        cdef bint value_held = False
+        cdef bint key_held = False
+        cdef bytes header_bytes = b""
+        cdef size_t bound
+        cdef ssize_t added
+        cdef int64_t timestamp
+        cdef bint sticky = False
+        found = self.topics.get(topic_name)
+        if found is None:
+            if self.closed is not None:
+                raise KafkaError(self.closed)
+            return None
+        topic = <Topic> found
+        try:
+            if value is not None:
+                if PyBytes_CheckExact(value):
+                    value_data = <const uint8_t *> PyBytes_AS_STRING(value)
+                    value_size = PyBytes_GET_SIZE(value)
+                else:
+                    _get_view(value, "value", &value_view)
+                    value_held = True
+                    value_data = <const uint8_t *> value_view.buf
+                    value_size = value_view.len
+            if key is not None:
+                if PyBytes_CheckExact(key):
+                    key_data = <const uint8_t *> PyBytes_AS_STRING(key)
+                    key_size = PyBytes_GET_SIZE(key)
+                else:
+                    _get_view(key, "key", &key_view)
+                    key_held = True
+                    key_data = <const uint8_t *> key_view.buf
+                    key_size = key_view.len
+            if headers:
+                header_bytes = encode_headers(headers)
+            timestamp = wall_ms() if timestamp_ms is None else timestamp_ms
+            bound = record_bound(max(key_size, 0), max(value_size, 0), len(header_bytes))
+            if bound + 61 > self.max_request_size:
+                raise _too_large(bound, topic_name, self.max_request_size)
+            if partition is not None:
+                if not 0 <= partition < len(topic.sinks):
+                    raise ConfigError(
+                        f"topic {topic_name!r} has partitions 0 to {len(topic.sinks) - 1}, not {partition!r}"
+                    )
+                sink = <Sink> topic.sinks[partition]
+            elif key_size >= 0:
+                sink = <Sink> topic.sinks[(murmur2(key_data, key_size) & 0x7fffffff) % <uint32_t> len(topic.sinks)]
+            else:
+                sink = topic.stick(0, self.batch_size)
+                sticky = True
+            if self.closed is not None:
+                raise KafkaError(self.closed)
+            batch = sink.open
+            if batch is not None and batch.writer.buf.size + bound > self.batch_size:
+                self.close_batch(batch)
+                batch = None
+            if self.used + bound > self.buffer_memory and self.used > 0:
+                self.need = bound
+                self.post()
+                return None
+            if batch is None:
+                batch = self.open_batch(sink, FIRST_RESERVE if bound < FIRST_RESERVE else bound + 61)
+            added = writer_append(
+                &batch.writer, timestamp, key_data, <int32_t> key_size, value_data, <int32_t> value_size,
+                <const uint8_t *> PyBytes_AS_STRING(header_bytes), PyBytes_GET_SIZE(header_bytes),
+            )
+            if added < 0:
+                raise MemoryError(f"no memory for a record of {bound} bytes")
+            batch.charged += added
+            self.used += added
+            if sticky:
+                topic.stuck += added
+        finally:
+            if value_held:
+                PyBuffer_Release(&value_view)
+            if key_held:
+                PyBuffer_Release(&key_view)
+        delivery = Delivery.__new__(Delivery)
+        delivery.batch = batch
+        delivery.index = batch.count
+        delivery.timestamp_ms = timestamp
+        batch.count += 1
+        return delivery
+
+    cdef ProducerBatch open_batch(self, Sink sink, size_t reserve):
+        cdef ProducerBatch batch = ProducerBatch.__new__(ProducerBatch, self, sink)
+        if writer_open(&batch.writer, reserve):
+            raise MemoryError("no memory for a batch")
+        batch.charged = 61
+        self.used += 61
+        sink.open = batch
+        self.lingering.append(batch)
+        if not self.timer_armed:
+            self.timer_armed = True
+            self.post()
+        return batch
+
+    cdef void close_batch(self, ProducerBatch batch):
+        """The batch takes no more records and waits to be sent."""
+        cdef Sink sink = batch.sink
+        batch.closed = True
+        if sink.open is batch:
+            sink.open = None
+        sink.sealed.append(batch)
+        self.make_ready(sink)
+        self.post()
+
+    cdef void make_ready(self, Sink sink):
+        if not sink.is_ready:
+            sink.is_ready = True
+            self.ready.append(sink)
+
+    cdef void post(self):
+        kw_loop_post(self.native.loop, self.cookie)
+
+    # ---- many rows
+
+    def plan_rows(self, str topic_name, Rows rows, partition, int64_t first_row):
+        """Decide where each row goes: a RowPlan for `append_rows`, or None when the topic is unknown."""
+        cdef Topic topic = self.topics.get(topic_name)
+        cdef RowPlan plan = RowPlan.__new__(RowPlan)
+        cdef int64_t n = rows.view.length
+        cdef int64_t i
+        cdef int32_t g, partitions, bad
+        cdef int32_t *assigned
+        cdef bint stuck = False
+        if topic is None:
+            return None
+        partitions = len(topic.sinks)
+        if partition is not None and not 0 <= partition < partitions:
+            raise ConfigError(f"topic {topic_name!r} has partitions 0 to {partitions - 1}, not {partition!r}")
+        if n > INT32_MAX:
+            raise ConfigError(f"a chunk of {n} rows: send at most {INT32_MAX} rows at once")
+        plan.topic = topic
+        plan.rows = rows
+        plan.first_row = first_row
+        plan.fixed = -1 if partition is None else partition
+        plan.groups = 1
+        plan.bounds = <int64_t *> calloc(partitions + 2, sizeof(int64_t))
+        if plan.bounds is NULL:
+            raise MemoryError
+        plan.bounds[1] = n
+        if n == 0:
+            plan.group = 1
+            return plan
+        if partition is not None or not (rows.view.key.form or rows.view.partition.form):
+            return plan
+        plan.groups = partitions
+        plan.index = <int32_t *> malloc(2 * n * sizeof(int32_t))
+        if plan.index is NULL:
+            raise MemoryError
+        assigned = plan.index + n
+        with nogil:
+            bad = _assign(&rows.view, partitions, topic.sticky, assigned, &stuck)
+            if bad < 0:  # a counting sort, stable
+                plan.bounds[1] = 0
+                for i in range(n):
+                    plan.bounds[assigned[i] + 2] += 1
+                for g in range(2, partitions + 1):
+                    plan.bounds[g] += plan.bounds[g - 1]
+                for i in range(n):
+                    plan.index[plan.bounds[assigned[i] + 1]] = <int32_t> i
+                    plan.bounds[assigned[i] + 1] += 1
+        if bad >= 0:
+            raise ConfigError(
+                f"row {first_row + bad}: its partition does not exist; topic {topic_name!r} has 0 to {partitions - 1}"
+            )
+        if stuck:
+            topic.stuck = self.batch_size  # the next rows without a key go elsewhere
+        return plan
+
+    def append_rows(self, RowPlan plan, list parts):
+        """Encode on from where `plan` stands, as far as there is room, and append (batch, first, count) to `parts`.
+
+        Answers whether the plan is finished; if not, the budget is used up: see `wait_room`.
+        """
+        cdef _Fill fills[ROWS_AT_ONCE]
+        cdef Sink sink
+        cdef ProducerBatch batch
+        cdef int32_t n, limit, k
+        cdef int64_t position, end, bad_row, added
+        cdef int64_t timestamp = wall_ms()
+        cdef bint sticky = plan.fixed < 0 and plan.index is NULL
+        cdef int32_t partitions = len(plan.topic.sinks)
+        cdef int codec = self.codec
+        cdef int level = self.level
+        cdef size_t batch_size = self.batch_size
+        cdef size_t before
+        cdef int failed
+        cdef RowsView *view = &plan.rows.view
+        cdef int32_t *index = plan.index
+        while plan.group < plan.groups:
+            position = plan.position
+            end = plan.bounds[plan.group + 1]
+            if position >= end:
+                plan.group += 1
+                continue
+            if self.closed is not None:
+                raise KafkaError(self.closed)
+            if self.used and self.used + batch_size > self.buffer_memory:
+                self.need = batch_size
+                self.post()
+                return False
+            limit = <int32_t> min(max((self.buffer_memory - min(self.used, self.buffer_memory)) // batch_size, 1),
+                                  <size_t> ROWS_AT_ONCE)
+            if sticky:
+                plan.topic.stick(0, batch_size)
+                limit = min(limit, partitions)
+                sink = <Sink> plan.topic.sinks[plan.topic.sticky]
+            else:
+                sink = <Sink> plan.topic.sinks[plan.group if plan.fixed < 0 else plan.fixed]
+            memset(fills, 0, sizeof(fills))
+            # Nobody else may fill the open batch while the GIL is away: it leaves its sink for that time.
+            batch = sink.open
+            if batch is not None:
+                sink.open = None
+                fills[0].writer = batch.writer
+                memset(&batch.writer, 0, sizeof(BatchWriter))
+            n = 0
+            failed = 0
+            bad_row = -1
+            with nogil:
+                while position < end and n < limit and not failed:
+                    if fills[n].writer.buf is NULL:
+                        failed = writer_open(&fills[n].writer, batch_size if end - position >= 64 else FIRST_RESERVE)
+                        if failed:
+                            break
+                    before = fills[n].writer.buf.size
+                    added = writer_append_rows(
+                        &fills[n].writer, view, index, position, end, batch_size, timestamp, &bad_row
+                    )
+                    if added < 0:
+                        failed = <int> added
+                        added = position
+                    fills[n].count = <int32_t> (added - position)
+                    fills[n].bytes = fills[n].writer.buf.size - before
+                    position = added
+                    if position < end and not failed:
+                        failed = writer_seal(&fills[n].writer, codec, level, &fills[n].wire)
+                    n += 1
+            plan.position = position
+            for k in range(n):
+                if k or batch is None:
+                    if sticky:
+                        sink = <Sink> plan.topic.sinks[(plan.topic.sticky + k) % partitions]
+                    batch = ProducerBatch.__new__(ProducerBatch, self, sink)
+                self.adopt(batch, sink, &fills[k], parts)
+                if sticky:
+                    plan.topic.stuck += fills[k].bytes
+            if sticky and n > 1:
+                plan.topic.sticky = (plan.topic.sticky + n - 1) % partitions
+                plan.topic.stuck = fills[n - 1].bytes
+            if n == 0 and batch is not None:
+                self.adopt(batch, sink, &fills[0], parts)
+            if failed:
+                self._rows_failed(failed, plan, bad_row)
+        return True
+
+    cdef adopt(self, ProducerBatch batch, Sink sink, _Fill *fill, list parts):
+        """A batch comes back from a pass of append_rows: sealed, or open again."""
+        cdef ProducerBatch other
+        batch.writer = fill.writer
+        batch.wire = fill.wire
+        if fill.count:
+            parts.append((batch, batch.count, fill.count))
+        batch.count += fill.count
+        batch.charged += fill.bytes
+        self.used += fill.bytes
+        if batch.count == 1 and fill.bytes + 61 > max(self.max_request_size, self.batch_size):
+            batch.closed = True
+            batch.fail(_too_large(fill.bytes, sink.topic, self.max_request_size))
+        elif fill.wire is not NULL:
+            self.recharge(batch)
+            self.close_batch(batch)
+        elif sink.open is not None or batch.count == 0:
+            if batch.count:
+                self.close_batch(batch)
+        else:
+            sink.open = batch
+            self.lingering.append(batch)
+            if not self.timer_armed:
+                self.timer_armed = True
+                self.post()
+
+    cdef _rows_failed(self, int failed, RowPlan plan, int64_t bad_row):
+        if failed == WRITER_BAD_ROW:
+            raise ProtocolError(
+                f"row {plan.first_row + bad_row}: a timestamp out of range, or a header without a key; the rows before it "
+                "are on their way"
+            )
+        if failed == WRITER_TOO_LARGE:
+            raise RecordTooLargeError(10, "MESSAGE_TOO_LARGE", False, "a row of more than 2 GiB")
+        raise MemoryError(f"rows could not be encoded (code {failed})")
+
+    # ---- room
+
+    cdef void discharge(self, ProducerBatch batch):
+        self.used -= batch.charged
+        batch.charged = 0
+        self.tell_waiting()
+
+    cdef void recharge(self, ProducerBatch batch):
+        """A sealed batch may be much smaller than what it was made of: give back the difference."""
+        if batch.charged > batch.wire.size:
+            self.used -= batch.charged - batch.wire.size
+            batch.charged = batch.wire.size
+            self.tell_waiting()
+
+    cdef void tell_waiting(self):
+        if self.waiting:
+            with self.room:
+                self.room.notify_all()
+
+    def wait_room(self, timeout):
+        """Wait until what was last asked for fits into the budget, at most `timeout` seconds: whether it does."""
+        with self.room:
+            self.waiting += 1
+            try:
+                return self.room.wait_for(self.has_room, timeout)
+            finally:
+                self.waiting -= 1
+
+    def has_room(self):
+        """Whether what was last asked for fits, or nothing more is taken at all."""
+        return self.used == 0 or self.used + self.need <= self.buffer_memory or self.closed is not None
+
+    # ---- the engine's side
+
+    def collect(self, *, bint everything=False):
+        """Close batches that lingered long enough (or all), and return the sinks with something to send, each once.
+
+        Also answers when to look again: milliseconds until the oldest open batch is due, or None.
+        """
+        cdef ProducerBatch batch
+        cdef Sink sink
+        cdef int64_t now = now_ms()
+        cdef int64_t due
+        wait = None
+        while self.lingering:
+            batch = <ProducerBatch> self.lingering[0]
+            if not batch.closed:
+                due = batch.created_ms + self.linger_ms
+                if due > now and not everything:
+                    wait = due - now
+                    break
+                if batch.sink.open is batch:
+                    self.close_batch(batch)
+            self.lingering.popleft()
+        self.timer_armed = wait is not None
+        ready, self.ready = self.ready, []
+        for sink in ready:
+            sink.is_ready = False
+        return ready, wait
+
+    def put_back(self, Sink sink):
+        """The sink has more to send than could be sent now; `collect` will name it again."""
+        self.make_ready(sink)
+
+    def prepare(self, list batches):
+        """Compress what is not compressed yet and stamp every batch with its producer and sequence, without the GIL."""
+        cdef Py_ssize_t n = len(batches)
+        cdef Py_ssize_t i
+        cdef ProducerBatch batch
+        cdef _Work *work = <_Work *> calloc(max(n, 1), sizeof(_Work))
+        cdef int codec = self.codec
+        cdef int level = self.level
+        cdef int failed = 0
+        if work is NULL:
+            raise MemoryError
+        try:
+            for i in range(n):
+                batch = <ProducerBatch> batches[i]
+                producer_id, epoch = batch.producer if batch.producer is not None else (-1, -1)
+                identity = (producer_id, epoch, batch.sequence)
+                work[i].writer = &batch.writer
+                work[i].wire = batch.wire
+                work[i].stamp = batch.identity != identity
+                # A connection that died may still hold the bytes of the last stamp: they must not change under it.
+                work[i].copy = batch.identity is not None and work[i].stamp
+                work[i].producer_id = producer_id
+                work[i].epoch = epoch
+                work[i].sequence = batch.sequence
+                batch.identity = identity
+            with nogil:
+                for i in range(n):
+                    failed = _prepare(&work[i], codec, level)
+                    if failed:
+                        break
+            for i in range(n):
+                batch = <ProducerBatch> batches[i]
+                batch.wire = work[i].wire
+                if batch.wire is not NULL:
+                    self.recharge(batch)
+        finally:
+            free(work)
+        if failed:
+            raise KafkaError(f"a batch could not be compressed (code {failed}): is there enough memory?")
+
+
+cdef struct _Work:
+    BatchWriter *writer
+    kw_buf *wire
+    bint stamp
+    bint copy
+    int64_t producer_id
+    int16_t epoch
+    int32_t sequence
+
+
+cdef int _prepare(_Work *work, int codec, int level) noexcept nogil:
+    cdef kw_buf *copy
+    cdef int failed
+    if work.wire is NULL:
+        failed = writer_seal(work.writer, codec, level, &work.wire)
+        if failed:
+            return failed
+    elif work.copy:
+        copy = kw_buf_new(process_pool(), work.wire.size)
+        if copy is NULL:
+            return -1
+        memcpy(copy.data, work.wire.data, work.wire.size)
+        copy.size = work.wire.size
+        kw_buf_unref(work.wire)
+        work.wire = copy
+    if work.stamp:
+        batch_stamp(work.wire.data, work.wire.size, work.producer_id, work.epoch, work.sequence)
+    return 0
+
+
+cdef object _too_large(size_t size, str topic, size_t limit):
+    return RecordTooLargeError(
+        10, "MESSAGE_TOO_LARGE", False,
+        f"a record of about {size} bytes for topic {topic!r} is larger than max_request_size ({limit}): raise it, and "
+        "max.message.bytes of the topic, or send less",
+    )
+
+
+cdef int _get_view(object data, str what, Py_buffer *view) except -1:
+    if isinstance(data, str):
+        raise ConfigError(f"the {what} is text: encode it first, as in {what}=text.encode()")
+    try:
+        PyObject_GetBuffer(data, view, PyBUF_SIMPLE)
+    except TypeError:
+        raise ConfigError(f"the {what} must be bytes-like or None, not {type(data).__name__}") from None
+    return 0
+
+
+def load_rows(source):
+    """What offers `__arrow_c_stream__` or `__arrow_c_array__`, as a list of Rows."""
+    return Rows.load(source)
+
+
+def new_batch_delivery(list parts):
+    """The handle of what `append_rows` put into batches."""
+    cdef BatchDelivery delivery = BatchDelivery.__new__(BatchDelivery)
+    delivery.parts = parts
+    return delivery

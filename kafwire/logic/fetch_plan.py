@@ -1,0 +1,88 @@
+"""A bounded read: which partitions to ask next, how far each is, and when all is read."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kafwire.errors import ProtocolError
+
+# Error codes that a new look at the cluster's metadata may mend.
+MOVED = frozenset({3, 5, 6, 9, 56, 74, 75, 78, 100, 103})
+
+
+@dataclass(slots=True)
+class Cursor:
+    """One partition's part of a read: the offsets [position, end) are still to come."""
+
+    number: int
+    topic: str
+    topic_id: uuid.UUID
+    partition: int
+    position: int
+    end: int
+    # Since when it has failed without progress, in the engine's milliseconds; None while all is well.
+    failing_since_ms: float | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether everything below `end` was received, or is known not to exist."""
+        return self.position >= self.end
+
+    @property
+    def name(self) -> str:
+        """As errors name it."""
+        return f"{self.topic}-{self.partition}"
+
+    def advance(self, next_offset: int) -> None:
+        """Records up to `next_offset` arrived; an answer that does not get us forward would be asked for for ever."""
+        if next_offset <= self.position:
+            raise ProtocolError(
+                f"the broker answered {self.name} from offset {self.position} with batches that end before it",
+                api="FetchResponse",
+            )
+        self.position = next_offset
+        self.failing_since_ms = None
+
+
+class Rotation:
+    """One broker's cursors in the order to ask for them: who got data goes to the back, so nobody waits for ever.
+
+    A broker fills an answer in the request's order until `fetch_max_bytes` is reached, and gives the first partition that
+    has data one batch at least. So a cursor with data is first after at most as many answers as there are cursors.
+    """
+
+    def __init__(self, cursors: Iterable[Cursor] = ()) -> None:
+        self._cursors = [cursor for cursor in cursors if not cursor.done]
+
+    def __len__(self) -> int:
+        return len(self._cursors)
+
+    @property
+    def order(self) -> list[Cursor]:
+        """The cursors to ask for, most urgent first."""
+        return list(self._cursors)
+
+    def add(self, cursors: Iterable[Cursor]) -> None:
+        """More to read from this broker."""
+        self._cursors.extend(cursor for cursor in cursors if not cursor.done)
+
+    def settle(self, served: set[int], lost: set[int]) -> list[Cursor]:
+        """After an answer: `served` got data and go to the back, `lost` and finished ones leave; returns the lost."""
+        gone = [c for c in self._cursors if c.number in lost]
+        stay = [c for c in self._cursors if c.number not in lost and not c.done]
+        self._cursors = [c for c in stay if c.number not in served] + [c for c in stay if c.number in served]
+        return gone
+
+
+def finish_invisible(cursors: Iterable[Cursor], high_watermarks: dict[int, int]) -> list[Cursor]:
+    """After an answer without any records or errors: cursors whose end the broker has passed are done.
+
+    An answer is empty only when no asked partition has data at its position, and below the high watermark there is always
+    a batch unless its offsets were taken away (compaction, deletion); so what is left below `end` does not exist.
+    """
+    finished = [c for c in cursors if high_watermarks.get(c.number, -1) >= c.end]
+    for cursor in finished:
+        cursor.position = cursor.end
+    return finished

@@ -1,0 +1,165 @@
+"""Idempotence of one partition: which batch goes next, with which sequence number, and what an outcome means.
+
+The broker remembers a producer's last five batches per partition and takes a batch only if its sequence follows. So:
+
+- at most `limit` batches are in flight, whatever leaders do;
+- a batch gets its sequence when it is first sent and keeps it for life: a retry is recognised as such;
+- once a batch has to be sent again, nothing new goes out until all in flight came back, then all go again in order;
+- when a batch is given up whose sequence was used, the numbers after it can never follow: the partition moves to the next
+  epoch of the producer (KIP-360), where what is left is numbered from 0. That waits until nothing is in flight.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Protocol
+
+SEQUENCE_LIMIT = 2**31
+LAST_EPOCH = 2**15 - 1
+
+DUPLICATE_SEQUENCE_NUMBER = 46
+OUT_OF_ORDER_SEQUENCE_NUMBER = 45
+UNKNOWN_PRODUCER_ID = 59
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who the broker thinks we are."""
+
+    producer_id: int
+    epoch: int
+
+    @property
+    def next_epoch(self) -> Identity | None:
+        """The same producer an epoch later; None when a new producer id is needed."""
+        return Identity(self.producer_id, self.epoch + 1) if self.epoch < LAST_EPOCH else None
+
+
+class Sendable(Protocol):
+    """What a sequencer needs of a batch."""
+
+    producer: tuple[int, int] | None
+    sequence: int
+    ordinal: int
+
+    @property
+    def count(self) -> int:
+        """Records in it, at least one."""
+
+
+class Verdict(Enum):
+    """What to do with a batch that came back."""
+
+    DELIVERED = auto()
+    RETRY = auto()
+    FAILED = auto()
+
+
+def add(sequence: int, count: int) -> int:
+    """The sequence `count` records later; it wraps to 0."""
+    return (sequence + count) % SEQUENCE_LIMIT
+
+
+class Sequencer:
+    """One partition's numbers. With `idempotent` False batches stay unnumbered, and in order all the same."""
+
+    def __init__(self, *, idempotent: bool, limit: int) -> None:
+        self._idempotent = idempotent
+        self._limit = limit
+        self._identity: Identity | None = None
+        self._next = 0
+        self._sent = 0
+        self._in_flight: list[Sendable] = []
+        self._retries: list[Sendable] = []
+        self._draining = False
+        self._needs_epoch = False
+
+    @property
+    def in_flight(self) -> Sequence[Sendable]:
+        """Batches that are owed an outcome, oldest first."""
+        return self._in_flight
+
+    @property
+    def retries(self) -> Sequence[Sendable]:
+        """Batches to be sent again, oldest first."""
+        return self._retries
+
+    def wants_epoch(self, current: Identity | None) -> bool:
+        """Whether nothing more can be sent until the producer has moved on from its identity `current`."""
+        return self._needs_epoch and not self._in_flight and self._identity == current
+
+    def send(self, fresh: deque[Sendable], current: Identity | None) -> Sendable | None:
+        """Take the next batch to send: a retry, or the first of `fresh`. None: nothing may go now.
+
+        `current` is the producer's newest identity; the partition takes it over once nothing of an older one is left.
+        """
+        if len(self._in_flight) >= self._limit or self._draining or not (self._retries or fresh):
+            return None
+        if self._idempotent and not self._take_over(current):
+            return None
+        if self._retries:
+            batch = self._retries.pop(0)
+        else:
+            batch = fresh.popleft()
+            batch.ordinal = self._sent
+            self._sent += 1
+            if self._idempotent:
+                self._number(batch)
+        self._in_flight.append(batch)
+        return batch
+
+    def _take_over(self, current: Identity | None) -> bool:
+        """Move to `current` if the partition is free to, or must; False: it must wait for one or the other."""
+        if current is None or (self._needs_epoch and (self._in_flight or self._identity == current)):
+            return False
+        if self._identity == current:
+            return True
+        if self._retries and not self._needs_epoch:
+            return True  # these keep their numbers, under the epoch they were sent with
+        if self._in_flight:
+            return False
+        self._identity = current
+        self._next = 0
+        self._needs_epoch = False
+        for batch in self._retries:
+            self._number(batch)
+        return True
+
+    def _number(self, batch: Sendable) -> None:
+        if self._identity is None:
+            raise AssertionError("a batch is numbered only under an identity")
+        batch.producer = (self._identity.producer_id, self._identity.epoch)
+        batch.sequence = self._next
+        self._next = add(self._next, batch.count)
+
+    def outcome(self, batch: Sendable, error_code: int, *, retriable: bool) -> Verdict:
+        """A batch in flight came back: with an error code of the broker's (0: none), or lost (-1, retriable)."""
+        self._in_flight.remove(batch)
+        verdict = self._judge(batch, error_code, retriable=retriable)
+        if verdict is Verdict.RETRY:
+            insort(self._retries, batch, key=lambda other: other.ordinal)
+            self._draining = True
+        elif verdict is Verdict.FAILED:
+            self._needs_epoch = self._idempotent
+            self._draining = True
+        if not self._in_flight:
+            self._draining = False
+        return verdict
+
+    def _judge(self, batch: Sendable, error_code: int, *, retriable: bool) -> Verdict:
+        if error_code in (0, DUPLICATE_SEQUENCE_NUMBER):
+            return Verdict.DELIVERED
+        if error_code in (OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID):
+            # Only the follower of a batch that itself did not arrive: it will fit once that one is settled.
+            earlier = any(b.ordinal < batch.ordinal for b in (*self._in_flight, *self._retries))
+            return Verdict.RETRY if earlier or self._needs_epoch else Verdict.FAILED
+        return Verdict.RETRY if retriable else Verdict.FAILED
+
+    def give_up(self, batch: Sendable) -> None:
+        """A batch among the retries ran out of time: its number stays used."""
+        self._retries.remove(batch)
+        self._needs_epoch = self._idempotent

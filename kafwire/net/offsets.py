@@ -1,0 +1,76 @@
+"""Offsets by time: ListOffsets, asked of each partition's leader, tried again while leaders move."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from kafwire import protocol
+from kafwire.errors import BrokerError, broker_error
+from kafwire.net.cluster import Cluster
+
+LATEST = -1
+EARLIEST = -2
+
+Partition = tuple[str, int]
+
+
+async def list_offsets(
+    cluster: Cluster, wanted: Mapping[Partition, int], *, isolation_level: int = 0, timeout_ms: float | None = None
+) -> dict[Partition, int]:
+    """For each partition, the first offset whose timestamp is at or after the wanted one (ms), -1 when there is none.
+
+    `EARLIEST` and `LATEST` ask for the ends; with `isolation_level` 1 the latest is the last stable offset (KIP-98).
+    """
+    found: dict[Partition, int] = {}
+
+    async def ask(node: int, partitions: list[Partition]) -> BrokerError | None:
+        by_topic: dict[str, list[int]] = {}
+        for topic, partition in partitions:
+            by_topic.setdefault(topic, []).append(partition)
+        request_type: Any = protocol.ListOffsetsRequest
+        topic_type = request_type.ListOffsetsTopic
+        partition_type = request_type.ListOffsetsPartition
+        request = request_type(
+            replica_id=-1,
+            isolation_level=isolation_level,
+            topics=[
+                topic_type(
+                    name=topic,
+                    partitions=[
+                        partition_type(partition_index=p, current_leader_epoch=-1, timestamp=wanted[topic, p])
+                        for p in numbers
+                    ],
+                )
+                for topic, numbers in by_topic.items()
+            ],
+        )
+        response = await cluster.lane(node, "control").call(request)
+        problem = None
+        for topic_answer in response.topics:
+            for answer in topic_answer.partitions:
+                where = (topic_answer.name, answer.partition_index)
+                if answer.error_code:
+                    problem = broker_error(answer.error_code, f"offsets of {where[0]}-{where[1]}")
+                    if not problem.retriable:
+                        raise problem
+                else:
+                    found[where] = answer.offset
+        return problem
+
+    async def attempt() -> None:
+        missing = [partition for partition in wanted if partition not in found]
+        groups: dict[int, list[Partition]] = {}
+        for topic, partition in missing:
+            groups.setdefault(await cluster.leader(topic, partition), []).append((topic, partition))
+        outcomes = await asyncio.gather(
+            *(ask(node, partitions) for node, partitions in groups.items()), return_exceptions=True
+        )
+        problems = [outcome for outcome in outcomes if outcome is not None]
+        if problems:
+            await cluster.refresh({topic for topic, _ in missing})
+            raise problems[0]
+
+    await cluster.retrying(attempt, "listing offsets", timeout_ms)
+    return found

@@ -1,0 +1,477 @@
+"""The sender: takes closed batches from the accumulator to their leaders, and their outcomes back.
+
+All that arrives in one turn of the engine is handled in that turn, and what it allows to be sent leaves in it: each turn
+has to win the GIL from the user's threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+from kafwire import protocol
+from kafwire._buffer import Buffer
+from kafwire._produce import Accumulator, ProducerBatch, Sink
+from kafwire.config import ProducerConfig
+from kafwire.errors import BrokerError, KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError, broker_error
+from kafwire.logic.backoff import delay_ms
+from kafwire.logic.fetch_plan import MOVED
+from kafwire.logic.metadata import NO_TOPIC_ID
+from kafwire.logic.sequence import Identity, Sequencer, Verdict
+from kafwire.net.cluster import Cluster
+from kafwire.net.lane import Lane
+
+FIRST_VERSION_WITH_TOPIC_IDS = 13
+FIRST_FLEXIBLE_VERSION = 9
+UNKNOWN_FATE = -1
+# How often batches that cannot be sent are looked at for `delivery_timeout_ms`.
+EXPIRY_CHECK_MS = 500
+
+
+class Sender:
+    """One producer's engine side."""
+
+    def __init__(self, cluster: Cluster, config: ProducerConfig) -> None:
+        self.cluster = cluster
+        self.config = config
+        self.cookie = cluster.engine.transport.listen(self.on_wake)
+        self.accumulator = Accumulator(
+            cluster.engine.native,
+            self.cookie,
+            batch_size=config.batch_size,
+            max_request_size=config.max_request_size,
+            linger_ms=config.linger_ms,
+            buffer_memory=config.buffer_memory,
+            compression=config.compression_type,
+            level=config.compression_level,
+        )
+        self.identity: Identity | None = None
+        self._waiting: dict[tuple[str, int], Sink] = {}  # sinks with something to send, in the order to be served
+        self._in_flight_on: dict[tuple[str, int], Lane] = {}
+        self._not_before: dict[tuple[str, int], float] = {}
+        self._unfinished: dict[ProducerBatch, None] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due = 0.0
+        self._failures = 0
+        self.last_problem = ""
+        self._stopped = False
+
+    async def learn_topic(self, name: str, timeout_ms: float) -> None:
+        """Make a topic's partitions known to the accumulator; waits for one that is being created."""
+        info = await self.cluster.topic(name, timeout_ms=timeout_ms)
+        self.accumulator.set_topic(name, max(info.partitions) + 1, random.randrange(1 << 30))
+
+    def on_wake(self) -> None:
+        """A batch was closed, a first one opened, or time has passed."""
+        self._pump(everything=False)
+
+    def _pump(self, *, everything: bool) -> None:
+        if self._stopped:
+            return
+        ready, wait_ms = self.accumulator.collect(everything=everything)
+        for sink in ready:
+            self._enlist(sink)
+        self._send_all()
+        if wait_ms is not None:
+            self._wake_in(wait_ms)
+        if self._waiting:
+            self._wake_in(EXPIRY_CHECK_MS)
+
+    def _enlist(self, sink: Sink) -> None:
+        if sink.sequencer is None:
+            limit = self.config.max_in_flight_requests_per_connection
+            sink.sequencer = Sequencer(idempotent=self.config.idempotent, limit=limit)
+        self._waiting[sink.topic, sink.partition] = sink
+
+    def _wake_in(self, wait_ms: float) -> None:
+        """See that `on_wake` runs in `wait_ms` or earlier."""
+        due = self.cluster.engine.now_ms() + wait_ms
+        if self._timer is not None:
+            if self._timer_due <= due:
+                return
+            self._timer.cancel()
+        self._timer_due = due
+        self._timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self.on_wake()
+
+    # -- sending
+
+    def _send_all(self) -> None:
+        """Send all that may go: request after request until no sink has a batch that may be sent."""
+        if self.config.idempotent and self.identity is None:
+            if self._waiting:
+                self._run("identity", self._get_identity())
+            self._expire()
+            return
+        now = self.cluster.engine.now_ms()
+        self._expire()
+        while True:
+            requests: dict[Lane, list[tuple[Sink, ProducerBatch]]] = {}
+            sizes: dict[Lane, int] = {}
+            for where, sink in list(self._waiting.items()):
+                lane = self._lane_for(where, now)
+                if lane is None or sizes.get(lane, 0) >= self.config.max_request_size:
+                    continue
+                batch = sink.sequencer.send(sink.sealed, self.identity)
+                if batch is None:
+                    self._dismiss(where, sink)
+                    continue
+                self._unfinished[batch] = None
+                self._in_flight_on[where] = lane
+                requests.setdefault(lane, []).append((sink, batch))
+                sizes[lane] = sizes.get(lane, 0) + batch.size
+            if not requests:
+                break
+            # All of this turn's batches are compressed and stamped in one pass without the GIL.
+            try:
+                self.accumulator.prepare([batch for group in requests.values() for _, batch in group])
+            except (KafkaError, MemoryError) as error:
+                for group in requests.values():
+                    self._fail(group, error)
+                continue
+            for lane, group in requests.items():
+                try:
+                    self._send(lane, group)
+                except KafkaConnectionError as error:
+                    for sink, batch in group:
+                        self._settle(sink, batch, UNKNOWN_FATE, error)
+                except ProtocolError as error:
+                    self._fail(group, error)
+        if any(sink.sequencer.wants_epoch(self.identity) for sink in self._waiting.values()):
+            self._run("identity", self._next_epoch())
+
+    def _fail(self, group: list[tuple[Sink, ProducerBatch]], error: Exception) -> None:
+        """These batches can never be sent."""
+        for sink, batch in group:
+            sink.sequencer.outcome(batch, UNKNOWN_FATE, retriable=False)
+            self._unfinished.pop(batch, None)
+            batch.fail(error if isinstance(error, KafkaError) else KafkaError(f"{sink.name}: {error}"))
+
+    def _dismiss(self, where: tuple[str, int], sink: Sink) -> None:
+        """A sink with nothing to send leaves the round; one that waits for an outcome comes back with it."""
+        sequencer = sink.sequencer
+        if not sink.sealed and not sequencer.retries:
+            del self._waiting[where]
+            if not sequencer.in_flight:
+                self._in_flight_on.pop(where, None)
+
+    def _lane_for(self, where: tuple[str, int], now: float) -> Lane | None:
+        """The leader's produce lane if something may be sent on it now; sets off what is missing for that."""
+        not_before = self._not_before.get(where, 0.0)
+        if not_before > now:
+            self._wake_in(not_before - now)
+            return None
+        topic, partition = where
+        leader = self.cluster.metadata.leader(topic, partition)
+        if leader < 0:
+            self._run("metadata", self._refresh(topic))
+            return None
+        lane = self.cluster.lane(leader, "produce")
+        if not lane.is_ready:
+            self._run(f"open {leader}", self._open(lane, topic))
+            return None
+        if lane.muted_until_ms > now:
+            self._wake_in(lane.muted_until_ms - now)
+            return None
+        # Batches in flight to an old leader settle before any goes to the new one.
+        before = self._in_flight_on.get(where)
+        sink = self._waiting[where]
+        return None if before is not None and before is not lane and sink.sequencer.in_flight else lane
+
+    def _send(self, lane: Lane, group: list[tuple[Sink, ProducerBatch]]) -> None:
+        config = self.config
+        ids = [self.cluster.metadata.topics[sink.topic].topic_id for sink, _ in group]
+        at_most = FIRST_VERSION_WITH_TOPIC_IDS - 1 if NO_TOPIC_ID in ids else None
+        version = lane.version_of(protocol.ProduceRequest, at_most=at_most)
+        correlation_id = lane.next_correlation_id()
+        names = {
+            sink.topic: (topic_id.bytes if version >= FIRST_VERSION_WITH_TOPIC_IDS else sink.topic.encode())
+            for (sink, _), topic_id in zip(group, ids, strict=True)
+        }
+        head = protocol.encode_request_header(protocol.ProduceRequest, version, correlation_id, config.client_id)
+        segments = _body(head, version, config.acks, config.request_timeout_ms, group, names)
+        by_name = {name: topic for topic, name in names.items()}
+
+        def answered(frame: Buffer | None, error: KafkaError | None) -> None:
+            self._answered(lane, version, group, by_name, frame, error)
+
+        lane.send(
+            correlation_id,
+            segments,
+            answered,
+            expect_response=config.acks != 0,
+            timeout_ms=config.request_timeout_ms,
+        )
+
+    # -- outcomes
+
+    def _answered(
+        self,
+        lane: Lane,
+        version: int,
+        group: list[tuple[Sink, ProducerBatch]],
+        names: dict[bytes, str],
+        frame: Buffer | None,
+        error: KafkaError | None,
+    ) -> None:
+        outcomes: dict[tuple[str, int], Any] = {}
+        if frame is not None:
+            try:
+                _, response = protocol.decode_response(protocol.ProduceRequest, frame, version)
+            except ProtocolError as problem:
+                lane.fail(f"the answer to a produce request could not be read: {problem}")
+                error = KafkaConnectionError(f"{lane.where} answered with what is not a ProduceResponse: {problem}")
+            else:
+                lane.note_throttle(response.throttle_time_ms)
+                for topic in response.responses:
+                    key = topic.topic_id.bytes if version >= FIRST_VERSION_WITH_TOPIC_IDS else topic.name.encode()
+                    for part in topic.partition_responses:
+                        outcomes[names.get(key, ""), part.index] = part
+        for sink, batch in group:
+            if frame is None and error is None:  # acks=0: it left this process, more is not to be known
+                self._settle(sink, batch, 0, None)
+                batch.succeed(-1, -1)
+                continue
+            part = outcomes.get((sink.topic, sink.partition))
+            if part is None:
+                lost = error or KafkaConnectionError(f"{lane.where} did not answer for {sink.name}")
+                self._settle(sink, batch, UNKNOWN_FATE, lost)
+            elif self._settle(sink, batch, part.error_code, self._broker_error(part, sink, batch, lane)):
+                batch.succeed(part.base_offset, part.log_append_time_ms)
+        self.on_wake()
+
+    @staticmethod
+    def _broker_error(part: Any, sink: Sink, batch: ProducerBatch, lane: Lane) -> BrokerError | None:
+        if not part.error_code:
+            return None
+        detail = f": {part.error_message}" if part.error_message else ""
+        records = "; ".join(
+            f"record {e.batch_index}: {e.batch_index_error_message}" for e in part.record_errors[:3]
+        )
+        return broker_error(
+            part.error_code,
+            f"{batch.count} record(s) to {sink.name} on {lane.where}{detail}{f' ({records})' if records else ''}",
+        )
+
+    def _settle(self, sink: Sink, batch: ProducerBatch, code: int, error: KafkaError | None) -> bool:
+        """Take in what became of a batch; True when it was delivered."""
+        retriable = not isinstance(error, BrokerError) or error.retriable
+        verdict = sink.sequencer.outcome(batch, code, retriable=retriable)
+        where = (sink.topic, sink.partition)
+        if sink.sealed or sink.sequencer.retries:
+            self._waiting[where] = sink
+        if verdict is Verdict.DELIVERED:
+            self._unfinished.pop(batch, None)
+            self._failures = 0
+            return True
+        if verdict is Verdict.FAILED:
+            self._unfinished.pop(batch, None)
+            batch.fail(error or KafkaError(f"{sink.name}: error {code}"))
+            return False
+        batch.attempts += 1
+        batch.last_error = error
+        wait = delay_ms(
+            batch.attempts, self.config.retry_backoff_ms, self.config.retry_backoff_max_ms, random.random()
+        )
+        self._not_before[where] = self.cluster.engine.now_ms() + wait
+        if code in MOVED or code == UNKNOWN_FATE:
+            self._run("metadata", self._refresh(sink.topic))
+        return False
+
+    def _expire(self) -> None:
+        """Give up batches that are older than `delivery_timeout_ms`, unless they are in flight: these come back first."""
+        oldest = self.cluster.engine.now_ms() - self.config.delivery_timeout_ms
+        for where, sink in list(self._waiting.items()):
+            for batch in [b for b in sink.sequencer.retries if b.created_ms < oldest]:
+                sink.sequencer.give_up(batch)
+                self._unfinished.pop(batch, None)
+                batch.fail(
+                    KafkaTimeoutError(
+                        f"{batch.count} record(s) to {sink.name} were sent but not acknowledged within delivery_timeout_ms "
+                        f"({self.config.delivery_timeout_ms}): they may or may not be in the log; last: {batch.last_error}"
+                    )
+                )
+            while sink.sealed and sink.sealed[0].created_ms < oldest:
+                self._drop(sink.sealed.popleft(), self._problem(where))
+
+    def _problem(self, where: tuple[str, int]) -> str:
+        topic, partition = where
+        code = self.cluster.metadata.errors.get(topic, 0)
+        if code:
+            return str(broker_error(code, f"topic {topic!r}"))
+        if self.cluster.metadata.leader(topic, partition) < 0:
+            return "the partition has no leader"
+        return self.last_problem or "earlier batches of the partition were in the way"
+
+    def _drop(self, batch: ProducerBatch, why: str) -> None:
+        self._unfinished.pop(batch, None)
+        batch.fail(
+            KafkaTimeoutError(
+                f"{batch.count} record(s) to {batch.sink.name} could not be sent within delivery_timeout_ms "
+                f"({self.config.delivery_timeout_ms}): {why}"
+            )
+        )
+
+    # -- what takes several turns
+
+    def _run(self, name: str, coroutine: Any) -> None:
+        """Run one of its kind at a time, and look again when it is done."""
+        if name in self._tasks or self._stopped:
+            coroutine.close()
+            return
+        task = self._tasks[name] = asyncio.ensure_future(coroutine)
+
+        def done(task: asyncio.Task[None]) -> None:
+            self._tasks.pop(name, None)
+            if task.cancelled() or self._stopped:
+                return
+            error = task.exception()
+            if error is None:
+                self._failures = 0
+                self.on_wake()
+                return
+            self.last_problem = str(error)
+            self._failures += 1
+            wait = delay_ms(
+                self._failures, self.config.retry_backoff_ms, self.config.retry_backoff_max_ms, random.random()
+            )
+            self._wake_in(wait)
+
+        task.add_done_callback(done)
+
+    async def _refresh(self, topic: str) -> None:
+        await asyncio.sleep(self.config.retry_backoff_ms / 1000)
+        await self.cluster.refresh([topic])
+        for name, info in self.cluster.metadata.topics.items():
+            if name in self.accumulator.topics:
+                self.accumulator.set_topic(name, max(info.partitions) + 1, 0)
+
+    async def _open(self, lane: Lane, topic: str) -> None:
+        try:
+            await lane.open()
+        except KafkaError:
+            await self.cluster.refresh([topic])
+            raise
+
+    async def _get_identity(self) -> None:
+        """A producer id for an idempotent producer without transactions (KIP-98)."""
+        response = await self.cluster.call(
+            protocol.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
+        )
+        if response.error_code:
+            raise broker_error(response.error_code, "getting a producer id")
+        self.identity = Identity(response.producer_id, response.producer_epoch)
+
+    async def _next_epoch(self) -> None:
+        following = self.identity.next_epoch if self.identity is not None else None
+        if following is None:
+            await self._get_identity()
+        else:
+            self.identity = following
+
+    # -- ending
+
+    def _all_batches(self) -> list[ProducerBatch]:
+        waiting = [batch for sink in self._waiting.values() for batch in sink.sealed]
+        return [*self._unfinished, *waiting]
+
+    async def flush(self) -> None:
+        """Send everything that was buffered before this call, and wait until its outcome is known."""
+        self._pump(everything=True)
+        batches = self._all_batches()
+        if not batches:
+            return
+        loop = asyncio.get_running_loop()
+        finished: asyncio.Future[None] = loop.create_future()
+        left = len(batches)
+
+        def one_done() -> None:
+            nonlocal left
+            left -= 1
+            if left == 0 and not finished.done():
+                finished.set_result(None)
+
+        for batch in batches:
+            batch.add_done_callback(one_done)
+        await finished
+
+    async def close(self, timeout: float | None) -> int:
+        """Flush for at most `timeout` seconds, then give up the rest; returns how many records were given up."""
+        self.accumulator.closed = "this producer is closed: make a new one"
+        try:
+            async with asyncio.timeout(timeout):
+                await self.flush()
+        except TimeoutError:
+            pass
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in list(self._tasks.values()):
+            task.cancel()
+        lost = [batch for batch in self._all_batches() if not batch.done]
+        await self.cluster.close()
+        for batch in lost:
+            batch.fail(KafkaError(f"the producer was closed before {batch.sink.name} acknowledged the record"))
+        self.cluster.engine.transport.unlisten(self.cookie)
+        return sum(batch.count for batch in lost)
+
+
+def _body(
+    head: bytes,
+    version: int,
+    acks: int,
+    timeout_ms: int,
+    group: Sequence[tuple[Sink, ProducerBatch]],
+    names: dict[str, bytes],
+) -> list[bytes | Buffer]:
+    """A ProduceRequest as segments: what stands between the batches is small and copied, the batches are referenced."""
+    flexible = version >= FIRST_FLEXIBLE_VERSION
+    by_topic: dict[str, list[tuple[Sink, ProducerBatch]]] = {}
+    for sink, batch in group:
+        by_topic.setdefault(sink.topic, []).append((sink, batch))
+    segments: list[bytes | Buffer] = []
+    text = bytearray(head)
+    text += b"\0" if flexible else b"\xff\xff"  # no transactional id
+    text += struct.pack(">hi", acks, timeout_ms)
+    text += _array(len(by_topic), flexible=flexible)
+    for topic, members in by_topic.items():
+        name = names[topic]
+        if version >= FIRST_VERSION_WITH_TOPIC_IDS:
+            text += name
+        else:
+            text += uvarint(len(name) + 1) if flexible else struct.pack(">h", len(name))
+            text += name
+        text += _array(len(members), flexible=flexible)
+        for sink, batch in members:
+            text += struct.pack(">i", sink.partition)
+            text += uvarint(batch.size + 1) if flexible else struct.pack(">i", batch.size)
+            segments += [bytes(text), batch.payload()]
+            text = bytearray(b"\0" if flexible else b"")
+        if flexible:
+            text += b"\0"
+    if flexible:
+        text += b"\0"
+    if text:
+        segments.append(bytes(text))
+    return segments
+
+
+def _array(count: int, *, flexible: bool) -> bytes:
+    return uvarint(count + 1) if flexible else struct.pack(">i", count)
+
+
+def uvarint(value: int) -> bytes:
+    """An unsigned varint."""
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)

@@ -1,0 +1,294 @@
+"""The fetcher of a bounded read: exact ranges, every partition at once, no fetch session.
+
+Each broker has a source with one request in flight. An answer is cut into slices, queued for the reader, and the next
+request leaves at once, all in the turn in which the answer arrived: a second turn of the loop would have to win the GIL
+again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from collections.abc import Sequence
+
+from kafwire import protocol
+from kafwire._buffer import Buffer
+from kafwire._fetch import FetchAnswer, PartitionAnswer, SliceQueue, parse_answer, scan_headers
+from kafwire.config import ScanConfig
+from kafwire.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError, broker_error
+from kafwire.logic.backoff import delay_ms
+from kafwire.logic.fetch_plan import MOVED, Cursor, Rotation, finish_invisible
+from kafwire.logic.metadata import NO_TOPIC_ID
+from kafwire.net.cluster import Cluster
+from kafwire.net.lane import Lane
+
+OFFSET_OUT_OF_RANGE = 1
+NO_SESSION_EPOCH = -1
+FIRST_VERSION_WITH_TOPIC_IDS = 13
+
+
+class ScanFetcher:
+    """Reads every cursor's range into `queue`. Lives on the engine."""
+
+    def __init__(self, cluster: Cluster, config: ScanConfig, cursors: Sequence[Cursor], queue: SliceQueue) -> None:
+        self.cluster = cluster
+        self.config = config
+        self.queue = queue
+        self.reserved = 0
+        self._unfinished = {cursor.number for cursor in cursors if not cursor.done}
+        self._sources: dict[int, Source] = {}
+        self._homeless = [cursor for cursor in cursors if not cursor.done]
+        self._moving: asyncio.Task[None] | None = None
+        self._attempts = 0
+        self._stopped = False
+
+    def start(self) -> None:
+        """Begin to fetch."""
+        self._check_end()
+        if not self._stopped:
+            self._move()
+
+    def stop(self) -> None:
+        """Fetch no more; answers still to come are dropped."""
+        self._stopped = True
+        if self._moving is not None:
+            self._moving.cancel()
+
+    def on_credit(self) -> None:
+        """The reader gave bytes back."""
+        for source in self._sources.values():
+            source.pump()
+
+    def has_room(self) -> bool:
+        """Whether one more request fits into the budget; if not, the reader will post when it gives bytes back."""
+        need = self.reserved + self.config.fetch_max_bytes
+        queued = self.queue.queued_bytes(starved=True)
+        return queued + need <= self.config.fetch_memory or queued + self.reserved == 0
+
+    def finished(self, cursor: Cursor) -> None:
+        """Everything of `cursor` is in the queue."""
+        self._unfinished.discard(cursor.number)
+        self._check_end()
+
+    def lose(self, cursors: Sequence[Cursor], error: KafkaError) -> None:
+        """These cannot be read where they were asked for: look for their leaders again, or give up in time."""
+        now = self.cluster.engine.now_ms()
+        for cursor in cursors:
+            if cursor.failing_since_ms is None:
+                cursor.failing_since_ms = now
+            elif now - cursor.failing_since_ms > self.config.default_api_timeout_ms:
+                self.fail(
+                    KafkaTimeoutError(
+                        f"{cursor.name} could not be read further than offset {cursor.position} for "
+                        f"{self.config.default_api_timeout_ms / 1000:g} s: {error}"
+                    )
+                )
+                return
+        self._homeless.extend(cursors)
+        if self._homeless:
+            self._attempts += 1
+            self._move()
+
+    def progress(self) -> None:
+        """Records arrived: the next failure is a first one again."""
+        self._attempts = 0
+
+    def fail(self, error: Exception) -> None:
+        """End the read with an error."""
+        self._stopped = True
+        self.queue.fail(error)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether nothing more is to be fetched."""
+        return self._stopped
+
+    def _check_end(self) -> None:
+        if not self._unfinished and not self._stopped:
+            self._stopped = True
+            self.queue.end()
+
+    def _move(self) -> None:
+        if self._moving is None and not self._stopped:
+            self._moving = asyncio.ensure_future(self._find_homes())
+            self._moving.add_done_callback(self._on_moved)
+
+    def _on_moved(self, task: asyncio.Task[None]) -> None:
+        self._moving = None
+        if task.cancelled() or self._stopped:
+            return
+        error = task.exception()
+        if error is not None:
+            self.fail(error if isinstance(error, Exception) else KafkaError(str(error)))
+        elif self._homeless:
+            self._move()
+
+    async def _find_homes(self) -> None:
+        """Give every homeless cursor to its leader's source; with backoff when this is not the first attempt."""
+        if self._attempts:
+            base, limit = self.config.retry_backoff_ms, self.config.retry_backoff_max_ms
+            await asyncio.sleep(delay_ms(self._attempts, base, limit, random.random()) / 1000)
+            await self.cluster.refresh({cursor.topic for cursor in self._homeless})
+        cursors, self._homeless = self._homeless, []
+        groups: dict[int, list[Cursor]] = {}
+        for cursor in cursors:
+            groups.setdefault(await self.cluster.leader(cursor.topic, cursor.partition), []).append(cursor)
+        await asyncio.gather(*(self._settle(node, group) for node, group in groups.items()))
+
+    async def _settle(self, node: int, cursors: list[Cursor]) -> None:
+        try:
+            lane = self.cluster.lane(node, "fetch")
+            await lane.open()
+        except (KafkaConnectionError, KafkaTimeoutError) as error:
+            self.lose(cursors, error)
+            return
+        source = self._sources.get(node)
+        if source is None or source.lane is not lane:
+            source = self._sources[node] = Source(self, lane)
+        source.take(cursors)
+
+
+class Source:
+    """One broker's part of the read: one request in flight, for all of its cursors."""
+
+    def __init__(self, fetcher: ScanFetcher, lane: Lane) -> None:
+        self.lane = lane
+        self._fetcher = fetcher
+        self._rotation = Rotation()
+        self._asked: dict[tuple[object, int], Cursor] = {}
+        self._version = 0
+
+    def take(self, cursors: Sequence[Cursor]) -> None:
+        """Read these too."""
+        self._rotation.add(cursors)
+        self.pump()
+
+    def pump(self) -> None:
+        """Send the next request, unless one is in flight, nothing is wanted, or the budget is used up."""
+        fetcher = self._fetcher
+        if self._asked or not self._rotation or fetcher.stopped or not fetcher.has_room():
+            return
+        if not self.lane.is_ready:
+            self._lose_all(KafkaConnectionError(f"the connection to {self.lane.where} was lost"))
+            return
+        wait = self.lane.muted_until_ms - fetcher.cluster.engine.now_ms()
+        if wait > 0:
+            asyncio.get_running_loop().call_later(wait / 1000, self.pump)
+            return
+        order = self._rotation.order
+        correlation_id = self.lane.next_correlation_id()
+        request = self._request(order, correlation_id)
+        by_id = self._version >= FIRST_VERSION_WITH_TOPIC_IDS
+        self._asked = {(c.topic_id.bytes if by_id else c.topic, c.partition): c for c in order}
+        fetcher.reserved += fetcher.config.fetch_max_bytes
+        timeout_ms = fetcher.config.request_timeout_ms + fetcher.config.fetch_max_wait_ms
+        self.lane.send(correlation_id, [request], self._answered, timeout_ms=timeout_ms)
+
+    def _request(self, order: Sequence[Cursor], correlation_id: int) -> bytes:
+        config = self._fetcher.config
+        has_ids = all(cursor.topic_id != NO_TOPIC_ID for cursor in order)
+        self._version = self.lane.version_of(
+            protocol.FetchRequest, at_most=None if has_ids else FIRST_VERSION_WITH_TOPIC_IDS - 1
+        )
+        topics: dict[tuple[str, uuid.UUID], list[protocol.FetchRequest.FetchPartition]] = {}
+        for cursor in order:
+            topics.setdefault((cursor.topic, cursor.topic_id), []).append(
+                protocol.FetchRequest.FetchPartition(
+                    partition=cursor.partition,
+                    fetch_offset=cursor.position,
+                    partition_max_bytes=config.fetch_max_bytes,
+                )
+            )
+        by_id = self._version >= FIRST_VERSION_WITH_TOPIC_IDS
+        message = protocol.FetchRequest(
+            max_wait_ms=config.fetch_max_wait_ms,
+            min_bytes=1,
+            max_bytes=config.fetch_max_bytes,
+            isolation_level=int(config.isolation_level == "read_committed"),
+            session_id=0,
+            session_epoch=NO_SESSION_EPOCH,
+            topics=[
+                protocol.FetchRequest.FetchTopic(
+                    **({"topic_id": topic_id} if by_id else {"topic": name}), partitions=partitions
+                )
+                for (name, topic_id), partitions in topics.items()
+            ],
+        )
+        return protocol.encode_request(message, self._version, correlation_id, config.client_id)
+
+    def _answered(self, frame: Buffer | None, error: KafkaError | None) -> None:
+        fetcher = self._fetcher
+        fetcher.reserved -= fetcher.config.fetch_max_bytes
+        asked, self._asked = self._asked, {}
+        if fetcher.stopped:
+            return
+        if frame is None:
+            self._lose_all(error or KafkaConnectionError("the request was lost"))
+            return
+        try:
+            answer = parse_answer(frame, self._version)
+            self.lane.note_throttle(answer.throttle_time_ms)
+            if answer.error_code:
+                raise broker_error(answer.error_code, f"fetching from {self.lane.where}")
+            self._take_in(answer, asked)
+        except KafkaError as problem:
+            fetcher.fail(problem)
+            return
+        self.pump()
+
+    def _take_in(self, answer: FetchAnswer, asked: dict[tuple[object, int], Cursor]) -> None:
+        fetcher = self._fetcher
+        served: set[int] = set()
+        lost: set[int] = set()
+        watermarks: dict[int, int] = {}
+        problem: KafkaError | None = None
+        for part in answer.partitions:
+            cursor = asked.get((part.topic, part.partition))
+            if cursor is None or cursor.done:
+                continue
+            if part.error_code in MOVED:
+                lost.add(cursor.number)
+                problem = broker_error(part.error_code, f"fetching {cursor.name} from {self.lane.where}")
+            elif part.error_code:
+                raise _fatal(part, cursor, self.lane)
+            elif part.size and self._queue(answer.frame, part, cursor):
+                served.add(cursor.number)
+            watermarks[cursor.number] = part.high_watermark
+        if served:
+            fetcher.progress()
+        elif any(part.size for part in answer.partitions):
+            raise ProtocolError("an answer holds no whole batch, not even the first", api="FetchResponse")
+        elif not lost:
+            finish_invisible(asked.values(), watermarks)
+        gone = self._rotation.settle(served, lost)
+        for cursor in asked.values():
+            if cursor.done:
+                fetcher.finished(cursor)
+        if problem is not None:
+            fetcher.lose(gone, problem)
+
+    def _queue(self, frame: Buffer, part: PartitionAnswer, cursor: Cursor) -> bool:
+        """Queue the whole batches of an answer; False when there is none."""
+        next_offset, size, _ = scan_headers(frame, part.position, part.size)
+        if not size:
+            return False
+        start = cursor.position
+        cursor.advance(next_offset)
+        self._fetcher.queue.push(frame, part.position, size, cursor.number, start, cursor.end, part.aborted)
+        return True
+
+    def _lose_all(self, error: KafkaError) -> None:
+        cursors = self._rotation.order
+        self._rotation = Rotation()
+        self._fetcher.lose(cursors, error)
+
+
+def _fatal(part: PartitionAnswer, cursor: Cursor, lane: Lane) -> KafkaError:
+    if part.error_code == OFFSET_OUT_OF_RANGE:
+        return broker_error(
+            OFFSET_OUT_OF_RANGE,
+            f"{cursor.name} has no offset {cursor.position} any more (log start {part.log_start_offset}, end "
+            f"{part.high_watermark}): the records were deleted while or before they were read; scan again from 'earliest'",
+        )
+    return broker_error(part.error_code, f"fetching {cursor.name} at offset {cursor.position} from {lane.where}")

@@ -1,0 +1,159 @@
+"""`Producer`: records and Arrow tables into topics."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from kafwire._produce import BatchDelivery, Delivery, load_rows, new_batch_delivery
+from kafwire.config import ProducerConfig, from_dotted
+from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError
+from kafwire.net.cluster import Cluster
+from kafwire.net.engine import engine
+from kafwire.net.producer import Sender
+
+Header = tuple[str, bytes | None]
+
+
+class Producer:
+    """Sends records. Idempotent with acks="all" unless told otherwise. Thread-safe; a context manager.
+
+    Options are those of `kafwire.config.ProducerConfig`; an unknown one, or a bad value, raises `ConfigError`. Records go
+    out in batches of one partition, when `batch_size` bytes are together or `linger_ms` have passed; nothing has to be
+    polled for that.
+    """
+
+    def __init__(self, bootstrap_servers: str | Iterable[str], **options: Any) -> None:
+        self._config = ProducerConfig.build({"bootstrap_servers": bootstrap_servers, **options})
+        self._engine = engine()
+        self._cluster = Cluster(self._engine, self._config)
+        self._sender = Sender(self._cluster, self._config)
+        self._accumulator = self._sender.accumulator
+        self._closed = False
+
+    @classmethod
+    def from_config(cls, options: Mapping[str, Any]) -> Self:
+        """The same from Kafka's own option names: `{"bootstrap.servers": ..., "linger.ms": 5}`."""
+        return cls(**from_dotted(options))
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        *,
+        key: bytes | None = None,
+        headers: Iterable[Header] | None = None,
+        timestamp_ms: int | None = None,
+        partition: int | None = None,
+    ) -> Delivery:
+        """Buffer one record and return at once with the handle of its delivery.
+
+        `value` and `key` are bytes-like, or None for null; `timestamp_ms` is now by default. Without `partition` a key
+        decides by Java's murmur2, and records without a key stick to a partition for a batch. Waits for the topic's
+        metadata when it is new, and for room in `buffer_memory`, at most `max_block_ms` together, then raises
+        `KafkaTimeoutError`. Raises `BrokerError` for a topic that does not exist, `RecordTooLargeError`, `ConfigError`.
+        """
+        delivery = self._accumulator.append(topic, value, key, headers, timestamp_ms, partition)
+        if delivery is not None:
+            return delivery
+        self._check()
+        deadline = self._deadline()
+        while True:
+            if topic not in self._accumulator.topics:
+                self._learn(topic, deadline)
+            elif not self._accumulator.wait_room(self._left(deadline)):
+                raise self._full()
+            delivery = self._accumulator.append(topic, value, key, headers, timestamp_ms, partition)
+            if delivery is not None:
+                return delivery
+
+    def send_batch(self, topic: str, data: Any, *, partition: int | None = None) -> BatchDelivery:
+        """Send every row of Arrow data: anything with `__arrow_c_stream__` or `__arrow_c_array__`.
+
+        Columns: `value` (binary or string, large and view forms too), and optionally `key`, `partition` (an integer),
+        `timestamp` (a timestamp, or an integer in ms) and `headers` (list<struct<key: string, value: binary>>). Nulls stand
+        for: no key, no value, a partition of the partitioner's choice, now. Rows of one partition keep their order.
+        Blocks while `buffer_memory` is full, at most `max_block_ms` at a stretch. Raises as `send` does; what was buffered
+        before an error is sent.
+        """
+        self._check()
+        if topic not in self._accumulator.topics:
+            self._learn(topic, self._deadline())
+        parts: list[tuple[Any, int, int]] = []
+        row = 0
+        for rows in load_rows(data):
+            plan = self._accumulator.plan_rows(topic, rows, partition, row)
+            while not self._accumulator.append_rows(plan, parts):
+                deadline = self._deadline()
+                if not self._accumulator.wait_room(self._left(deadline)):
+                    raise self._full()
+            row += len(rows)
+        return new_batch_delivery(parts)
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Send what was buffered before this call and wait until every outcome is known; the deliveries carry them.
+
+        Raises `KafkaTimeoutError` after `timeout` seconds (default: no limit but `delivery_timeout_ms`).
+        """
+        self._check()
+        import asyncio
+
+        async def flush() -> None:
+            async with asyncio.timeout(timeout):
+                await self._sender.flush()
+
+        try:
+            self._engine.run(flush())
+        except KafkaError:
+            raise
+        except TimeoutError:
+            raise KafkaTimeoutError(f"not everything was acknowledged within {timeout:g} s; it is still tried") from None
+
+    def close(self, timeout: float | None = None) -> None:
+        """Flush, then close. What is not acknowledged after `timeout` seconds is given up, and a `KafkaTimeoutError` says
+        how many records that are. A second close, or one in a forked child, does nothing."""
+        if self._closed or self._engine.is_foreign:
+            return
+        self._closed = True
+        lost = self._engine.run(self._sender.close(timeout))
+        if lost:
+            raise KafkaTimeoutError(f"the producer was closed with {lost} record(s) not acknowledged")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # An interrupt should end the program, not wait out the delivery time-out of an unreachable broker.
+        self.close(0.0 if kind is not None and not issubclass(kind, Exception) else None)
+
+    def _check(self) -> None:
+        self._engine.check_process()
+        if self._closed:
+            raise KafkaError("this producer is closed: make a new one")
+
+    def _learn(self, topic: str, deadline: float) -> None:
+        if not isinstance(topic, str) or not topic:
+            raise ConfigError(f"a topic's name is needed, not {topic!r}")
+        timeout_ms = max(1.0, self._left(deadline) * 1000)
+        self._engine.run(self._sender.learn_topic(topic, timeout_ms))
+
+    def _deadline(self) -> float:
+        return time.monotonic() + self._config.max_block_ms / 1000
+
+    @staticmethod
+    def _left(deadline: float) -> float:
+        return max(0.0, deadline - time.monotonic())
+
+    def _full(self) -> KafkaError:
+        if self._accumulator.closed is not None:
+            return KafkaError(self._accumulator.closed)
+        problem = self._sender.last_problem
+        return KafkaTimeoutError(
+            f"no room in buffer_memory ({self._config.buffer_memory} bytes) within max_block_ms "
+            f"({self._config.max_block_ms}): the broker is slower than the sender, or unreachable"
+            f"{f'; last: {problem}' if problem else ''}"
+        )

@@ -1,0 +1,163 @@
+"""`scan`: an exact, bounded read of topics as an Arrow stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from kafwire._fetch import SliceQueue, SliceReader
+from kafwire.arrow import layout_for
+from kafwire.config import ScanConfig
+from kafwire.errors import ConfigError
+from kafwire.logic.fetch_plan import Cursor
+from kafwire.net.cluster import Cluster
+from kafwire.net.engine import Engine, engine
+from kafwire.net.ranges import Bound, Bounds, Range, plan_ranges
+from kafwire.net.scan import ScanFetcher
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from kafwire.records import Batch
+
+
+def scan(
+    bootstrap_servers: str | Iterable[str],
+    topics: str | Sequence[str],
+    *,
+    partitions: Sequence[int] | None = None,
+    start: Bound = "earliest",
+    end: Bound = "latest",
+    columns: Sequence[str] | None = None,
+    **options: Any,
+) -> Scan:
+    """Read the records of `topics` between `start` and `end`, all partitions in parallel, without a group or session.
+
+    `start` and `end` are "earliest", "latest", a datetime with a time zone, milliseconds since the epoch, or a mapping of
+    `TopicPartition` to an offset (or "earliest", "latest"), which then also chooses the partitions. `end` is exclusive, and
+    fixed by this call: records that arrive later are not read. `columns` names those of the schema (topic, partition,
+    offset, timestamp, timestamp_type, key, value, headers) that are wanted, in that order; others cost nothing. Options are
+    those of `kafwire.config.ScanConfig`.
+
+    Returns a `Scan`. Raises `ConfigError`, `BrokerError` for an unknown topic or an offset that does not exist,
+    `KafkaConnectionError`.
+    """
+    return Scan(
+        bootstrap_servers, topics, partitions=partitions, start=start, end=end, columns=columns, options=options
+    )
+
+
+class Scan:
+    """A bounded read, to be consumed once: as an Arrow stream (`pyarrow.table(scan)`), or by `batches()`.
+
+    A partition's records come in order; partitions are mixed. `ranges` says what is read.
+    """
+
+    ranges: list[Range]
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Iterable[str],
+        topics: str | Sequence[str],
+        *,
+        partitions: Sequence[int] | None,
+        start: Bound,
+        end: Bound,
+        columns: Sequence[str] | None,
+        options: Mapping[str, Any],
+        layout: Any = None,
+    ) -> None:
+        config = ScanConfig.build({"bootstrap_servers": bootstrap_servers, **options})
+        names = [topics] if isinstance(topics, str) else list(topics)
+        if not names or not all(isinstance(name, str) and name for name in names):
+            raise ConfigError(f"topics: a name or a list of names is needed, not {topics!r}")
+        bounds = Bounds(names, partitions, start, end)
+        empty = layout_for("", 0, columns, layout)  # a wrong column is told before a broker is asked for anything
+        self._handed_over = True  # until there is something to close
+        self._engine = engine()
+        cluster = Cluster(self._engine, config)
+        isolation_level = int(config.isolation_level == "read_committed")
+        try:
+            found = self._engine.run(plan_ranges(cluster, bounds, isolation_level=isolation_level))
+        except BaseException:
+            self._engine.run(cluster.close())
+            raise
+        self.ranges = [r for r, _ in found]
+        cursors = [
+            Cursor(number, r.topic, info.topic_id, r.partition, r.start, r.end) for number, (r, info) in enumerate(found)
+        ]
+        cookie = self._engine.transport.listen(lambda: fetcher.on_credit())
+        queue = SliceQueue(self._engine.native, cookie)
+        fetcher = ScanFetcher(cluster, config, cursors, queue)
+        self._start_fetching: Callable[[], object] | None = fetcher.start
+        self._reader = SliceReader(
+            queue,
+            [layout_for(r.topic, r.partition, columns, layout) for r in self.ranges] or [empty],
+            [(r.topic, r.partition) for r in self.ranges],
+            chunk_bytes=config.chunk_bytes,
+            max_decompressed=config.max_decompressed,
+            verify_crc=config.check_crcs,
+            on_close=_closer(self._engine, cluster, fetcher, cookie),
+        )
+        self._handed_over = False
+
+    def __repr__(self) -> str:
+        rows = sum(r.end - r.start for r in self.ranges)
+        return f"<Scan of {len(self.ranges)} partitions, at most {rows} records>"
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The records as an Arrow C stream (PyCapsule interface); `requested_schema` is not followed."""
+        self._start()
+        capsule = self._reader.stream_capsule()
+        self._handed_over = True  # the stream now closes what it reads from
+        return capsule
+
+    def __arrow_c_schema__(self) -> object:
+        """The stream's schema (PyCapsule interface)."""
+        return self._reader.schema_capsule()
+
+    def to_reader(self) -> pyarrow.RecordBatchReader:
+        """The records as a `pyarrow.RecordBatchReader`."""
+        import pyarrow as pa
+
+        return pa.RecordBatchReader.from_stream(self)
+
+    def batches(self) -> Iterator[Batch]:
+        """The records as `Batch` objects of one partition each; raises `KafkaError` where the stream would fail."""
+        self._start()
+        yield from self._reader
+
+    def close(self) -> None:
+        """Read no more, and close the connections. Happens by itself at the end of the read."""
+        if not self._engine.is_foreign:
+            self._reader.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if not getattr(self, "_handed_over", True):
+            self.close()
+
+    def _start(self) -> None:
+        self._engine.check_process()
+        start, self._start_fetching = self._start_fetching, None
+        if start is not None:
+            self._engine.start(start)
+
+
+def _closer(engine: Engine, cluster: Cluster, fetcher: ScanFetcher, cookie: int) -> Callable[[], None]:
+    """What ends a read, from whichever thread its reader dies in. Must not know the Scan, or it would never die."""
+
+    def on_engine() -> None:
+        fetcher.stop()
+        engine.transport.unlisten(cookie)
+        cluster.shut()
+
+    return lambda: engine.start(on_engine)
