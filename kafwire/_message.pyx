@@ -617,7 +617,7 @@ cdef Py_ssize_t read_size(const Op *op, Source source) except? -1:
     if size < 0:
         if size < -1:
             raise broken(source, f"a length of {size}")
-        if not op.nullable:
+        if op.array or not op.nullable:  # an array may be null, its elements never
             raise broken(source, "null where null is not allowed")
     return size
 
@@ -858,32 +858,48 @@ cdef int write_field(const Op *op, object value, Sink sink) except -1:
     return write_value(op, value, sink)
 
 
-cdef int write_count(const Op *op, object value, Py_ssize_t size, Sink sink) except -1:
-    """The count of an array, or the length of bytes or text, or null."""
-    cdef int64_t most = INT16_MAX if op.kind == STRING and not op.array else INT32_MAX - 1
-    if value is None:
-        if not op.nullable:
-            raise unfit(sink, "None is not allowed here in this version")
-        size = -1
-    elif size > most:
-        raise unfit(sink, f"{size} {'elements' if op.array else 'bytes'}; {most} is the most that Kafka allows")
+cdef int write_null(const Op *op, Sink sink) except -1:
+    """Null for an array, text or bytes."""
+    if not op.nullable:
+        raise unfit(sink, "None is not allowed here in this version")
+    if op.compact:
+        return check_room(write_int8(&sink.writer, 0))
+    if op.kind == STRING and not op.array:
+        return check_room(write_int16(&sink.writer, -1))
+    return check_room(write_int32(&sink.writer, -1))
+
+
+cdef int write_count(const Op *op, Py_ssize_t count, Sink sink) except -1:
+    """How many elements an array has."""
+    if count > INT32_MAX - 1:
+        raise unfit(sink, f"{count} elements; {INT32_MAX - 1} is the most that Kafka allows")
+    if op.compact:
+        return check_room(write_uvarint(&sink.writer, <uint32_t>(count + 1)))
+    return check_room(write_int32(&sink.writer, <int32_t>count))
+
+
+cdef int write_length(const Op *op, Py_ssize_t size, Sink sink) except -1:
+    """How long text or bytes are."""
+    cdef Py_ssize_t most = INT16_MAX if op.kind == STRING else INT32_MAX - 1
+    if size > most:
+        raise unfit(sink, f"{size} bytes; {most} is the most that Kafka allows")
     if op.compact:
         return check_room(write_uvarint(&sink.writer, <uint32_t>(size + 1)))
-    if op.kind == STRING and not op.array:
-        return check_room(write_int16(&sink.writer, size))
-    return check_room(write_int32(&sink.writer, size))
+    if op.kind == STRING:
+        return check_room(write_int16(&sink.writer, <int>size))
+    return check_room(write_int32(&sink.writer, <int32_t>size))
 
 
 cdef int write_array(const Op *op, object value, Sink sink) except -1:
     cdef Place *place = &sink.trace.at[sink.trace.depth]
     cdef Py_ssize_t i
     if value is None:
-        return write_count(op, None, 0, sink)
+        return write_null(op, sink)
     if not isinstance(value, (list, tuple)):
         raise unfit(sink, f"expected a list, not {type(value).__name__}")
     # A copy, so that code run by an element's conversion cannot change what was counted.
     elements = tuple(value)
-    write_count(op, elements, len(elements), sink)
+    write_count(op, len(elements), sink)
     for i, element in enumerate(elements):
         place.element = i
         if element is None:
@@ -906,14 +922,14 @@ cdef int write_value(const Op *op, object value, Sink sink) except -1:
         return write_struct(<Plan>op.plan, value, sink)
     if kind == STRING:
         if value is None:
-            return write_count(op, None, 0, sink)
+            return write_null(op, sink)
         if not isinstance(value, str):
             raise unfit(sink, f"expected a str, not {type(value).__name__}")
         try:
             text = PyUnicode_AsUTF8AndSize(value, &size)
         except UnicodeEncodeError:
             raise unfit(sink, "the text has a lone surrogate, which UTF-8 cannot carry") from None
-        write_count(op, value, size, sink)
+        write_length(op, size, sink)
         return check_room(write_raw(writer, text, size))
     if kind == BYTES or kind == RECORDS:
         return write_bytes(op, value, sink)
@@ -959,7 +975,7 @@ cdef int64_t whole_number(const Op *op, object value, Sink sink) except? -1:
 cdef int write_bytes(const Op *op, object value, Sink sink) except -1:
     cdef Py_buffer buffer
     if value is None:
-        return write_count(op, None, 0, sink)
+        return write_null(op, sink)
     if not PyObject_CheckBuffer(value):
         raise unfit(sink, f"expected bytes, not {type(value).__name__}")
     try:
@@ -967,7 +983,7 @@ cdef int write_bytes(const Op *op, object value, Sink sink) except -1:
     except BufferError:
         raise unfit(sink, "expected contiguous bytes") from None
     try:
-        write_count(op, value, buffer.len, sink)
+        write_length(op, buffer.len, sink)
         check_room(write_raw(&sink.writer, buffer.buf, buffer.len))
     finally:
         PyBuffer_Release(&buffer)

@@ -10,10 +10,10 @@ A declaration is data: an annotation gives the type on the wire and in Python at
 come the slots of the class, its constructor, and one plan per version that `kafwire._message` runs. Nothing here
 knows a particular message, does I/O, or is on the path of a record.
 
-A struct inside another names it by way of the message, in quotes: `list["MetadataResponse.MetadataResponsePartition"]`.
+A struct that holds another names it by way of the message, in quotes: `list["FetchResponse.PartitionData"]`.
 
-Types: `bool`, `int8` to `int64`, `uint16`, `uint32`, `float`, `str`, `bytes`, `UUID`, `record_bytes`, a `Struct` nested in
-the message, and `list[...]` of those. `| None` where some version allows null.
+Types: `bool`, `int8` to `int64`, `uint16`, `uint32`, `float`, `str`, `bytes`, `UUID`, `record_bytes`, a `Struct` of the
+message, and `list[...]` of those. `| None` where some version allows null.
 """
 
 import sys

@@ -1,0 +1,34 @@
+"""Kafka's own message definitions: the JSON inside the kafka-clients jar, read into plain dictionaries."""
+
+import json
+import re
+import zipfile
+from functools import cache
+from typing import Any
+
+from kafwire.testing.kafka import DEFAULT_VERSION, resolve
+
+_STRING_OR_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*')
+
+
+@cache
+def definitions() -> dict[str, dict[str, Any]]:
+    """Every definition of the jar, by message name."""
+    found = {}
+    with zipfile.ZipFile(resolve() / f"kafka-clients-{DEFAULT_VERSION}.jar") as jar:
+        for path in jar.namelist():
+            if path.startswith("common/message/") and path.endswith(".json"):
+                text = _STRING_OR_COMMENT.sub(lambda match: match[1] or "", jar.read(path).decode())
+                definition = json.loads(text)
+                found[definition["name"]] = definition
+    return found
+
+
+def versions(text: str | None, within: range) -> set[int]:
+    """The versions that a range such as "3+" names, cut to `within`."""
+    if text is None or text == "none":
+        return set()
+    if text.endswith("+"):
+        return {version for version in within if version >= int(text[:-1])}
+    low, _, high = text.partition("-")
+    return {version for version in within if int(low) <= version <= int(high or low)}
