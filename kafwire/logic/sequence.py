@@ -5,8 +5,11 @@ The broker remembers a producer's last five batches per partition and takes a ba
 - at most `limit` batches are in flight, whatever leaders do;
 - a batch gets its sequence when it is first sent and keeps it for life: a retry is recognised as such;
 - once a batch has to be sent again, nothing new goes out until all in flight came back, then all go again in order;
-- when a batch is given up whose sequence was used, the numbers after it can never follow: the partition moves to the next
-  epoch of the producer (KIP-360), where what is left is numbered from 0. That waits until nothing is in flight.
+- when a batch is given up whose sequence was used, the numbers after it may never follow: the partition moves to the next
+  epoch of the producer (KIP-360), where what is left is numbered from 0;
+- but a batch whose answer was lost may be in the log, and under a new number it would be there twice. So before the move
+  each such batch is sent once more under its old number: the broker then recognises it, or says that it is out of order,
+  which proves that it is not there.
 """
 
 from __future__ import annotations
@@ -22,8 +25,8 @@ SEQUENCE_LIMIT = 2**31
 LAST_EPOCH = 2**15 - 1
 
 DUPLICATE_SEQUENCE_NUMBER = 46
-OUT_OF_ORDER_SEQUENCE_NUMBER = 45
-UNKNOWN_PRODUCER_ID = 59
+# OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID: the broker did not take the batch, and misses one before it.
+OUT_OF_ORDER = frozenset({45, 59})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,7 @@ class Sequencer:
         self._sent = 0
         self._in_flight: list[Sendable] = []
         self._retries: list[Sendable] = []
+        self._uncertain: set[int] = set()  # ordinals of retries that may be in the log
         self._draining = False
         self._needs_epoch = False
 
@@ -90,7 +94,8 @@ class Sequencer:
 
     def wants_epoch(self, current: Identity | None) -> bool:
         """Whether nothing more can be sent until the producer has moved on from its identity `current`."""
-        return self._needs_epoch and not self._in_flight and self._identity == current
+        settled = not self._in_flight and not self._uncertain
+        return self._needs_epoch and settled and self._identity == current
 
     def send(self, fresh: deque[Sendable], current: Identity | None) -> Sendable | None:
         """Take the next batch to send: a retry, or the first of `fresh`. None: nothing may go now.
@@ -101,7 +106,10 @@ class Sequencer:
             return None
         if self._idempotent and not self._take_over(current):
             return None
-        if self._retries:
+        if self._needs_epoch:  # not moved yet: see what became of those that may be in the log
+            batch = next(b for b in self._retries if b.ordinal in self._uncertain)
+            self._retries.remove(batch)
+        elif self._retries:
             batch = self._retries.pop(0)
         else:
             batch = fresh.popleft()
@@ -113,14 +121,17 @@ class Sequencer:
         return batch
 
     def _take_over(self, current: Identity | None) -> bool:
-        """Move to `current` if the partition is free to, or must; False: it must wait for one or the other."""
-        if current is None or (self._needs_epoch and (self._in_flight or self._identity == current)):
+        """Move to `current` if the partition is free to, or must; False: nothing can be sent before something else happens."""
+        if current is None:
             return False
-        if self._identity == current:
-            return True
-        if self._retries and not self._needs_epoch:
+        if self._uncertain and any(batch.ordinal in self._uncertain for batch in self._retries):
             return True  # these keep their numbers, under the epoch they were sent with
-        if self._in_flight:
+        if self._needs_epoch:
+            if self._in_flight or self._identity == current:
+                return False
+        elif self._identity == current or self._retries:
+            return True
+        elif self._in_flight:
             return False
         self._identity = current
         self._next = 0
@@ -143,7 +154,13 @@ class Sequencer:
         if verdict is Verdict.RETRY:
             insort(self._retries, batch, key=lambda other: other.ordinal)
             self._draining = True
-        elif verdict is Verdict.FAILED:
+            if self._idempotent and error_code not in OUT_OF_ORDER:
+                self._uncertain.add(batch.ordinal)
+            else:
+                self._uncertain.discard(batch.ordinal)
+        else:
+            self._uncertain.discard(batch.ordinal)
+        if verdict is Verdict.FAILED:
             self._needs_epoch = self._idempotent
             self._draining = True
         if not self._in_flight:
@@ -153,7 +170,7 @@ class Sequencer:
     def _judge(self, batch: Sendable, error_code: int, *, retriable: bool) -> Verdict:
         if error_code in (0, DUPLICATE_SEQUENCE_NUMBER):
             return Verdict.DELIVERED
-        if error_code in (OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID):
+        if error_code in OUT_OF_ORDER:
             # Only the follower of a batch that itself did not arrive: it will fit once that one is settled.
             earlier = any(b.ordinal < batch.ordinal for b in (*self._in_flight, *self._retries))
             return Verdict.RETRY if earlier or self._needs_epoch else Verdict.FAILED
@@ -162,4 +179,5 @@ class Sequencer:
     def give_up(self, batch: Sendable) -> None:
         """A batch among the retries ran out of time: its number stays used."""
         self._retries.remove(batch)
+        self._uncertain.discard(batch.ordinal)
         self._needs_epoch = self._idempotent

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from kafwire._arrow import Layout
 from kafwire._fetch import SliceQueue, SliceReader
-from kafwire.arrow import layout_for
 from kafwire.config import ScanConfig
 from kafwire.errors import ConfigError
 from kafwire.logic.fetch_plan import Cursor
@@ -66,14 +66,15 @@ class Scan:
         end: Bound,
         columns: Sequence[str] | None,
         options: Mapping[str, Any],
-        layout: Any = None,
+        layout: Mapping[str, Any] | None = None,
     ) -> None:
+        layout = layout or {}
         config = ScanConfig.build({"bootstrap_servers": bootstrap_servers, **options})
         names = [topics] if isinstance(topics, str) else list(topics)
         if not names or not all(isinstance(name, str) and name for name in names):
             raise ConfigError(f"topics: a name or a list of names is needed, not {topics!r}")
         bounds = Bounds(names, partitions, start, end)
-        empty = layout_for("", 0, columns, layout)  # a wrong column is told before a broker is asked for anything
+        empty = Layout(columns=columns, **layout)  # a wrong column is told before a broker is asked for anything
         self._handed_over = True  # until there is something to close
         self._engine = engine()
         cluster = Cluster(self._engine, config)
@@ -93,7 +94,7 @@ class Scan:
         self._start_fetching: Callable[[], object] | None = fetcher.start
         self._reader = SliceReader(
             queue,
-            [layout_for(r.topic, r.partition, columns, layout) for r in self.ranges] or [empty],
+            [Layout(r.topic, r.partition, columns=columns, **layout) for r in self.ranges] or [empty],
             [(r.topic, r.partition) for r in self.ranges],
             chunk_bytes=config.chunk_bytes,
             max_decompressed=config.max_decompressed,
