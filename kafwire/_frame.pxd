@@ -1,4 +1,4 @@
-"""The frame and correlation core (`native/frame.h` is the contract) for those who bring their own bytes. No I/O here."""
+"""The frame and correlation core, for those who bring their own bytes; `native/frame.h` is the contract. No I/O."""
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
 from kafwire._buffer cimport kw_buf, kw_pool

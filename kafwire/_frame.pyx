@@ -55,8 +55,8 @@ cdef class Frames:
     """Requests in, bytes out; bytes in, answers out, for one connection. One thread at a time.
 
     Bytes that break the protocol poison it: `feed` raises ProtocolError then and ever after, `take` has nothing more to
-    send, `completions()` still returns the answers that came before. `max_frame` (bytes) counts for frames whose size
-    prefix has not come yet.
+    send, `completions()` still returns the answers that came before. A new `max_frame` (bytes) counts
+    from the next frame on; a lower one may also catch a frame that is partly here.
     """
 
     def __cinit__(self, uint32_t max_frame):
@@ -98,8 +98,8 @@ cdef class Frames:
     def queue(self, uint64_t token, int32_t correlation_id, segments, bint expect_response=True):
         """Queue one request; the size prefix is added. Its answer completes as RESPONSE with `token`.
 
-        Without `expect_response` it completes as SENT when `take` has returned its last byte. ValueError: a request of no
-        bytes, or over 2 GiB.
+        Without `expect_response` it completes as SENT when `take` has returned its last byte. ValueError: a request of
+        no bytes, or over 2 GiB.
         """
         cdef Py_ssize_t count = len(segments)
         cdef Py_ssize_t filled = 0

@@ -1,4 +1,4 @@
-"""The native I/O thread: frames out, frames in, no GIL. This file is the readable header; `native/loop.h` is the contract.
+"""The native I/O thread: frames out, frames in, no GIL. `native/loop.h` is the contract.
 
 Other extensions submit without the GIL through the two functions below (they come by Cython's import, so nobody
 links loop.c twice). The caller keeps the `Loop` object alive for as long as it may call them.

@@ -1,8 +1,8 @@
 """The native I/O thread as a Python class. All work is done by `native/loop.c`; this file only converts.
 
-The short calls (`submit`, `drain`, `post`, ...) keep the GIL: they take microseconds and wait for no more than another
-thread's single send call, while giving the GIL away beside a computing thread costs about 5 ms to get it back. C callers
-that run without it use the functions of `_io.pxd`.
+The short calls (`submit`, `drain`, `post`, ...) keep the GIL: they take microseconds and wait for no more than
+another thread's single send call, while giving the GIL away beside a computing thread costs about 5 ms to get it back.
+C callers that run without it use the functions of `_io.pxd`.
 """
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING
@@ -99,7 +99,8 @@ cdef int kw_loop_post(kw_loop *loop, uint64_t cookie) noexcept nogil:
 
 cdef int raise_for(int64_t result, str what) except -1:
     if result == -ECHILD:
-        raise RuntimeError(f"{what}: this I/O thread belongs to the process that started it; after a fork, make a new one")
+        raise RuntimeError(
+            f"{what}: this I/O thread belongs to the process that started it; after a fork, make a new one")
     if result == -ESHUTDOWN:
         raise RuntimeError(f"{what}: the I/O thread was stopped")
     if result == -ENOMEM:
@@ -137,10 +138,10 @@ cdef socklen_t fill_address(object address, int family, sockaddr_in *v4, sockadd
 cdef class Loop:
     """A native thread that owns plain TCP sockets: it sends requests, receives frames and matches them to requests.
 
-    Any thread may call any method. The thread starts here and ends in `stop()`; it never wants the GIL. In a forked child
-    every method raises RuntimeError, except `stop()`, which does nothing; the parent's thread and sockets are left alone.
-    After `stop()`, `fileno()`, `drain()` and `statistics()` go on working, `close_connection()` has nothing to do, and everything
-    else raises RuntimeError.
+    Any thread may call any method. The thread starts here and ends in `stop()`; it never wants the GIL. In a forked
+    child every method raises RuntimeError, except `stop()`, which does nothing; the parent's thread and sockets are
+    left alone. After `stop()`, `fileno()`, `drain()` and `statistics()` go on working, `close_connection()` has nothing
+    to do, and everything else raises RuntimeError.
     """
 
     def __cinit__(self):
@@ -166,8 +167,8 @@ cdef class Loop:
     def connect(self, tuple sockaddr_, int family, *, uint32_t max_frame, int send_buffer=0, int receive_buffer=0):
         """Start to connect to a numeric (host, port[, flowinfo, scope_id]); returns the connection's number at once.
 
-        CONNECTED or CLOSED follows. `max_frame` in bytes: a larger response poisons the connection. Buffer sizes in bytes
-        (SO_SNDBUF, SO_RCVBUF); 0 leaves the system's. Raises ValueError for an address that is not numeric.
+        CONNECTED or CLOSED follows. `max_frame` in bytes: a larger response poisons the connection. Buffer sizes in
+        bytes (SO_SNDBUF, SO_RCVBUF); 0 leaves the system's. Raises ValueError for an address that is not numeric.
         """
         cdef sockaddr_in v4
         cdef sockaddr_in6 v6
@@ -184,9 +185,10 @@ cdef class Loop:
     ):
         """Queue one request; its 4-byte size prefix is added here. May be called before CONNECTED.
 
-        A Buffer is sent from where it is and stays referenced until its last byte is out; `bytes` are copied. The answer
-        is a RESPONSE with `token`; without `expect_response` it is SENT. Raises BrokenPipeError when the connection is
-        closed (its CLOSED completion is waiting, or was drained), ValueError for a request of no bytes or over 2 GiB.
+        A Buffer is sent from where it is and stays referenced until its last byte is out; `bytes` are copied. The
+        answer is a RESPONSE with `token`; without `expect_response` it is SENT. Raises BrokenPipeError when the
+        connection is closed (its CLOSED completion is waiting, or was drained), ValueError for a request of no bytes or
+        over 2 GiB.
         """
         cdef kw_buf *few[16]
         cdef kw_buf **all_segments = few
@@ -217,7 +219,7 @@ cdef class Loop:
             raise_for(result, "submit")
 
     def set_max_frame(self, uint32_t connection, uint32_t max_frame):
-        """Change the limit for frames whose size prefix has not come yet. Raises BrokenPipeError on a closed connection."""
+        """Change the limit, in bytes, from the next frame on. Raises BrokenPipeError when the connection is closed."""
         cdef int result = loop_set_max_frame(self.loop, connection, max_frame)
         if result < 0:
             raise_for(result, "set_max_frame")
@@ -231,10 +233,10 @@ cdef class Loop:
     def drain(self):
         """All that has happened since the last call, in order, as (kind, connection, token, payload) tuples.
 
-        CONNECTED: payload None. RESPONSE: a Buffer from the correlation id on. SENT (requests without an answer): None, the
-        last byte reached the kernel. CLOSED: (errno, reason), the connection's last; it stands for everything of it that has
-        not completed. errno is 0 for closed by this side, EPIPE for closed by the peer, EPROTO for bytes that make no
-        sense, else the failed call's. POSTED: token is the cookie, connection 0.
+        CONNECTED: payload None. RESPONSE: a Buffer from the correlation id on. SENT (requests without an answer): None,
+        the last byte reached the kernel. CLOSED: (errno, reason), the connection's last; it stands for everything of it
+        that has not completed. errno is 0 for closed by this side, EPIPE for closed by the peer, EPROTO for bytes that
+        make no sense, else the failed call's. POSTED: token is the cookie, connection 0.
         """
         cdef int error = 0
         cdef kw_completion *each = loop_drain(self.loop, &error)
