@@ -1,0 +1,346 @@
+"""kafwire, confluent-kafka and Kafka's Java client read what each of them wrote, record by record.
+
+Every record goes to a partition chosen here, so partition and offset are known beforehand, and all readers are compared
+with what was written, not with one another.
+"""
+
+import random
+import struct
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+import kafwire
+from kafwire.testing.cluster import KafkaCluster
+from tests.integration.java_client import JavaClient, Seen, Written
+
+CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+NOW_MS = 1_760_000_000_000
+CREATE_TIME, LOG_APPEND_TIME = 0, 1
+
+Writer = Callable[[str, str, Sequence[Written], "Shape"], None]
+Reader = Callable[[str, str], list[Seen]]
+
+
+class Shape(NamedTuple):
+    """How the records come to lie in batches; each client has its own options for it."""
+
+    codec: str = "none"
+    one_record_batches: bool = False
+    stamped_by_broker: bool = False
+
+    def kafwire(self) -> dict[str, object]:
+        common: dict[str, object] = {"compression_type": self.codec, "linger_ms": 1000}
+        return common | ({"batch_size": 1, "linger_ms": 0} if self.one_record_batches else {"batch_size": 1_000_000})
+
+    def java(self) -> dict[str, object]:
+        common: dict[str, object] = {"compression_type": self.codec, "linger_ms": 1000}
+        return common | ({"batch_size": 0, "linger_ms": 0} if self.one_record_batches else {"batch_size": 1_000_000})
+
+    def librdkafka(self) -> dict[str, object]:
+        common = {"compression.type": self.codec, "linger.ms": 1000, "batch.size": 1_000_000}
+        return common | ({"batch.num.messages": 1, "linger.ms": 0} if self.one_record_batches else {})
+
+
+class Stored(NamedTuple):
+    """A batch as it lies in the broker's log."""
+
+    codec: int
+    records: int
+    size: int
+
+
+@pytest.fixture(params=["4.3.1", "3.9.1"])
+def broker(request: pytest.FixtureRequest) -> KafkaCluster:
+    found: KafkaCluster = request.getfixturevalue("cluster" if request.param == "4.3.1" else "cluster_391")
+    return found
+
+
+@pytest.fixture(scope="session")
+def java_client() -> Iterator[JavaClient]:
+    with JavaClient() as client:
+        yield client
+
+
+@pytest.fixture(params=["kafwire.send", "kafwire.send_batch", "confluent", "java"])
+def writer(request: pytest.FixtureRequest) -> tuple[str, Writer]:
+    def java(bootstrap: str, topic: str, records: Sequence[Written], shape: Shape) -> None:
+        client: JavaClient = request.getfixturevalue("java_client")
+        client.produce(bootstrap, topic, records, **shape.java())
+
+    return request.param, {
+        "kafwire.send": send_by_kafwire,
+        "kafwire.send_batch": send_batch_by_kafwire,
+        "confluent": send_by_confluent,
+        "java": java,
+    }[request.param]
+
+
+@pytest.fixture
+def readers(java_client: JavaClient) -> dict[str, Reader]:
+    return {
+        "kafwire records": read_by_kafwire,
+        "kafwire Arrow": read_by_kafwire_as_arrow,
+        "confluent": read_by_confluent,
+        "java": java_client.consume,
+    }
+
+
+def sample(count: int, partitions: int, seed: int) -> list[Written]:
+    """Records with everything that may be absent, empty or odd."""
+    chance = random.Random(seed)
+    texts = [b"", b"k", b"\x00\xff" * 40, "schlüssel".encode(), b"a longer text that compresses well " * 30]
+    names = ["", "h", "same", "same", "größe", "n" * 200]
+
+    def maybe(choices: Sequence[bytes]) -> bytes | None:
+        return None if chance.random() < 0.2 else chance.choice(choices)
+
+    return [
+        Written(
+            partition=chance.randrange(partitions),
+            timestamp_ms=NOW_MS + chance.randrange(-100_000, 100_000),
+            key=maybe(texts),
+            value=maybe([*texts, chance.randbytes(chance.randrange(2000))]),
+            headers=tuple((chance.choice(names), maybe(texts)) for _ in range(chance.choice([0, 0, 1, 2, 5]))),
+        )
+        for _ in range(count)
+    ]
+
+
+def expected(records: Sequence[Written]) -> list[Seen]:
+    """What a reader must see: the records of each partition in the order in which they were written."""
+    ends: dict[int, int] = {}
+    seen = []
+    for partition, timestamp_ms, key, value, headers in records:
+        offset = ends.get(partition, 0)
+        ends[partition] = offset + 1
+        seen.append(Seen(partition, offset, timestamp_ms, CREATE_TIME, key, value, headers))
+    return sorted(seen, key=lambda record: record[:2])
+
+
+def create(cluster: KafkaCluster, topic: str, partitions: int, **config: str) -> None:
+    client = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    options = {name.replace("_", "."): value for name, value in config.items()}
+    (created,) = client.create_topics([NewTopic(topic, partitions, 1, config=options)]).values()
+    created.result(timeout=30)
+
+
+def send_by_kafwire(bootstrap: str, topic: str, records: Sequence[Written], shape: Shape) -> None:
+    with kafwire.Producer(bootstrap, **shape.kafwire()) as producer:
+        deliveries = [
+            producer.send(
+                topic,
+                record.value,
+                key=record.key,
+                headers=list(record.headers),
+                timestamp_ms=record.timestamp_ms,
+                partition=record.partition,
+            )
+            for record in records
+        ]
+        producer.flush()
+        told = [delivery.result(timeout=30) for delivery in deliveries]
+    counts: dict[int, int] = {}
+    for record, meta in zip(records, told, strict=True):
+        assert meta[:3] == (topic, record.partition, counts.get(record.partition, 0))
+        assert shape.stamped_by_broker == (meta.timestamp_ms != record.timestamp_ms)
+        counts[record.partition] = meta.offset + 1
+
+
+def send_batch_by_kafwire(bootstrap: str, topic: str, records: Sequence[Written], shape: Shape) -> None:
+    headers = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    table = pa.table(
+        {
+            "value": pa.array([record.value for record in records], pa.binary()),
+            "key": pa.array([record.key for record in records], pa.binary()),
+            "partition": pa.array([record.partition for record in records], pa.int32()),
+            "timestamp": pa.array([record.timestamp_ms for record in records], pa.timestamp("ms", "UTC")),
+            "headers": pa.array(
+                [[{"key": name, "value": value} for name, value in record.headers] for record in records], headers
+            ),
+        }
+    )
+    with kafwire.Producer(bootstrap, **shape.kafwire()) as producer:
+        delivery = producer.send_batch(topic, table)
+        producer.flush()
+        ranges = delivery.result(timeout=30)
+    assert sum(written.count for written in ranges) == len(records)
+
+
+def send_by_confluent(bootstrap: str, topic: str, records: Sequence[Written], shape: Shape) -> None:
+    failed: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            failed.append(error)
+
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "log_level": 0, "enable.idempotence": True, **shape.librdkafka()}
+    )
+    for record in records:
+        producer.produce(
+            topic,
+            record.value,
+            record.key,
+            record.partition,
+            timestamp=record.timestamp_ms,
+            headers=list(record.headers),
+            on_delivery=delivered,
+        )
+    assert producer.flush(60) == 0
+    assert not failed
+
+
+def read_by_kafwire(bootstrap: str, topic: str) -> list[Seen]:
+    return sorted(
+        (
+            Seen(
+                record.partition,
+                record.offset,
+                record.timestamp_ms,
+                record.timestamp_type,
+                record.key,
+                record.value,
+                tuple((name, value) for name, value in record.headers),
+            )
+            for batch in kafwire.scan(bootstrap, topic).batches()
+            for record in batch
+        ),
+        key=lambda record: record[:2],
+    )
+
+
+def read_by_kafwire_as_arrow(bootstrap: str, topic: str) -> list[Seen]:
+    table = pa.table(kafwire.scan(bootstrap, topic))
+    assert set(table["topic"].to_pylist()) <= {topic}
+    columns = [
+        table["partition"].to_pylist(),
+        table["offset"].to_pylist(),
+        table["timestamp"].cast(pa.int64()).to_pylist(),
+        table["timestamp_type"].to_pylist(),
+        table["key"].to_pylist(),
+        table["value"].to_pylist(),
+        [tuple((header["key"], header["value"]) for header in row) for row in table["headers"].to_pylist()],
+    ]
+    return sorted((Seen(*row) for row in zip(*columns, strict=True)), key=lambda record: record[:2])
+
+
+def read_by_confluent(bootstrap: str, topic: str) -> list[Seen]:
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "none", "log_level": 0, "enable.auto.commit": False}
+    )
+    try:
+        partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
+        ends = {part: consumer.get_watermark_offsets(TopicPartition(topic, part), timeout=30)[1] for part in partitions}
+        consumer.assign([TopicPartition(topic, part, 0) for part in partitions])
+        seen: list[Seen] = []
+        deadline = time.monotonic() + 60
+        while len(seen) < sum(ends.values()):
+            assert time.monotonic() < deadline
+            for message in consumer.consume(10_000, 0.1):
+                if message.error():
+                    raise KafkaException(message.error())
+                kind, timestamp_ms = message.timestamp()
+                seen.append(
+                    Seen(
+                        message.partition(),
+                        message.offset(),
+                        timestamp_ms,
+                        kind - 1,  # librdkafka counts from "not available"
+                        message.key(),
+                        message.value(),
+                        tuple(message.headers() or ()),
+                    )
+                )
+    finally:
+        consumer.close()
+    return sorted(seen, key=lambda record: record[:2])
+
+
+def stored_batches(cluster: KafkaCluster, topic: str, partition: int) -> list[Stored]:
+    """The batches of a partition, from their headers in the broker's own file."""
+    data = (cluster.node(1).data / f"{topic}-{partition}" / "00000000000000000000.log").read_bytes()
+    batches, at = [], 0
+    while at < len(data):
+        (length,) = struct.unpack_from(">i", data, at + 8)
+        (attributes,) = struct.unpack_from(">h", data, at + 21)
+        (count,) = struct.unpack_from(">i", data, at + 57)
+        batches.append(Stored(attributes & 7, count, 12 + length))
+        at += 12 + length
+    return batches
+
+
+def check(readers: dict[str, Reader], bootstrap: str, topic: str, wanted: list[Seen]) -> None:
+    for name, read in readers.items():
+        assert read(bootstrap, topic) == wanted, name
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_everybody_reads_every_codec(
+    broker: KafkaCluster, codec: str, writer: tuple[str, Writer], readers: dict[str, Reader], topic_name: str
+) -> None:
+    seed = random.randrange(1 << 32)
+    print("seed", seed)
+    records = sample(300, 3, seed)
+    create(broker, topic_name, 3)
+    writer[1](broker.bootstrap, topic_name, records, Shape(codec))
+    check(readers, broker.bootstrap, topic_name, expected(records))
+    for partition in range(3):
+        assert {stored.codec for stored in stored_batches(broker, topic_name, partition)} == {CODECS[codec]}
+
+
+@pytest.mark.parametrize("writer", ["kafwire.send", "confluent", "java"], indirect=True)
+def test_everybody_reads_batches_of_one_record(
+    broker: KafkaCluster, writer: tuple[str, Writer], readers: dict[str, Reader], topic_name: str
+) -> None:
+    name, write = writer
+    records = sample(200, 2, 1)
+    create(broker, topic_name, 2)
+    write(broker.bootstrap, topic_name, records, Shape("lz4", one_record_batches=True))
+    check(readers, broker.bootstrap, topic_name, expected(records))
+    sizes = {stored.records for part in range(2) for stored in stored_batches(broker, topic_name, part)}
+    assert sizes <= ({1, 2} if name == "java" else {1})  # Java puts a tiny record beside another
+
+
+def test_everybody_reads_batches_of_a_megabyte(
+    broker: KafkaCluster, writer: tuple[str, Writer], readers: dict[str, Reader], topic_name: str
+) -> None:
+    chance = random.Random(2)
+    records = [Written(0, NOW_MS + number, None, chance.randbytes(1000), ()) for number in range(3000)]
+    create(broker, topic_name, 1)
+    writer[1](broker.bootstrap, topic_name, records, Shape())
+    check(readers, broker.bootstrap, topic_name, expected(records))
+    assert max(stored.size for stored in stored_batches(broker, topic_name, 0)) > 900_000
+
+
+def test_everybody_reads_a_hundred_partitions(
+    broker: KafkaCluster, writer: tuple[str, Writer], readers: dict[str, Reader], topic_name: str
+) -> None:
+    records = sample(2000, 100, 3)
+    create(broker, topic_name, 100)
+    writer[1](broker.bootstrap, topic_name, records, Shape("zstd"))
+    check(readers, broker.bootstrap, topic_name, expected(records))
+
+
+def test_everybody_sees_the_broker_s_timestamps(
+    broker: KafkaCluster, writer: tuple[str, Writer], readers: dict[str, Reader], topic_name: str
+) -> None:
+    records = sample(50, 1, 4)
+    create(broker, topic_name, 1, message_timestamp_type="LogAppendTime")
+    before = int(time.time() * 1000)
+    writer[1](broker.bootstrap, topic_name, records, Shape(stamped_by_broker=True))
+    after = int(time.time() * 1000) + 1
+    wanted = expected(records)
+    for name, read in readers.items():
+        seen = read(broker.bootstrap, topic_name)
+        assert {record.timestamp_type for record in seen} == {LOG_APPEND_TIME}, name
+        assert all(before <= record.timestamp_ms <= after for record in seen), name
+        assert [record._replace(timestamp_ms=0, timestamp_type=0) for record in seen] == [
+            record._replace(timestamp_ms=0) for record in wanted
+        ], name
