@@ -60,7 +60,7 @@ from kafwire.errors import KafkaError, ProtocolError
 cdef extern from "native/queue.h" nogil:
     ctypedef struct kw_queue:
         pass
-    ctypedef struct kw_slice:
+    ctypedef struct kw_records:
         kw_buf *frame
         const uint8_t *data
         size_t size
@@ -72,18 +72,18 @@ cdef extern from "native/queue.h" nogil:
     enum:
         KW_QUEUE_FAILED
         KW_QUEUE_ENDED
-        KW_QUEUE_SLICE
+        KW_QUEUE_RECORDS
         KW_QUEUE_IDLE
     kw_queue *kw_queue_new()
     void kw_queue_free(kw_queue *queue)
-    int kw_queue_push(kw_queue *queue, const kw_slice *slice)
-    int kw_queue_pop(kw_queue *queue, kw_slice *out, int wait_ms)
+    int kw_queue_push(kw_queue *queue, const kw_records *slice)
+    int kw_queue_pop(kw_queue *queue, kw_records *out, int wait_ms)
     int kw_queue_credit(kw_queue *queue, size_t size)
     size_t kw_queue_bytes(kw_queue *queue, int starved)
     void kw_queue_end(kw_queue *queue)
     void kw_queue_fail(kw_queue *queue)
     void kw_queue_close(kw_queue *queue)
-    void kw_slice_clear(kw_slice *slice)
+    void kw_records_clear(kw_records *slice)
 
 
 cdef extern from "Python.h":
@@ -261,7 +261,7 @@ cdef class SliceQueue:
 
     def push(self, Buffer frame, size_t position, size_t size, int32_t cursor, int64_t start, int64_t end, list aborted):
         """Queue frame[position:position + size] for `cursor`; its records in [start, end) are wanted."""
-        cdef kw_slice slice
+        cdef kw_records slice
         cdef AbortedTransaction *entries = NULL
         cdef int32_t i
         if frame.buf is NULL or position > frame.buf.size or size > frame.buf.size - position:
@@ -285,7 +285,7 @@ cdef class SliceQueue:
         slice.aborted_count = len(aborted)
         kw_buf_ref(frame.buf)
         if kw_queue_push(self.queue, &slice):
-            kw_slice_clear(&slice)
+            kw_records_clear(&slice)
             raise MemoryError
 
     def queued_bytes(self, *, bint starved=False):
@@ -315,7 +315,7 @@ cdef struct ReaderState:
     uint64_t cookie
     ArrowLayout **layouts  # one a cursor, borrowed
     DecodeSpec spec
-    kw_slice slice  # being decoded; frame NULL: none
+    kw_records slice  # being decoded; frame NULL: none
     size_t position  # in it
     bint ended
     char message[512]
@@ -367,7 +367,7 @@ cdef int next_columns(ReaderState *state, Columns *out, int32_t *cursor) noexcep
 
 cdef void _finish_slice(ReaderState *state) noexcept nogil:
     cdef size_t size = state.slice.size
-    kw_slice_clear(&state.slice)
+    kw_records_clear(&state.slice)
     if kw_queue_credit(state.queue, size):
         kw_loop_post(state.loop, state.cookie)
 
@@ -456,7 +456,7 @@ cdef class SliceReader:
         self.state.spec.check_order = True
 
     def __dealloc__(self):
-        kw_slice_clear(&self.state.slice)
+        kw_records_clear(&self.state.slice)
         free(self.state.layouts)
 
     def __iter__(self):

@@ -7,7 +7,7 @@
 struct kw_queue {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    kw_slice *first, **last;
+    kw_records *first, **last;
     size_t bytes;
     int starved, ended, failed, closed;
 };
@@ -27,17 +27,17 @@ kw_queue *kw_queue_new(void) {
     return queue;
 }
 
-void kw_slice_clear(kw_slice *slice) {
+void kw_records_clear(kw_records *slice) {
     kw_buf_unref(slice->frame);
     free(slice->aborted);
     slice->frame = NULL;
     slice->aborted = NULL;
 }
 
-static void drop_all(kw_slice *slice) {
+static void drop_all(kw_records *slice) {
     while (slice) {
-        kw_slice *next = slice->next;
-        kw_slice_clear(slice);
+        kw_records *next = slice->next;
+        kw_records_clear(slice);
         free(slice);
         slice = next;
     }
@@ -51,8 +51,8 @@ void kw_queue_free(kw_queue *queue) {
     free(queue);
 }
 
-int kw_queue_push(kw_queue *queue, const kw_slice *slice) {
-    kw_slice *copy = malloc(sizeof *copy);
+int kw_queue_push(kw_queue *queue, const kw_records *slice) {
+    kw_records *copy = malloc(sizeof *copy);
     if (!copy) return -1;
     *copy = *slice;
     copy->next = NULL;
@@ -86,17 +86,17 @@ static void wait_until(kw_queue *queue, int wait_ms) {
         if (pthread_cond_timedwait(&queue->changed, &queue->lock, &until)) break;
 }
 
-int kw_queue_pop(kw_queue *queue, kw_slice *out, int wait_ms) {
+int kw_queue_pop(kw_queue *queue, kw_records *out, int wait_ms) {
     int answer;
     pthread_mutex_lock(&queue->lock);
     if (wait_ms > 0) wait_until(queue, wait_ms);
-    kw_slice *slice = queue->first;
+    kw_records *slice = queue->first;
     if (slice) {
         queue->first = slice->next;
         if (!queue->first) queue->last = &queue->first;
         *out = *slice;
         out->next = NULL;
-        answer = KW_QUEUE_SLICE;
+        answer = KW_QUEUE_RECORDS;
     } else if (queue->failed && !queue->closed) {
         answer = KW_QUEUE_FAILED;
     } else {
@@ -135,7 +135,7 @@ void kw_queue_fail(kw_queue *queue) { set_flag(queue, &queue->failed); }
 
 void kw_queue_close(kw_queue *queue) {
     pthread_mutex_lock(&queue->lock);
-    kw_slice *slices = queue->first;
+    kw_records *slices = queue->first;
     queue->first = NULL;
     queue->last = &queue->first;
     queue->closed = 1;

@@ -9,7 +9,7 @@
 
 #include "buf.h"
 
-typedef struct kw_slice {
+typedef struct kw_records {
     kw_buf *frame; /* one reference, the slice's own */
     const uint8_t *data;
     size_t size;
@@ -17,19 +17,19 @@ typedef struct kw_slice {
     int64_t start, end; /* offsets wanted: start <= offset < end */
     void *aborted;      /* malloc'ed, the slice's own; what it is, the reader knows */
     int32_t aborted_count;
-    struct kw_slice *next;
-} kw_slice;
+    struct kw_records *next;
+} kw_records;
 
 typedef struct kw_queue kw_queue;
 
-enum { KW_QUEUE_FAILED = -1, KW_QUEUE_ENDED = 0, KW_QUEUE_SLICE = 1, KW_QUEUE_IDLE = 2 };
+enum { KW_QUEUE_FAILED = -1, KW_QUEUE_ENDED = 0, KW_QUEUE_RECORDS = 1, KW_QUEUE_IDLE = 2 };
 
 kw_queue *kw_queue_new(void);
 void kw_queue_free(kw_queue *queue);
 /* Append a copy of `slice`, taking over what it owns. 0, or -1: no memory (nothing taken over). */
-int kw_queue_push(kw_queue *queue, const kw_slice *slice);
+int kw_queue_push(kw_queue *queue, const kw_records *slice);
 /* The next slice, now the caller's. Waits at most wait_ms (KW_QUEUE_IDLE then). A failure comes after what was queued. */
-int kw_queue_pop(kw_queue *queue, kw_slice *out, int wait_ms);
+int kw_queue_pop(kw_queue *queue, kw_records *out, int wait_ms);
 /* A popped slice is done with: `size` bytes are free again. 1: the engine asked to hear of it, once. */
 int kw_queue_credit(kw_queue *queue, size_t size);
 /* Bytes pushed and not given back; with `starved`, the next credit answers 1. */
@@ -38,6 +38,6 @@ void kw_queue_end(kw_queue *queue);
 void kw_queue_fail(kw_queue *queue);
 /* Drop all slices, and all that come later; a waiting reader sees the end. */
 void kw_queue_close(kw_queue *queue);
-void kw_slice_clear(kw_slice *slice);
+void kw_records_clear(kw_records *slice);
 
 #endif
