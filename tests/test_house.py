@@ -146,12 +146,10 @@ def test_stub_and_extension_have_the_same_names(extension: str) -> None:
     declared: dict[str, set[str]] = {}
     for node in ast.parse((PACKAGE / f"{extension}.pyi").read_text()).body:
         if isinstance(node, ast.ClassDef):
-            members = node.body
-            names = {item.name for item in members if isinstance(item, ast.FunctionDef)}
+            body = node.body
+            names = {item.name for item in body if isinstance(item, ast.FunctionDef)}
             names |= {
-                item.target.id
-                for item in members
-                if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
+                item.target.id for item in body if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
             }
             declared[node.name] = names
         elif isinstance(node, ast.FunctionDef):

@@ -98,12 +98,15 @@ class JavaClient:
         answer = self._ask("consume", bootstrap, topic, config)
         return sorted(
             Seen(
-                *numbers,
-                key=decode(key),
-                value=decode(value),
-                headers=tuple((name, decode(content)) for name, content in headers),
+                partition,
+                offset,
+                timestamp_ms,
+                timestamp_type,
+                decode(key),
+                decode(value),
+                tuple((name, decode(content)) for name, content in headers),
             )
-            for *numbers, key, value, headers in answer["records"]
+            for partition, offset, timestamp_ms, timestamp_type, key, value, headers in answer["records"]
         )
 
     def close(self) -> None:

@@ -246,21 +246,23 @@ def read_by_confluent(bootstrap: str, topic: str) -> list[Seen]:
             for message in consumer.consume(10_000, 0.1):
                 if message.error():
                     raise KafkaException(message.error())
+                partition, offset, headers = message.partition(), message.offset(), message.headers() or []
+                assert partition is not None
+                assert offset is not None
+                assert isinstance(headers, list)
                 kind, timestamp_ms = message.timestamp()
+                kind -= 1  # librdkafka counts from "not available"
                 seen.append(
-                    Seen(
-                        message.partition(),
-                        message.offset(),
-                        timestamp_ms,
-                        kind - 1,  # librdkafka counts from "not available"
-                        message.key(),
-                        message.value(),
-                        tuple(message.headers() or ()),
-                    )
+                    Seen(partition, offset, timestamp_ms, kind, message.key(), message.value(), _pairs(headers))
                 )
     finally:
         consumer.close()
     return sorted(seen, key=lambda record: record[:2])
+
+
+def _pairs(headers: Sequence[tuple[str, str | bytes | None]]) -> tuple[tuple[str, bytes | None], ...]:
+    """librdkafka's headers, whose values are typed as text too, which they never are."""
+    return tuple((name, value.encode() if isinstance(value, str) else value) for name, value in headers)
 
 
 def stored_batches(cluster: KafkaCluster, topic: str, partition: int) -> list[Stored]:
