@@ -1,5 +1,7 @@
 """The Arrow C data interface by hand: Columns out, rows to produce in. No pyarrow, and no GIL where it says nogil."""
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
+cimport cython
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
+from libc.string cimport memcpy
 
 from kafwire._buffer cimport kw_buf
 from kafwire._codec cimport Columns
@@ -14,7 +16,7 @@ cdef extern from "native/arrow.h" nogil:
         int64_t n_children
         ArrowSchema **children
         ArrowSchema *dictionary
-        void (*release)(ArrowSchema *) noexcept
+        void (*release)(ArrowSchema *) noexcept nogil
         void *private_data
     ctypedef struct ArrowArray:
         int64_t length
@@ -25,13 +27,13 @@ cdef extern from "native/arrow.h" nogil:
         const void **buffers
         ArrowArray **children
         ArrowArray *dictionary
-        void (*release)(ArrowArray *) noexcept
+        void (*release)(ArrowArray *) noexcept nogil
         void *private_data
     ctypedef struct ArrowArrayStream:
-        int (*get_schema)(ArrowArrayStream *, ArrowSchema *out) noexcept
-        int (*get_next)(ArrowArrayStream *, ArrowArray *out) noexcept
-        const char *(*get_last_error)(ArrowArrayStream *) noexcept
-        void (*release)(ArrowArrayStream *) noexcept
+        int (*get_schema)(ArrowArrayStream *, ArrowSchema *out) noexcept nogil
+        int (*get_next)(ArrowArrayStream *, ArrowArray *out) noexcept nogil
+        const char *(*get_last_error)(ArrowArrayStream *) noexcept nogil
+        void (*release)(ArrowArrayStream *) noexcept nogil
         void *private_data
 
 
@@ -45,6 +47,7 @@ cdef enum:
     EXPORT_NO_MEMORY = -1
     EXPORT_OVERFLOW = -2  # a timestamp that does not fit in microseconds
     EXPORT_TOO_LARGE = -3  # the topic column would pass 2 GiB
+    EXPORT_MISSING = -4  # a column that was not decoded
 
 
 cdef struct ArrowField:
@@ -83,21 +86,30 @@ cdef class Layout:
     cdef object array_capsule(self, Columns *columns)  # "arrow_array"; takes over the columns' buffers; raises
 
 
-# One imported variable-length column. kind: 0 absent, else the FORM_* of _arrow.pyx
+cdef enum:
+    # BytesView.form
+    FORM_ABSENT = 0
+    FORM_OFFSETS_32 = 1
+    FORM_OFFSETS_64 = 2
+    FORM_VIEW = 3
+    FORM_FIXED = 4
+    FORM_NULL = 5  # every row is null
+
+
+# One imported variable-length column.
 cdef struct BytesView:
-    int form
+    int form  # FORM_*
     int32_t width  # of a fixed-size binary
     const uint8_t *validity
     int64_t offset  # of the first row, in elements
     const void *offsets  # int32, int64, or 16-byte views
     const uint8_t *data
     const void **buffers  # the variadic data buffers of views
-    const int64_t *buffer_sizes
-    int64_t buffer_count
 
 
 cdef struct NumberView:
     int form  # 0 absent, else bytes per element
+    bint is_unsigned
     const uint8_t *validity
     int64_t offset
     const void *data
@@ -123,16 +135,76 @@ cdef struct RowsView:
 
 
 # 1: *data/*size is row i; 0: null; `i` must be < length. The producer of the array is trusted, as the interface asks for.
-cdef int bytes_at(const BytesView *view, int64_t i, const uint8_t **data, int64_t *size) noexcept nogil
+cdef inline int bytes_at(const BytesView *view, int64_t i, const uint8_t **data, int64_t *size) noexcept nogil:
+    cdef const uint8_t *cell
+    cdef int32_t length, index, start
+    i += view.offset
+    if view.form == FORM_NULL or view.form == FORM_ABSENT or (
+            view.validity is not NULL and not view.validity[i >> 3] >> (i & 7) & 1):
+        data[0] = NULL
+        size[0] = -1
+        return 0
+    if view.form == FORM_OFFSETS_32:
+        data[0] = view.data + (<const int32_t *>view.offsets)[i]
+        size[0] = (<const int32_t *>view.offsets)[i + 1] - (<const int32_t *>view.offsets)[i]
+    elif view.form == FORM_OFFSETS_64:
+        data[0] = view.data + (<const int64_t *>view.offsets)[i]
+        size[0] = (<const int64_t *>view.offsets)[i + 1] - (<const int64_t *>view.offsets)[i]
+    elif view.form == FORM_FIXED:
+        data[0] = view.data + i * view.width
+        size[0] = view.width
+    else:  # 16-byte views: length, then 12 bytes inline, or a prefix of 4, the buffer's index and the start in it
+        cell = <const uint8_t *>view.offsets + 16 * i
+        memcpy(&length, cell, 4)
+        size[0] = length
+        if length <= 12:
+            data[0] = cell + 4
+        else:
+            memcpy(&index, cell + 8, 4)
+            memcpy(&start, cell + 12, 4)
+            data[0] = <const uint8_t *>view.buffers[index] + start
+    return 1
+
+
 # 1: *out is row i; 0: null; -1: does not fit
-cdef int number_at(const NumberView *view, int64_t i, int64_t *out) noexcept nogil
+cdef inline int number_at(const NumberView *view, int64_t i, int64_t *out) noexcept nogil:
+    cdef int64_t value
+    i += view.offset
+    if view.form == 0 or (view.validity is not NULL and not view.validity[i >> 3] >> (i & 7) & 1):
+        return 0
+    if view.form == 8:
+        value = (<const int64_t *>view.data)[i]
+        if view.is_unsigned and value < 0:
+            return -1
+    elif view.form == 4:
+        value = (<const uint32_t *>view.data)[i] if view.is_unsigned else (<const int32_t *>view.data)[i]
+    elif view.form == 2:
+        value = (<const uint16_t *>view.data)[i] if view.is_unsigned else (<const int16_t *>view.data)[i]
+    else:
+        value = (<const uint8_t *>view.data)[i] if view.is_unsigned else (<const int8_t *>view.data)[i]
+    if view.multiply > 1:
+        if value > 0x7FFFFFFFFFFFFFFFLL // view.multiply or value < -(0x7FFFFFFFFFFFFFFFLL // view.multiply):
+            return -1
+        value *= view.multiply
+    if view.divide > 1:
+        # towards minus infinity: C's division goes towards zero
+        value = value // view.divide - (1 if value % view.divide < 0 else 0)
+    out[0] = value
+    return 1
 
 
 cdef class Rows:
     """One struct array of rows to produce, imported over the Arrow C data interface; `view` is valid while this lives."""
     cdef RowsView view
     cdef ArrowArray array
-    cdef list _keep
 
     @staticmethod
     cdef list load(object source)  # -> list[Rows], one per chunk
+
+
+cdef class RowsReader:
+    cdef object capsule
+    cdef Rows ready
+    cdef ArrowArrayStream *stream
+    cdef ArrowSchema schema
+    cdef int check(self, int code) except -1
