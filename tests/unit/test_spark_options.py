@@ -6,11 +6,11 @@ import logging
 import re
 
 import pytest
-from kafwire.structs import TopicPartition
 
 from kafwire.errors import ConfigError
 from kafwire.spark.offsets import format_offsets, parse_offsets
 from kafwire.spark.options import ReadOptions, WriteOptions, read_options, write_options
+from kafwire.structs import TopicPartition
 
 SERVERS = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
 A0, A1, B2 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 2)
