@@ -809,12 +809,15 @@ cdef class RowsReader:
 
     def __next__(self):
         cdef ArrowArray array
+        cdef int code
         if self.ready is not None:
             rows, self.ready = self.ready, None
             return rows
         if self.stream is not NULL:
             memset(&array, 0, sizeof(array))
-            self.check(self.stream.get_next(self.stream, &array))
+            with nogil:  # it may wait, even for another thread of this process that needs the GIL
+                code = self.stream.get_next(self.stream, &array)
+            self.check(code)
             if array.release is not NULL:
                 return take_rows(&self.schema, &array)
         raise StopIteration

@@ -53,6 +53,7 @@ from kafwire._codec cimport (
 )
 from kafwire._compress cimport resolve_codec
 from kafwire._io cimport Loop, kw_loop, kw_loop_post
+from kafwire._records cimport Batch
 
 from kafwire.errors import KafkaError, ProtocolError
 
@@ -479,7 +480,10 @@ cdef class SliceReader:
                 if got > 0:
                     columns_finish(&columns)
             if got > 0:
-                return _batch(&columns, self.names[cursor])
+                topic, partition = self.names[cursor]
+                return Batch.take(
+                    &columns, <Layout> self.layouts[cursor], topic, partition, columns.base_offset, columns.next_offset
+                )
             self.close()
             if got < 0:
                 raise self.error
@@ -524,10 +528,6 @@ cdef class SliceReader:
         self.as_stream = True
         Py_INCREF(self)
         return PyCapsule_New(stream, b"arrow_array_stream", _drop_stream)
-
-
-cdef object _batch(Columns *columns, tuple name):
-    raise NotImplementedError
 
 
 cdef int _stream_schema(ArrowArrayStream *stream, ArrowSchema *out) noexcept nogil:

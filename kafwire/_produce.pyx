@@ -840,11 +840,6 @@ cdef int _get_view(object data, str what, Py_buffer *view) except -1:
     return 0
 
 
-def load_rows(source):
-    """What offers `__arrow_c_stream__` or `__arrow_c_array__`, as a list of Rows."""
-    return Rows.load(source)
-
-
 def new_batch_delivery(list parts):
     """The handle of what `append_rows` put into batches."""
     cdef BatchDelivery delivery = BatchDelivery.__new__(BatchDelivery)

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from kafwire._produce import BatchDelivery, Delivery, load_rows, new_batch_delivery
+from kafwire._arrow import RowsReader
+from kafwire._produce import BatchDelivery, Delivery, new_batch_delivery
 from kafwire.config import ProducerConfig, from_dotted
 from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError
 from kafwire.net.cluster import Cluster
@@ -83,7 +84,7 @@ class Producer:
             self._learn(topic, self._deadline())
         parts: list[tuple[Any, int, int]] = []
         row = 0
-        for rows in load_rows(data):
+        for rows in RowsReader(data):
             plan = self._accumulator.plan_rows(topic, rows, partition, row)
             while not self._accumulator.append_rows(plan, parts):
                 deadline = self._deadline()
