@@ -837,8 +837,9 @@ cdef int decode_chunk(const uint8_t *data, size_t size, const DecodeSpec *spec, 
             return stop_with(status, DECODE_UNSUPPORTED if size - at >= CRC_AT and not 0 <= <int8_t>data[at + 16] <= 2
                              else DECODE_CORRUPT, &header, at, reason)
         whole = LOG_OVERHEAD + <size_t>header.length
-        # (a compressed message of magic 0 or 1 has the offset of its last record)
-        if header.base_offset >= spec.end and (header.magic == 2 or header.attributes & ATTRIBUTE_CODEC == 0):
+        # (a compressed message of magic 0 or 1 has the offset of its last record; without an end nothing is beyond it)
+        if spec.end != 0x7FFFFFFFFFFFFFFFLL and header.base_offset >= spec.end and (
+                header.magic == 2 or header.attributes & ATTRIBUTE_CODEC == 0):
             status.stop = STOP_END_OFFSET
             return DECODE_OK
         if spec.verify_crc and header.magic == 2 and \

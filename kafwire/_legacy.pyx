@@ -227,8 +227,11 @@ cdef int unwrap(const Message *wrapper, const kw_buf *inner, kw_buf **out, bint 
     count[0] = n
     last_offset_delta[0] = <int32_t>(message.offset - first)
     base_timestamp[0] = first_timestamp
-    # magic 0 holds offsets as they are; with magic 1 they count from the first, and the wrapper has the last one's (KIP-31)
-    base_offset[0] = first if wrapper.magic == 0 else wrapper.offset - last_offset_delta[0]
+    # Magic 0 holds offsets as they are; with magic 1 they are relative, and the wrapper has the last one's (KIP-31). As a
+    # producer sends it, the wrapper has 0.
+    base_offset[0] = first
+    if wrapper.magic == 1 and wrapper.offset >= message.offset:
+        base_offset[0] = wrapper.offset - last_offset_delta[0]
     if base_offset[0] < 0:
         reason[0] = "offsets below zero"
         return CODEC_CORRUPT

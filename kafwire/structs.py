@@ -1,25 +1,32 @@
-"""Small values that the public interface speaks in."""
+"""Small immutable values of the public interface. Imports nothing of kafwire."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+__all__ = ["OffsetRange", "RecordMetadata", "TopicPartition"]
+
 
 class TopicPartition(NamedTuple):
-    """A partition of a topic."""
+    """A partition of a topic; equal to, and sorted like, the tuple (topic, partition)."""
 
     topic: str
     partition: int
 
 
 class RecordMetadata(NamedTuple):
-    """Where an acknowledged record is.
-
-    `offset` is -1 when the broker did not say (acks=0); `timestamp_ms` is the record's own, or the broker's where the
-    topic stamps on append.
-    """
+    """Where a record was written. `offset` is -1 where the broker does not say (acks=0); `timestamp_ms` None without one."""
 
     topic: str
     partition: int
     offset: int
-    timestamp_ms: int
+    timestamp_ms: int | None
+
+
+class OffsetRange(NamedTuple):
+    """`count` records written one after the other from `first_offset` on."""
+
+    topic: str
+    partition: int
+    first_offset: int
+    count: int

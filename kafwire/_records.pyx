@@ -1,0 +1,515 @@
+"""Decoded batches for Python; `kafwire.records` is the public face.
+
+A `Record` is made when somebody asks for it, and holds copies of its own key and value, so keeping one keeps no chunk alive.
+"""
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
+from libc.string cimport memcpy, memset
+
+from kafwire._arrow cimport Layout, Rows, RowsReader
+from kafwire._buffer cimport kw_buf, kw_buf_unref
+from kafwire._codec cimport (ATTRIBUTE_CODEC, ATTRIBUTE_CONTROL, ATTRIBUTE_LOG_APPEND, ATTRIBUTE_TRANSACTIONAL, COLUMN_ALL,
+                             DECODE_NEED_CODEC, DECODE_OK, BatchHeader, Bytes, Columns, DecodeSpec, DecodeStatus,
+                             batch_header, columns_clear, columns_finish, columns_init, columns_share, decode_chunk,
+                             decode_error, spec_init)
+from kafwire._compress cimport (CODEC_LEVEL_DEFAULT, CODEC_NO_MEMORY, CODEC_UNRESOLVED, resolve_codec)
+from kafwire._encode cimport (WRITER_BAD_ROW, WRITER_NO_MEMORY, WRITER_TOO_LARGE, BatchWriter, batch_stamp,
+                              encode_headers, writer_append_at, writer_append_rows, writer_close, writer_open,
+                              writer_seal)
+
+from kafwire._compress import NAMES, codec_id
+from kafwire.errors import ConfigError, ProtocolError, RecordTooLargeError
+
+
+# --- records -----------------------------------------------------------------------------------------------------------
+
+@cython.final
+@cython.freelist(1024)
+cdef class Record:
+    """One record.
+
+    `topic` and `partition` are None for records decoded from bytes alone; `offset` is -1 for one not read from anywhere.
+    `timestamp_ms` and `timestamp_type` (0 create time, 1 log append time) are None where the record has no timestamp.
+    `key` and `value` are bytes or None; `headers` a list of (str, bytes or None), a key that is not UTF-8 kept by
+    surrogateescape.
+    """
+
+    def __init__(self, value=None, key=None, *, headers=(), timestamp_ms=None, timestamp_type=0, offset=-1, topic=None,
+                 partition=None):
+        self.value = value
+        self.key = key
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.timestamp = -1 if timestamp_ms is None else timestamp_ms
+        self.kind = 0 if timestamp_type is None else timestamp_type
+        self.pairs = tuple([(k, v) for k, v in (headers.items() if isinstance(headers, dict) else headers)]) or None
+
+    @property
+    def timestamp_ms(self):
+        return None if self.timestamp == -1 else self.timestamp
+
+    @property
+    def timestamp_type(self):
+        return None if self.timestamp == -1 else self.kind
+
+    @property
+    def headers(self):
+        return [] if self.pairs is None else list(self.pairs)
+
+    def __eq__(self, other):
+        cdef Record that
+        if not isinstance(other, Record):
+            return NotImplemented
+        that = other
+        return (self.offset == that.offset and self.timestamp == that.timestamp
+                and (self.kind == that.kind or self.timestamp == -1)
+                and self.key == that.key and self.value == that.value and self.pairs == that.pairs
+                and self.topic == that.topic and self.partition == that.partition)
+
+    def __hash__(self):
+        return hash((self.topic, self.partition, self.offset, self.timestamp, self.key, self.value))
+
+    def __repr__(self):
+        return (f"Record(topic={self.topic!r}, partition={self.partition!r}, offset={self.offset}, "
+                f"timestamp_ms={self.timestamp_ms!r}, timestamp_type={self.timestamp_type!r}, key={self.key!r}, "
+                f"value={self.value!r}, headers={self.headers!r})")
+
+    def __reduce__(self):
+        return _rebuild, (self.value, self.key, self.headers, self.timestamp_ms, self.timestamp_type, self.offset,
+                          self.topic, self.partition)
+
+
+def _rebuild(value, key, headers, timestamp_ms, timestamp_type, offset, topic, partition):
+    return Record(value, key, headers=headers, timestamp_ms=timestamp_ms, timestamp_type=timestamp_type, offset=offset,
+                  topic=topic, partition=partition)
+
+
+cdef inline object cell(const Bytes *column, int64_t row):
+    """bytes of a row, None for a null or a column that was not decoded."""
+    cdef const int32_t *offsets
+    if column.offsets is NULL or (
+            column.nulls != 0 and not column.validity.data[row >> 3] >> (row & 7) & 1):
+        return None
+    offsets = <const int32_t *>column.offsets.data
+    return PyBytes_FromStringAndSize(
+        <const char *>column.data.data + offsets[row] if column.data is not NULL else NULL,
+        offsets[row + 1] - offsets[row])
+
+
+cdef tuple header_pairs(const Columns *c, int64_t row):
+    cdef const int32_t *offsets = <const int32_t *>c.header_offsets.data
+    cdef int64_t i
+    if offsets[row] == offsets[row + 1]:
+        return None
+    return tuple([((<bytes>cell(&c.header_key, i)).decode("utf-8", "surrogateescape"), cell(&c.header_value, i))
+                  for i in range(offsets[row], offsets[row + 1])])
+
+
+@cython.final
+cdef class RecordIterator:
+    cdef Records source
+    cdef int64_t row
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef int64_t row = self.row
+        if row >= self.source.columns.length:
+            raise StopIteration
+        self.row = row + 1
+        return self.source.record(row)
+
+    def __length_hint__(self):
+        return self.source.columns.length - self.row
+
+
+cdef class Records:
+    def __cinit__(self):
+        columns_init(&self.columns)
+
+    def __init__(self):
+        raise TypeError(f"{type(self).__name__} is made by decoding, not by calling it")
+
+    def __dealloc__(self):
+        columns_clear(&self.columns)
+
+    def __len__(self):
+        return self.columns.length
+
+    cdef Record record(self, int64_t row):
+        cdef Record record = Record.__new__(Record)
+        cdef const Columns *c = &self.columns
+        record.topic = self.topic
+        record.partition = self.partition
+        record.offset = (<const int64_t *>c.offset.data)[row] if c.offset is not NULL else -1
+        record.timestamp = (<const int64_t *>c.timestamp.data)[row] if c.timestamp is not NULL else -1
+        record.kind = (<const int8_t *>c.timestamp_type.data)[row] if c.timestamp_type is not NULL else c.timestamp_type_all
+        record.key = cell(&c.key, row)
+        record.value = cell(&c.value, row)
+        record.pairs = header_pairs(c, row) if c.header_offsets is not NULL else None
+        return record
+
+    def __iter__(self):
+        cdef RecordIterator iterator = RecordIterator.__new__(RecordIterator)
+        iterator.source = self
+        return iterator
+
+    def __getitem__(self, index):
+        cdef int64_t row
+        if isinstance(index, slice):
+            return [self.record(row) for row in range(*index.indices(self.columns.length))]
+        row = index
+        if row < 0:
+            row += self.columns.length
+        if not 0 <= row < self.columns.length:
+            raise IndexError(f"record {index} of {self.columns.length}")
+        return self.record(row)
+
+    def __arrow_c_schema__(self):
+        """The schema as a PyCapsule "arrow_schema"."""
+        return self.layout.schema_capsule()
+
+    def __arrow_c_array__(self, requested_schema=None):
+        """(schema, array) PyCapsules of a struct array. Nothing is copied; `requested_schema` is not looked at."""
+        cdef Columns shared
+        columns_share(&self.columns, &shared)
+        return self.layout.schema_capsule(), self.layout.array_capsule(&shared)
+
+    def to_arrow(self):
+        """The rows as a pyarrow.RecordBatch that shares their memory. Needs the package pyarrow."""
+        from kafwire.arrow import record_batch
+        return record_batch(self)
+
+
+@cython.final
+cdef class Batch(Records):
+    """Consecutive wire batches of one partition, decoded in one call.
+
+    A sequence of `Record`; `topic`, `partition`; `base_offset` of the first wire batch, and `next_offset` where reading goes
+    on (holes left by compaction and control records count as read).
+    """
+
+    @staticmethod
+    cdef Batch take(Columns *columns, Layout layout, object topic, object partition, int64_t base_offset,
+                    int64_t next_offset):
+        cdef Batch batch = Batch.__new__(Batch)
+        memcpy(&batch.columns, columns, sizeof(Columns))
+        columns_init(columns)
+        batch.layout = layout
+        batch.topic = topic
+        batch.partition = partition
+        batch.base_offset = base_offset
+        batch.next_offset = next_offset
+        return batch
+
+    def __repr__(self):
+        return (f"<kafwire Batch of {self.topic}-{self.partition}: {self.columns.length} records, "
+                f"offsets [{self.base_offset}, {self.next_offset})>")
+
+
+# The columns of a batch decoded from bytes alone: no topic, no partition.
+_PLAIN = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
+
+
+@cython.final
+cdef class RecordBatch(Records):
+    """One wire batch (magic 2), or one message of magic 0 or 1 with what is compressed in it: a sequence of `Record`.
+
+    Fields are as on the wire: `producer_id`, `producer_epoch`, `base_sequence` and `partition_leader_epoch` are -1 where there
+    is none; `max_timestamp_ms` is None where the wire says -1.
+    """
+
+    @property
+    def base_offset(self):
+        return self.header.base_offset
+
+    @property
+    def last_offset(self):
+        return self.header.base_offset + self.header.last_offset_delta
+
+    @property
+    def magic(self):
+        return self.header.magic
+
+    @property
+    def compression(self):
+        return NAMES[self.header.attributes & ATTRIBUTE_CODEC]
+
+    @property
+    def crc(self):
+        return self.header.crc
+
+    @property
+    def attributes(self):
+        return self.header.attributes
+
+    @property
+    def producer_id(self):
+        return self.header.producer_id
+
+    @property
+    def producer_epoch(self):
+        return self.header.producer_epoch
+
+    @property
+    def base_sequence(self):
+        return self.header.base_sequence
+
+    @property
+    def is_transactional(self):
+        return self.header.magic == 2 and self.header.attributes & ATTRIBUTE_TRANSACTIONAL != 0
+
+    @property
+    def is_control(self):
+        return self.header.magic == 2 and self.header.attributes & ATTRIBUTE_CONTROL != 0
+
+    @property
+    def timestamp_type(self):
+        return 1 if self.header.attributes & ATTRIBUTE_LOG_APPEND else 0
+
+    @property
+    def partition_leader_epoch(self):
+        return self.header.leader_epoch
+
+    @property
+    def base_timestamp_ms(self):
+        return None if self.header.base_timestamp == -1 else self.header.base_timestamp
+
+    @property
+    def max_timestamp_ms(self):
+        return None if self.header.max_timestamp == -1 else self.header.max_timestamp
+
+    def __repr__(self):
+        return (f"<kafwire RecordBatch of magic {self.magic}: {self.columns.length} records, "
+                f"offsets {self.base_offset} to {self.last_offset}, compression {self.compression}>")
+
+
+# --- decode ------------------------------------------------------------------------------------------------------------
+
+cdef int run(const uint8_t *data, size_t size, const DecodeSpec *spec, Columns *columns, DecodeStatus *status,
+             size_t position) except -1:
+    """decode_chunk, resolving codecs on the way; raises what it fails with, `position` being that of `data`."""
+    cdef int answer
+    cdef size_t done = 0
+    while True:
+        with nogil:
+            answer = decode_chunk(data + done, size - done, spec, columns, status)
+        if answer != DECODE_OK and answer != DECODE_NEED_CODEC:
+            decode_error(status, position + done)
+        done += status.consumed
+        status.consumed = done
+        if answer == DECODE_OK:
+            return 0
+        resolve_codec(status.codec)
+
+
+cdef RecordBatch decode_one(const uint8_t *data, size_t size, const DecodeSpec *spec, Layout layout, size_t position,
+                            size_t *consumed):
+    """The batch at `data`, or None where only part of one is left."""
+    cdef RecordBatch batch = RecordBatch.__new__(RecordBatch)
+    cdef DecodeStatus status
+    cdef const char *reason
+    cdef int64_t last
+    run(data, size, spec, &batch.columns, &status, position)
+    consumed[0] = status.consumed
+    if status.consumed == 0:
+        return None
+    batch_header(data, size, &batch.header, &reason)
+    last = batch.columns.next_offset - 1
+    batch.header.base_offset = batch.columns.base_offset
+    batch.header.last_offset_delta = <int32_t>(last - batch.header.base_offset)
+    batch.layout = layout
+    columns_finish(&batch.columns)
+    return batch
+
+
+def decode_batches(const uint8_t[::1] data, bint verify_crc, size_t max_decompressed):
+    cdef const uint8_t *start = &data[0] if data.shape[0] else NULL
+    cdef size_t at = 0, size = data.shape[0], consumed = 0
+    cdef DecodeSpec spec
+    cdef Layout layout = Layout(columns=_PLAIN)
+    cdef RecordBatch batch
+    cdef list batches = []
+    spec_init(&spec)
+    spec.verify_crc = verify_crc
+    spec.skip_control = False
+    spec.max_batches = 1
+    spec.max_decompressed = max_decompressed
+    while at < size:
+        batch = decode_one(start + at, size - at, &spec, layout, at, &consumed)
+        if batch is None:
+            break
+        batches.append(batch)
+        at += consumed
+    return batches
+
+
+def decode_chunks(const uint8_t[::1] data, Layout layout, *, topic=None, partition=None, size_t chunk_bytes=4 << 20,
+                  start=None, end=None, bint verify_crc=True):
+    """Like a fetch would: `data` as a list of Batch of about `chunk_bytes` each, with the columns of `layout`."""
+    cdef const uint8_t *p = &data[0] if data.shape[0] else NULL
+    cdef size_t at = 0, size = data.shape[0]
+    cdef DecodeSpec spec
+    cdef DecodeStatus status
+    cdef Columns columns
+    cdef list batches = []
+    spec_init(&spec)
+    spec.columns = layout.layout.columns
+    spec.verify_crc = verify_crc
+    spec.chunk_bytes = chunk_bytes
+    if start is not None:
+        spec.start = start
+    if end is not None:
+        spec.end = end
+    columns_init(&columns)
+    try:
+        while at < size:
+            run(p + at, size - at, &spec, &columns, &status, at)
+            if status.consumed == 0:
+                break
+            at += status.consumed
+            columns_finish(&columns)
+            batches.append(Batch.take(&columns, layout, topic, partition, columns.base_offset, columns.next_offset))
+    finally:
+        columns_clear(&columns)
+    return batches
+
+
+# --- encode ------------------------------------------------------------------------------------------------------------
+
+cdef int writer_error(ssize_t answer, object what) except -1:
+    if answer == WRITER_NO_MEMORY:
+        raise MemoryError("no memory for a record batch")
+    if answer == WRITER_TOO_LARGE:
+        raise RecordTooLargeError(f"{what}: a record batch cannot pass 2 GiB")
+    raise ConfigError(f"{what}: its timestamp does not fit in milliseconds, or a header has no key")
+
+
+cdef int span(object data, str what, const uint8_t **start, int32_t *size) except -1:
+    """Where the bytes of `data` are; -1 for None."""
+    if data is None:
+        start[0] = NULL
+        size[0] = -1
+    elif isinstance(data, bytes):
+        if PyBytes_GET_SIZE(data) > 0x7FFFFFFF:
+            raise RecordTooLargeError(f"a {what} of {len(data)} bytes: a record cannot pass 2 GiB")
+        start[0] = <const uint8_t *>PyBytes_AS_STRING(data)
+        size[0] = <int32_t>PyBytes_GET_SIZE(data)
+    else:
+        raise ConfigError(f"a record's {what} must be bytes or None, not {type(data).__name__}")
+    return 0
+
+
+cdef object as_bytes(object data):
+    return bytes(data) if isinstance(data, (bytearray, memoryview)) else data
+
+
+_RECORD_KEYS = frozenset(("value", "key", "timestamp_ms", "timestamp", "headers", "offset"))
+
+
+cdef tuple parts_of(object item):
+    """(key, value, timestamp or None, headers, offset or -1) of whatever stands for a record."""
+    cdef Record record
+    if isinstance(item, Record):
+        record = item
+        return record.key, record.value, (None if record.timestamp == -1 else record.timestamp), record.pairs, record.offset
+    if isinstance(item, dict):
+        if not _RECORD_KEYS.issuperset(item):
+            raise ConfigError(f"a record has no {sorted(map(str, set(item) - _RECORD_KEYS))}: it has {sorted(_RECORD_KEYS)}")
+        offset = item.get("offset")
+        return (item.get("key"), item.get("value"), item.get("timestamp_ms", item.get("timestamp")), item.get("headers"),
+                -1 if offset is None else offset)
+    if isinstance(item, (bytes, bytearray, memoryview)):
+        return None, item, None, None, -1
+    if isinstance(item, tuple) and 2 <= len(item) <= 4:
+        return (item[0], item[1], item[2] if len(item) > 2 else None, item[3] if len(item) > 3 else None, -1)
+    raise ConfigError(f"not a record: {item!r}; give a Record, a dict, a tuple (key, value[, timestamp_ms[, headers]]) "
+                      "or the value as bytes")
+
+
+cdef int append_objects(BatchWriter *writer, object records) except -1:
+    cdef const uint8_t *key_start
+    cdef const uint8_t *value_start
+    cdef const uint8_t *headers_start
+    cdef int32_t key_size, value_size, delta
+    cdef int64_t timestamp, own
+    cdef bytes headers
+    cdef ssize_t answer
+    for number, item in enumerate(records):
+        key, value, stamp, pairs, offset = parts_of(item)
+        key, value = as_bytes(key), as_bytes(value)
+        span(key, "key", &key_start, &key_size)
+        span(value, "value", &value_start, &value_size)
+        headers = encode_headers(pairs)
+        headers_start = headers
+        timestamp = -1 if stamp is None else stamp
+        # a record keeps its offset where it can, so that the holes of a compacted batch survive
+        delta = writer.last_offset_delta + 1
+        own = <int64_t>offset - writer.base_offset if offset >= writer.base_offset else -1
+        if delta < own <= 0x7FFFFFFF:
+            delta = <int32_t>own
+        answer = writer_append_at(writer, delta, timestamp, key_start, key_size, value_start, value_size, headers_start,
+                                  len(headers))
+        if answer < 0:
+            writer_error(answer, f"record {number}")
+    return 0
+
+
+cdef int append_arrow(BatchWriter *writer, object source) except -1:
+    cdef Rows rows
+    cdef int64_t taken, bad = 0
+    for chunk in RowsReader(source):
+        rows = chunk
+        with nogil:
+            taken = writer_append_rows(writer, &rows.view, NULL, 0, rows.view.length, <size_t>-1, -1, &bad)
+        if taken < 0:
+            writer_error(taken, f"row {bad}")
+        if taken < rows.view.length:
+            raise RecordTooLargeError("a record batch cannot pass 2 GiB")
+    return 0
+
+
+cdef bytes seal(BatchWriter *writer, str compression, object level, int64_t producer_id, int producer_epoch,
+                int32_t base_sequence):
+    cdef kw_buf *out = NULL
+    cdef int codec = codec_id(compression)
+    cdef int c_level = CODEC_LEVEL_DEFAULT if level is None else level, answer
+    resolve_codec(codec)
+    with nogil:
+        answer = writer_seal(writer, codec, c_level, &out)
+        if answer == 0:
+            batch_stamp(out.data, out.size, producer_id, producer_epoch, base_sequence)
+    if answer != 0:
+        if answer == CODEC_NO_MEMORY - 100:
+            raise MemoryError("no memory to compress a record batch")
+        if answer == WRITER_TOO_LARGE or answer == WRITER_NO_MEMORY:
+            writer_error(answer, "batch")
+        raise ConfigError(f"compression {compression!r} failed; is level {level!r} one it has?")
+    try:
+        return PyBytes_FromStringAndSize(<const char *>out.data, out.size)
+    finally:
+        kw_buf_unref(out)
+
+
+def encode_batch(records_or_arrow, str compression, level, int64_t base_offset, int64_t producer_id, int producer_epoch,
+                 int32_t base_sequence, bint transactional, bint control, int timestamp_type, max_timestamp_ms):
+    cdef BatchWriter writer
+    if writer_open(&writer, 4096) != 0:
+        raise MemoryError("no memory for a record batch")
+    try:
+        writer.base_offset = base_offset
+        writer.attributes = ((ATTRIBUTE_TRANSACTIONAL if transactional else 0) | (ATTRIBUTE_CONTROL if control else 0)
+                             | (ATTRIBUTE_LOG_APPEND if timestamp_type else 0))
+        if hasattr(records_or_arrow, "__arrow_c_stream__") or (
+                hasattr(records_or_arrow, "__arrow_c_array__") and not isinstance(records_or_arrow, Records)):
+            append_arrow(&writer, records_or_arrow)
+        else:
+            append_objects(&writer, records_or_arrow)
+        if max_timestamp_ms is not None:
+            writer.max_timestamp = max_timestamp_ms
+        return seal(&writer, compression, level, producer_id, producer_epoch, base_sequence)
+    finally:
+        writer_close(&writer)

@@ -1,0 +1,41 @@
+"""Arrow for those who have pyarrow: kafwire itself speaks the C data interface and imports no Arrow library."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["ArrowArrayExportable", "ArrowStreamExportable", "record_batch"]
+
+
+class ArrowArrayExportable(Protocol):
+    """Whatever offers one array over the Arrow C data interface."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
+        """Return PyCapsules "arrow_schema" and "arrow_array"."""
+
+
+class ArrowStreamExportable(Protocol):
+    """Whatever offers a stream of arrays over the Arrow C stream interface."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return a PyCapsule "arrow_array_stream"."""
+
+
+def record_batch(rows: ArrowArrayExportable) -> pa.RecordBatch:
+    """Return `rows` as a pyarrow.RecordBatch that shares their memory.
+
+    Raises:
+        ImportError: pyarrow is not installed; polars, duckdb and others take `rows` itself.
+
+    """
+    try:
+        import pyarrow as pa  # noqa: PLC0415 - an optional, heavy package
+    except ImportError as error:
+        raise ImportError(
+            "to_arrow() needs the package pyarrow: install kafwire[arrow], or give the batch itself to a library "
+            "that takes __arrow_c_array__"
+        ) from error
+    return pa.record_batch(rows)
