@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar
+from typing import Any, Self
 
 from kafwire.errors import ConfigError
 
@@ -17,7 +17,6 @@ MIB = 1 << 20
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 _Check = Callable[[Any], Any]
-_C = TypeVar("_C", bound="ClientConfig")
 
 
 def _number(low: int, high: int = 2**31 - 1) -> _Check:
@@ -111,7 +110,7 @@ class ClientConfig:
     max_frame_bytes: int = _option(100 * MIB, _number(1024))
 
     @classmethod
-    def build(cls: type[_C], options: Mapping[str, Any]) -> _C:
+    def build(cls, options: Mapping[str, Any]) -> Self:
         """Check `options` and return the configuration; raises `ConfigError` for an unknown name or a bad value."""
         known = {item.name: item for item in fields(cls)}
         checked = {}

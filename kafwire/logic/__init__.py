@@ -1,1 +1,1 @@
-"""Decisions, and nothing else: state, event and time in, actions out. No sockets, clocks, threads or randomness here."""
+"""Decisions, and nothing else: state, event and time in, actions out. No sockets, clocks, threads or chance here."""

@@ -49,8 +49,8 @@ class Cursor:
 class Rotation:
     """One broker's cursors in the order to ask for them: who got data goes to the back, so nobody waits for ever.
 
-    A broker fills an answer in the request's order until `fetch_max_bytes` is reached, and gives the first partition that
-    has data one batch at least. So a cursor with data is first after at most as many answers as there are cursors.
+    A broker fills an answer in the request's order until `fetch_max_bytes` is reached, and gives the first partition
+    that has data one batch at least. So of n cursors with data none waits for more than n answers.
     """
 
     def __init__(self, cursors: Iterable[Cursor] = ()) -> None:
@@ -79,8 +79,8 @@ class Rotation:
 def finish_invisible(cursors: Iterable[Cursor], high_watermarks: dict[int, int]) -> list[Cursor]:
     """After an answer without any records or errors: cursors whose end the broker has passed are done.
 
-    An answer is empty only when no asked partition has data at its position, and below the high watermark there is always
-    a batch unless its offsets were taken away (compaction, deletion); so what is left below `end` does not exist.
+    An answer is empty only when no asked partition has data at its position, and below the high watermark there is
+    always a batch unless its offsets were taken away (compaction, deletion); what is left below `end` does not exist.
     """
     finished = [c for c in cursors if high_watermarks.get(c.number, -1) >= c.end]
     for cursor in finished:

@@ -5,11 +5,11 @@ The broker remembers a producer's last five batches per partition and takes a ba
 - at most `limit` batches are in flight, whatever leaders do;
 - a batch gets its sequence when it is first sent and keeps it for life: a retry is recognised as such;
 - once a batch has to be sent again, nothing new goes out until all in flight came back, then all go again in order;
-- when a batch is given up whose sequence was used, the numbers after it may never follow: the partition moves to the next
-  epoch of the producer (KIP-360), where what is left is numbered from 0;
-- but a batch whose answer was lost may be in the log, and under a new number it would be there twice. So before the move
-  each such batch is sent once more under its old number: the broker then recognises it, or says that it is out of order,
-  which proves that it is not there.
+- when a batch is given up whose sequence was used, the numbers after it may never follow: the partition moves to the
+  next epoch of the producer (KIP-360), where what is left is numbered from 0;
+- but a batch whose answer was lost may be in the log, and under a new number it would be there twice. So before the
+  move each such batch is sent once more under its old number: the broker then recognises it, or says that it is out of
+  order, which proves that it is not there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 SEQUENCE_LIMIT = 2**31
 LAST_EPOCH = 2**15 - 1
@@ -54,6 +54,9 @@ class Sendable(Protocol):
         """Records in it, at least one."""
 
 
+B = TypeVar("B", bound=Sendable)
+
+
 class Verdict(Enum):
     """What to do with a batch that came back."""
 
@@ -67,7 +70,7 @@ def add(sequence: int, count: int) -> int:
     return (sequence + count) % SEQUENCE_LIMIT
 
 
-class Sequencer:
+class Sequencer(Generic[B]):
     """One partition's numbers. With `idempotent` False batches stay unnumbered, and in order all the same."""
 
     def __init__(self, *, idempotent: bool, limit: int) -> None:
@@ -76,19 +79,19 @@ class Sequencer:
         self._identity: Identity | None = None
         self._next = 0
         self._sent = 0
-        self._in_flight: list[Sendable] = []
-        self._retries: list[Sendable] = []
+        self._in_flight: list[B] = []
+        self._retries: list[B] = []
         self._uncertain: set[int] = set()  # ordinals of retries that may be in the log
         self._draining = False
         self._needs_epoch = False
 
     @property
-    def in_flight(self) -> Sequence[Sendable]:
+    def in_flight(self) -> Sequence[B]:
         """Batches that are owed an outcome, oldest first."""
         return self._in_flight
 
     @property
-    def retries(self) -> Sequence[Sendable]:
+    def retries(self) -> Sequence[B]:
         """Batches to be sent again, oldest first."""
         return self._retries
 
@@ -97,7 +100,7 @@ class Sequencer:
         settled = not self._in_flight and not self._uncertain
         return self._needs_epoch and settled and self._identity == current
 
-    def send(self, fresh: deque[Sendable], current: Identity | None) -> Sendable | None:
+    def send(self, fresh: deque[B], current: Identity | None) -> B | None:
         """Take the next batch to send: a retry, or the first of `fresh`. None: nothing may go now.
 
         `current` is the producer's newest identity; the partition takes it over once nothing of an older one is left.
@@ -121,7 +124,7 @@ class Sequencer:
         return batch
 
     def _take_over(self, current: Identity | None) -> bool:
-        """Move to `current` if the partition is free to, or must; False: nothing can be sent before something else happens."""
+        """Move to `current` if the partition is free to, or must; False: nothing can be sent for now."""
         if current is None:
             return False
         if self._uncertain and any(batch.ordinal in self._uncertain for batch in self._retries):
@@ -140,14 +143,14 @@ class Sequencer:
             self._number(batch)
         return True
 
-    def _number(self, batch: Sendable) -> None:
+    def _number(self, batch: B) -> None:
         if self._identity is None:
             raise AssertionError("a batch is numbered only under an identity")
         batch.producer = (self._identity.producer_id, self._identity.epoch)
         batch.sequence = self._next
         self._next = add(self._next, batch.count)
 
-    def outcome(self, batch: Sendable, error_code: int, *, retriable: bool) -> Verdict:
+    def outcome(self, batch: B, error_code: int, *, retriable: bool) -> Verdict:
         """A batch in flight came back: with an error code of the broker's (0: none), or lost (-1, retriable)."""
         self._in_flight.remove(batch)
         verdict = self._judge(batch, error_code, retriable=retriable)
@@ -167,7 +170,7 @@ class Sequencer:
             self._draining = False
         return verdict
 
-    def _judge(self, batch: Sendable, error_code: int, *, retriable: bool) -> Verdict:
+    def _judge(self, batch: B, error_code: int, *, retriable: bool) -> Verdict:
         if error_code in (0, DUPLICATE_SEQUENCE_NUMBER):
             return Verdict.DELIVERED
         if error_code in OUT_OF_ORDER:
@@ -176,7 +179,7 @@ class Sequencer:
             return Verdict.RETRY if earlier or self._needs_epoch else Verdict.FAILED
         return Verdict.RETRY if retriable else Verdict.FAILED
 
-    def give_up(self, batch: Sendable) -> None:
+    def give_up(self, batch: B) -> None:
         """A batch among the retries ran out of time: its number stays used."""
         self._retries.remove(batch)
         self._uncertain.discard(batch.ordinal)

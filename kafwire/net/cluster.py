@@ -40,7 +40,9 @@ class Cluster:
         self.config = config
         self.metadata = Metadata()
         self._lanes: dict[tuple[int, str], Lane] = {}
-        self._seeds = [Lane(engine, config, h, p, "control", -1 - i) for i, (h, p) in enumerate(config.bootstrap_servers)]
+        self._seeds = [
+            Lane(engine, config, h, p, "control", -1 - i) for i, (h, p) in enumerate(config.bootstrap_servers)
+        ]
         self._wanted: set[str] = set()
         self._refreshed_ms = -1.0e12
         self._refreshing: asyncio.Task[None] | None = None
@@ -83,9 +85,7 @@ class Cluster:
 
         return await self.retrying(attempt, f"{type(message).__name__}", timeout_ms)
 
-    async def retrying(
-        self, attempt: Callable[[], Awaitable[_T]], what: str, timeout_ms: float | None = None
-    ) -> _T:
+    async def retrying(self, attempt: Callable[[], Awaitable[_T]], what: str, timeout_ms: float | None = None) -> _T:
         """Run `attempt` until it succeeds, with backoff; gives up on errors that no retry mends, and in time."""
         limit_ms = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         deadline = self.engine.now_ms() + limit_ms
@@ -164,8 +164,11 @@ class Cluster:
             await self.refresh()
 
     async def topic(self, name: str, *, timeout_ms: float | None = None, patient: bool = False) -> TopicInfo:
-        """A topic with at least one partition. An unknown one is asked for again a few times, or, if `patient`, until
-        the time is up, as it may have been made a moment ago."""
+        """A topic with at least one partition.
+
+        An unknown one may have been made a moment ago: it is asked for again a few times, or, if `patient`, until the
+        time is up.
+        """
         answers = 0
 
         async def attempt() -> TopicInfo:

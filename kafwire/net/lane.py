@@ -166,7 +166,11 @@ class Lane:
     def version_of(self, request: type[Any], *, at_most: int | None = None) -> int:
         """The negotiated version of a request class; the lane must be ready."""
         return versions.choose(
-            request.__name__, (request.min_version, request.max_version), request.api_key, self.versions, at_most=at_most
+            request.__name__,
+            (request.min_version, request.max_version),
+            request.api_key,
+            self.versions,
+            at_most=at_most,
         )
 
     def next_correlation_id(self) -> int:
@@ -190,7 +194,7 @@ class Lane:
         if timeout_ms is not None:
             timer = asyncio.get_running_loop().call_later(timeout_ms / 1000, self._on_timeout, correlation_id)
         self._pending[correlation_id] = (answered, timer)
-        # A connection that closed a moment ago refuses: the event that says so is on its way, and fails what is pending.
+        # A connection that closed a moment ago refuses: the event that says so is on its way, and fails all that waits.
         with contextlib.suppress(BrokenPipeError):
             self._connection.submit(correlation_id, correlation_id, segments, expect_response=expect_response)
 
@@ -224,9 +228,7 @@ class Lane:
 
         correlation_id = self.next_correlation_id()
         request = protocol.encode_request(message, version, correlation_id, self._config.client_id)
-        self.send(
-            correlation_id, [request], answered, timeout_ms=timeout_ms or self._config.request_timeout_ms
-        )
+        self.send(correlation_id, [request], answered, timeout_ms=timeout_ms or self._config.request_timeout_ms)
         frame = await future
         try:
             return protocol.decode_response(type(message), frame, version)[1]

@@ -1,12 +1,13 @@
 """The sender: takes closed batches from the accumulator to their leaders, and their outcomes back.
 
-All that arrives in one turn of the engine is handled in that turn, and what it allows to be sent leaves in it: each turn
-has to win the GIL from the user's threads.
+All that arrives in one turn of the engine is handled in that turn, and what it allows to be sent leaves in it: each
+turn has to win the GIL from the user's threads.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import struct
 from collections.abc import Sequence
@@ -221,7 +222,7 @@ class Sender:
         frame: Buffer | None,
         error: KafkaError | None,
     ) -> None:
-        outcomes: dict[tuple[str, int], Any] = {}
+        outcomes: dict[tuple[str, int], protocol.ProduceResponse.PartitionProduceResponse] = {}
         if frame is not None:
             try:
                 _, response = protocol.decode_response(protocol.ProduceRequest, frame, version)
@@ -239,22 +240,22 @@ class Sender:
                 self._settle(sink, batch, 0, None)
                 batch.succeed(-1, -1)
                 continue
-            part = outcomes.get((sink.topic, sink.partition))
-            if part is None:
+            outcome = outcomes.get((sink.topic, sink.partition))
+            if outcome is None:
                 lost = error or KafkaConnectionError(f"{lane.where} did not answer for {sink.name}")
                 self._settle(sink, batch, UNKNOWN_FATE, lost)
-            elif self._settle(sink, batch, part.error_code, self._broker_error(part, sink, batch, lane)):
-                batch.succeed(part.base_offset, part.log_append_time_ms)
+            elif self._settle(sink, batch, outcome.error_code, self._broker_error(outcome, sink, batch, lane)):
+                batch.succeed(outcome.base_offset, outcome.log_append_time_ms)
         self.on_wake()
 
     @staticmethod
-    def _broker_error(part: Any, sink: Sink, batch: ProducerBatch, lane: Lane) -> BrokerError | None:
+    def _broker_error(
+        part: protocol.ProduceResponse.PartitionProduceResponse, sink: Sink, batch: ProducerBatch, lane: Lane
+    ) -> BrokerError | None:
         if not part.error_code:
             return None
         detail = f": {part.error_message}" if part.error_message else ""
-        records = "; ".join(
-            f"record {e.batch_index}: {e.batch_index_error_message}" for e in part.record_errors[:3]
-        )
+        records = "; ".join(f"record {e.batch_index}: {e.batch_index_error_message}" for e in part.record_errors[:3])
         return broker_error(
             part.error_code,
             f"{batch.count} record(s) to {sink.name} on {lane.where}{detail}{f' ({records})' if records else ''}",
@@ -277,16 +278,14 @@ class Sender:
             return False
         batch.attempts += 1
         batch.last_error = error
-        wait = delay_ms(
-            batch.attempts, self.config.retry_backoff_ms, self.config.retry_backoff_max_ms, random.random()
-        )
+        wait = delay_ms(batch.attempts, self.config.retry_backoff_ms, self.config.retry_backoff_max_ms, random.random())
         self._not_before[where] = self.cluster.engine.now_ms() + wait
         if code in MOVED or code == UNKNOWN_FATE:
             self._run("metadata", self._refresh(sink.topic))
         return False
 
     def _expire(self) -> None:
-        """Give up batches that are older than `delivery_timeout_ms`, unless they are in flight: these come back first."""
+        """Give up batches older than `delivery_timeout_ms`, unless they are in flight: these come back first."""
         oldest = self.cluster.engine.now_ms() - self.config.delivery_timeout_ms
         for where, sink in list(self._waiting.items()):
             for batch in [b for b in sink.sequencer.retries if b.created_ms < oldest]:
@@ -294,8 +293,9 @@ class Sender:
                 self._unfinished.pop(batch, None)
                 batch.fail(
                     KafkaTimeoutError(
-                        f"{batch.count} record(s) to {sink.name} were sent but not acknowledged within delivery_timeout_ms "
-                        f"({self.config.delivery_timeout_ms}): they may or may not be in the log; last: {batch.last_error}"
+                        f"{batch.count} record(s) to {sink.name} were sent but not acknowledged within "
+                        f"delivery_timeout_ms ({self.config.delivery_timeout_ms}): they may or may not be in the log; "
+                        f"last: {batch.last_error}"
                     )
                 )
             while sink.sealed and sink.sealed[0].created_ms < oldest:
@@ -382,8 +382,11 @@ class Sender:
         waiting = [batch for sink in self._waiting.values() for batch in sink.sealed]
         return [*self._unfinished, *waiting]
 
-    async def flush(self) -> None:
-        """Send everything that was buffered before this call, and wait until its outcome is known."""
+    async def flush(self, timeout_s: float | None = None) -> None:
+        """Send everything that was buffered before this call, and wait until its outcome is known.
+
+        Raises `KafkaTimeoutError` after `timeout_s` seconds; what is left is still tried.
+        """
         self._pump(everything=True)
         batches = self._all_batches()
         if not batches:
@@ -400,16 +403,19 @@ class Sender:
 
         for batch in batches:
             batch.add_done_callback(one_done)
-        await finished
-
-    async def close(self, timeout: float | None) -> int:
-        """Flush for at most `timeout` seconds, then give up the rest; returns how many records were given up."""
-        self.accumulator.closed = "this producer is closed: make a new one"
         try:
-            async with asyncio.timeout(timeout):
-                await self.flush()
+            async with asyncio.timeout(timeout_s):
+                await finished
         except TimeoutError:
-            pass
+            raise KafkaTimeoutError(
+                f"not everything was acknowledged within {timeout_s:g} s; it is still tried"
+            ) from None
+
+    async def close(self, timeout_s: float | None) -> int:
+        """Flush for at most `timeout_s` seconds, then give up the rest; returns how many records were given up."""
+        self.accumulator.closed = "this producer is closed: make a new one"
+        with contextlib.suppress(KafkaTimeoutError):
+            await self.flush(timeout_s)
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()

@@ -67,7 +67,9 @@ class Bounds:
         checked = {}
         for (topic, partition), value in bound.items():
             if topic not in self.topics:
-                raise ConfigError(f"an offset is given for {topic!r}, which is not among the topics {list(self.topics)}")
+                raise ConfigError(
+                    f"an offset is given for {topic!r}, which is not among the topics {list(self.topics)}"
+                )
             if isinstance(value, str):
                 checked[topic, partition] = timestamp_of(value)
             elif isinstance(value, int) and not isinstance(value, bool) and value >= 0:
@@ -112,8 +114,8 @@ async def plan_ranges(cluster: Cluster, bounds: Bounds, *, isolation_level: int)
         if not low <= value <= high:
             raise broker_error(
                 OFFSET_OUT_OF_RANGE,
-                f"{where[0]}-{where[1]} has the offsets {low} to {high} (exclusive), not {value}: it was deleted, or is "
-                "not written yet",
+                f"{where[0]}-{where[1]} has the offsets {low} to {high} (exclusive), not {value}: it was deleted, or "
+                "is not written yet",
             )
         return value
 

@@ -29,12 +29,13 @@ FIRST_VERSION_WITH_TOPIC_IDS = 13
 
 
 class ScanFetcher:
-    """Reads every cursor's range into `queue`. Lives on the engine."""
+    """Reads every cursor's range into its `queue`. Lives on the engine."""
 
-    def __init__(self, cluster: Cluster, config: ScanConfig, cursors: Sequence[Cursor], queue: SliceQueue) -> None:
+    def __init__(self, cluster: Cluster, config: ScanConfig, cursors: Sequence[Cursor]) -> None:
         self.cluster = cluster
         self.config = config
-        self.queue = queue
+        self._cookie = cluster.engine.transport.listen(self.on_credit)
+        self.queue = SliceQueue(cluster.engine.native, self._cookie)
         self.reserved = 0
         self._unfinished = {cursor.number for cursor in cursors if not cursor.done}
         self._sources: dict[int, Source] = {}
@@ -52,6 +53,7 @@ class ScanFetcher:
     def stop(self) -> None:
         """Fetch no more; answers still to come are dropped."""
         self._stopped = True
+        self.cluster.engine.transport.unlisten(self._cookie)
         if self._moving is not None:
             self._moving.cancel()
 
@@ -289,6 +291,7 @@ def _fatal(part: PartitionAnswer, cursor: Cursor, lane: Lane) -> KafkaError:
         return broker_error(
             OFFSET_OUT_OF_RANGE,
             f"{cursor.name} has no offset {cursor.position} any more (log start {part.log_start_offset}, end "
-            f"{part.high_watermark}): the records were deleted while or before they were read; scan again from 'earliest'",
+            f"{part.high_watermark}): the records were deleted while or before they were read; scan again from "
+            "'earliest'",
         )
     return broker_error(part.error_code, f"fetching {cursor.name} at offset {cursor.position} from {lane.where}")

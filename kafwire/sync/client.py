@@ -22,8 +22,8 @@ TOPIC_RESOURCE = 2
 class Client:
     """A connection to a cluster for single requests. Thread-safe; a context manager.
 
-    Options are those of `kafwire.config.ClientConfig`; an unknown one, or a bad value, raises `ConfigError`. Connecting is
-    put off to the first call.
+    Options are those of `kafwire.config.ClientConfig`; an unknown one, or a bad value, raises `ConfigError`. Connecting
+    is put off to the first call.
     """
 
     def __init__(self, bootstrap_servers: str | Iterable[str], **options: Any) -> None:
@@ -89,9 +89,7 @@ class Client:
             name=name,
             num_partitions=partitions,
             replication_factor=replication_factor,
-            configs=[
-                request.CreatableTopicConfig(name=key, value=str(value)) for key, value in (config or {}).items()
-            ],
+            configs=[request.CreatableTopicConfig(name=key, value=str(value)) for key, value in (config or {}).items()],
         )
         self._raise_first(self.call(request(topics=[topic], timeout_ms=30_000)).topics, f"creating topic {name!r}")
         self._check()

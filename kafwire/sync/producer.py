@@ -21,9 +21,9 @@ Header = tuple[str, bytes | None]
 class Producer:
     """Sends records. Idempotent with acks="all" unless told otherwise. Thread-safe; a context manager.
 
-    Options are those of `kafwire.config.ProducerConfig`; an unknown one, or a bad value, raises `ConfigError`. Records go
-    out in batches of one partition, when `batch_size` bytes are together or `linger_ms` have passed; nothing has to be
-    polled for that.
+    Options are those of `kafwire.config.ProducerConfig`; an unknown one, or a bad value, raises `ConfigError`. Records
+    go out in batches of one partition, when `batch_size` bytes are together or `linger_ms` have passed; nothing has to
+    be polled for that.
     """
 
     def __init__(self, bootstrap_servers: str | Iterable[str], **options: Any) -> None:
@@ -74,10 +74,10 @@ class Producer:
         """Send every row of Arrow data: anything with `__arrow_c_stream__` or `__arrow_c_array__`.
 
         Columns: `value` (binary or string, large and view forms too), and optionally `key`, `partition` (an integer),
-        `timestamp` (a timestamp, or an integer in ms) and `headers` (list<struct<key: string, value: binary>>). Nulls stand
-        for: no key, no value, a partition of the partitioner's choice, now. Rows of one partition keep their order.
-        Blocks while `buffer_memory` is full, at most `max_block_ms` at a stretch. Raises as `send` does; what was buffered
-        before an error is sent.
+        `timestamp` (a timestamp, or an integer in ms) and `headers` (list<struct<key: string, value: binary>>). Nulls
+        stand for: no key, no value, a partition of the partitioner's choice, now. Rows of one partition keep their
+        order. Blocks while `buffer_memory` is full, at most `max_block_ms` at a stretch. Raises as `send` does; what
+        was buffered before an error is sent.
         """
         self._check()
         if topic not in self._accumulator.topics:
@@ -86,6 +86,7 @@ class Producer:
         row = 0
         for rows in RowsReader(data):
             plan = self._accumulator.plan_rows(topic, rows, partition, row)
+            assert plan is not None  # a topic once learnt stays known
             while not self._accumulator.append_rows(plan, parts):
                 deadline = self._deadline()
                 if not self._accumulator.wait_room(self._left(deadline)):
@@ -99,22 +100,14 @@ class Producer:
         Raises `KafkaTimeoutError` after `timeout` seconds (default: no limit but `delivery_timeout_ms`).
         """
         self._check()
-        import asyncio
-
-        async def flush() -> None:
-            async with asyncio.timeout(timeout):
-                await self._sender.flush()
-
-        try:
-            self._engine.run(flush())
-        except KafkaError:
-            raise
-        except TimeoutError:
-            raise KafkaTimeoutError(f"not everything was acknowledged within {timeout:g} s; it is still tried") from None
+        self._engine.run(self._sender.flush(timeout))
 
     def close(self, timeout: float | None = None) -> None:
-        """Flush, then close. What is not acknowledged after `timeout` seconds is given up, and a `KafkaTimeoutError` says
-        how many records that are. A second close, or one in a forked child, does nothing."""
+        """Flush, then close.
+
+        What is not acknowledged after `timeout` seconds is given up, and a `KafkaTimeoutError` says how many records
+        that are. A second close, or one in a forked child, does nothing.
+        """
         if self._closed or self._engine.is_foreign:
             return
         self._closed = True

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from kafwire._arrow import Layout
-from kafwire._fetch import SliceQueue, SliceReader
+from kafwire._fetch import SliceReader
 from kafwire.config import ScanConfig
 from kafwire.errors import ConfigError
 from kafwire.logic.fetch_plan import Cursor
@@ -17,7 +17,7 @@ from kafwire.net.ranges import Bound, Bounds, Range, plan_ranges
 from kafwire.net.scan import ScanFetcher
 
 if TYPE_CHECKING:
-    import pyarrow
+    import pyarrow as pa
 
     from kafwire.records import Batch
 
@@ -34,11 +34,11 @@ def scan(
 ) -> Scan:
     """Read the records of `topics` between `start` and `end`, all partitions in parallel, without a group or session.
 
-    `start` and `end` are "earliest", "latest", a datetime with a time zone, milliseconds since the epoch, or a mapping of
-    `TopicPartition` to an offset (or "earliest", "latest"), which then also chooses the partitions. `end` is exclusive, and
-    fixed by this call: records that arrive later are not read. `columns` names those of the schema (topic, partition,
-    offset, timestamp, timestamp_type, key, value, headers) that are wanted, in that order; others cost nothing. Options are
-    those of `kafwire.config.ScanConfig`.
+    `start` and `end` are "earliest", "latest", a datetime with a time zone, milliseconds since the epoch, or a mapping
+    of `TopicPartition` to an offset (or "earliest", "latest"), which then also chooses the partitions. `end` is
+    exclusive, and fixed by this call: records that arrive later are not read. `columns` names those of the schema
+    (topic, partition, offset, timestamp, timestamp_type, key, value, headers) that are wanted, in that order; others
+    cost nothing. Options are those of `kafwire.config.ScanConfig`.
 
     Returns a `Scan`. Raises `ConfigError`, `BrokerError` for an unknown topic or an offset that does not exist,
     `KafkaConnectionError`.
@@ -86,20 +86,19 @@ class Scan:
             raise
         self.ranges = [r for r, _ in found]
         cursors = [
-            Cursor(number, r.topic, info.topic_id, r.partition, r.start, r.end) for number, (r, info) in enumerate(found)
+            Cursor(number, r.topic, info.topic_id, r.partition, r.start, r.end)
+            for number, (r, info) in enumerate(found)
         ]
-        cookie = self._engine.transport.listen(lambda: fetcher.on_credit())
-        queue = SliceQueue(self._engine.native, cookie)
-        fetcher = ScanFetcher(cluster, config, cursors, queue)
+        fetcher = ScanFetcher(cluster, config, cursors)
         self._start_fetching: Callable[[], object] | None = fetcher.start
         self._reader = SliceReader(
-            queue,
+            fetcher.queue,
             [Layout(r.topic, r.partition, columns=columns, **layout) for r in self.ranges] or [empty],
             [(r.topic, r.partition) for r in self.ranges],
             chunk_bytes=config.chunk_bytes,
             max_decompressed=config.max_decompressed,
             verify_crc=config.check_crcs,
-            on_close=_closer(self._engine, cluster, fetcher, cookie),
+            on_close=_closer(self._engine, cluster, fetcher),
         )
         self._handed_over = False
 
@@ -118,11 +117,11 @@ class Scan:
         """The stream's schema (PyCapsule interface)."""
         return self._reader.schema_capsule()
 
-    def to_reader(self) -> pyarrow.RecordBatchReader:
+    def to_reader(self) -> pa.RecordBatchReader:
         """The records as a `pyarrow.RecordBatchReader`."""
-        import pyarrow as pa
+        from pyarrow import RecordBatchReader
 
-        return pa.RecordBatchReader.from_stream(self)
+        return RecordBatchReader.from_stream(self)
 
     def batches(self) -> Iterator[Batch]:
         """The records as `Batch` objects of one partition each; raises `KafkaError` where the stream would fail."""
@@ -153,12 +152,11 @@ class Scan:
             self._engine.start(start)
 
 
-def _closer(engine: Engine, cluster: Cluster, fetcher: ScanFetcher, cookie: int) -> Callable[[], None]:
+def _closer(engine: Engine, cluster: Cluster, fetcher: ScanFetcher) -> Callable[[], None]:
     """What ends a read, from whichever thread its reader dies in. Must not know the Scan, or it would never die."""
 
     def on_engine() -> None:
         fetcher.stop()
-        engine.transport.unlisten(cookie)
         cluster.shut()
 
     return lambda: engine.start(on_engine)
