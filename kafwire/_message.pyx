@@ -44,6 +44,8 @@ cdef extern from "Python.h":
     long long PyLong_AsLongLongAndOverflow(object value, int *overflow) except? -1
     double PyFloat_AsDouble(object value) except? -1
     bint PyIndex_Check(object value)
+    int PyGC_Disable()
+    int PyGC_Enable()
 
 
 cdef enum Kind:
@@ -77,6 +79,8 @@ cdef enum Fill:  # how a field that is not on the wire gets its value
 DEF MAX_DEPTH = 16
 # Longer lists grow with what is really there: a lying count must not make a list of its size.
 DEF PREALLOCATED = 65536
+DEF LARGE = 16384
+DEF MOST_TAG = 0x7FFFFFFE
 
 cdef struct Op:
     int kind  # of the elements, where `array` is set
@@ -349,12 +353,18 @@ cdef class Plan:
     def decode(self, data):
         """The message in `data`, which must hold it and no more."""
         cdef Source source = Source()
+        cdef bint collecting = False
         source.open(self, data)
+        # What is built here has no cycles, and walking it again and again as it grows doubles the time it takes.
+        if source.buffer.len >= LARGE:
+            collecting = PyGC_Disable()
         try:
             message = read_struct(self, source)
             if reader_left(&source.reader):
                 raise broken(source, f"{reader_left(&source.reader)} bytes are left over after the message")
         finally:
+            if collecting:
+                PyGC_Enable()
             source.close()
         return message
 
@@ -487,6 +497,8 @@ cdef int read_tagged(Plan plan, object instance, Source source) except -1:
             raise short(source, "the head of a tagged field")
         if tag <= last:
             raise broken(source, f"tag {tag} comes after tag {last}")
+        if tag > MOST_TAG:
+            raise broken(source, f"tag {tag}; {MOST_TAG} is the highest that Kafka allows")
         last = tag
         if size > reader_left(reader):
             raise short(source, f"tagged field {tag} of {size} bytes")
@@ -842,7 +854,7 @@ cdef tuple checked_unknown(Plan plan, object instance, Sink sink):
     known = {plan.tagged[i].tag for i in range(plan.tagged_count)}
     last = -1
     for tag, data in fields:
-        if not last < tag <= 0xFFFFFFFF or tag in known or len(data) > INT32_MAX:
+        if not last < tag <= MOST_TAG or tag in known or len(data) > INT32_MAX:
             raise unfit(sink, f"unknown_tagged_fields: tag {tag} is out of range or order, or a field of this version")
         last = tag
     return fields

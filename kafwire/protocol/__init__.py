@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 from kafwire.errors import ProtocolError
 
 if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
     from kafwire.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
     from kafwire.protocol.create_topics import CreateTopicsRequest, CreateTopicsResponse
     from kafwire.protocol.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
@@ -134,9 +136,7 @@ def encode_request(message: "Request[Response]", version: int, correlation_id: i
     return type(message).plan(version).encode(message, header)
 
 
-def decode_response(
-    request_class: "type[Request[R]]", data: bytes | bytearray | memoryview, version: int
-) -> tuple[int, R]:
+def decode_response(request_class: "type[Request[R]]", data: "BytesLike", version: int) -> tuple[int, R]:
     """Read the answer to a request of `version`: (correlation id, message). `data` begins after the frame's size.
 
     An ApiVersions answer has header version 0 always, and one with UNSUPPORTED_VERSION may be in version 0 whatever

@@ -20,11 +20,25 @@ import sys
 import types
 import typing
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Generic, NamedTuple, Self, TypeVar, Union, dataclass_transform
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Generic,
+    NamedTuple,
+    Self,
+    TypeVar,
+    Union,
+    dataclass_transform,
+)
 from uuid import UUID
 
 from kafwire._message import Layout, Plan, Structure
 from kafwire.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
 
 __all__ = [
     "UUID",
@@ -324,7 +338,7 @@ class Message(Struct):
         return self.plan(version).encode(self)
 
     @classmethod
-    def decode(cls, data: "bytes | bytearray | memoryview", version: int) -> Self:
+    def decode(cls, data: "BytesLike", version: int) -> Self:
         """Return the message that the body `data` (anything with the buffer protocol) holds in `version`.
 
         Records are views of `data`, not copies, where `data` is read-only. Raises `ProtocolError` for bytes that are

@@ -23,7 +23,7 @@ class Wire(NamedTuple):
     tag: int | None
     ignorable: bool
     compact: bool
-    fields: "tuple[Wire, ...] | None"
+    fields: "tuple[Wire | Absent, ...] | None"
 
 
 class Absent(NamedTuple):
