@@ -1,0 +1,72 @@
+"""The exceptions, and the table of Kafka's error codes."""
+
+import pickle
+
+import pytest
+
+from kafwire import errors
+from kafwire.errors import ERROR_CODES, BrokerError, KafkaError, ProtocolError, RecordTooLargeError, broker_error
+
+
+def test_broker_error_says_what_and_where() -> None:
+    error = broker_error(6, "topic flights, partition 3, broker 1")
+    assert type(error) is BrokerError
+    assert (error.code, error.name, error.retriable) == (6, "NOT_LEADER_OR_FOLLOWER", True)
+    assert str(error).startswith("NOT_LEADER_OR_FOLLOWER (6): ")
+    assert "topic flights, partition 3, broker 1" in str(error)
+
+
+@pytest.mark.parametrize("code", [10, 18])
+def test_too_large(code: int) -> None:
+    error = broker_error(code, "here")
+    assert isinstance(error, RecordTooLargeError)
+    assert isinstance(error, BrokerError)
+    assert error.code == code
+    assert not error.retriable
+    assert RecordTooLargeError("2 MB are more than max_request_size").name == "MESSAGE_TOO_LARGE"
+
+
+def test_unknown_code() -> None:
+    error = broker_error(31999, "here")
+    assert (error.code, error.name, error.retriable) == (31999, "UNKNOWN_ERROR_CODE", False)
+
+
+def test_table_is_whole() -> None:
+    assert sorted(ERROR_CODES) == list(range(-1, 134))
+    assert len({error.name for error in ERROR_CODES.values()}) == len(ERROR_CODES)
+    assert all(error.code == code and error.message for code, error in ERROR_CODES.items())
+
+
+def test_protocol_error_names_its_place() -> None:
+    error = ProtocolError("bad", api="MetadataResponse", version=12, offset=7)
+    assert (error.api, error.version, error.offset) == ("MetadataResponse", 12, 7)
+    assert str(error) == "bad [MetadataResponse version 12 at offset 7]"
+    assert str(ProtocolError("bad")) == "bad"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ProtocolError("bad", api="X", version=1, offset=0),
+        broker_error(3, "here"),
+        broker_error(18, "here"),
+        errors.ConfigError("no such option"),
+        errors.KafkaTimeoutError("5 s"),
+        errors.KafkaConnectionError("reset"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_travels_between_processes(error: KafkaError) -> None:
+    """Spark's workers send their exceptions to the driver by pickle."""
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is type(error)
+    assert str(copy) == str(error)
+    assert vars(copy) == vars(error)
+
+
+def test_hierarchy() -> None:
+    public = [getattr(errors, name) for name in errors.__all__ if name.endswith("Error")]
+    assert all(issubclass(error, KafkaError) for error in public)
+    assert issubclass(errors.KafkaTimeoutError, TimeoutError)
+    assert issubclass(errors.KafkaConnectionError, ConnectionError)
+    assert issubclass(errors.ConfigError, ValueError)
