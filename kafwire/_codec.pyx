@@ -776,7 +776,7 @@ cdef int decode_batch(const uint8_t *batch, size_t at, size_t left, BatchHeader 
     plain = in_.end - in_.start
     if in_.count < 0 or <size_t>in_.count > plain // SMALLEST_RECORD:
         return stop_with(status, DECODE_CORRUPT, header, at, "a record count that the batch cannot hold")
-    keep = not (control and spec.skip_control)
+    keep = in_.count > 0 and not (control and spec.skip_control)
     if keep:
         if max(c.value.used, max(c.key.used, max(c.header_key.used, c.header_value.used))) + plain > LARGEST_COLUMN:
             # what is there so far is a chunk; with nothing there yet the batch itself is too large
@@ -791,7 +791,7 @@ cdef int decode_batch(const uint8_t *batch, size_t at, size_t left, BatchHeader 
         if c.columns & COLUMN_VALUE:
             if grow(&c.value.data, c.value.used, (expected if c.value.data is NULL else c.value.used + plain)) != 0:
                 return stop_with(status, DECODE_NO_MEMORY, header, at, "no memory for the columns")
-        if in_.count > 0 and set_timestamp_type(c, header.attributes & ATTRIBUTE_LOG_APPEND != 0, in_.count) != 0:
+        if set_timestamp_type(c, header.attributes & ATTRIBUTE_LOG_APPEND != 0, in_.count) != 0:
             return stop_with(status, DECODE_NO_MEMORY, header, at, "no memory for the columns")
     answer = append_records(c, &in_, spec, keep)
     if answer == DECODE_NO_MEMORY:

@@ -5,14 +5,15 @@ A `Record` is made when somebody asks for it, and holds copies of its own key an
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
-from libc.string cimport memcpy, memset
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
 
 from kafwire._arrow cimport Layout, Rows, RowsReader
 from kafwire._buffer cimport kw_buf, kw_buf_unref
 from kafwire._codec cimport (ATTRIBUTE_CODEC, ATTRIBUTE_CONTROL, ATTRIBUTE_LOG_APPEND, ATTRIBUTE_TRANSACTIONAL, COLUMN_ALL,
-                             DECODE_NEED_CODEC, DECODE_OK, BatchHeader, Bytes, Columns, DecodeSpec, DecodeStatus,
-                             batch_header, columns_clear, columns_finish, columns_init, columns_share, decode_chunk,
-                             decode_error, spec_init)
+                             DECODE_NEED_CODEC, DECODE_OK, AbortedTransaction, BatchHeader, Bytes, Columns, DecodeSpec, DecodeStatus,
+                             aborted_sort, batch_header, columns_clear, columns_finish, columns_init, columns_share,
+                             decode_chunk, decode_error, spec_init)
 from kafwire._compress cimport (CODEC_LEVEL_DEFAULT, CODEC_NO_MEMORY, CODEC_UNRESOLVED, resolve_codec)
 from kafwire._encode cimport (WRITER_BAD_ROW, WRITER_NO_MEMORY, WRITER_TOO_LARGE, BatchWriter, batch_stamp,
                               encode_headers, writer_append_at, writer_append_rows, writer_close, writer_open,
@@ -348,16 +349,20 @@ def decode_batches(const uint8_t[::1] data, bint verify_crc, size_t max_decompre
 
 
 def decode_chunks(const uint8_t[::1] data, Layout layout, *, topic=None, partition=None, size_t chunk_bytes=4 << 20,
-                  start=None, end=None, bint verify_crc=True):
-    """Like a fetch would: `data` as a list of Batch of about `chunk_bytes` each, with the columns of `layout`."""
+                  start=None, end=None, bint verify_crc=True, bint check_order=False, aborted=None):
+    """As a fetch does it: `data` as a list of Batch of about `chunk_bytes` each, with the columns of `layout`, records in
+    [start, end), without control batches, and without the batches of the `aborted` [(producer id, first offset)]."""
     cdef const uint8_t *p = &data[0] if data.shape[0] else NULL
     cdef size_t at = 0, size = data.shape[0]
     cdef DecodeSpec spec
     cdef DecodeStatus status
     cdef Columns columns
     cdef list batches = []
+    cdef AbortedTransaction *transactions = NULL
+    cdef size_t i
     spec_init(&spec)
     spec.columns = layout.layout.columns
+    spec.check_order = check_order
     spec.verify_crc = verify_crc
     spec.chunk_bytes = chunk_bytes
     if start is not None:
@@ -366,6 +371,16 @@ def decode_chunks(const uint8_t[::1] data, Layout layout, *, topic=None, partiti
         spec.end = end
     columns_init(&columns)
     try:
+        if aborted is not None:
+            transactions = <AbortedTransaction *>calloc(len(aborted) + 1, sizeof(AbortedTransaction))
+            if transactions is NULL:
+                raise MemoryError
+            for i, (producer_id, first_offset) in enumerate(aborted):
+                transactions[i].producer_id = producer_id
+                transactions[i].first_offset = first_offset
+            aborted_sort(transactions, len(aborted))
+            spec.aborted = transactions
+            spec.aborted_count = len(aborted)
         while at < size:
             run(p + at, size - at, &spec, &columns, &status, at)
             if status.consumed == 0:
@@ -375,6 +390,7 @@ def decode_chunks(const uint8_t[::1] data, Layout layout, *, topic=None, partiti
             batches.append(Batch.take(&columns, layout, topic, partition, columns.base_offset, columns.next_offset))
     finally:
         columns_clear(&columns)
+        free(transactions)
     return batches
 
 
