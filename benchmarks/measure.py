@@ -54,11 +54,12 @@ class Bench:
         else:
             answer = self._read(row, contender, options)
         seconds = sum(one["seconds"] for one in answer["passes"])
+        records = sum(one["records"] for one in answer["passes"])
+        cpu = answer["cpu_seconds"] / records * 1e6
         if row.kind == "memory":
             memory = answer["memory_kib"]
-            return Measured((memory["peak"] - memory["before"]) / 1024, seconds, answer["note"])
-        records = sum(one["records"] for one in answer["passes"])
-        return Measured(records / seconds / 1e6, seconds, answer["note"])
+            return Measured((memory["peak"] - memory["before"]) / 1024, seconds, answer["note"], cpu)
+        return Measured(records / seconds / 1e6, seconds, answer["note"], cpu)
 
     def _read(self, row: Row, contender: Contender, options: dict[str, str]) -> dict[str, Any]:
         size = row.topic.value_bytes

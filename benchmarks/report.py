@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from benchmarks.rounds import Figure, judge
@@ -24,6 +25,7 @@ Results = Sequence[tuple[Row, Mapping[str, Figure]]]
 def render(results: Results, topics: Mapping[str, Any], environment: Mapping[str, Any]) -> str:
     """All tables, what the topics hold, what failed, and the environment."""
     parts = [_table(kind, title, [pair for pair in results if pair[0].kind == kind]) for kind, title in _TITLES.items()]
+    parts += [_cpu_table([pair for pair in results if pair[0].kind in {"consume", "produce", "decode"}])]
     parts += [_goals(results), _variants(results), _failures(results), _topics(topics), _environment(environment)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -58,6 +60,15 @@ def _cell(figure: Figure | None, kind: Kind) -> str:
     low, high = min(figure.rounds), max(figure.rounds)
     spread = f" ({low:.{digits}f}-{high:.{digits}f})" if len(figure.rounds) > 1 else ""
     return f"{figure.median:.{digits}f}{spread}"
+
+
+def _cpu_table(results: Results) -> str:
+    lines = []
+    for row, figures in results:
+        found = [f"{name} {median(figure.cpu):.3f}" for name, figure in figures.items() if figure.cpu]
+        lines.append(f"| {row.name} | {', '.join(found)} |")
+    title = "**Processor time of the client's process (microseconds per record)**"
+    return "\n".join([title, "", "| row | medians |", "|---|---|", *lines]) if lines else ""
 
 
 def _goals(results: Results) -> str:

@@ -16,9 +16,13 @@ class ContenderError(RuntimeError):
 
 @dataclass(slots=True)
 class Figure:
-    """What one contender of one row came to. `rounds` are the figures of its rounds, in the row's unit."""
+    """What one contender of one row came to.
+
+    `rounds` are the figures of its rounds in the row's unit, `cpu` its processor time in microseconds per record.
+    """
 
     rounds: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
     seconds: float = 0.0
     variant: str = ""
     tried: dict[str, float | str] = field(default_factory=dict)
@@ -33,11 +37,16 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One round of one contender: the figure in the row's unit, the timed seconds, and a remark of the contender."""
+    """One round of one contender.
+
+    The figure in the row's unit, the timed seconds, a remark of the contender, and the processor time that its process
+    took, in microseconds per record.
+    """
 
     figure: float
     seconds: float
     note: str = ""
+    cpu: float | None = None
 
 
 Measure = Callable[[Row, Contender, Mapping[str, str]], Measured]
@@ -68,6 +77,8 @@ def run_row(
                 continue
             figure.rounds.append(measured.figure)
             figure.seconds += measured.seconds
+            if measured.cpu is not None:
+                figure.cpu.append(measured.cpu)
             figure.note = measured.note
             progress(f"{row.name}: round {number + 1}/{rounds}: {contender.name} {measured.figure:.3f} {row.unit}")
     return figures
@@ -147,6 +158,7 @@ def as_json(row: Row, figures: Mapping[str, Figure]) -> dict[str, Any]:
                 "median": figures[contender.name].median,
                 "rounds": figures[contender.name].rounds,
                 "seconds": figures[contender.name].seconds,
+                "cpu_us_per_record": figures[contender.name].cpu,
                 "program": f"{contender.program} {contender.task}",
                 "options": dict(contender.options),
                 "variant": figures[contender.name].variant,

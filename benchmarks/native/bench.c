@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 _Noreturn void bench_fail(const char *format, ...) {
@@ -46,6 +47,14 @@ double bench_now(void) {
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
+/* Processor time of all threads of this process, in user and kernel mode. */
+static double cpu_seconds(void) {
+    struct rusage used;
+    getrusage(RUSAGE_SELF, &used);
+    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+           (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) * 1e-6;
+}
+
 void bench_load(bench_payload *payload, const char *path, size_t value_bytes) {
     FILE *file = fopen(path, "rb");
     if (!file) bench_fail("cannot open %s", path);
@@ -68,6 +77,7 @@ void bench_wait_for_go(bench_run *run, double seconds) {
     puts("{\"ready\": true}");
     fflush(stdout);
     if (!fgets(line, sizeof line, stdin) || strcmp(line, "go\n")) bench_fail("expected \"go\" on standard input");
+    run->cpu_start = cpu_seconds();
 }
 
 int bench_more(const bench_run *run) {
@@ -86,6 +96,6 @@ void bench_report(const bench_run *run, const char *note) {
         printf("%s{\"seconds\": %.9f, \"records\": %lld, \"bytes\": %lld, \"checksum\": %llu}", i ? ", " : "",
                pass->seconds, (long long)pass->records, (long long)pass->bytes, (unsigned long long)pass->checksum);
     }
-    printf("], \"note\": \"%s\"}\n", note);
+    printf("], \"cpu_seconds\": %.6f, \"note\": \"%s\"}\n", cpu_seconds() - run->cpu_start, note);
     fflush(stdout);
 }

@@ -23,6 +23,7 @@ typedef struct {
     int count;
     double total;
     double seconds;
+    double cpu_start;
 } bench_run;
 
 /* Fixed-size values, concatenated in a file. */

@@ -78,15 +78,18 @@ def work(tasks: dict[str, Task], version: str) -> None:
     if sys.stdin.readline() != "go\n":
         sys.exit('expected "go" on standard input')
     passes: list[Pass] = []
+    cpu = time.process_time()
     total, limit = 0.0, float(options.text("seconds"))
     with neighbour(options.given.get("beside", "nothing")) as neighbour_speed:
         while not passes or (total < limit and len(passes) < MOST_PASSES):
             passes.append(once())
             total += passes[-1].seconds
+        cpu = time.process_time() - cpu
         beside = neighbour_speed()
     answer = {
         "passes": [{"seconds": one.seconds, "records": one.records, "bytes": one.bytes} for one in passes],
         "note": f"{version}; neighbour at {beside:.1f} M loops/s" if beside else version,
+        "cpu_seconds": cpu,
         "memory_kib": {"before": before, "peak": _peak_kib()},
     }
     print(json.dumps(answer), flush=True)
