@@ -1,7 +1,7 @@
 """The native I/O thread as a Python class. All work is done by `native/loop.c`; this file only converts.
 
-The short calls (`submit`, `drain`, `post`, ...) keep the GIL: they take microseconds and wait for no more than
-another thread's single send call, while giving the GIL away beside a computing thread costs about 5 ms to get it back.
+The short calls (`submit`, `drain`, `post`, ...) keep the GIL: they take microseconds and wait for locks that nobody
+holds while bytes move, while giving the GIL away beside a computing thread costs about 5 ms to get it back.
 C callers that run without it use the functions of `_io.pxd`.
 """
 cimport cython
@@ -56,7 +56,6 @@ cdef extern from "native/loop.h" nogil:
         uint64_t frames_out
         uint64_t receive_calls
         uint64_t send_calls
-        uint64_t direct_sends
         uint64_t polls
         uint64_t notifications
         uint64_t connections_opened
@@ -158,7 +157,7 @@ cdef class Loop:
         loop_free(self.loop)
 
     def fileno(self):
-        """The descriptor that is readable exactly while `drain()` has something to return; open as long as this object."""
+        """The descriptor that is readable exactly while `drain()` has something to return; open while this lives."""
         cdef int result = loop_fileno(self.loop)
         if result < 0:
             raise_for(result, "fileno")
@@ -283,7 +282,6 @@ cdef class Loop:
             "frames_out": now.frames_out,
             "receive_calls": now.receive_calls,
             "send_calls": now.send_calls,
-            "direct_sends": now.direct_sends,
             "polls": now.polls,
             "notifications": now.notifications,
             "connections_opened": now.connections_opened,

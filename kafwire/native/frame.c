@@ -195,9 +195,10 @@ int kw_frames_receive_space(kw_frames *frames, uint8_t **data, size_t *size) {
 /* The frame belongs to the oldest request, or to nobody. Checked before a byte is allocated for it. */
 static int check_correlation(kw_frames *frames, int32_t correlation_id) {
     kw_request *oldest = frames->oldest;
-    if (!oldest || (oldest == frames->sending && (oldest->correlation_id != correlation_id || !oldest->expect_response)))
+    int sending = oldest && oldest == frames->sending; /* then nothing before it is owed an answer */
+    if (!oldest || (sending && (oldest->correlation_id != correlation_id || !oldest->expect_response)))
         return poison(frames, KW_POISON_UNSOLICITED, correlation_id, 0);
-    if (oldest == frames->sending) return poison(frames, KW_POISON_UNSENT, correlation_id, 0);
+    if (sending) return poison(frames, KW_POISON_UNSENT, correlation_id, 0);
     if (oldest->correlation_id != correlation_id)
         return poison(frames, KW_POISON_CORRELATION, correlation_id, oldest->correlation_id);
     return 0;

@@ -27,34 +27,27 @@
 #define MSG_NOSIGNAL 0 /* then SO_NOSIGPIPE is there */
 #endif
 
-/* Locks. Each connection has one, over its frames, its state and every use of its descriptor except receiving, which
- * only the I/O thread does. The loop has two: `lock` over the table and the list of connections that want attention,
- * and `out_lock` over what has completed. A connection's lock may be held while one of these two is taken, never the
- * other way round, and the two never together.
+/* Locks. Each connection has one, over its frames and its state. The loop has two: `lock` over the table and the list
+ * of connections that want attention, and `out_lock` over what has completed. A connection's lock may be held while one
+ * of these two is taken, never the other way round, and the two never together. No lock is held while bytes move:
+ * submitters may hold the GIL.
  *
- * Descriptors are opened and closed by the I/O thread only, and closed under the connection's lock; so whoever
- * holds that lock and sees state OPEN may send on the descriptor, and cannot hit one that was closed and reused. */
+ * Sockets are the I/O thread's alone: opened, sent to, received from and closed there, so nobody can hit a descriptor
+ * that was closed and reused. Submitters could send small requests themselves and save a wake-up; measured, that gained
+ * nothing in latency, and lost the batching of several requests into one call. */
 
 enum {
     BUCKETS = 256,
     EVENTS = 64,
     SLICES = 64,
-    /* One send or receive call moves at most this much: it bounds how long a connection's lock is held, and with TURN
-     * how long one busy connection keeps the others waiting. */
-    SEND_STEP = 256 << 10,
-    RECEIVE_STEP = 1 << 20,
+    /* One call moves at most STEP bytes, one connection at most TURN before the others are looked at. */
+    STEP = 1 << 20,
     TURN = 4 << 20,
     KEEPALIVE_IDLE_S = 60,
     KEEPALIVE_INTERVAL_S = 10,
     KEEPALIVE_PROBES = 6,
     THREAD_STACK = 1 << 20,
 };
-/* A request of up to this size, on a connection with nothing else to send, goes out in the submitter's own thread: no
- * thread has to wake up for it. Larger ones are copied to the kernel by the I/O thread while the submitter goes on. */
-#ifndef KW_DIRECT_LIMIT
-#define KW_DIRECT_LIMIT (64 << 10)
-#endif
-
 enum { NEW, CONNECTING, OPEN, DEAD };
 enum { READABLE = 1, WRITABLE = 2 };
 
@@ -68,7 +61,7 @@ typedef struct connection {
     int busy;
     pthread_mutex_t lock;
     int state, fd;
-    int close_wanted, send_error;
+    int close_wanted;
     kw_frames frames;
     int interest, slot; /* the I/O thread's: what the poller watches for */
     int send_buffer, receive_buffer;
@@ -414,12 +407,16 @@ static void close_by_errno(kw_loop *loop, connection *c, int error, const char *
     close_now(loop, c, error, "%s failed: %s", what, meaning);
 }
 
-/* One send call; the connection's lock is held and its state is OPEN. Bytes sent, or a negative errno. */
+/* One send call, of what was pending when it began. Bytes sent, 0 for nothing to send, or a negative errno, -EAGAIN as
+ * soon as the socket is full. The lock is not held during the call: only this thread takes requests from the queue, so
+ * what is being sent stays where it is. */
 static ssize_t send_step(kw_loop *loop, connection *c) {
     struct iovec slices[SLICES];
-    size_t room = SEND_STEP;
+    size_t room = STEP;
     struct msghdr message = {.msg_iov = slices};
+    pthread_mutex_lock(&c->lock);
     int filled = kw_frames_to_send(&c->frames, slices, SLICES);
+    pthread_mutex_unlock(&c->lock);
     for (int i = 0; i < filled && room; i++) {
         if (slices[i].iov_len > room) slices[i].iov_len = room;
         room -= slices[i].iov_len;
@@ -432,52 +429,39 @@ static ssize_t send_step(kw_loop *loop, connection *c) {
     int error = errno;
     count(&loop->statistics.send_calls, 1);
     if (sent < 0) return -error;
+    pthread_mutex_lock(&c->lock);
     uint64_t frames = c->frames.frames_out;
     kw_frames_sent(&c->frames, (size_t)sent);
     count(&loop->statistics.bytes_out, (uint64_t)sent);
     count(&loop->statistics.frames_out, c->frames.frames_out - frames);
     publish_frames(loop, c);
-    return sent;
+    pthread_mutex_unlock(&c->lock);
+    /* Short of what was offered: the socket is full, and another call would only hear so. */
+    return room + (size_t)sent < STEP ? -EAGAIN : sent;
 }
 
 static void receive(kw_loop *loop, connection *c, size_t turn);
 
-/* After a failed send: answers that came before the failure may still wait in the socket, and each one read is a
- * request whose fate is known. Then the end. */
-static void fail_sending(kw_loop *loop, connection *c, int error) {
-    receive(loop, c, SIZE_MAX);
-    close_by_errno(loop, c, error, "send");
-}
-
 /* Sends until the socket is full or the turn is over, then watches for what is needed. */
 static void flush(kw_loop *loop, connection *c) {
     ssize_t sent = 0;
-    int error = 0;
-    size_t turn = TURN;
-    pthread_mutex_lock(&c->lock);
-    if (c->state != OPEN) {
-        pthread_mutex_unlock(&c->lock);
-        return;
-    }
-    error = c->send_error;
-    while (!error && c->frames.pending_bytes && turn) {
-        size_t wanted = c->frames.pending_bytes < SEND_STEP ? c->frames.pending_bytes : SEND_STEP;
+    for (size_t turn = TURN; turn; turn -= (size_t)sent < turn ? (size_t)sent : turn) {
         sent = send_step(loop, c);
-        if (sent == -EAGAIN || sent == -EWOULDBLOCK) break;
-        if (sent <= 0) {
-            error = sent < 0 ? (int)-sent : EPROTO;
-            break;
-        }
-        turn -= (size_t)sent < turn ? (size_t)sent : turn;
-        /* Short of what was asked: the socket is full. (Or there were more slices than one call takes; then it
-         * is writable, and the next turn comes at once.) */
-        if ((size_t)sent < wanted) break;
+        if (sent <= 0) break;
     }
-    c->send_error = error;
-    /* Under the same lock as the look at pending_bytes: a submitter who finds bytes pending relies on this watch. */
-    if (!error && poller_watch(loop, c, READABLE | (c->frames.pending_bytes ? WRITABLE : 0))) error = errno;
-    pthread_mutex_unlock(&c->lock);
-    if (error) fail_sending(loop, c, error);
+    int error = sent < 0 && sent != -EAGAIN && sent != -EWOULDBLOCK ? (int)-sent : 0;
+    if (!error) {
+        /* Under the lock: a submitter who finds bytes pending before his own relies on this watch. */
+        pthread_mutex_lock(&c->lock);
+        if (poller_watch(loop, c, READABLE | (c->frames.pending_bytes ? WRITABLE : 0))) error = errno;
+        pthread_mutex_unlock(&c->lock);
+    }
+    if (error) {
+        /* Answers that came before the failure may still wait in the socket, and each one read is a request whose fate
+         * is known. */
+        receive(loop, c, SIZE_MAX);
+        close_by_errno(loop, c, error, "send");
+    }
 }
 
 static void close_poisoned(kw_loop *loop, connection *c) {
@@ -490,8 +474,7 @@ static void close_poisoned(kw_loop *loop, connection *c) {
 }
 
 /* Receives until the socket is empty or `turn` bytes have come. The lock is not held during recv(): the space belongs
- * to the receiving side of the frames, which is this thread's alone. A sender that has handed a request's last byte to
- * the kernel, but has not said so yet, holds the lock: an answer that overtakes it waits below. */
+ * to the receiving side of the frames, which is this thread's alone. */
 static void receive(kw_loop *loop, connection *c, size_t turn) {
     uint8_t *data = NULL;
     size_t room = 0;
@@ -499,7 +482,7 @@ static void receive(kw_loop *loop, connection *c, size_t turn) {
     int bad = kw_frames_receive_space(&c->frames, &data, &room);
     pthread_mutex_unlock(&c->lock);
     while (!bad) {
-        if (room > RECEIVE_STEP) room = RECEIVE_STEP;
+        if (room > STEP) room = STEP;
         ssize_t received;
         do received = recv(c->fd, data, room, MSG_DONTWAIT);
         while (received < 0 && errno == EINTR);
@@ -561,7 +544,9 @@ static void on_connect_ready(kw_loop *loop, connection *c) {
         on_connected(loop, c);
 }
 
-static void set_option(int fd, int level, int name, int value) { (void)setsockopt(fd, level, name, &value, sizeof value); }
+static void set_option(int fd, int level, int name, int value) {
+    (void)setsockopt(fd, level, name, &value, sizeof value);
+}
 
 static void start_connecting(kw_loop *loop, connection *c) {
     int fd = socket(c->address.ss_family, SOCK_STREAM, 0);
@@ -634,8 +619,8 @@ static connection *take_busy(kw_loop *loop, int *stopping) {
     return first;
 }
 
-/* The connections of a taken list stay `busy` until it is their turn: as long as one is, nobody else links it anywhere, so
- * the taken list stays whole. Whoever wants attention before this call gets it by the attention that follows it. */
+/* The connections of a taken list stay `busy` until it is their turn: as long as one is, nobody else links it anywhere,
+ * so the taken list stays whole. Whoever wants attention before this call gets it by the attention that follows it. */
 static connection *next_busy(kw_loop *loop, connection *c) {
     pthread_mutex_lock(&loop->lock);
     connection *next = c->next_busy;
@@ -648,9 +633,6 @@ static void *run(void *argument) {
     kw_loop *loop = argument;
     event events[EVENTS];
     int stopping = 0;
-#ifdef __linux__
-    pthread_setname_np(pthread_self(), "kafwire-io");
-#endif
     while (!stopping) {
         int n = poller_wait(loop, events);
         count(&loop->statistics.polls, 1);
@@ -750,13 +732,13 @@ int64_t kw_loop_connect(kw_loop *loop, const struct sockaddr *address, socklen_t
     return id;
 }
 
-int kw_loop_submit(kw_loop *loop, uint32_t id, uint64_t token, int32_t correlation_id, kw_buf **segments, int count_,
-                   int expect_response) {
+int kw_loop_submit(kw_loop *loop, uint32_t id, uint64_t token, int32_t correlation_id, kw_buf **segments,
+                   int segment_count, int expect_response) {
     int error;
     if (forked(loop)) return -ECHILD;
     connection *c = find(loop, id, &error);
     if (!c) return error;
-    kw_request *request = kw_request_new(token, correlation_id, segments, count_, expect_response, &error);
+    kw_request *request = kw_request_new(token, correlation_id, segments, segment_count, expect_response, &error);
     if (!request) {
         connection_unref(c);
         return error;
@@ -768,17 +750,10 @@ int kw_loop_submit(kw_loop *loop, uint32_t id, uint64_t token, int32_t correlati
         connection_unref(c);
         return -EPIPE;
     }
-    /* Bytes already pending have somebody who sends them: whoever left them either is on the list for attention
-     * or has the poller watch the socket (and until the connection is open, its opening sends). */
-    int idle = c->state == OPEN && !c->frames.pending_bytes && !c->send_error;
+    /* Bytes already pending have somebody who sends them: whoever queued the first of them asked for attention, and the
+     * I/O thread does not look away from what is left (until the connection is open, its opening sends). */
+    int wanted = c->state == OPEN && !c->frames.pending_bytes;
     kw_frames_queue(&c->frames, request);
-    if (idle && c->frames.pending_bytes <= KW_DIRECT_LIMIT) {
-        ssize_t sent = send_step(loop, c);
-        if (sent > 0) count(&loop->statistics.direct_sends, 1);
-        /* The I/O thread reports what went wrong: the request was accepted, and CLOSED speaks for it. */
-        if (sent < 0 && sent != -EAGAIN && sent != -EWOULDBLOCK) c->send_error = (int)-sent;
-    }
-    int wanted = idle && (c->frames.pending_bytes || c->send_error);
     pthread_mutex_unlock(&c->lock);
     if (wanted) want_attention(loop, c);
     connection_unref(c);
@@ -853,7 +828,12 @@ kw_loop *kw_loop_new(kw_pool *pool, int *error) {
         pthread_sigmask(SIG_SETMASK, &before, NULL);
         pthread_attr_destroy(&attributes);
     }
-    if (!*error) return loop;
+    if (!*error) {
+#ifdef __linux__
+        pthread_setname_np(loop->thread, "kafwire-io"); /* in ps, top and debuggers */
+#endif
+        return loop;
+    }
     close_thread_descriptors(loop);
     wake_close(&loop->notify_read, &loop->notify_write);
     free(loop);

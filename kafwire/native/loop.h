@@ -14,7 +14,7 @@ typedef struct kw_loop kw_loop;
 
 typedef struct kw_loop_statistics {
     uint64_t bytes_in, bytes_out, frames_in, frames_out;
-    uint64_t receive_calls, send_calls, direct_sends, polls, notifications, connections_opened, connections_open;
+    uint64_t receive_calls, send_calls, polls, notifications, connections_opened, connections_open;
 } kw_loop_statistics;
 
 enum { KW_REASON_SIZE = 160 };

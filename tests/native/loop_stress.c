@@ -25,6 +25,9 @@ enum {
     OPERATIONS = 150,
     MAX_REQUESTS = SUBMITTERS * OPERATIONS,
     MAX_FRAME = 4 << 20,
+    /* Small enough for partial sends; much smaller, and the kernel's own defence against silly windows moves one
+     * segment per 200 ms. */
+    PEER_BUFFER = 16 << 10,
 };
 /* A request: correlation id, 1 when an answer is expected, the answer's size, its own size, then its pattern. */
 enum { REQUEST_HEAD = 16 };
@@ -193,7 +196,8 @@ static void submit_one(round_state *r, dice *d) {
     segments[2]->size = body - first;
     link->requests[id].answer = answer;
     link->submitted++; /* before submitting: the answer may be drained before the call returns */
-    int error = kw_loop_submit(r->loop, link->id, ((uint64_t)link->id << 32) | id, (int32_t)id, segments, 3, answer != 0);
+    uint64_t token = ((uint64_t)link->id << 32) | id;
+    int error = kw_loop_submit(r->loop, link->id, token, (int32_t)id, segments, 3, answer != 0);
     CHECK(error == 0 || error == -EPIPE || error == -ESHUTDOWN);
     if (error) link->submitted--;
     pthread_mutex_unlock(&link->lock);
@@ -318,7 +322,7 @@ static void one_round(dice *d) {
     l.fd = socket(AF_INET, SOCK_STREAM, 0);
     l.expected = CONNECTIONS;
     l.d = roll(d);
-    if (below(d, 2)) setsockopt(l.fd, SOL_SOCKET, SO_RCVBUF, &(int){2048}, sizeof(int));
+    if (below(d, 2)) setsockopt(l.fd, SOL_SOCKET, SO_RCVBUF, &(int){PEER_BUFFER}, sizeof(int));
     CHECK(!bind(l.fd, (struct sockaddr *)&address, sizeof address) && !listen(l.fd, CONNECTIONS));
     CHECK(!getsockname(l.fd, (struct sockaddr *)&address, &address_size));
     CHECK(!pthread_create(&listening, NULL, run_listener, &l));
@@ -394,7 +398,7 @@ static void complete_round(dice *d, int kind) {
     socklen_t address_size = sizeof address;
     int error, listening = socket(AF_INET, SOCK_STREAM, 0);
     memset(&r, 0, sizeof r);
-    setsockopt(listening, SOL_SOCKET, SO_RCVBUF, &(int){2048}, sizeof(int));
+    setsockopt(listening, SOL_SOCKET, SO_RCVBUF, &(int){PEER_BUFFER}, sizeof(int));
     CHECK(!bind(listening, (struct sockaddr *)&address, sizeof address) && !listen(listening, 1));
     CHECK(!getsockname(listening, (struct sockaddr *)&address, &address_size));
     r.loop = kw_loop_new(pool, &error);
@@ -412,7 +416,7 @@ static void complete_round(dice *d, int kind) {
     for (uint32_t i = 0; i < link->submitted; i++) link->requests[i].answer ? answers++ : sent++;
     while (got < answers || went < sent) {
         struct pollfd readable = {.fd = kw_loop_fileno(r.loop), .events = POLLIN};
-        CHECK(poll(&readable, 1, 20000) == 1);
+        CHECK(poll(&readable, 1, 60000) == 1);
         CHECK(drain(&r) > 0 && !link->closed);
         got = went = 0;
         for (uint32_t i = 0; i < link->next_answer; i++) got += link->requests[i].answer != 0;
@@ -434,8 +438,9 @@ int main(int argc, char **argv) {
     for (int kind = PROMPT; kind <= SLOW; kind++) complete_round(&d, kind);
     for (long i = strtol(argv[2], NULL, 10); i > 0; i--) one_round(&d);
     kw_pool_trim(pool, 0);
-    printf("ok: %llu connected, %llu answers, %llu sent, %llu closed, %llu posted\n", (unsigned long long)totals[KW_CONNECTED],
-           (unsigned long long)totals[KW_RESPONSE], (unsigned long long)totals[KW_SENT],
-           (unsigned long long)totals[KW_CLOSED], (unsigned long long)totals[KW_POSTED]);
+    printf("ok: %llu connected, %llu answers, %llu sent, %llu closed, %llu posted\n",
+           (unsigned long long)totals[KW_CONNECTED], (unsigned long long)totals[KW_RESPONSE],
+           (unsigned long long)totals[KW_SENT], (unsigned long long)totals[KW_CLOSED],
+           (unsigned long long)totals[KW_POSTED]);
     return 0;
 }
