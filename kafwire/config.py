@@ -7,13 +7,14 @@ value and what is allowed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 from kafwire.errors import ConfigError
 
 MIB = 1 << 20
+_NO_SERVERS = 'option bootstrap_servers is missing: give "host:port" of one broker or more'
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 _Check = Callable[[Any], Any]
@@ -21,13 +22,15 @@ _Check = Callable[[Any], Any]
 
 def _number(low: int, high: int = 2**31 - 1) -> _Check:
     def check(value: Any) -> int:
-        if isinstance(value, str):
-            value = int(value)
-        if isinstance(value, bool) or int(value) != value:
+        try:
+            number = int(value)
+        except (TypeError, ValueError, OverflowError):
+            number = None
+        if number is None or isinstance(value, bool) or (not isinstance(value, str) and number != value):
             raise ValueError("a whole number is needed")
-        if not low <= value <= high:
+        if not low <= number <= high:
             raise ValueError(f"allowed: {low} to {high}")
-        return int(value)
+        return number
 
     return check
 
@@ -72,6 +75,8 @@ def _security(value: Any) -> str:
 
 
 def _servers(value: Any) -> tuple[tuple[str, int], ...]:
+    if not isinstance(value, str | Iterable) or isinstance(value, bytes):
+        raise TypeError('"host:port", several of them with commas between, or a list of them is needed')
     parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else list(value)
     servers = []
     for part in parts:
@@ -110,19 +115,22 @@ class ClientConfig:
     max_frame_bytes: int = _option(100 * MIB, _number(1024))
 
     @classmethod
-    def build(cls, options: Mapping[str, Any]) -> Self:
-        """Check `options` and return the configuration; raises `ConfigError` for an unknown name or a bad value."""
+    def build(cls, options: Mapping[str, Any], *, others: Iterable[str] = ()) -> Self:
+        """Check `options` and return the configuration; raises `ConfigError` for an unknown name or a bad value.
+
+        `others` are names of arguments beside the options, which a misspelt one may have meant.
+        """
         known = {item.name: item for item in fields(cls)}
         checked = {}
         for name, value in options.items():
             if name not in known:
-                raise ConfigError(f"unknown option {name!r}{_nearest(name, known)}")
+                raise ConfigError(f"unknown option {name!r}{_nearest(name, [*known, *others])}")
             try:
                 checked[name] = known[name].metadata["check"](value)
             except (TypeError, ValueError, AttributeError) as error:
                 raise ConfigError(f"option {name}={value!r}: {error}") from None
         if "bootstrap_servers" not in checked:
-            raise ConfigError('option bootstrap_servers is missing: give "host:port" of one broker or more')
+            raise ConfigError(_NO_SERVERS)
         config = cls(**checked)
         config.check_together(frozenset(checked))
         return config
@@ -186,12 +194,15 @@ class ScanConfig(ClientConfig):
 
 
 def from_dotted(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Kafka's spelling (`linger.ms`) to ours (`linger_ms`)."""
-    return {name.replace(".", "_"): value for name, value in options.items()}
+    """Kafka's spelling (`linger.ms`) to ours (`linger_ms`); `ConfigError` when nobody is named to connect to."""
+    translated = {str(name).replace(".", "_"): value for name, value in options.items()}
+    if "bootstrap_servers" not in translated:
+        raise ConfigError(_NO_SERVERS)
+    return translated
 
 
-def _nearest(name: str, known: Mapping[str, Any]) -> str:
+def _nearest(name: str, known: Iterable[str]) -> str:
     import difflib
 
-    close = difflib.get_close_matches(name, known, 1)
+    close = difflib.get_close_matches(name, list(known), 1)
     return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(sorted(known))}"

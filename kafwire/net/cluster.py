@@ -28,6 +28,7 @@ from kafwire.net.lane import Lane
 _T = TypeVar("_T")
 
 UNKNOWN_TOPIC = 3
+LEADER_NOT_AVAILABLE = 5
 # A topic made a moment ago is not known to every broker yet: so many answers of "unknown" are needed to believe one.
 UNKNOWN_TOPIC_ANSWERS = 4
 
@@ -95,18 +96,18 @@ class Cluster:
             try:
                 async with asyncio.timeout(max(0.001, (deadline - self.engine.now_ms()) / 1000)):
                     return await attempt()
-            except TimeoutError:
-                break
             except (KafkaConnectionError, KafkaTimeoutError, BrokerError) as error:
                 if self._closed or (isinstance(error, BrokerError) and not error.retriable):
                     raise
                 last = error
+            except TimeoutError:  # the time for all attempts, not that of one request
+                break
             failures += 1
             wait = delay_ms(failures, self.config.retry_backoff_ms, self.config.retry_backoff_max_ms, random.random())
             if self.engine.now_ms() + wait >= deadline:
                 break
             await asyncio.sleep(wait / 1000)
-        because = f": {last}" if last is not None else ""
+        because = f": {last if last is not None else f'no answer from {self.bootstrap}'}"
         kind = type(last) if isinstance(last, KafkaConnectionError) else KafkaTimeoutError
         raise kind(f"{what} did not succeed within {limit_ms / 1000:g} s{because}")
 
@@ -128,17 +129,19 @@ class Cluster:
         """Fetch metadata, of all topics this client has asked for; concurrent calls share one request."""
         new = set(topics) - self._wanted
         self._wanted |= new
-        if self._refreshing is not None and not new:
-            await asyncio.shield(self._refreshing)
-            return
-        if self._refreshing is not None:
+        if self._refreshing is not None and new:  # it asks without them
             await asyncio.wait([self._refreshing])
-        self._refreshing = asyncio.ensure_future(self._refresh())
-        try:
-            await asyncio.shield(self._refreshing)
-        finally:
-            if self._refreshing is not None and self._refreshing.done():
-                self._refreshing = None
+        if self._refreshing is None:
+            self._refreshing = asyncio.ensure_future(self._refresh())
+            self._refreshing.add_done_callback(self._on_refreshed)
+        await asyncio.shield(self._refreshing)
+
+    def _on_refreshed(self, task: asyncio.Task[None]) -> None:
+        # Not where it is awaited: whoever waited may have been cancelled, and the next must not find a task that ended
+        # long ago.
+        self._refreshing = None
+        if not task.cancelled():
+            task.exception()
 
     async def _refresh(self) -> None:
         topics = [protocol.MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(self._wanted)]
@@ -185,7 +188,10 @@ class Cluster:
                 raise broker_error(code, f"topic {name!r}")
             if code:
                 raise broker_error(code, f"topic {name!r}")
-            return self.metadata.topics[name]
+            known = self.metadata.topics.get(name)
+            if known is None or not known.partitions:
+                raise broker_error(LEADER_NOT_AVAILABLE, f"topic {name!r} has no partitions")
+            return known
 
         try:
             return await self.retrying(attempt, f"finding topic {name!r}", timeout_ms)
@@ -205,7 +211,7 @@ class Cluster:
                 await self.refresh([topic])
                 leader = self.metadata.leader(topic, partition)
             if leader < 0:
-                raise broker_error(5, f"{topic}-{partition} has no leader")
+                raise broker_error(LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader")
             return leader
 
         return await self.retrying(attempt, f"finding the leader of {topic}-{partition}")
@@ -222,8 +228,6 @@ class Cluster:
     def shut(self) -> None:
         """Close every lane; what is pending fails."""
         self._closed = True
-        if self._refreshing is not None:
-            self._refreshing.cancel()
         for lane in self.lanes:
             lane.close()
 

@@ -11,14 +11,28 @@ import atexit
 import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from concurrent.futures import CancelledError
+from typing import Any, Protocol, TypeVar
 
 from kafwire._io import Loop
 from kafwire.errors import KafkaError
 from kafwire.net.transport import NativeTransport
 
 _T = TypeVar("_T")
+
+FORKED = "this client was made before a fork: make a new one in the child process"
+
+
+class Member(Protocol):
+    """What runs on the engine for as long as a user wants it, and has a say when the process ends or forks."""
+
+    async def end(self) -> None:
+        """The interpreter ends: finish what cannot wait, within a few seconds, and release whoever waits for you."""
+
+    def abandon(self) -> None:
+        """This process is a fork: refuse all work. Nothing here may be locked, sent or closed."""
 
 
 class Engine:
@@ -30,6 +44,8 @@ class Engine:
         self._loop = asyncio.new_event_loop()
         self.transport = NativeTransport(self._native)
         self._loop.add_reader(self._native.fileno(), self.transport.dispatch)
+        self._members: weakref.WeakSet[Member] = weakref.WeakSet()
+        self._ending = False
         self._thread = threading.Thread(target=self._main, name="kafwire-engine", daemon=True)
         self._thread.start()
 
@@ -45,7 +61,15 @@ class Engine:
     def check_process(self) -> None:
         """Raise `KafkaError` in a forked child: sockets and threads did not come along."""
         if os.getpid() != self._pid:
-            raise KafkaError("this client was made before a fork: make a new one in the child process")
+            raise KafkaError(FORKED)
+
+    def check_caller(self) -> None:
+        """Raise `KafkaError` where nobody may wait for the engine: in a fork, at the end, and on the engine itself."""
+        self.check_process()
+        if self._ending:
+            raise KafkaError("the interpreter is ending: nothing more can be asked of Kafka")
+        if threading.current_thread() is self._thread:
+            raise KafkaError("a blocking call was made from a delivery callback: hand the work to another thread")
 
     @property
     def is_foreign(self) -> bool:
@@ -55,30 +79,46 @@ class Engine:
     def run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
         """Run `coroutine` on the engine and wait for what it returns; an interrupt cancels it."""
         try:
-            self.check_process()
-            if threading.current_thread() is self._thread:
-                raise KafkaError("a blocking call was made from a delivery callback: hand the work to another thread")
+            self.check_caller()
         except KafkaError:
             coroutine.close()
             raise
         future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:
             return future.result()
+        except CancelledError:
+            raise KafkaError("the client was closed while this call waited") from None
         except BaseException:
             future.cancel()
             raise
 
     def start(self, function: Callable[..., object], *args: object) -> None:
-        """Call `function` on the engine soon; from any thread. Does nothing once the engine has ended."""
-        if not self._loop.is_closed():
+        """Call `function` on the engine soon; from any thread. Does nothing in a fork, or once the engine has ended."""
+        if not self.is_foreign and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(function, *args)
 
+    def join(self, member: Member) -> None:
+        """Let `member` have its say at the end; it is not kept alive for that."""
+        self._members.add(member)
+
     def stop(self) -> None:
-        """Stop and join both threads."""
+        """End all members, then stop and join both threads."""
         if self.is_foreign or not self._thread.is_alive():
             return
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+        try:
+            self.run(self._end_members())
+        finally:
+            self._ending = True
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+
+    def abandon(self) -> None:
+        """In a forked child: nothing of this engine may be used, nor its descriptors closed."""
+        for member in list(self._members):
+            member.abandon()
+
+    async def _end_members(self) -> None:
+        await asyncio.gather(*(member.end() for member in list(self._members)), return_exceptions=True)
 
     def _main(self) -> None:
         try:
@@ -100,7 +140,7 @@ class Engine:
 _lock = threading.Lock()
 _engine: Engine | None = None
 # Parents' engines, kept for ever in the child: closing their loop would unregister the parent's descriptors.
-_abandoned: list[Engine | None] = []
+_abandoned: list[Engine] = []
 
 
 def engine() -> Engine:
@@ -115,7 +155,9 @@ def engine() -> Engine:
 
 def _after_fork_in_child() -> None:
     global _engine, _lock
-    _abandoned.append(_engine)
+    if _engine is not None:
+        _abandoned.append(_engine)
+        _engine.abandon()
     _engine = None
     _lock = threading.Lock()
 

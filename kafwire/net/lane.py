@@ -86,7 +86,13 @@ class Lane:
         if self._opening is None:
             self._opening = asyncio.ensure_future(self._open())
             self._opening.add_done_callback(self._on_opened)
-        await asyncio.shield(self._opening)
+        try:
+            await asyncio.shield(self._opening)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self._closed and task is not None and not task.cancelling():  # not the caller, but the lane was stopped
+                raise KafkaConnectionError(f"the client was closed while it connected to {self.where}") from None
+            raise
 
     def _on_opened(self, task: asyncio.Task[None]) -> None:
         self._opening = None
@@ -111,10 +117,10 @@ class Lane:
                 async with asyncio.timeout(timeout):
                     await self._connect(family, address)
                     await self._negotiate()
+            except (KafkaConnectionError, KafkaTimeoutError, ProtocolError) as error:
+                problems.append(f"{address[0]}: {error}")
             except TimeoutError:
                 problems.append(f"{address[0]}: no answer within {timeout:g} s")
-            except KafkaConnectionError as error:
-                problems.append(f"{address[0]}: {error}")
             else:
                 self._failures = 0
                 self._ready = True

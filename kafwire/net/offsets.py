@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafwire import protocol
-from kafwire.errors import BrokerError, broker_error
+from kafwire.errors import BrokerError, ConfigError, broker_error
 from kafwire.net.cluster import Cluster
 
 LATEST = -1
@@ -24,6 +24,14 @@ async def list_offsets(
     `EARLIEST` and `LATEST` ask for the ends; with `isolation_level` 1 the latest is the last stable offset (KIP-98).
     """
     found: dict[Partition, int] = {}
+    # What does not exist is told at once; further down, a missing leader may just be an election that goes on.
+    for topic, partition in wanted:
+        info = await cluster.topic(topic, timeout_ms=timeout_ms)
+        if partition not in info.partitions:
+            await cluster.refresh([topic])
+            info = cluster.metadata.topics[topic]
+        if partition not in info.partitions:
+            raise ConfigError(f"topic {topic!r} has partitions 0 to {max(info.partitions)}, not {partition!r}")
 
     async def ask(node: int, partitions: list[Partition]) -> BrokerError | None:
         by_topic: dict[str, list[int]] = {}

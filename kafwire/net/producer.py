@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import random
 import struct
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from kafwire.logic.fetch_plan import MOVED
 from kafwire.logic.metadata import NO_TOPIC_ID
 from kafwire.logic.sequence import Identity, Sequencer, Verdict
 from kafwire.net.cluster import Cluster
+from kafwire.net.engine import FORKED
 from kafwire.net.lane import Lane
 
 FIRST_VERSION_WITH_TOPIC_IDS = 13
@@ -30,6 +32,10 @@ FIRST_FLEXIBLE_VERSION = 9
 UNKNOWN_FATE = -1
 # How often batches that cannot be sent are looked at for `delivery_timeout_ms`.
 EXPIRY_CHECK_MS = 500
+# How long the interpreter's end may be held up by records that were sent and not flushed.
+EXIT_FLUSH_S = 5.0
+
+log = logging.getLogger("kafwire")
 
 
 class Sender:
@@ -60,6 +66,7 @@ class Sender:
         self._failures = 0
         self.last_problem = ""
         self._stopped = False
+        cluster.engine.join(self)
 
     async def learn_topic(self, name: str, timeout_ms: float) -> None:
         """Make a topic's partitions known to the accumulator; waits for one that is being created."""
@@ -414,19 +421,45 @@ class Sender:
     async def close(self, timeout_s: float | None) -> int:
         """Flush for at most `timeout_s` seconds, then give up the rest; returns how many records were given up."""
         self.accumulator.closed = "this producer is closed: make a new one"
-        with contextlib.suppress(KafkaTimeoutError):
-            await self.flush(timeout_s)
+        try:
+            with contextlib.suppress(KafkaTimeoutError):
+                await self.flush(timeout_s)
+        finally:  # an interrupted close closes too
+            lost = self._shut()
+        return lost
+
+    def _shut(self) -> int:
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
         for task in list(self._tasks.values()):
             task.cancel()
         lost = [batch for batch in self._all_batches() if not batch.done]
-        await self.cluster.close()
+        sent = set(self._unfinished)
+        self.cluster.shut()
         for batch in lost:
-            batch.fail(KafkaError(f"the producer was closed before {batch.sink.name} acknowledged the record"))
+            fate = "acknowledged: they may or may not be in the log" if batch in sent else "sent"
+            batch.fail(
+                KafkaError(f"the producer was closed before {batch.count} record(s) to {batch.sink.name} were {fate}")
+            )
         self.cluster.engine.transport.unlisten(self.cookie)
         return sum(batch.count for batch in lost)
+
+    async def end(self) -> None:
+        """Nobody closed the producer and the interpreter ends: what it was given is not to be lost without a word."""
+        if self._stopped:
+            return
+        lost = await self.close(EXIT_FLUSH_S)
+        if lost:
+            log.warning(
+                "kafwire: the program ended and %d record(s) were not acknowledged within %g s: close the producer",
+                lost,
+                EXIT_FLUSH_S,
+            )
+
+    def abandon(self) -> None:
+        """In a forked child: `send` says so."""
+        self.accumulator.closed = FORKED
 
 
 def _body(

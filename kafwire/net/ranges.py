@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kafwire.errors import ConfigError, broker_error
@@ -50,6 +50,9 @@ class Bounds:
 
     def __init__(self, topics: Sequence[str], partitions: Sequence[int] | None, start: Bound, end: Bound) -> None:
         self.topics = topics
+        numbers = partitions if isinstance(partitions, Iterable) else ("none",)
+        if partitions is not None and not all(isinstance(number, int) for number in numbers):
+            raise ConfigError(f"partitions: a list of partition numbers is needed, not {partitions!r}")
         self.partitions = partitions
         self.start = self._check(start)
         self.end = self._check(end)
@@ -65,7 +68,10 @@ class Bounds:
         if not isinstance(bound, Mapping):
             return timestamp_of(bound)
         checked = {}
-        for (topic, partition), value in bound.items():
+        for where, value in bound.items():
+            if not isinstance(where, tuple) or len(where) != 2 or not isinstance(where[1], int):
+                raise ConfigError(f"an offset is given for {where!r}: a TopicPartition(topic, partition) is needed")
+            topic, partition = where
             if topic not in self.topics:
                 raise ConfigError(
                     f"an offset is given for {topic!r}, which is not among the topics {list(self.topics)}"

@@ -43,6 +43,7 @@ class ScanFetcher:
         self._moving: asyncio.Task[None] | None = None
         self._attempts = 0
         self._stopped = False
+        cluster.engine.join(self)
 
     def start(self) -> None:
         """Begin to fetch."""
@@ -56,6 +57,14 @@ class ScanFetcher:
         self.cluster.engine.transport.unlisten(self._cookie)
         if self._moving is not None:
             self._moving.cancel()
+
+    async def end(self) -> None:
+        """The interpreter ends: whoever waits for records in a thread is let go."""
+        if not self._stopped:
+            self.fail(KafkaError("the interpreter is ending: nothing more is read"))
+
+    def abandon(self) -> None:
+        """In a forked child: the reader notices by itself; the queue may be locked by a thread that is not here."""
 
     def on_credit(self) -> None:
         """The reader gave bytes back."""
@@ -131,7 +140,8 @@ class ScanFetcher:
         if self._attempts:
             base, limit = self.config.retry_backoff_ms, self.config.retry_backoff_max_ms
             await asyncio.sleep(delay_ms(self._attempts, base, limit, random.random()) / 1000)
-            await self.cluster.refresh({cursor.topic for cursor in self._homeless})
+            topics = {cursor.topic for cursor in self._homeless}
+            await self.cluster.retrying(lambda: self.cluster.refresh(topics), "looking for the partitions' leaders")
         cursors, self._homeless = self._homeless, []
         groups: dict[int, list[Cursor]] = {}
         for cursor in cursors:

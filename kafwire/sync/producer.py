@@ -56,19 +56,23 @@ class Producer:
         metadata when it is new, and for room in `buffer_memory`, at most `max_block_ms` together, then raises
         `KafkaTimeoutError`. Raises `BrokerError` for a topic that does not exist, `RecordTooLargeError`, `ConfigError`.
         """
-        delivery = self._accumulator.append(topic, value, key, headers, timestamp_ms, partition)
-        if delivery is not None:
-            return delivery
-        self._check()
-        deadline = self._deadline()
-        while True:
-            if topic not in self._accumulator.topics:
-                self._learn(topic, deadline)
-            elif not self._accumulator.wait_room(self._left(deadline)):
-                raise self._full()
+        try:
             delivery = self._accumulator.append(topic, value, key, headers, timestamp_ms, partition)
             if delivery is not None:
                 return delivery
+            self._check()
+            self._engine.check_caller()  # waiting for room on the engine would wait for ever
+            deadline = self._deadline()
+            while True:
+                if topic not in self._accumulator.topics:
+                    self._learn(topic, deadline)
+                elif not self._accumulator.wait_room(self._left(deadline)):
+                    raise self._full()
+                delivery = self._accumulator.append(topic, value, key, headers, timestamp_ms, partition)
+                if delivery is not None:
+                    return delivery
+        except (TypeError, OverflowError) as error:
+            raise _wrong_argument(topic, headers, timestamp_ms, partition, error) from None
 
     def send_batch(self, topic: str, data: Any, *, partition: int | None = None) -> BatchDelivery:
         """Send every row of Arrow data: anything with `__arrow_c_stream__` or `__arrow_c_array__`.
@@ -80,8 +84,11 @@ class Producer:
         was buffered before an error is sent.
         """
         self._check()
-        if topic not in self._accumulator.topics:
+        self._engine.check_caller()
+        if not isinstance(topic, str) or topic not in self._accumulator.topics:
             self._learn(topic, self._deadline())
+        if partition is not None and not isinstance(partition, int):
+            raise ConfigError(f"partition={partition!r}: a whole number is needed, or None")
         parts: list[tuple[Any, int, int]] = []
         row = 0
         for rows in RowsReader(data):
@@ -151,3 +158,15 @@ class Producer:
             f"({self._config.max_block_ms}): the broker is slower than the sender, or unreachable"
             f"{f'; last: {problem}' if problem else ''}"
         )
+
+
+def _wrong_argument(topic: Any, headers: Any, timestamp_ms: Any, partition: Any, error: Exception) -> ConfigError:
+    """Which argument of `send` is of no use. Looked for afterwards, as a record that is right must not pay for it."""
+    if not isinstance(topic, str):
+        return ConfigError(f"a topic's name is needed, not {topic!r}")
+    for name, value in (("partition", partition), ("timestamp_ms", timestamp_ms)):
+        if value is not None and not (isinstance(value, int) and -(2**63) <= value < 2**63):
+            return ConfigError(f"{name}={value!r}: a whole number is needed, or None")
+    if headers is not None and not isinstance(headers, Iterable):
+        return ConfigError(f"headers={headers!r}: a list of (key, value) pairs is needed")
+    return ConfigError(f"the record cannot be encoded: {error}")

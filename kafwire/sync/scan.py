@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from kafwire.records import Batch
 
+_ARGUMENTS = ("topics", "partitions", "start", "end", "columns")
+
 
 def scan(
     bootstrap_servers: str | Iterable[str],
@@ -69,8 +71,10 @@ class Scan:
         layout: Mapping[str, Any] | None = None,
     ) -> None:
         layout = layout or {}
-        config = ScanConfig.build({"bootstrap_servers": bootstrap_servers, **options})
-        names = [topics] if isinstance(topics, str) else list(topics)
+        config = ScanConfig.build({"bootstrap_servers": bootstrap_servers, **options}, others=_ARGUMENTS)
+        names = [topics] if isinstance(topics, str) else list(topics) if isinstance(topics, Iterable) else []
+        if isinstance(columns, str):
+            raise ConfigError(f"columns: a list of names is needed, not {columns!r}")
         if not names or not all(isinstance(name, str) and name for name in names):
             raise ConfigError(f"topics: a name or a list of names is needed, not {topics!r}")
         bounds = Bounds(names, partitions, start, end)
