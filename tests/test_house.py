@@ -107,7 +107,8 @@ def test_extension_uses_lower_layers_only(extension: str) -> None:
             if name.startswith("_"):
                 assert group_of(name) in {group, *USES[group]}, f"{file.name} may not use {name}"
             else:
-                assert name in BELOW_EXTENSIONS | ALSO_USES.get(extension, set()), f"{file.name} may not use kafwire.{name}"
+                allowed = BELOW_EXTENSIONS | ALSO_USES.get(extension, set())
+                assert name in allowed, f"{file.name} may not use kafwire.{name}"
 
 
 @pytest.mark.parametrize("folder", PURE)

@@ -199,22 +199,15 @@ def send_by_confluent(bootstrap: str, topic: str, records: Sequence[Written], sh
 
 
 def read_by_kafwire(bootstrap: str, topic: str) -> list[Seen]:
-    return sorted(
-        (
-            Seen(
-                record.partition,
-                record.offset,
-                record.timestamp_ms,
-                record.timestamp_type,
-                record.key,
-                record.value,
-                tuple((name, value) for name, value in record.headers),
-            )
-            for batch in kafwire.scan(bootstrap, topic).batches()
-            for record in batch
-        ),
-        key=lambda record: record[:2],
-    )
+    seen = []
+    for batch in kafwire.scan(bootstrap, topic).batches():
+        for record in batch:
+            where, stamp = (record.partition, record.offset), (record.timestamp_ms, record.timestamp_type)
+            assert where[0] is not None
+            assert stamp[0] is not None
+            assert stamp[1] is not None
+            seen.append(Seen(where[0], where[1], stamp[0], stamp[1], record.key, record.value, tuple(record.headers)))
+    return sorted(seen, key=lambda record: record[:2])
 
 
 def read_by_kafwire_as_arrow(bootstrap: str, topic: str) -> list[Seen]:
