@@ -1,0 +1,314 @@
+"""`net.cluster`: bootstrap, metadata, leaders and retries, in a simulated world."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import Any
+
+import pytest
+
+from kafwire import protocol
+from kafwire.config import ClientConfig
+from kafwire.errors import BrokerError, KafkaConnectionError, KafkaTimeoutError, ProtocolError
+from kafwire.net.cluster import UNKNOWN_TOPIC_ANSWERS, Cluster
+from tests.unit.simulated import HANGUP, LATENCY_S, NEVER, Call, World
+
+
+def make_cluster(world: World, *, bootstrap: str | None = None, **options: Any) -> Cluster:
+    return Cluster(
+        world.engine, ClientConfig.build({"bootstrap_servers": bootstrap or world.bootstrap, **options})
+    )
+
+
+def metadata() -> protocol.MetadataRequest:
+    return protocol.MetadataRequest(topics=[])
+
+
+def test_bootstrap_passes_over_dead_servers() -> None:
+    with World(brokers=4) as world:
+        world.nodes[1].down = True
+        world.nodes[2].silent = True
+        world.on("ApiVersions", lambda call: NEVER if call.node == 3 else None)
+        cluster = make_cluster(world, socket_connection_setup_timeout_ms=2_000)
+        started = world.engine.now_ms()
+        world.run(cluster.refresh())
+        assert set(cluster.metadata.brokers) == {2, 3, 4}
+        assert world.engine.now_ms() - started < 4_100
+
+
+def test_bootstrap_passes_over_a_server_that_is_no_broker() -> None:
+    with World(brokers=2) as world:
+        world.on("ApiVersions", lambda call: b"220 mail ready" if call.node == 1 else None)
+        cluster = make_cluster(world)
+        world.run(cluster.refresh())
+        assert set(cluster.metadata.brokers) == {1, 2}
+
+
+def test_when_no_server_can_be_reached_all_are_named_in_time() -> None:
+    with World(brokers=2) as world:
+        for node in world.nodes.values():
+            node.down = True
+        cluster = make_cluster(world, default_api_timeout_ms=5_000)
+        started = world.engine.now_ms()
+        with pytest.raises(KafkaConnectionError, match=r"did not succeed within 5 s.*10\.0\.0\.1.*10\.0\.0\.2"):
+            world.run(cluster.call(metadata()))
+        assert 3_000 < world.engine.now_ms() - started <= 5_001
+
+
+def test_a_call_outlives_brokers_that_come_back() -> None:
+    async def restart(world: World, cluster: Cluster) -> Any:
+        call = asyncio.ensure_future(cluster.call(metadata()))
+        await asyncio.sleep(3)
+        world.nodes[1].down = False
+        return await call
+
+    with World() as world:
+        world.nodes[1].down = True
+        answer = world.run(restart(world, make_cluster(world)))
+        assert answer.cluster_id == "simulated"
+
+
+def test_a_bootstrap_connection_goes_on_as_its_brokers_control_lane() -> None:
+    with World(brokers=2) as world:
+        world.create_topic("t", partitions=2)
+        cluster = make_cluster(world, bootstrap="10.0.0.1:9092")
+        world.run(cluster.refresh(["t"]))
+        world.run(cluster.call(metadata(), node=1))
+        assert len(world.connections) == 1
+        world.run(cluster.call(metadata(), node=2))
+        assert len(world.connections) == 2
+        assert world.made("Metadata")[-1].node == 2
+
+
+def test_a_broker_that_moved_gets_a_new_lane() -> None:
+    with World() as world:
+        cluster = make_cluster(world)
+        world.run(cluster.refresh())
+        lane = cluster.lane(1, "fetch")
+        world.run(lane.open())
+        assert cluster.lane(1, "fetch") is lane
+        world.nodes[1].port = 9999
+        world.run(cluster.refresh())
+        moved = cluster.lane(1, "fetch")
+        assert moved is not lane
+        assert moved.port == 9999
+        world.run(moved.open())
+        with pytest.raises(KafkaConnectionError):
+            world.run(lane.open())
+
+
+def test_lanes_of_different_roles_do_not_share_a_connection() -> None:
+    async def open_all(cluster: Cluster) -> None:
+        await cluster.refresh()
+        await asyncio.gather(*(cluster.lane(1, role).open() for role in ("control", "fetch", "produce")))
+
+    with World() as world:
+        world.run(open_all(make_cluster(world)))
+        assert len(world.connections) == 3
+
+
+def test_an_unknown_broker_is_named() -> None:
+    with World() as world:
+        cluster = make_cluster(world, default_api_timeout_ms=500)
+        with pytest.raises(KafkaConnectionError, match=r"broker 7 is not in the cluster's metadata \(known: 1\)"):
+            world.run(cluster.call(metadata(), node=7))
+
+
+def test_a_request_that_times_out_is_tried_again_while_there_is_time() -> None:
+    with World() as world:
+        hangs = iter([True, True])
+        world.on("Metadata", lambda _: NEVER if next(hangs, False) else None)
+        cluster = make_cluster(world, request_timeout_ms=1_000, default_api_timeout_ms=10_000)
+        answer = world.run(cluster.call(metadata()))
+        assert answer.cluster_id == "simulated"
+        assert len(world.connections) == 3
+
+
+def test_a_broker_that_hangs_is_given_up_in_time_and_the_cause_told() -> None:
+    with World() as world:
+        world.on("Metadata", lambda _: NEVER)
+        cluster = make_cluster(world, request_timeout_ms=1_000, default_api_timeout_ms=4_500)
+        started = world.engine.now_ms()
+        with pytest.raises((KafkaTimeoutError, KafkaConnectionError), match=r"within 4\.5 s: .*no answer from"):
+            world.run(cluster.call(metadata()))
+        assert world.engine.now_ms() - started <= 4_501
+
+
+def test_retries_wait_longer_each_time() -> None:
+    with World() as world:
+        world.on("Metadata", lambda _: HANGUP)
+        cluster = make_cluster(
+            world, retry_backoff_ms=100, retry_backoff_max_ms=800, default_api_timeout_ms=5_000, reconnect_backoff_ms=0
+        )
+        with pytest.raises(KafkaConnectionError):
+            world.run(cluster.call(metadata()))
+        times = [call.at_ms for call in world.made("Metadata")]
+        waits = [late - early for early, late in itertools.pairwise(times)]
+        for wait, nominal in zip(waits, [100, 200, 400, 800, 800], strict=False):
+            assert 0.8 * nominal <= wait <= 1.2 * nominal + 10 * LATENCY_S * 1000
+        assert len(waits) >= 5
+
+
+@pytest.mark.parametrize(("retriable", "attempts"), [(False, 1), (True, 3)])
+def test_only_errors_that_may_pass_are_retried(*, retriable: bool, attempts: int) -> None:
+    tries = itertools.count(1)
+
+    async def attempt() -> int:
+        number = next(tries)
+        if number < 3:
+            raise BrokerError(1, "SOME_ERROR", retriable)
+        return number
+
+    with World() as world:
+        cluster = make_cluster(world)
+        if retriable:
+            assert world.run(cluster.retrying(attempt, "testing")) == attempts
+        else:
+            with pytest.raises(BrokerError, match="SOME_ERROR"):
+                world.run(cluster.retrying(attempt, "testing"))
+            assert next(tries) == attempts + 1
+
+
+def test_an_answer_that_cannot_be_read_is_not_asked_for_again() -> None:
+    with World() as world:
+        world.on("Metadata", lambda _: b"\0\xff")
+        with pytest.raises(ProtocolError, match="MetadataResponse"):
+            world.run(make_cluster(world).call(metadata()))
+        assert len(world.made("Metadata")) == 1
+
+
+def test_an_unknown_topic_is_believed_after_a_few_answers() -> None:
+    with World() as world:
+        with pytest.raises(BrokerError, match="topic 'nope' does not exist on 10.0.0.1:9092") as caught:
+            world.run(make_cluster(world).topic("nope"))
+        assert caught.value.code == 3
+        assert len(world.made("Metadata")) == UNKNOWN_TOPIC_ANSWERS
+        assert world.engine.now_ms() < 1_000_000 + 2_000
+
+
+def test_a_topic_made_a_moment_ago_is_found() -> None:
+    def late(call: Call) -> None:
+        if len(world.made("Metadata")) == UNKNOWN_TOPIC_ANSWERS - 1:
+            world.create_topic("t")
+
+    with World() as world:
+        world.on("Metadata", late)
+        assert world.run(make_cluster(world).topic("t")).partitions[0].leader == 1
+
+
+@pytest.mark.parametrize("appears", [True, False])
+def test_a_patient_look_for_a_topic_goes_on_until_the_time_is_up(*, appears: bool) -> None:
+    async def look(world: World, cluster: Cluster) -> Any:
+        looking = asyncio.ensure_future(cluster.topic("t", timeout_ms=10_000, patient=True))
+        await asyncio.sleep(8)
+        if appears:
+            world.create_topic("t")
+        return await looking
+
+    with World() as world:
+        cluster = make_cluster(world)
+        if appears:
+            assert world.run(look(world, cluster)).name == "t"
+        else:
+            with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+                world.run(look(world, cluster))
+            assert world.engine.now_ms() <= 1_000_000 + 10_001
+
+
+def test_concurrent_refreshes_share_a_request_unless_they_ask_for_more() -> None:
+    async def three(cluster: Cluster) -> None:
+        await cluster.refresh(["a"])
+        await asyncio.gather(cluster.refresh(["a"]), cluster.refresh(["a"]), cluster.refresh())
+        await asyncio.gather(cluster.refresh(["b"]), cluster.refresh(["a"]), cluster.refresh(["c", "b"]))
+
+    with World() as world:
+        for name in "abc":
+            world.create_topic(name)
+        cluster = make_cluster(world)
+        world.run(three(cluster))
+        asked = [sorted(topic.name for topic in call.message.topics) for call in world.made("Metadata")]
+        assert asked[:2] == [["a"], ["a"]]
+        assert asked[2:] in ([["a", "b", "c"]], [["a", "b", "c"]] * 2)
+        assert set(cluster.metadata.topics) == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_refresh_that_was_cancelled_is_not_what_the_next_one_hears_of(*, fails: bool) -> None:
+    async def cancel_one(world: World, cluster: Cluster) -> None:
+        await cluster.refresh(["t"])
+        refresh = asyncio.ensure_future(cluster.refresh())
+        await asyncio.sleep(0)
+        refresh.cancel()
+        await asyncio.sleep(60)
+        world.move_leader("t", 0, 2)
+        world.off("Metadata")
+        await cluster.refresh()
+        assert cluster.metadata.leader("t", 0) == 2
+
+    with World(brokers=2) as world:
+        world.create_topic("t")
+        world.on("Metadata", lambda _: HANGUP if fails and len(world.made("Metadata")) > 1 else None)
+        world.run(cancel_one(world, make_cluster(world)))
+
+
+def test_metadata_is_fetched_again_when_it_is_old() -> None:
+    async def wait(cluster: Cluster) -> None:
+        await cluster.refresh_if_old()
+        await cluster.refresh_if_old()
+        await asyncio.sleep(1.1)
+        await cluster.refresh_if_old()
+
+    with World() as world:
+        world.run(wait(make_cluster(world, metadata_max_age_ms=1_000)))
+        assert len(world.made("Metadata")) == 2
+
+
+def test_a_leader_is_waited_for_until_the_election_ends() -> None:
+    async def elect(world: World, cluster: Cluster) -> int:
+        looking = asyncio.ensure_future(cluster.leader("t", 0))
+        await asyncio.sleep(2)
+        world.move_leader("t", 0, 2)
+        return await looking
+
+    with World(brokers=2) as world:
+        world.create_topic("t")
+        world.move_leader("t", 0, -1)
+        assert world.run(elect(world, make_cluster(world))) == 2
+
+
+def test_a_partition_that_stays_without_a_leader_is_named() -> None:
+    with World() as world:
+        world.create_topic("t")
+        world.move_leader("t", 0, -1)
+        cluster = make_cluster(world, default_api_timeout_ms=2_000)
+        with pytest.raises(KafkaTimeoutError, match="finding the leader of t-0 .*LEADER_NOT_AVAILABLE"):
+            world.run(cluster.leader("t", 0))
+
+
+def test_a_broker_that_lags_does_not_move_leaders_back() -> None:
+    """The new leader's news came first; then a broker that has not heard yet tells the old."""
+    with World(brokers=2) as world:
+        topic = world.create_topic("t")
+        cluster = make_cluster(world)
+        world.move_leader("t", 0, 2)
+        world.run(cluster.refresh(["t"]))
+        topic.partitions[0].leader, topic.partitions[0].epoch = 1, 0
+        world.run(cluster.refresh())
+        assert cluster.metadata.leader("t", 0) == 2
+
+
+def test_closing_fails_calls_that_wait() -> None:
+    async def close_meanwhile(cluster: Cluster, after_s: float) -> None:
+        calls = [asyncio.ensure_future(c) for c in (cluster.call(metadata()), cluster.topic("t"))]
+        await asyncio.sleep(after_s)
+        await cluster.close()
+        for call in calls:
+            with pytest.raises(KafkaConnectionError):
+                await call
+
+    for steps in range(8):
+        with World() as world:
+            world.create_topic("t")
+            world.on("Metadata", lambda _: NEVER)
+            world.run(close_meanwhile(make_cluster(world), steps * LATENCY_S / 2))

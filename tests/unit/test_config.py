@@ -1,0 +1,145 @@
+"""`config`: every option has a check, and an error that names it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from kafwire.config import CODECS, ClientConfig, ProducerConfig, ScanConfig, from_dotted
+from kafwire.errors import ConfigError
+
+SERVERS = {"bootstrap_servers": "localhost:9092"}
+CONFIGS: list[type[ClientConfig]] = [ClientConfig, ProducerConfig, ScanConfig]
+
+
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_defaults_pass_their_own_checks(kind: type[ClientConfig]) -> None:
+    config = kind.build(SERVERS)
+    for item in dataclasses.fields(kind):
+        if item.name != "bootstrap_servers":
+            assert item.metadata["check"](item.default) == getattr(config, item.name)
+
+
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_every_option_refuses_nonsense(kind: type[ClientConfig]) -> None:
+    for item in dataclasses.fields(kind):
+        for nonsense in (object(), b"\xff", [], {}, float("nan"), ("a", 1)):
+            with pytest.raises(ConfigError, match=item.name):
+                kind.build({**SERVERS, item.name: nonsense})
+
+
+@pytest.mark.parametrize(
+    ("given", "servers"),
+    [
+        ("a:1", (("a", 1),)),
+        ("a:1, b:2 ,c:3", (("a", 1), ("b", 2), ("c", 3))),
+        (["a:1", "b:2"], (("a", 1), ("b", 2))),
+        ("[::1]:9092", (("::1", 9092),)),
+    ],
+)
+def test_bootstrap_servers(given: Any, servers: object) -> None:
+    assert ClientConfig.build({"bootstrap_servers": given}).bootstrap_servers == servers
+
+
+@pytest.mark.parametrize("given", ["", "localhost", "a:", ":1", "a:b", "a:0", "a:65536", [], ["a"], 9092, None, b"a:1"])
+def test_wrong_bootstrap_servers(given: Any) -> None:
+    with pytest.raises(ConfigError, match="bootstrap_servers"):
+        ClientConfig.build({"bootstrap_servers": given})
+
+
+def test_no_bootstrap_servers() -> None:
+    with pytest.raises(ConfigError, match="bootstrap_servers is missing"):
+        ClientConfig.build({})
+
+
+def test_a_wrong_name_is_named_with_the_nearest_right_one() -> None:
+    with pytest.raises(ConfigError, match="unknown option 'linger'; did you mean 'linger_ms'"):
+        ProducerConfig.build({**SERVERS, "linger": 5})
+    with pytest.raises(ConfigError, match="unknown option 'xyzzy'; known: .*client_id"):
+        ClientConfig.build({**SERVERS, "xyzzy": 5})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "stored"),
+    [
+        ("linger_ms", "7", 7),
+        ("linger_ms", 7.0, 7),
+        ("acks", "all", -1),
+        ("acks", "-1", -1),
+        ("acks", "1", 1),
+        ("acks", 0, 0),
+        ("enable_idempotence", "true", True),
+        ("enable_idempotence", False, False),
+        ("enable_idempotence", None, None),
+        ("compression_level", None, None),
+        ("compression_level", "-3", -3),
+        ("buffer_memory", 1 << 40, 1 << 40),
+        *(("compression_type", codec, codec) for codec in CODECS),
+    ],
+)
+def test_good_values(name: str, value: object, stored: object) -> None:
+    assert getattr(ProducerConfig.build({**SERVERS, name: value}), name) == stored
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "because"),
+    [
+        ("linger_ms", -1, "allowed: 0 to 2147483647"),
+        ("linger_ms", 1.5, "whole number"),
+        ("linger_ms", True, "whole number"),
+        ("linger_ms", "five", "whole number"),
+        ("linger_ms", 2**31, "allowed"),
+        ("batch_size", 0, "allowed: 1 to"),
+        ("acks", 2, "allowed"),
+        ("acks", True, "allowed"),
+        ("compression_type", "brotli", "none, gzip, snappy, lz4, zstd"),
+        ("security_protocol", "SSL", "PLAINTEXT only"),
+        ("client_id", 3, "text is needed"),
+        ("enable_idempotence", "yes", "allowed: True, False"),
+    ],
+)
+def test_bad_values_are_named_with_what_is_allowed(name: str, value: object, because: str) -> None:
+    with pytest.raises(ConfigError, match=because) as caught:
+        ProducerConfig.build({**SERVERS, name: value})
+    assert f"{name}={value!r}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "idempotent"),
+    [
+        ({}, True),
+        ({"acks": 1}, False),
+        ({"acks": 0}, False),
+        ({"max_in_flight_requests_per_connection": 6}, False),
+        ({"enable_idempotence": False}, False),
+        ({"enable_idempotence": True, "acks": "all"}, True),
+    ],
+)
+def test_idempotence_is_on_unless_something_forbids_it(options: dict[str, object], *, idempotent: bool) -> None:
+    assert ProducerConfig.build({**SERVERS, **options}).idempotent is idempotent
+
+
+@pytest.mark.parametrize(
+    ("options", "because"),
+    [
+        ({"enable_idempotence": True, "acks": 1}, 'needs acks="all"'),
+        ({"enable_idempotence": True, "max_in_flight_requests_per_connection": 6}, "<= 5"),
+        ({"delivery_timeout_ms": 1000}, r"below linger_ms \+ request_timeout_ms \(30005\)"),
+    ],
+)
+def test_options_that_exclude_each_other(options: dict[str, object], because: str) -> None:
+    with pytest.raises(ConfigError, match=because):
+        ProducerConfig.build({**SERVERS, **options})
+
+
+def test_dotted_names() -> None:
+    dotted = {"bootstrap.servers": "a:1", "linger.ms": 3}
+    assert ProducerConfig.build(from_dotted(dotted)).linger_ms == 3
+
+
+def test_a_configuration_does_not_change() -> None:
+    config = ClientConfig.build(SERVERS)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        config.client_id = "other"  # type: ignore[misc]

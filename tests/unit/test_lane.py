@@ -1,0 +1,345 @@
+"""`net.lane`: one connection, from its greeting to its end, in a simulated world."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import socket
+from typing import Any
+
+import pytest
+
+from kafwire import protocol
+from kafwire._buffer import Buffer
+from kafwire.config import ClientConfig
+from kafwire.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError
+from kafwire.net.lane import GREETING_MAX_FRAME, Lane
+from tests.unit.simulated import HANGUP, LATENCY_S, NEVER, UNSUPPORTED_VERSION, Call, World
+
+
+def make_lane(world: World, *, host: str | None = None, **options: Any) -> Lane:
+    node = world.nodes[1]
+    config = ClientConfig.build({"bootstrap_servers": world.bootstrap, **options})
+    return Lane(world.engine, config, host or node.host, node.port, "control", 1)
+
+
+def metadata() -> protocol.MetadataRequest:
+    return protocol.MetadataRequest(topics=[])
+
+
+def greetings(world: World) -> list[int]:
+    return [call.version for call in world.made("ApiVersions")]
+
+
+def refusal(*offered: int) -> protocol.ApiVersionsResponse:
+    kind = protocol.ApiVersionsResponse
+    keys = [kind.ApiVersion(api_key=18, min_version=0, max_version=version) for version in offered]
+    return kind(error_code=UNSUPPORTED_VERSION, api_keys=keys)
+
+
+def test_the_greeting_comes_first_and_the_highest_shared_version_is_spoken() -> None:
+    with World() as world:
+        world.nodes[1].versions["Metadata"] = (0, 9)
+        lane = make_lane(world)
+        world.run(lane.call(metadata()))
+        assert [(call.name, call.version) for call in world.calls] == [("ApiVersions", 4), ("Metadata", 9)]
+        world.run(lane.call(metadata()))
+        assert len(world.connections) == 1
+
+
+def test_concurrent_calls_open_one_connection() -> None:
+    async def both(lane: Lane) -> None:
+        await asyncio.gather(lane.call(metadata()), lane.call(metadata()), lane.open())
+
+    with World() as world:
+        world.run(both(make_lane(world)))
+        assert greetings(world) == [4]
+
+
+def test_an_api_that_the_broker_lacks_is_named() -> None:
+    with World() as world:
+        world.nodes[1].versions["Metadata"] = (99, 100)
+        with pytest.raises(ProtocolError, match="MetadataRequest is shared: kafwire has 0 to 13, the broker 99 to 100"):
+            world.run(make_lane(world).call(metadata()))
+
+
+@pytest.mark.parametrize(("offered", "tried"), [([2], [4, 2]), ([], [4, 0]), ([7], [4, 3])])
+def test_a_refused_greeting_is_repeated_in_the_version_offered(offered: list[int], tried: list[int]) -> None:
+    with World() as world:
+        world.on("ApiVersions", lambda call: refusal(*offered) if call.version == 4 else None)
+        world.run(make_lane(world).open())
+        assert greetings(world) == tried
+        assert len(world.connections) == 1
+
+
+def test_a_refusal_that_cannot_be_read_falls_back_to_version_0() -> None:
+    garbage = UNSUPPORTED_VERSION.to_bytes(2, "big") + b"\xff" * 7
+    with World() as world:
+        world.on("ApiVersions", lambda call: garbage if call.version else None)
+        world.run(make_lane(world).open())
+        assert greetings(world) == [4, 0]
+
+
+def test_a_broker_that_refuses_every_greeting_is_named() -> None:
+    with World() as world:
+        world.on("ApiVersions", lambda _: refusal())
+        with pytest.raises(KafkaConnectionError, match="UNSUPPORTED_VERSION"):
+            world.run(make_lane(world).open())
+        assert greetings(world) == [4, 0]
+
+
+def test_a_server_that_is_no_broker_is_named() -> None:
+    with World() as world:
+        world.on("ApiVersions", lambda _: b"SSH-2.0-server")
+        with pytest.raises(KafkaConnectionError, match=r"broker 1 at 10\.0\.0\.1:9092.*ApiVersionsResponse"):
+            world.run(make_lane(world).open())
+
+
+def test_the_frame_limit_is_small_until_the_broker_has_proved_itself() -> None:
+    limits = []
+
+    def note(_: Call) -> None:
+        limits.append(world.connections[0].max_frame)
+
+    with World() as world:
+        world.on("ApiVersions", note)
+        world.on("Metadata", note)
+        world.run(make_lane(world, max_frame_bytes=GREETING_MAX_FRAME * 3).call(metadata()))
+        assert limits == [GREETING_MAX_FRAME, GREETING_MAX_FRAME * 3]
+
+
+def test_a_throttled_lane_waits_before_it_sends_again() -> None:
+    with World() as world:
+        lane = make_lane(world)
+        world.on("Metadata", lambda _: protocol.MetadataResponse(throttle_time_ms=2_000))
+        world.run(lane.call(metadata()))
+        world.run(lane.call(metadata()))
+        first, second = world.made("Metadata")
+        assert second.at_ms - first.at_ms >= 2_000
+
+
+def test_a_request_not_answered_in_time_takes_all_that_follow_with_it() -> None:
+    async def three(lane: Lane) -> list[Any]:
+        await lane.open()
+        # The second and third have time left, but answers come in order: nothing comes any more.
+        calls = [lane._exchange(metadata(), 13, timeout) for timeout in (500, 10_000, 20_000)]
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    with World() as world:
+        lane = make_lane(world)
+        world.on("Metadata", lambda _: NEVER)
+        started = world.engine.now_ms()
+        first, second, third = world.run(three(lane))
+        assert 500 <= world.engine.now_ms() - started < 600
+        assert isinstance(first, KafkaTimeoutError)
+        assert "no answer from broker 1 at 10.0.0.1:9092" in str(first)
+        assert isinstance(second, KafkaConnectionError)
+        assert isinstance(third, KafkaConnectionError)
+        assert not lane.is_ready
+        assert lane.in_flight == 0
+        assert world.connections[0].closed
+        world.off("Metadata")
+        world.run(lane.call(metadata()))
+        assert len(world.connections) == 2
+
+
+def test_a_cancelled_call_keeps_its_slot_so_that_answers_go_to_their_own_requests() -> None:
+    async def cancel_first(lane: Lane) -> tuple[int, Any]:
+        await lane.open()
+        first = asyncio.ensure_future(lane.call(metadata()))
+        await asyncio.sleep(0)
+        second = asyncio.ensure_future(lane.call(metadata()))
+        await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.sleep(0)
+        in_flight = lane.in_flight
+        answer = await second
+        assert first.cancelled()
+        return in_flight, answer
+
+    with World() as world:
+        numbers = itertools.count(1)
+        world.on("Metadata", lambda _: protocol.MetadataResponse(controller_id=next(numbers)))
+        lane = make_lane(world)
+        in_flight, answer = world.run(cancel_first(lane))
+        assert in_flight == 2
+        assert answer.controller_id == 2
+        assert lane.is_ready
+        assert len(world.connections) == 1
+
+
+def test_a_lost_connection_fails_what_was_pending_and_the_next_call_opens_another() -> None:
+    with World() as world:
+        lane = make_lane(world)
+        world.on("Metadata", lambda _: HANGUP if len(world.connections) == 1 else None)
+        with pytest.raises(KafkaConnectionError, match="reset by the broker"):
+            world.run(lane.call(metadata()))
+        assert not lane.is_ready
+        assert lane.transport is None
+        world.run(lane.call(metadata()))
+        assert len(world.connections) == 2
+
+
+def test_an_answer_that_cannot_be_read_ends_the_connection() -> None:
+    async def two(lane: Lane) -> list[Any]:
+        await lane.open()
+        return await asyncio.gather(lane.call(metadata()), lane.call(metadata()), return_exceptions=True)
+
+    with World() as world:
+        lane = make_lane(world)
+        world.on("Metadata", lambda _: b"\0" + b"\xff" * 9)
+        first, second = world.run(two(lane))
+        assert isinstance(first, ProtocolError)
+        assert first.api == "MetadataResponse"
+        assert isinstance(second, KafkaConnectionError)
+        assert world.connections[0].closed
+
+
+def test_reconnecting_waits_longer_after_each_failure_up_to_a_limit() -> None:
+    attempts: list[float] = []
+
+    async def insist(lane: Lane) -> None:
+        for _ in range(9):
+            attempts.append(-1.0)
+            with pytest.raises(KafkaConnectionError, match="connection refused"):
+                await lane.open()
+
+    with World() as world:
+        world.nodes[1].down = True
+        times = []
+        connect = world.connect
+
+        def noted(*arguments: Any) -> Any:
+            times.append(world.engine.now_ms())
+            return connect(*arguments)
+
+        world.connect = noted  # type: ignore[method-assign]
+        lane = make_lane(world, reconnect_backoff_ms=50, reconnect_backoff_max_ms=1_000)
+        world.run(insist(lane))
+        waits = [late - early - LATENCY_S * 1000 for early, late in itertools.pairwise(times)]
+        assert len(waits) == len(attempts) - 1
+        for wait, nominal in zip(waits, [50, 100, 200, 400, 800, 1_000, 1_000, 1_000], strict=True):
+            assert 0.8 * nominal - 1e-6 <= wait <= 1.2 * nominal + 1e-6
+        world.nodes[1].down = False
+        world.run(lane.open())
+        world.break_connections(1)
+        world.run(asyncio.sleep(0.01))
+        before = world.engine.now_ms()
+        world.run(lane.open())
+        assert world.engine.now_ms() - before < 10, "a success must end the backoff"
+
+
+def test_a_server_that_never_answers_is_given_up_in_time() -> None:
+    with World() as world:
+        world.nodes[1].silent = True
+        lane = make_lane(world, socket_connection_setup_timeout_ms=3_000)
+        started = world.engine.now_ms()
+        with pytest.raises(KafkaConnectionError, match=r"10\.0\.0\.1: no answer within 3 s"):
+            world.run(lane.open())
+        assert world.engine.now_ms() - started == pytest.approx(3_000)
+        assert world.connections[0].closed
+
+
+def test_a_greeting_that_is_never_answered_is_given_up_in_time() -> None:
+    with World() as world:
+        world.on("ApiVersions", lambda _: NEVER)
+        lane = make_lane(world, socket_connection_setup_timeout_ms=3_000)
+        with pytest.raises(KafkaConnectionError, match="no answer within 3 s"):
+            world.run(lane.open())
+        assert lane.in_flight == 0
+        assert world.connections[0].closed
+
+
+def test_every_address_of_a_host_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    def look_up(host: str, port: int, *, flags: int = 0, **_: Any) -> list[Any]:
+        if flags & socket.AI_NUMERICHOST:
+            raise socket.gaierror("not a number")
+        assert host == "kafka.example"
+        addresses = ["10.9.9.9", "10.0.0.1"]
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in addresses]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    with World() as world:
+        world.run(make_lane(world, host="kafka.example").open())
+        assert len(world.connections) == 2
+
+
+def test_an_unknown_host_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def look_up(*_: Any, **__: Any) -> list[Any]:
+        raise socket.gaierror("Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    with World() as world, pytest.raises(KafkaConnectionError, match=r"cannot resolve 'kafka\.example'"):
+        world.run(make_lane(world, host="kafka.example").open())
+
+
+def test_closing_fails_what_is_pending_and_what_comes_later() -> None:
+    async def close_meanwhile(lane: Lane) -> list[Any]:
+        await lane.open()
+        calls = [asyncio.ensure_future(lane.call(metadata())) for _ in range(2)]
+        await asyncio.sleep(LATENCY_S / 2)
+        lane.close()
+        return await asyncio.gather(*calls, lane.call(metadata()), return_exceptions=True)
+
+    with World() as world:
+        for outcome in world.run(close_meanwhile(make_lane(world))):
+            assert isinstance(outcome, KafkaConnectionError)
+
+
+@pytest.mark.parametrize("silent", [True, False])
+def test_closing_while_it_opens_is_an_error_of_the_connection_not_a_cancellation(*, silent: bool) -> None:
+    async def close_meanwhile(lane: Lane) -> None:
+        opening = asyncio.ensure_future(lane.open())
+        await asyncio.sleep(LATENCY_S * 1.5)
+        lane.close()
+        await opening
+
+    with World() as world:
+        world.nodes[1].silent = silent
+        with pytest.raises(KafkaConnectionError, match="client was closed while it connected to broker 1"):
+            world.run(close_meanwhile(make_lane(world)))
+
+
+def test_what_an_old_connection_still_reports_reaches_nobody() -> None:
+    async def scenario(world: World, lane: Lane) -> None:
+        await lane.open()
+        old = world.connections[0].receiver
+        lane.fail("given up")
+        await lane.open()
+        pending = asyncio.ensure_future(lane.call(metadata()))
+        await asyncio.sleep(0)
+        old.on_response(lane._correlation, Buffer(b"\0" * 8))
+        old.on_sent(lane._correlation)
+        old.on_closed(104, "late")
+        old.on_connected()
+        assert (await pending).cluster_id == "simulated"
+        assert lane.is_ready
+
+    with World() as world:
+        world.run(scenario(world, make_lane(world)))
+
+
+def test_a_request_without_an_answer_is_done_once_it_is_sent() -> None:
+    outcomes: list[tuple[object, KafkaError | None]] = []
+
+    async def scenario(lane: Lane) -> None:
+        await lane.open()
+        request = protocol.ProduceRequest(acks=0, timeout_ms=1)
+        correlation_id = lane.next_correlation_id()
+        frame = protocol.encode_request(request, 9, correlation_id, "test")
+        lane.send(
+            correlation_id, [frame], lambda frame, error: outcomes.append((frame, error)), expect_response=False
+        )
+        assert not outcomes, "the callback never comes from within send"
+        await asyncio.sleep(0.1)
+
+    with World() as world:
+        lane = make_lane(world)
+        world.run(scenario(lane))
+        assert outcomes == [(None, None)]
+        assert lane.in_flight == 0
+
+
+def test_sending_without_a_connection_is_an_error() -> None:
+    with World() as world, pytest.raises(KafkaConnectionError, match="is closed"):
+        make_lane(world).send(1, [b""], lambda _frame, _error: None)

@@ -1,0 +1,33 @@
+"""`wire.versions`: the highest version that both sides have, or an error that says what each has."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafwire.errors import ProtocolError
+from kafwire.wire.versions import choose
+
+FETCH = 1
+bounds = st.tuples(st.integers(0, 20), st.integers(0, 20)).map(lambda pair: (min(pair), max(pair)))
+
+
+@given(bounds, bounds, st.none() | st.integers(0, 20))
+def test_the_highest_shared_version_is_chosen(
+    ours: tuple[int, int], theirs: tuple[int, int], at_most: int | None
+) -> None:
+    shared = {v for v in range(ours[0], ours[1] + 1) if theirs[0] <= v <= theirs[1] and (at_most is None or v <= at_most)}
+    if shared:
+        assert choose("FetchRequest", ours, FETCH, {FETCH: theirs}, at_most=at_most) == max(shared)
+    else:
+        with pytest.raises(ProtocolError):
+            choose("FetchRequest", ours, FETCH, {FETCH: theirs}, at_most=at_most)
+
+
+def test_an_old_broker_is_told_from_a_strange_one() -> None:
+    with pytest.raises(ProtocolError, match="kafwire has 4 to 18, the broker 0 to 3; Kafka 3.9 or newer") as caught:
+        choose("FetchRequest", (4, 18), FETCH, {FETCH: (0, 3)})
+    assert caught.value.api == "FetchRequest"
+    with pytest.raises(ProtocolError, match=r"does not offer FetchRequest \(api key 1\)"):
+        choose("FetchRequest", (4, 18), FETCH, {3: (0, 3)})
