@@ -545,6 +545,7 @@ cdef class Accumulator:
         if plan.index is NULL:
             raise MemoryError
         assigned = plan.index + n
+        topic.stick(0, self.batch_size)
         with nogil:
             bad = _assign(&rows.view, partitions, topic.sticky, assigned, &stuck)
             if bad < 0:  # a counting sort, stable
