@@ -109,7 +109,7 @@ class Cluster:
             await asyncio.sleep(wait / 1000)
         because = f": {last if last is not None else f'no answer from {self.bootstrap}'}"
         kind = type(last) if isinstance(last, KafkaConnectionError) else KafkaTimeoutError
-        raise kind(f"{what} did not succeed within {limit_ms / 1000:g} s{because}")
+        raise kind(f"{what} did not succeed within {round(limit_ms / 1000, 2):g} s{because}")
 
     async def _call_any(self, message: Any) -> Any:
         """Ask one broker after the other, connected ones first, until one answers."""

@@ -261,7 +261,7 @@ class Lane:
                 f"({self._config.request_timeout_ms}) is too short"
             )
             # Answers come in order, so whatever follows is stuck as well.
-            self._drop("a request was not answered in time")
+            self._drop(f"a request was not answered within request_timeout_ms ({self._config.request_timeout_ms})")
             answered(None, error)
 
     def _drop(self, reason: str = "given up") -> None:

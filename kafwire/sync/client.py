@@ -17,6 +17,7 @@ from kafwire.net.ranges import When, timestamp_of
 from kafwire.structs import TopicPartition
 
 TOPIC_RESOURCE = 2
+ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 
 
 class Client:
@@ -69,6 +70,8 @@ class Client:
         """For each partition the first offset at or after `when`, -1 where there is none."""
         self._check()
         timestamp = timestamp_of(when)
+        if isolation_level not in ISOLATION_LEVELS:
+            raise ConfigError(f"isolation_level={isolation_level!r}: allowed: {', '.join(ISOLATION_LEVELS)}")
         wanted = {(tp.topic, tp.partition): timestamp for tp in partitions}
         found = self._engine.run(
             list_offsets(self._cluster, wanted, isolation_level=int(isolation_level == "read_committed"))

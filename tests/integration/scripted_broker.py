@@ -65,12 +65,13 @@ class Exchange:
 
     def frame(self, response: Any, correlation_id: int | None = None) -> bytes:
         """The answer as bytes, its size first."""
+        api_versions = self.request.api == "ApiVersions"
         version = self.request.version
-        if response.error_code == UNSUPPORTED_VERSION if self.request.api == "ApiVersions" else False:
+        if api_versions and response.error_code == UNSUPPORTED_VERSION:
             version = 0
-        flexible = version >= type(response).flexible_from and self.request.api != "ApiVersions"
+        flexible = version >= type(response).flexible_from and not api_versions
         number = self.correlation_id if correlation_id is None else correlation_id
-        body = struct.pack(">i", number) + (b"\0" if flexible else b"") + response.encode(version)
+        body: bytes = struct.pack(">i", number) + (b"\0" if flexible else b"") + response.encode(version)
         return struct.pack(">i", len(body)) + body
 
     def answer(self) -> bytes:
