@@ -230,6 +230,7 @@ ROWS: Sequence[Row] = [
         _LZ4,
         [
             Contender("kafwire", "import", "kafwire"),
+            Contender("kafwire's clients", "import", "kafwire.sync.producer, kafwire.sync.scan"),
             Contender("confluent_kafka", "import", "confluent_kafka"),
             Contender("aiokafka", "import", "aiokafka", context=True),
             Contender("kafka", "import", "kafka", context=True),

@@ -139,6 +139,8 @@ def _finish(
     """Print, write, and say by the exit code whether all is well."""
     tables = render(results, topics, environment)
     print(tables)
+    if chosen.short:
+        print("The short form shows that everything works; its figures are those of small topics and one round.")
     records = {"environment": environment, "topics": topics, "rows": [as_json(row, found) for row, found in results]}
     # Only a whole long run on a broker of its own replaces the figures that are kept in the repository.
     partial = chosen.rows or chosen.contender or chosen.short or chosen.bootstrap or chosen.profile
