@@ -176,12 +176,19 @@ cdef inline int number_at(const NumberView *view, int64_t i, int64_t *out) noexc
         value = (<const int64_t *>view.data)[i]
         if view.is_unsigned and value < 0:
             return -1
+    elif view.is_unsigned:  # (one expression for both would make C unsigned of all)
+        if view.form == 4:
+            value = (<const uint32_t *>view.data)[i]
+        elif view.form == 2:
+            value = (<const uint16_t *>view.data)[i]
+        else:
+            value = (<const uint8_t *>view.data)[i]
     elif view.form == 4:
-        value = (<const uint32_t *>view.data)[i] if view.is_unsigned else (<const int32_t *>view.data)[i]
+        value = (<const int32_t *>view.data)[i]
     elif view.form == 2:
-        value = (<const uint16_t *>view.data)[i] if view.is_unsigned else (<const int16_t *>view.data)[i]
+        value = (<const int16_t *>view.data)[i]
     else:
-        value = (<const uint8_t *>view.data)[i] if view.is_unsigned else (<const int8_t *>view.data)[i]
+        value = (<const int8_t *>view.data)[i]
     if view.multiply > 1:
         if value > 0x7FFFFFFFFFFFFFFFLL // view.multiply or value < -(0x7FFFFFFFFFFFFFFFLL // view.multiply):
             return -1

@@ -642,29 +642,37 @@ cdef int zlib_compress(int level, const uint8_t *source, size_t size, kw_buf **o
 
 # --- the slow road: the package's Python call --------------------------------------------------------------------------
 
+def _python_reader(codec):
+    """An object with decompress(data[, limit]), eof and unused_data, for one frame or member."""
+    if codec == CODEC_GZIP:
+        import zlib
+        return zlib.decompressobj(wbits=31)
+    if codec == CODEC_LZ4:
+        import lz4.frame
+        return lz4.frame.LZ4FrameDecompressor()
+    import zstandard
+    return zstandard.ZstdDecompressor().decompressobj()
+
+
 def _python_inflate(codec, data, limit):
-    """All frames or members in `data`; raises whatever the package raises. At most limit + 1 bytes come out."""
-    pieces, produced = [], 0
-    while data or not pieces:
-        if codec == CODEC_GZIP:
-            import zlib
-            reader = zlib.decompressobj(wbits=31)
-        elif codec == CODEC_LZ4:
-            import lz4.frame
-            reader = lz4.frame.LZ4FrameDecompressor()
-        else:
-            import io
-            import zstandard
-            reader = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data), read_across_frames=True)
-            return reader.read(limit + 1)
-        piece = reader.decompress(data, limit + 1 - produced)
-        pieces.append(piece)
-        produced += len(piece)
-        if produced > limit:
-            break
-        if not reader.eof:
-            raise EOFError("cut off")
-        data = reader.unused_data or b""
+    """All frames or members in `data`, at most about `limit` bytes; raises whatever the package raises."""
+    pieces, produced, at = [], 0, 0
+    while at < len(data) or not pieces:
+        reader = _python_reader(codec)
+        while not reader.eof:
+            if codec == CODEC_ZSTD:  # this one takes no limit: feed it little by little
+                piece = reader.decompress(data[at:at + 1024])
+                at = min(at + 1024, len(data))
+            else:
+                piece = reader.decompress(data[at:], limit + 1 - produced)
+                at = len(data)
+            pieces.append(piece)
+            produced += len(piece)
+            if produced > limit:
+                return b"".join(pieces)
+            if at == len(data) and not reader.eof:
+                raise EOFError("cut off")
+        at -= len(reader.unused_data or b"")
     return b"".join(pieces)
 
 
@@ -857,9 +865,27 @@ cdef bint works(int codec) except *:
     return good
 
 
+cdef void drop_contexts(int codec) noexcept:
+    """Contexts of one library must not be given to another's functions."""
+    cdef void *context
+    for _ in range(SLOTS):
+        if codec == CODEC_LZ4:
+            context = take(_lz4_contexts)
+            if context is not NULL:
+                LZ4F_freeDecompressionContext(context)
+        elif codec == CODEC_ZSTD:
+            context = take(_zstd_readers)
+            if context is not NULL:
+                ZSTD_freeDCtx(context)
+            context = take(_zstd_writers)
+            if context is not NULL:
+                ZSTD_freeCCtx(context)
+
+
 cdef bint try_library(int codec, str path, bint zlib) except *:
     cdef bytes name = os.fsencode(path)
     cdef void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL)
+    drop_contexts(codec)
     if library is NULL or not bind(library, functions_of(codec, zlib)):
         return False
     kw_release(&_state[codec], SYSTEM_ZLIB if zlib else NATIVE)
