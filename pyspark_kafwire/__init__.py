@@ -1,7 +1,7 @@
 """Lets Spark find `format("kafwire")` by itself: it looks for a `DefaultSource` in every module named `pyspark_*`.
 
-An error here would take every other Python data source down with it, so there is none: without a recent pyspark or
-without pyarrow there is no `DefaultSource`, and a line in the log says why.
+An error here would take every other Python data source down with it, so there is none: without a recent pyspark there
+is no `DefaultSource`, and a line in the log says why.
 """
 
 try:

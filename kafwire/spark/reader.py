@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError
 from kafwire.spark.plan import OffsetRange, Situation, check_named, choose_partitions, data_loss, plan
-from kafwire.spark.schema import SCAN_NAMES, arrow_schema
+from kafwire.spark.schema import SCAN_LAYOUT, SCAN_NAMES, arrow_schema
 from kafwire.structs import TopicPartition
 
 if TYPE_CHECKING:
@@ -55,23 +55,28 @@ class KafwireReader(DataSourceReader):
         return iter(()) if partition.value is None else self._read(partition.value)
 
     def _read(self, piece: OffsetRange) -> Iterator[pa.RecordBatch]:
-        import kafwire
+        from kafwire.sync.scan import Scan
 
+        options = self.options.client
         place = TopicPartition(piece.topic, piece.partition)
         schema = arrow_schema(self.schema)
         columns = [SCAN_NAMES[name] for name in schema.names]
         position, end = piece.start, piece.end
         while position < end:
             try:
-                with kafwire.scan(
-                    topics=piece.topic,
+                with Scan(
+                    options["bootstrap_servers"],
+                    piece.topic,
+                    partitions=None,
                     start={place: position},
                     end={place: end},
                     columns=columns,
-                    **self.options.client,
+                    options=options,
+                    layout=SCAN_LAYOUT,
                 ) as scan:
                     for batch in scan.batches():
-                        yield to_spark(batch.to_arrow(), schema)
+                        if len(batch):  # a chunk may hold control records only
+                            yield to_spark(batch.to_arrow(), schema)
                         position = batch.next_offset
             except BrokerError as error:
                 if error.code != OFFSET_OUT_OF_RANGE:
@@ -160,20 +165,17 @@ def _client_options(options: ReadOptions) -> dict[str, Any]:
 
 
 def to_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """`batch`, which holds the columns of `schema` in order, in exactly its types."""
+    """`batch`, whose columns have the types of `schema` already, with its very fields."""
     import pyarrow as pa
 
-    columns = [
-        _headers(column, field.type) if pa.types.is_list(field.type) else column.cast(field.type)
-        for column, field in zip(batch.columns, schema, strict=True)
-    ]
+    columns = [_headers(column) if pa.types.is_list(column.type) else column for column in batch.columns]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _headers(column: pa.ListArray, kind: pa.ListType) -> pa.ListArray:
+def _headers(column: pa.ListArray) -> pa.ListArray:
     """A record without headers has null there, as in Spark's own source."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     is_empty = pc.equal(pc.list_value_length(column), 0)
-    return pc.if_else(is_empty, pa.scalar(None, kind), column.cast(kind))
+    return pc.if_else(is_empty, pa.scalar(None, column.type), column)

@@ -5,7 +5,7 @@ Pure but for pyspark's type classes: no session, no cluster. Arrow types are mad
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import (
     ArrayType,
@@ -39,6 +39,12 @@ _COLUMNS: dict[str, DataType] = {
 _MAY_BE_NULL = ("key", "value", "timestamp", "timestampType", "headers")
 # What `kafwire.scan` calls them.
 SCAN_NAMES = {name: "timestamp_type" if name == "timestampType" else name for name in _COLUMNS}
+# How a scan has to lay out its batches for Spark.
+SCAN_LAYOUT: dict[str, Any] = {
+    "names": {"timestamp_type": "timestampType"},
+    "timestamp_unit": "us",
+    "timestamp_type": "int32",
+}
 _WRITABLE: dict[str, tuple[DataType, ...]] = {
     "value": (StringType(), BinaryType()),
     "key": (StringType(), BinaryType()),

@@ -88,7 +88,7 @@ def test_it_can_be_registered(spark: SparkSession, make_topic: Make, produce: Pr
     assert numbers(load(subscribe=topic)) == [0, 1, 2]
 
 
-@pytest.mark.parametrize("missing", ["pyspark.sql.datasource", "pyarrow", "kafwire.spark.source"])
+@pytest.mark.parametrize("missing", ["pyspark.sql.datasource", "kafwire.errors", "kafwire.spark.source"])
 def test_discovery_never_fails(missing: str) -> None:
     """The module that Spark imports offers no source, and raises nothing, when something it needs is not there."""
     code = (

@@ -18,9 +18,17 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from kafwire._arrow import Layout
 from kafwire.errors import ConfigError
 from kafwire.spark.reader import to_spark
-from kafwire.spark.schema import arrow_schema, check_read_schema, check_write_schema, full_schema
+from kafwire.spark.schema import (
+    SCAN_LAYOUT,
+    SCAN_NAMES,
+    arrow_schema,
+    check_read_schema,
+    check_write_schema,
+    full_schema,
+)
 from kafwire.spark.writer import by_topic
 
 HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
@@ -122,22 +130,23 @@ def test_a_row_without_topic_is_an_error() -> None:
         list(by_topic(rows, None))
 
 
-def test_batches_become_sparks_types() -> None:
-    header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
-    batch = pa.record_batch(
-        {
-            "timestamp": pa.array([1357016400123, None, -1], pa.timestamp("ms", "UTC")),
-            "timestamp_type": pa.array([0, None, 1], pa.int8()),
-            "headers": pa.array(
-                [[{"key": "a", "value": None}], [], [{"key": "b", "value": b"c"}] * 2], pa.list_(header)
-            ),
-        }
-    )
-    schema = arrow_schema(columns(timestamp=TimestampType(), timestampType=IntegerType(), headers=HEADERS))
-    for found in (to_spark(batch, schema), to_spark(batch.slice(0, 3), schema)):
-        assert found.schema.equals(schema)
+def test_a_scan_is_laid_out_for_spark() -> None:
+    schema = full_schema(include_headers=True)
+    layout = Layout("t", 0, columns=[SCAN_NAMES[name] for name in schema.names], **SCAN_LAYOUT)
+    assert pa.schema(layout).equals(arrow_schema(schema), check_metadata=True)
+
+
+def test_no_headers_are_null() -> None:
+    schema = arrow_schema(columns(partition=IntegerType(), headers=HEADERS))
+    headers = [[{"key": "a", "value": None}], [], [{"key": "b", "value": b"c"}] * 2, []]
+    batch = pa.record_batch([pa.array([0] * 4, pa.int32()), pa.array(headers, schema.field("headers").type)], schema)
+    for start in range(4):
+        found = to_spark(batch.slice(start), schema)
         found.validate(full=True)
-        assert found["timestamp"].cast(pa.int64()).to_pylist() == [1357016400123000, None, -1000]
-        assert found["timestampType"].to_pylist() == [0, None, 1]
-        assert found["headers"].to_pylist() == [[{"key": "a", "value": None}], None, [{"key": "b", "value": b"c"}] * 2]
-    assert to_spark(batch.slice(1, 2), schema)["headers"].to_pylist() == [None, [{"key": "b", "value": b"c"}] * 2]
+        assert found.schema.equals(schema)
+        assert found["headers"].to_pylist() == [one or None for one in headers[start:]]
+
+
+def test_a_column_that_may_not_be_null_keeps_its_mark() -> None:
+    schema = arrow_schema(StructType([StructField("offset", LongType(), nullable=False)]))
+    assert to_spark(pa.record_batch({"offset": pa.array([1, 2])}), schema).schema.equals(schema)
