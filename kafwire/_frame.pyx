@@ -51,6 +51,7 @@ cdef kw_buf *new_segment(object segment) except NULL:
 
 
 @cython.final
+@cython.auto_pickle(False)
 cdef class Frames:
     """Requests in, bytes out; bytes in, answers out, for one connection. One thread at a time.
 

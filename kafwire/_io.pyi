@@ -11,7 +11,6 @@ POSTED: Final[int]
 
 @final
 class Loop:
-    def __init__(self) -> None: ...
     def fileno(self) -> int: ...
     def connect(
         self,

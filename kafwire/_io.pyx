@@ -32,7 +32,7 @@ cdef extern from "<netinet/in.h>" nogil:
         pass
     cdef struct in6_addr:
         pass
-    cdef struct sockaddr:
+    cdef struct c_sockaddr "sockaddr":
         pass
     cdef struct sockaddr_in:
         int sin_family
@@ -65,7 +65,7 @@ cdef extern from "native/loop.h" nogil:
     void loop_free "kw_loop_free"(kw_loop *loop)
     int loop_fileno "kw_loop_fileno"(kw_loop *loop)
     int64_t loop_connect "kw_loop_connect"(
-        kw_loop *loop, const sockaddr *address, socklen_t size, uint32_t max_frame,
+        kw_loop *loop, const c_sockaddr *address, socklen_t size, uint32_t max_frame,
         int send_buffer, int receive_buffer)
     int loop_submit "kw_loop_submit"(
         kw_loop *loop, uint32_t connection, uint64_t token, int32_t correlation_id,
@@ -134,6 +134,7 @@ cdef socklen_t fill_address(object address, int family, sockaddr_in *v4, sockadd
 
 
 @cython.final
+@cython.auto_pickle(False)
 cdef class Loop:
     """A native thread that owns plain TCP sockets: it sends requests, receives frames and matches them to requests.
 
@@ -149,9 +150,6 @@ cdef class Loop:
         if self.loop is NULL:
             raise OSError(-error, f"the I/O thread does not start: {os.strerror(-error)}")
 
-    def __init__(self):
-        pass
-
     def __dealloc__(self):
         # Joins a thread that never wants the GIL, so there is nothing to deadlock with.
         loop_free(self.loop)
@@ -163,7 +161,7 @@ cdef class Loop:
             raise_for(result, "fileno")
         return result
 
-    def connect(self, tuple sockaddr_, int family, *, uint32_t max_frame, int send_buffer=0, int receive_buffer=0):
+    def connect(self, tuple sockaddr, int family, *, uint32_t max_frame, int send_buffer=0, int receive_buffer=0):
         """Start to connect to a numeric (host, port[, flowinfo, scope_id]); returns the connection's number at once.
 
         CONNECTED or CLOSED follows. `max_frame` in bytes: a larger response poisons the connection. Buffer sizes in
@@ -171,9 +169,9 @@ cdef class Loop:
         """
         cdef sockaddr_in v4
         cdef sockaddr_in6 v6
-        cdef socklen_t size = fill_address(sockaddr_, family, &v4, &v6)
+        cdef socklen_t size = fill_address(sockaddr, family, &v4, &v6)
         cdef int64_t result = loop_connect(
-            self.loop, <sockaddr *> &v4 if family == AF_INET else <sockaddr *> &v6, size, max_frame,
+            self.loop, <c_sockaddr *> &v4 if family == AF_INET else <c_sockaddr *> &v6, size, max_frame,
             send_buffer, receive_buffer)
         if result < 0:
             raise_for(result, "connect")

@@ -633,9 +633,17 @@ static void *run(void *argument) {
     kw_loop *loop = argument;
     event events[EVENTS];
     int stopping = 0;
+    const char *reason = "the I/O thread was stopped";
     while (!stopping) {
         int n = poller_wait(loop, events);
         count(&loop->statistics.polls, 1);
+        if (n < 0 && errno != EINTR) {
+            /* Somebody closed descriptors that are not theirs. Waiting is impossible, and trying again would spin. */
+            reason = "the I/O thread lost its descriptors: something in this process closed them";
+            pthread_mutex_lock(&loop->lock);
+            loop->stopping = 1;
+            pthread_mutex_unlock(&loop->lock);
+        }
         /* A connection is at most once among the events and can only be closed by its own, so none of them is
          * stale. Whatever else closes connections comes afterwards. */
         for (int i = 0; i < n; i++) {
@@ -659,7 +667,7 @@ static void *run(void *argument) {
             pthread_mutex_unlock(&loop->lock);
             if (!c) break;
             /* close_now unlinks it, so this ends. */
-            close_now(loop, c, 0, "the I/O thread was stopped");
+            close_now(loop, c, 0, "%s", reason);
         }
     }
     return NULL;
@@ -843,10 +851,8 @@ kw_loop *kw_loop_new(kw_pool *pool, int *error) {
 void kw_loop_stop(kw_loop *loop) {
     if (forked(loop)) return;
     pthread_mutex_lock(&loop->lock);
-    if (!loop->stopping) {
-        loop->stopping = 1;
-        wake_set(loop->wake_write);
-    }
+    if (!loop->stopping) wake_set(loop->wake_write);
+    loop->stopping = 1;
     pthread_mutex_unlock(&loop->lock);
     pthread_mutex_lock(&loop->stop_lock); /* a second caller returns when the first one is done */
     if (!loop->joined) {

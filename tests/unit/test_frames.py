@@ -175,6 +175,21 @@ def test_a_request_without_an_answer_is_sent_with_its_last_byte_and_has_no_slot(
     assert [token for _, token, _ in frames.completions()] == [10, 40]
 
 
+def test_requests_without_answers_behind_one_that_was_answered() -> None:
+    frames = asked(1)
+    frames.feed(answer(1))
+    assert len(frames.completions()) == 1
+    for token in (2, 3):
+        frames.queue(token, token, [b"x"], expect_response=False)
+    frames.queue(40, 4, [b"y"])
+    frames.take()
+    assert results(frames) == [(SENT, 2, None), (SENT, 3, None)]
+    assert frames.outstanding() == [40]
+    frames.feed(answer(4))
+    assert [token for _, token, _ in frames.completions()] == [40]
+    assert frames.outstanding() == []
+
+
 def test_requests_without_answers_alone() -> None:
     frames = Frames(LIMIT)
     for token in range(3):

@@ -8,6 +8,7 @@ import fcntl
 import gc
 import os
 import random
+import resource
 import select
 import signal
 import socket
@@ -120,6 +121,15 @@ def native_threads() -> set[str]:
         with contextlib.suppress(OSError):  # a thread that has just ended
             if (task / "comm").read_text() == "kafwire-io\n":
                 found.add(task.name)
+    return found
+
+
+def descriptors_of_kind(kind: str) -> set[int]:
+    found = set()
+    for entry in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            if kind in os.readlink(entry):  # noqa: PTH115
+                found.add(int(entry.name))
     return found
 
 
@@ -468,6 +478,55 @@ def test_closing_before_the_connection_is_open(wire: Wire) -> None:
         wire.loop.close_connection(number)
         kinds = [kind for kind, _, _, _ in wire.until_closed(number)]
         assert kinds in ([CLOSED], [CONNECTED, CLOSED])
+
+
+def test_closing_a_connection_that_never_opens(wire: Wire) -> None:
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        numbers = [wire.loop.connect(full.getsockname(), socket.AF_INET, max_frame=LIMIT) for _ in range(4)]
+        found = wire.wait()
+        for number in numbers:
+            wire.loop.close_connection(number)
+        while sum(kind == CLOSED for kind, _, _, _ in found) < 4:
+            found += wire.wait()
+        assert sum(kind == CONNECTED for kind, _, _, _ in found) < 4, "all of them opened: the subject was missed"
+        assert {payload for kind, _, _, payload in found if kind == CLOSED} == {(0, "closed by this side")}
+
+
+def test_no_descriptors_left(wire: Wire) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with socket.socket() as lowest:
+        free = lowest.fileno()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
+    try:
+        number = wire.loop.connect(wire.listener.getsockname(), socket.AF_INET, max_frame=LIMIT)
+        assert wire.events(1) == [(CLOSED, number, 0, (errno.EMFILE, "socket failed: Too many open files"))]
+        with pytest.raises(OSError, match="the I/O thread does not start: Too many open files"):
+            Loop()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    wire.connect()
+
+
+def test_closed_descriptors_end_it_without_spinning() -> None:
+    pollers = descriptors_of_kind("[eventpoll]")
+    threads = native_threads()
+    wire = Wire()
+    number, _ = wire.connect()
+    (poller,) = descriptors_of_kind("[eventpoll]") - pollers
+    blank = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(blank, poller)
+    os.close(blank)
+    wire.loop.close_connection(12345)
+    wire.loop.submit(number, 1, 1, [b"wakes it up"], True)
+    ((kind, connection, _, (code, reason)),) = wire.events(1)
+    assert (kind, connection, code) == (CLOSED, number, 0)
+    assert reason.startswith("the I/O thread lost its descriptors")
+    settles(native_threads, threads)
+    with pytest.raises(RuntimeError, match="stopped"):
+        wire.loop.submit(number, 1, 1, [b"late"], True)
+    wire.close()
 
 
 def test_a_request_that_cannot_be_is_refused(wire: Wire) -> None:
