@@ -238,9 +238,14 @@ class Lane:
         frame = await future
         try:
             return protocol.decode_response(type(message), frame, version)[1]
-        except ProtocolError:
+        except ProtocolError as error:
             self.fail("an answer could not be read")
-            raise
+            raise ProtocolError(
+                f"{self.where} answered with what cannot be read: {error.message}",
+                api=type(message).response.__name__,
+                version=version,
+                offset=error.offset,
+            ) from None
 
     def fail(self, reason: str) -> None:
         """Give the connection up: what it said can no longer be trusted."""

@@ -8,9 +8,10 @@ again.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kafwire import protocol
 from kafwire._buffer import Buffer
@@ -68,8 +69,15 @@ class ScanFetcher:
 
     def on_credit(self) -> None:
         """The reader gave bytes back."""
-        for source in self._sources.values():
+        for source in list(self._sources.values()):
             source.pump()
+
+    def next_turn(self, source: Source) -> None:
+        """The request of `source` is over: whatever room there is now goes to those that wait for it first."""
+        node = source.lane.node
+        if self._sources.get(node) is source:
+            self._sources[node] = self._sources.pop(node)
+        self.on_credit()
 
     def has_room(self) -> bool:
         """Whether one more request fits into the budget; if not, the reader will post when it gives bytes back."""
@@ -100,6 +108,22 @@ class ScanFetcher:
         if self._homeless:
             self._attempts += 1
             self._move()
+
+    def check_stalled(self, cursors: Sequence[Cursor], watermarks: Mapping[int, int]) -> None:
+        """An answer without records: they may be late, but a log that lost them will never have them."""
+        now = self.cluster.engine.now_ms()
+        for cursor in cursors:
+            if cursor.failing_since_ms is None:
+                cursor.failing_since_ms = now
+            elif now - cursor.failing_since_ms > self.config.default_api_timeout_ms:
+                self.fail(
+                    KafkaTimeoutError(
+                        f"{cursor.name} gave no records from offset {cursor.position} on for "
+                        f"{self.config.default_api_timeout_ms / 1000:g} s, although it had some up to {cursor.end}; "
+                        f"now it ends at {watermarks.get(cursor.number, -1)}: did an election of its leader cut the log?"
+                    )
+                )
+                return
 
     def progress(self) -> None:
         """Records arrived: the next failure is a first one again."""
@@ -157,7 +181,10 @@ class ScanFetcher:
             return
         source = self._sources.get(node)
         if source is None or source.lane is not lane:
+            # The broker has another address now. What the old source still has in flight fails by itself.
+            waiting = source.release() if source is not None else []
             source = self._sources[node] = Source(self, lane)
+            cursors = [*waiting, *cursors]
         source.take(cursors)
 
 
@@ -175,6 +202,12 @@ class Source:
         """Read these too."""
         self._rotation.add(cursors)
         self.pump()
+
+    def release(self) -> list[Cursor]:
+        """Give all cursors away."""
+        cursors = self._rotation.order
+        self._rotation = Rotation()
+        return cursors
 
     def pump(self) -> None:
         """Send the next request, unless one is in flight, nothing is wanted, or the budget is used up."""
@@ -203,15 +236,18 @@ class Source:
         self._version = self.lane.version_of(
             protocol.FetchRequest, at_most=None if has_ids else FIRST_VERSION_WITH_TOPIC_IDS - 1
         )
-        topics: dict[tuple[str, uuid.UUID], list[protocol.FetchRequest.FetchPartition]] = {}
-        for cursor in order:
-            topics.setdefault((cursor.topic, cursor.topic_id), []).append(
+        # The broker fills its answer in this order: a topic stands here as often as it has its turn between others.
+        topics: list[tuple[str, uuid.UUID, list[protocol.FetchRequest.FetchPartition]]] = []
+        for (topic, topic_id), cursors in itertools.groupby(order, lambda cursor: (cursor.topic, cursor.topic_id)):
+            partitions = [
                 protocol.FetchRequest.FetchPartition(
                     partition=cursor.partition,
                     fetch_offset=cursor.position,
                     partition_max_bytes=config.fetch_max_bytes,
                 )
-            )
+                for cursor in cursors
+            ]
+            topics.append((topic, topic_id, partitions))
         by_id = self._version >= FIRST_VERSION_WITH_TOPIC_IDS
         message = protocol.FetchRequest(
             max_wait_ms=config.fetch_max_wait_ms,
@@ -224,7 +260,7 @@ class Source:
                 protocol.FetchRequest.FetchTopic(
                     **({"topic_id": topic_id} if by_id else {"topic": name}), partitions=partitions
                 )
-                for (name, topic_id), partitions in topics.items()
+                for name, topic_id, partitions in topics
             ],
         )
         return protocol.encode_request(message, self._version, correlation_id, config.client_id)
@@ -237,6 +273,7 @@ class Source:
             return
         if frame is None:
             self._lose_all(error or KafkaConnectionError("the request was lost"))
+            fetcher.next_turn(self)
             return
         try:
             answer = parse_answer(frame, self._version)
@@ -247,7 +284,7 @@ class Source:
         except KafkaError as problem:
             fetcher.fail(problem)
             return
-        self.pump()
+        fetcher.next_turn(self)
 
     def _take_in(self, answer: FetchAnswer, asked: dict[tuple[object, int], Cursor]) -> None:
         fetcher = self._fetcher
@@ -264,15 +301,22 @@ class Source:
                 problem = broker_error(part.error_code, f"fetching {cursor.name} from {self.lane.where}")
             elif part.error_code:
                 raise _fatal(part, cursor, self.lane)
-            elif part.size and self._queue(answer.frame, part, cursor):
-                served.add(cursor.number)
-            watermarks[cursor.number] = part.high_watermark
+            else:
+                watermarks[cursor.number] = part.high_watermark
+                if part.high_watermark >= cursor.end:  # all is well here, be it only that others are served first
+                    cursor.failing_since_ms = None
+                if part.size and self._queue(answer.frame, part, cursor):
+                    served.add(cursor.number)
         if served:
             fetcher.progress()
         elif any(part.size for part in answer.partitions):
-            raise ProtocolError("an answer holds no whole batch, not even the first", api="FetchResponse")
+            names = ", ".join(cursor.name for cursor in asked.values())
+            raise ProtocolError(
+                f"{self.lane.where} answered for {names} with no whole batch, not even the first", api="FetchResponse"
+            )
         elif not lost:
             finish_invisible(asked.values(), watermarks)
+            fetcher.check_stalled([cursor for cursor in asked.values() if not cursor.done], watermarks)
         gone = self._rotation.settle(served, lost)
         for cursor in asked.values():
             if cursor.done:
@@ -282,7 +326,14 @@ class Source:
 
     def _queue(self, frame: Buffer, part: PartitionAnswer, cursor: Cursor) -> bool:
         """Queue the whole batches of an answer; False when there is none."""
-        next_offset, size, _ = scan_headers(frame, part.position, part.size)
+        try:
+            next_offset, size, _ = scan_headers(frame, part.position, part.size)
+        except ProtocolError as error:
+            raise ProtocolError(
+                f"{cursor.name}, after offset {cursor.position}, from {self.lane.where}: {error.message}",
+                api=error.api,
+                offset=error.offset,
+            ) from None
         if not size:
             return False
         start = cursor.position
@@ -291,9 +342,7 @@ class Source:
         return True
 
     def _lose_all(self, error: KafkaError) -> None:
-        cursors = self._rotation.order
-        self._rotation = Rotation()
-        self._fetcher.lose(cursors, error)
+        self._fetcher.lose(self.release(), error)
 
 
 def _fatal(part: PartitionAnswer, cursor: Cursor, lane: Lane) -> KafkaError:

@@ -16,12 +16,12 @@ from tests.integration.scripted_broker import ScriptedBroker, black_hole, closed
 TABLE = pa.table({"value": [b"x"]})
 LIMIT_MS = 400
 # Attempts of less than the limit each, so that the last error tells why.
-CLIENT = {
+CLIENT: dict[str, Any] = {
     "default_api_timeout_ms": LIMIT_MS,
     "socket_connection_setup_timeout_ms": 200,
     "reconnect_backoff_max_ms": 100,
 }
-PRODUCER = {**CLIENT, "max_block_ms": LIMIT_MS}
+PRODUCER: dict[str, Any] = {**CLIENT, "max_block_ms": LIMIT_MS}
 
 
 def client_call(bootstrap: str) -> None:
