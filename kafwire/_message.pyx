@@ -4,6 +4,10 @@
 where those slots lie in an instance, and `Plan` what one version of the protocol puts between them: an array of C
 structs, so that a field costs a switch and a store, not a call into Python. Parsing raises `ProtocolError` and nothing
 else, apart from `MemoryError`.
+
+Of a large message, arrays of structs that lie inside other structs (the partitions of a topic) are only checked at
+first, by the same code that reads them, and become objects when they are touched: most of the cost of a large answer
+is the making of objects that nobody looks at.
 """
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
@@ -80,6 +84,7 @@ DEF MAX_DEPTH = 16
 # Longer lists grow with what is really there: a lying count must not make a list of its size.
 DEF PREALLOCATED = 65536
 DEF LARGE = 16384
+DEF WORTH_DELAYING = 4  # elements
 DEF MOST_TAG = 0x7FFFFFFE
 
 cdef struct Op:
@@ -142,6 +147,8 @@ cdef class Layout:
             op.default = <PyObject *>self.defaults[i]
             op.struct = <PyObject *>self.structs[i]
             op.fill = (NEW_LIST if field.array else NEW_STRUCT) if field.fresh else SHARED
+            if field.array and field.struct is not None:
+                setattr(cls, field.name, DelayedSlot(cls.__dict__[field.name]))
 
     def __dealloc__(self):
         PyMem_Free(self.ops)
@@ -191,7 +198,80 @@ cdef inline object get(object instance, const Op *op):
     cdef PyObject *value = slot_at(<PyObject *>instance, op.slot)[0]
     if value is NULL:
         raise AttributeError(f"{type(instance).__qualname__}.{<object>op.name} is not set")
+    if type(<object>value) is Delayed:
+        return settle(instance, op.slot)
     return <object>value
+
+
+@cython.final
+@cython.no_gc
+cdef class Delayed:
+    """An array that was checked but not made yet; what a slot holds until somebody looks."""
+    cdef object view  # of the whole message
+    cdef Plan plan
+    cdef const Op *op
+    cdef Py_ssize_t start
+
+
+cdef object settle(object instance, Py_ssize_t offset):
+    """Make the array that was put off, and put it where it belongs."""
+    cdef Delayed delayed = <Delayed>slot_at(<PyObject *>instance, offset)[0]
+    cdef Source source = Source()
+    cdef PyObject **slot
+    cdef PyObject *old
+    source.open(delayed.plan, delayed.view)
+    try:
+        source.trace.depth = 0
+        source.reader.at += delayed.start
+        values = read_array(delayed.op, source)
+    finally:
+        source.close()
+    slot = slot_at(<PyObject *>instance, offset)
+    if slot[0] is not <PyObject *>delayed:  # somebody was faster: another thread, while the objects were made
+        return get_settled(slot)
+    old = slot[0]
+    Py_INCREF(values)
+    slot[0] = <PyObject *>values
+    Py_XDECREF(old)
+    return values
+
+
+cdef object get_settled(PyObject **slot):
+    if slot[0] is NULL:
+        raise AttributeError("deleted while it was read")
+    return <object>slot[0]
+
+
+@cython.final
+cdef class DelayedSlot:
+    """The attribute of a field that may be put off: as the slot under it, but it makes the array when it is read."""
+    cdef object slot
+    cdef object owner
+    cdef Py_ssize_t offset
+
+    def __init__(self, slot):
+        self.slot = slot
+        self.owner = slot.__objclass__
+        self.offset = kw_slot_offset(<PyObject *>slot)
+
+    def __get__(self, instance, owner):
+        cdef PyObject *value
+        if instance is None:
+            return self.slot
+        if not isinstance(instance, self.owner):
+            raise TypeError(f"{self.slot.__qualname__} does not belong to {type(instance).__name__}")
+        value = slot_at(<PyObject *>instance, self.offset)[0]
+        if value is NULL:
+            raise AttributeError(f"{self.slot.__qualname__} is not set")
+        if type(<object>value) is Delayed:
+            return settle(instance, self.offset)
+        return <object>value
+
+    def __set__(self, instance, value):
+        self.slot.__set__(instance, value)
+
+    def __delete__(self, instance):
+        self.slot.__delete__(instance)
 
 
 cdef class Structure:
@@ -358,6 +438,7 @@ cdef class Plan:
         # What is built here has no cycles, and walking it again and again as it grows doubles the time it takes.
         if source.buffer.len >= LARGE:
             collecting = PyGC_Disable()
+            source.delaying = source.buffer.readonly
         try:
             message = read_struct(self, source)
             if reader_left(&source.reader):
@@ -398,7 +479,9 @@ cdef class Source:
     cdef Trace trace
     cdef Py_buffer buffer
     cdef object data
-    cdef object view  # a memoryview of the data, made when the first records field needs it
+    cdef object view  # a memoryview of the data, made when something needs it
+    cdef bint delaying  # inner arrays may be put off
+    cdef bint checking  # nothing is made, only checked
 
     cdef int open(self, Plan plan, object data) except -1:
         if not PyObject_CheckBuffer(data):
@@ -413,17 +496,29 @@ cdef class Source:
     cdef void close(self) noexcept:
         PyBuffer_Release(&self.buffer)
 
+    cdef object whole(self):
+        """The data as a memoryview."""
+        if self.view is None:
+            self.view = PyMemoryView_FromObject(self.data)
+            if self.view.ndim != 1 or self.view.itemsize != 1:
+                self.view = self.view.cast("B")
+        return self.view
+
     cdef object slice(self, const uint8_t *at, Py_ssize_t size):
         """Records as a view of the data. Data that may change under the view is copied."""
         cdef Py_ssize_t start
         if not self.buffer.readonly:
             return PyBytes_FromStringAndSize(<const char *>at, size)
-        if self.view is None:
-            self.view = PyMemoryView_FromObject(self.data)
-            if self.view.ndim != 1 or self.view.itemsize != 1:
-                self.view = self.view.cast("B")
         start = at - self.reader.start
-        return self.view[start:start + size]
+        return self.whole()[start:start + size]
+
+    cdef object delay(self, const Op *op, const uint8_t *at):
+        cdef Delayed delayed = Delayed.__new__(Delayed)
+        delayed.view = self.whole()
+        delayed.plan = <Plan>self.trace.plan
+        delayed.op = op
+        delayed.start = at - self.reader.start
+        return delayed
 
 
 cdef str place_of(const Trace *trace):
@@ -451,7 +546,7 @@ cdef object short(Source source, str what):
 
 
 cdef object read_struct(Plan plan, Source source):
-    cdef object instance = kw_allocate(<PyObject *>plan.cls)
+    cdef object instance = None if source.checking else kw_allocate(<PyObject *>plan.cls)
     cdef const Op *op
     cdef Place *place
     cdef int i
@@ -461,14 +556,17 @@ cdef object read_struct(Plan plan, Source source):
     for i in range(plan.count):
         op = &plan.ops[i]
         place.op = op
-        put(instance, op.slot, read_field(op, source))
-    for i in range(plan.absent_count):
-        op = &plan.absent[i]
-        put(instance, op.slot, <object>op.default if op.fill == SHARED else start_value(op))
+        value = read_field(op, source)
+        if not source.checking:
+            put(instance, op.slot, value)
+    if not source.checking:
+        for i in range(plan.absent_count):
+            op = &plan.absent[i]
+            put(instance, op.slot, <object>op.default if op.fill == SHARED else start_value(op))
     if plan.flexible:
         place.op = NULL
         read_tagged(plan, instance, source)
-    else:
+    elif not source.checking:
         put(instance, plan.layout.unknown_slot, ())
     source.trace.depth -= 1
     return instance
@@ -504,13 +602,16 @@ cdef int read_tagged(Plan plan, object instance, Source source) except -1:
             raise short(source, f"tagged field {tag} of {size} bytes")
         while known < plan.tagged_count and plan.tagged[known].tag < tag:
             op = &plan.tagged[known]
-            put(instance, op.slot, start_value(op))
+            if not source.checking:
+                put(instance, op.slot, start_value(op))
             known += 1
         if known < plan.tagged_count and plan.tagged[known].tag == tag:
             op = &plan.tagged[known]
             place.op = op
             reader.end = reader.at + size
-            put(instance, op.slot, read_field(op, source))
+            value = read_field(op, source)
+            if not source.checking:
+                put(instance, op.slot, value)
             known += 1
             if reader.at != reader.end:
                 raise broken(source, f"{reader_left(reader)} bytes are left over in tagged field {tag}")
@@ -518,8 +619,11 @@ cdef int read_tagged(Plan plan, object instance, Source source) except -1:
         else:
             if unknown is None:
                 unknown = []
-            unknown.append((tag, PyBytes_FromStringAndSize(<const char *>reader.at, size)))
+            if not source.checking:
+                unknown.append((tag, PyBytes_FromStringAndSize(<const char *>reader.at, size)))
             reader.at += size
+    if source.checking:
+        return 0
     while known < plan.tagged_count:
         op = &plan.tagged[known]
         put(instance, op.slot, start_value(op))
@@ -558,13 +662,13 @@ cdef object read_value(const Op *op, Source source):
     cdef Py_ssize_t size
     if kind == INT32:
         if read_int32(reader, &int_value) == 0:
-            return PyLong_FromLong(int_value)
+            return None if source.checking else PyLong_FromLong(int_value)
     elif kind == INT16:
         if read_int16(reader, &short_value) == 0:
-            return PyLong_FromLong(short_value)
+            return None if source.checking else PyLong_FromLong(short_value)
     elif kind == INT64:
         if read_int64(reader, &long_value) == 0:
-            return PyLong_FromLongLong(long_value)
+            return None if source.checking else PyLong_FromLongLong(long_value)
     elif kind == STRING:
         size = read_size(op, source)
         if size < 0:
@@ -578,24 +682,26 @@ cdef object read_value(const Op *op, Source source):
     elif kind == UUID:
         if reader_left(reader) >= 16:
             reader.at += 16
-            return make_uuid(reader.at - 16)
+            return None if source.checking else make_uuid(reader.at - 16)
     elif kind == INT8:
         if read_int8(reader, &byte) == 0:
-            return PyLong_FromLong(byte)
+            return None if source.checking else PyLong_FromLong(byte)
     elif kind == BYTES or kind == RECORDS:
         size = read_size(op, source)
         if size < 0:
             return None
         reader.at += size
+        if source.checking:
+            return None
         if kind == RECORDS:
             return source.slice(reader.at - size, size)
         return PyBytes_FromStringAndSize(<const char *>(reader.at - size), size)
     elif kind == UINT16:
         if read_int16(reader, &short_value) == 0:
-            return PyLong_FromLong(<uint16_t>short_value)
+            return None if source.checking else PyLong_FromLong(<uint16_t>short_value)
     elif kind == UINT32:
         if read_int32(reader, &int_value) == 0:
-            return PyLong_FromLongLong(<uint32_t>int_value)
+            return None if source.checking else PyLong_FromLongLong(<uint32_t>int_value)
     elif kind == FLOAT64:
         if read_int64(reader, &long_value) == 0:
             memcpy(&double_value, &long_value, 8)
@@ -634,8 +740,19 @@ cdef Py_ssize_t read_size(const Op *op, Source source) except? -1:
     return size
 
 
+cdef bint is_ascii(const char *at, Py_ssize_t size) noexcept:
+    cdef Py_ssize_t i
+    cdef char seen = 0
+    for i in range(size):
+        seen |= at[i]
+    return (seen & 0x80) == 0
+
+
 cdef object read_text(Source source, Py_ssize_t size):
     cdef const char *at = <const char *>source.reader.at
+    if source.checking and is_ascii(at, size):
+        source.reader.at += size
+        return None
     try:
         text = PyUnicode_DecodeUTF8(at, size, NULL)
     except UnicodeDecodeError as error:
@@ -653,6 +770,7 @@ cdef object read_array(const Op *op, Source source):
     cdef Py_ssize_t i
     cdef list values
     cdef object value
+    cdef const uint8_t *start = reader.at
     if op.compact:
         if read_uvarint(reader, &plus_one) < 0:
             raise short(source, "a compact array's count")
@@ -669,6 +787,16 @@ cdef object read_array(const Op *op, Source source):
         return None
     if count > <int64_t>(reader_left(reader) / op.element_size):
         raise broken(source, f"{count} elements do not fit into {reader_left(reader)} bytes")
+    if source.delaying and source.trace.depth > 0 and op.kind == STRUCT and count >= WORTH_DELAYING:
+        source.delaying = False
+        source.checking = True
+        check_elements(op, source, count)
+        source.checking = False
+        source.delaying = True
+        return source.delay(op, start)
+    if source.checking:
+        check_elements(op, source, count)
+        return None
     values = PyList_New(count if count <= PREALLOCATED else 0)
     if op.kind == STRUCT:
         for i in range(count):
@@ -682,6 +810,23 @@ cdef object read_array(const Op *op, Source source):
             append(values, i, count, value)
     place.element = -1
     return values
+
+
+cdef int check_elements(const Op *op, Source source, int64_t count) except -1:
+    """Go over the elements of an array without making them."""
+    cdef Place *place = &source.trace.at[source.trace.depth]
+    cdef int64_t i
+    if KIND_SIZES[op.kind]:  # that they are all there is known, and every value is allowed
+        source.reader.at += count * KIND_SIZES[op.kind]
+        return 0
+    for i in range(count):
+        place.element = i
+        if op.kind == STRUCT:
+            read_struct(<Plan>op.plan, source)
+        else:
+            read_value(op, source)
+    place.element = -1
+    return 0
 
 
 cdef inline int append(list values, Py_ssize_t i, Py_ssize_t count, object value) except -1:
@@ -776,6 +921,8 @@ cdef inline object field_of(object instance, const Op *op, Sink sink):
     cdef PyObject *value = slot_at(<PyObject *>instance, op.slot)[0]
     if value is NULL:
         raise unfit(sink, "the field is not set")
+    if type(<object>value) is Delayed:
+        return settle(instance, op.slot)
     return <object>value
 
 

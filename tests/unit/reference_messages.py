@@ -124,8 +124,8 @@ def holds(expected: Any, actual: Any, place: str) -> None:
 
 # --- strategies ---
 
-TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.just("x" * 200)
-BYTES = st.binary(max_size=8) | st.just(bytes(300))
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.just("x" * 130)
+BYTES = st.binary(max_size=8) | st.just(bytes(130))
 PLAIN: dict[str, st.SearchStrategy[Any]] = {
     "bool": st.booleans(),
     "int8": st.integers(-0x80, 0x7F),
@@ -157,7 +157,7 @@ def instances(cls: type[Struct], version: int, flexible: bool, unknown: bool) ->
         # Java refuses a tag that some other version knows; we keep it like any that nobody knows.
         taken = {field.tag for field in cls.__fields__}
         tags = st.integers(0, 2**31 - 2).filter(lambda tag: tag not in taken)
-        pairs = st.dictionaries(tags, st.binary(max_size=200), max_size=2)
+        pairs = st.dictionaries(tags, st.binary(max_size=130), max_size=2)
         fields["unknown_tagged_fields"] = pairs.map(lambda chosen: tuple(sorted(chosen.items())))
     return st.builds(cls, **fields)
 

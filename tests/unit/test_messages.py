@@ -3,6 +3,7 @@
 import copy
 import gc
 import pickle
+import random
 import subprocess
 import sys
 import tracemalloc
@@ -392,6 +393,82 @@ def test_the_collector_is_left_as_it_was() -> None:
             assert gc.isenabled() == enabled
         finally:
             gc.enable()
+
+
+def large_metadata() -> MetadataResponse:
+    return MetadataResponse(
+        topics=[
+            MetadataResponse.MetadataResponseTopic(
+                name=f"topic-é-{i}",
+                topic_id=UUID(int=i),
+                partitions=[Partition(partition_index=j, isr_nodes=[1, 2, 3000]) for j in range(i % 7)],
+            )
+            for i in range(300)
+        ]
+    )
+
+
+@pytest.mark.parametrize("version", [0, 8, 12])
+def test_large_message(version: int) -> None:
+    """What is put off until it is looked at is the same as what is made at once (from bytes that may change)."""
+    encoded = large_metadata().encode(version)
+    at_once = MetadataResponse.decode(bytearray(encoded), version)
+    for look in (
+        lambda message: message == at_once,
+        lambda message: at_once == message,
+        lambda message: message.encode(version) == encoded,
+        lambda message: message.to_dict() == at_once.to_dict(),
+        lambda message: repr(message) == repr(at_once),
+        lambda message: pickle.loads(pickle.dumps(message)) == at_once,
+    ):
+        message = MetadataResponse.decode(encoded, version)
+        assert look(message)
+        assert look(message)
+    message = MetadataResponse.decode(Buffer(encoded), version)
+    assert isinstance(message.topics[6].partitions, list)
+    assert message.topics[6].partitions is message.topics[6].partitions
+    message.topics[6].partitions.clear()
+    assert message.topics[6].partitions == []
+    message.topics[13].partitions = []
+    assert message.topics[13].partitions == []
+    del message.topics[20].partitions
+    with pytest.raises(AttributeError):
+        _ = message.topics[20].partitions
+    with pytest.raises(ProtocolError, match=r"topics\[20\].partitions: the field is not set"):
+        message.encode(version)
+
+
+@pytest.mark.parametrize("version", [0, 8, 12])
+def test_damaged_large_message(version: int) -> None:
+    """Whatever is wrong with a large message shows when it is decoded, never later."""
+    encoded = large_metadata().encode(version)
+    seed = random.randrange(2**32)
+    print("seed", seed)
+    chance = random.Random(seed)
+    refused = 0
+    for _ in range(150):
+        damaged = bytearray(encoded)
+        damaged[chance.randrange(len(damaged))] = chance.choice((0, 0x7F, 0x80, 0xFF))
+        outcomes: list[object] = []
+        for data in (damaged, bytes(damaged)):
+            try:
+                outcomes.append(MetadataResponse.decode(data, version))
+            except ProtocolError as error:
+                outcomes.append(str(error))
+        assert outcomes[0] == outcomes[1]
+        refused += isinstance(outcomes[0], str)
+    assert refused > 10
+
+
+def test_records_of_a_large_message_are_views_too() -> None:
+    partitions = [FetchResponse.PartitionData(partition_index=i, records=bytes([i]) * 5000) for i in range(20)]
+    response = FetchResponse(responses=[FetchResponse.FetchableTopicResponse(partitions=partitions)])
+    encoded = response.encode(12)
+    decoded = FetchResponse.decode(encoded, 12)
+    records: Any = decoded.responses[0].partitions[7].records
+    assert isinstance(records, memoryview)
+    assert records.obj is encoded
+    assert decoded == response
 
 
 # --- requests and responses ---
