@@ -44,7 +44,7 @@ def has_records(cls: type[Message], version: int) -> bool:
 
 @pytest.mark.parametrize(("cls", "version"), VERSIONS)
 @given(st.data())
-@settings(max_examples=10)
+@settings(max_examples=5)
 def test_java_reads_and_writes_the_same(cls: type[Message], version: int, oracle: Oracle, data: st.DataObject) -> None:
     name = cls.__name__
     message = data.draw(reference.messages(cls, version))
@@ -62,7 +62,7 @@ def test_java_reads_and_writes_the_same(cls: type[Message], version: int, oracle
 
 @pytest.mark.parametrize(("cls", "version"), VERSIONS)
 @given(st.data(), st.binary(min_size=1, max_size=3))
-@settings(max_examples=5)
+@settings(max_examples=3)
 def test_what_we_take_java_takes(
     cls: type[Message], version: int, oracle: Oracle, data: st.DataObject, noise: bytes
 ) -> None:

@@ -19,7 +19,7 @@ VERSIONS = [
 
 @pytest.mark.parametrize(("cls", "version"), VERSIONS)
 @given(st.data())
-@settings(max_examples=15)
+@settings(max_examples=8)
 def test_round_trip(cls: type[Message], version: int, data: st.DataObject) -> None:
     message = data.draw(reference.messages(cls, version))
     encoded = message.encode(version)
@@ -34,7 +34,7 @@ def test_round_trip(cls: type[Message], version: int, data: st.DataObject) -> No
 
 @pytest.mark.parametrize(("cls", "version"), VERSIONS)
 @given(st.data())
-@settings(max_examples=5)
+@settings(max_examples=3)
 def test_cut_anywhere(cls: type[Message], version: int, data: st.DataObject) -> None:
     encoded = data.draw(reference.messages(cls, version)).encode(version)
     for size in range(len(encoded)):
@@ -50,7 +50,7 @@ def test_cut_anywhere(cls: type[Message], version: int, data: st.DataObject) -> 
 
 @pytest.mark.parametrize(("cls", "version"), VERSIONS)
 @given(st.data(), st.integers(0, 2**32 - 1))
-@settings(max_examples=10)
+@settings(max_examples=5)
 def test_damaged_anywhere(cls: type[Message], version: int, data: st.DataObject, seed: int) -> None:
     encoded = bytearray(data.draw(reference.messages(cls, version)).encode(version))
     chance = random.Random(seed)
