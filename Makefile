@@ -64,9 +64,9 @@ $(VENV)/built: $(VENV)/made $(SOURCES)
 	$(BIN)/python setup.py --quiet build_ext --inplace --parallel $(JOBS)
 	@touch $@
 
-# Its metadata and commands, for an interpreter started outside this folder too.
+# Its metadata and commands, for an interpreter started outside this folder too. pip would compile everything once more.
 $(VENV)/linked: $(VENV)/built pyproject.toml
-	$(PIP) --no-build-isolation --no-deps --editable .
+	KAFWIRE_EXT=_buffer $(PIP) --no-build-isolation --no-deps --editable .
 	@touch $@
 
 $(VENV)/has-%: $(VENV)/made pyproject.toml
