@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import time
+import warnings
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +25,12 @@ if TYPE_CHECKING:
 
 FLIGHTS, DELAYS = "flights", "delays"
 PARTITIONS = 4
-FOLDER = Path(__file__).parent
+# A short life: the quick compiler alone starts sooner than it would pay to optimise.
+JVM_OPTIONS = (
+    f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'log4j2.properties').as_uri()}",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",
+)
 
 
 def main() -> int:
@@ -108,6 +114,7 @@ class Note:
 
 def start_spark() -> SparkSession:
     """Return a local session whose workers run this interpreter and find this tree."""
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     tree = str(Path(kafwire.__file__).parents[1])
@@ -123,9 +130,7 @@ def start_spark() -> SparkSession:
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.driver.memory", "1g")
-        .config(
-            "spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={(FOLDER / 'log4j2.properties').as_uri()}"
-        )
+        .config("spark.driver.extraJavaOptions", " ".join(JVM_OPTIONS))
         .getOrCreate()
     )
     spark.dataSource.register(KafwireDataSource)
