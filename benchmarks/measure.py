@@ -22,6 +22,8 @@ WRITES = {"produce", "batch", "send", "send_batch"}
 HEAVY_MODULES = ("pyarrow", "pyspark", "asyncio", "ssl")
 IMPORTS_PER_ROUND = 5
 _TIMEOUT_SECONDS = 600
+# numpy, which pyarrow brings, would start a pool of threads that spin for a while after the import.
+ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
 
 
 @dataclass(slots=True)
@@ -129,7 +131,13 @@ class Bench:
         # A file, not a pipe: a chatty client must not block on a pipe that nobody empties.
         with tempfile.TemporaryFile("w+") as errors:
             process = subprocess.Popen(
-                command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
+                command,
+                cwd=ROOT,
+                env=ENVIRONMENT,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
             )
             with process:
                 try:

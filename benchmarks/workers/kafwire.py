@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-import kafwire
 from benchmarks.payload import split_pool
 from benchmarks.workers.common import Options, Pass, Stopwatch, work
+from kafwire import Producer, __version__
+from kafwire import scan as kafwire_scan
 
 ROWS_AT_ONCE = 100_000
 
@@ -18,7 +19,7 @@ def scan(options: Options) -> Callable[[], Pass]:
 
     def once() -> Pass:
         clock = Stopwatch()
-        stream = kafwire.scan(bootstrap, topic)
+        stream = kafwire_scan(bootstrap, topic)
         records = size = 0
         for batch in pa.RecordBatchReader.from_stream(stream):
             records += batch.num_rows
@@ -80,9 +81,9 @@ def send(options: Options) -> Callable[[], Pass]:
     return once
 
 
-def _producer(options: Options) -> kafwire.Producer:
+def _producer(options: Options) -> Producer:
     chosen = options.configuration()
-    return kafwire.Producer(
+    return Producer(
         options.text("bootstrap"),
         linger_ms=int(chosen["linger_ms"]),
         batch_size=int(chosen["batch_size"]),
@@ -102,4 +103,4 @@ def _value_bytes(column: pa.Array) -> int:
 
 
 if __name__ == "__main__":
-    work({"scan": scan, "send_batch": send_batch, "send": send}, kafwire.__version__)
+    work({"scan": scan, "send_batch": send_batch, "send": send}, __version__)
