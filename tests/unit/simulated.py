@@ -5,8 +5,8 @@
         cluster = Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap}))
         world.run(cluster.refresh(["t"]))
 
-The loop's clock jumps to the next timer when nothing else can happen; when nothing can ever happen again `Stuck` is
-raised, so a hang is a failure at once. Brokers are functions from a request message to a response message: `World.on`
+The loop's clock jumps to the next timer when nothing else can happen; `Stuck` is raised when nothing ever can again, so
+a hang is a failure at once. Brokers are functions from a request message to a response message: `World.on`
 puts one before the model's own, which keeps logs, leaders and producer states as Kafka does. A connection's requests are
 answered one after the other, as a broker does it.
 """
@@ -191,7 +191,11 @@ class Connection:
         while True:
             token, correlation_id, data, expect_response = await self._requests.get()
             await asyncio.sleep(LATENCY_S)
-            call, answer = await self.node.answer(self.number, data)
+            try:
+                call, answer = await self.node.answer(self.number, data)
+            except Exception as error:
+                self.world.fail(error)
+                return
             assert call.correlation_id == correlation_id
             if answer is HANGUP:
                 self.break_off()
@@ -347,6 +351,10 @@ class SimulatedEngine:
         self._world = world
         self.transport = SimulatedTransport(world)
         self.native = world.native
+        self.members: list[object] = []
+
+    def join(self, member: object) -> None:
+        self.members.append(member)
 
     def now_ms(self) -> float:
         return self._world.loop.time() * 1000.0
@@ -368,6 +376,7 @@ class World:
         self.calls: list[Call] = []
         self.connections: list[Connection] = []
         self.handlers: dict[str, list[Handler]] = {}
+        self.broken: Exception | None = None
         self._producer_ids = itertools.count(1000)
         self._patch = pytest.MonkeyPatch()
         self._patch.setattr(_produce, "time", SimulatedClock(self.loop))
@@ -397,8 +406,18 @@ class World:
         return self._simulated_engine.transport.poll()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run `coroutine` to its end."""
-        return self.loop.run_until_complete(coroutine)
+        """Run `coroutine` to its end; an error in a broker ends it at once."""
+        try:
+            return self.loop.run_until_complete(coroutine)
+        except RuntimeError:
+            if self.broken is None:
+                raise
+            raise self.broken from None
+
+    def fail(self, error: Exception) -> None:
+        """A broker cannot go on: its handler's assertion is the test's failure."""
+        self.broken = error
+        self.loop.stop()
 
     async def _end_tasks(self) -> None:
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
@@ -577,14 +596,12 @@ class World:
                 batches = [b.data for b in log.batches if b.next > wanted.fetch_offset and b.base < limit]
                 room = min(left, wanted.partition_max_bytes)
                 blob = b"".join(batches)
-                # The first partition that has data gives one whole batch, whatever its size; any other may end in a part.
+                # The first partition that has data gives a whole batch, whatever its size; any other may end in a part.
                 size = max(room, len(batches[0])) if batches and not total else room
                 part.records = blob[: max(size, 0)]
                 total += len(part.records)
                 left = max(0, left - len(part.records))
-            topics.append(
-                response.FetchableTopicResponse(topic=asked.topic, topic_id=asked.topic_id, partitions=parts)
-            )
+            topics.append(response.FetchableTopicResponse(topic=asked.topic, topic_id=asked.topic_id, partitions=parts))
         return response(responses=topics), max(total, int(errors))
 
     def _on_Produce(self, call: Call) -> Answer:

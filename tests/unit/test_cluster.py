@@ -16,9 +16,7 @@ from tests.unit.simulated import HANGUP, LATENCY_S, NEVER, Call, World
 
 
 def make_cluster(world: World, *, bootstrap: str | None = None, **options: Any) -> Cluster:
-    return Cluster(
-        world.engine, ClientConfig.build({"bootstrap_servers": bootstrap or world.bootstrap, **options})
-    )
+    return Cluster(world.engine, ClientConfig.build({"bootstrap_servers": bootstrap or world.bootstrap, **options}))
 
 
 def metadata() -> protocol.MetadataRequest:

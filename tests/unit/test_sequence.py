@@ -63,7 +63,7 @@ class World:
     """One partition, one connection at a time; `step` takes one event of a schedule."""
 
     def __init__(self, batches: list[Batch], limit: int = 5) -> None:
-        self.sequencer = Sequencer(idempotent=True, limit=limit)
+        self.sequencer: Sequencer[Batch] = Sequencer(idempotent=True, limit=limit)
         self.identity = Identity(7, 0)
         self.fresh: deque[Batch] = deque(batches)
         self.wire: deque[Batch] = deque()
@@ -195,17 +195,20 @@ def test_a_used_number_that_was_given_up_moves_the_partition_to_the_next_epoch()
 
 
 def test_without_idempotence_batches_are_not_numbered() -> None:
-    sequencer = Sequencer(idempotent=False, limit=5)
+    sequencer: Sequencer[Batch] = Sequencer(idempotent=False, limit=5)
     batch = Batch(0, 1)
     assert sequencer.send(deque([batch]), None) is batch
     assert (batch.producer, batch.sequence) == (None, -1)
 
 
 def test_an_idempotent_partition_waits_for_an_identity() -> None:
-    assert Sequencer(idempotent=True, limit=5).send(deque([Batch(0, 1)]), None) is None
+    sequencer: Sequencer[Batch] = Sequencer(idempotent=True, limit=5)
+    assert sequencer.send(deque([Batch(0, 1)]), None) is None
 
 
-@pytest.mark.parametrize(("sequence", "count", "expected"), [(0, 5, 5), (SEQUENCE_LIMIT - 1, 1, 0), (SEQUENCE_LIMIT - 2, 5, 3)])
+@pytest.mark.parametrize(
+    ("sequence", "count", "expected"), [(0, 5, 5), (SEQUENCE_LIMIT - 1, 1, 0), (SEQUENCE_LIMIT - 2, 5, 3)]
+)
 def test_sequences_wrap_to_zero(sequence: int, count: int, expected: int) -> None:
     assert add(sequence, count) == expected
 

@@ -17,7 +17,11 @@ bounds = st.tuples(st.integers(0, 20), st.integers(0, 20)).map(lambda pair: (min
 def test_the_highest_shared_version_is_chosen(
     ours: tuple[int, int], theirs: tuple[int, int], at_most: int | None
 ) -> None:
-    shared = {v for v in range(ours[0], ours[1] + 1) if theirs[0] <= v <= theirs[1] and (at_most is None or v <= at_most)}
+    shared = {
+        v
+        for v in range(ours[0], ours[1] + 1)
+        if theirs[0] <= v <= theirs[1] and v <= (20 if at_most is None else at_most)
+    }
     if shared:
         assert choose("FetchRequest", ours, FETCH, {FETCH: theirs}, at_most=at_most) == max(shared)
     else:
