@@ -22,7 +22,9 @@ SOURCES = {
     "_message": BUF,
     "_frame": [*BUF, f"{NATIVE}/frame.c"],
     "_io": [*BUF, f"{NATIVE}/frame.c", f"{NATIVE}/loop.c"],
-    "_fetch": [*BUF, f"{NATIVE}/queue.c"],
+    "_fetch": BUF,
+    "_slices": [*BUF, f"{NATIVE}/queue.c"],
+    "_delivery": BUF,
     "_produce": BUF,
 }
 TRACE = os.environ.get("KAFWIRE_TRACE") == "1"

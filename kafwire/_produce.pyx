@@ -12,30 +12,28 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 from kafwire._arrow cimport Rows, RowsView, bytes_at, number_at
-from kafwire._buffer cimport Buffer, kw_buf, kw_buf_new, kw_buf_ref, kw_buf_unref, process_pool
-from kafwire._codec cimport murmur2
+from kafwire._buffer cimport kw_buf, kw_buf_new, kw_buf_unref, process_pool
+from kafwire._codec cimport BATCH_HEADER, murmur2
 from kafwire._compress cimport CODEC_LEVEL_DEFAULT, resolve_codec
+from kafwire._delivery cimport Budget, Delivery, ProducerBatch
 from kafwire._encode cimport (
+    WRITER_BAD_ROW,
+    WRITER_TOO_LARGE,
     BatchWriter,
     batch_stamp,
     encode_headers,
     record_bound,
     writer_append,
     writer_append_rows,
-    writer_close,
     writer_open,
     writer_seal,
-    WRITER_BAD_ROW,
-    WRITER_TOO_LARGE,
 )
 from kafwire._io cimport Loop, kw_loop_post
 
 import collections
-import threading
 import time
 
-from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError, ProtocolError, RecordTooLargeError
-from kafwire.structs import RecordMetadata
+from kafwire.errors import ConfigError, KafkaError, ProtocolError, RecordTooLargeError
 
 cdef enum:
     FIRST_RESERVE = 4096  # a batch starts small: thousands of quiet partitions must not cost a full one each
@@ -50,191 +48,6 @@ cdef inline int64_t now_ms() noexcept:
 
 cdef inline int64_t wall_ms() noexcept:
     return time.time_ns() // 1000000
-
-
-@cython.final
-cdef class ProducerBatch:
-    """One batch of one partition, from its first record to its acknowledgement."""
-
-    cdef BatchWriter writer
-    cdef kw_buf *wire  # the sealed batch; NULL while open
-    cdef Accumulator accumulator
-    cdef readonly Sink sink
-    cdef readonly int32_t count
-    cdef readonly int64_t created_ms  # monotonic
-    cdef size_t charged  # bytes of the budget
-    cdef bint closed  # takes no more records
-    cdef object identity  # (producer id, epoch, sequence) of the last stamp
-    cdef public object producer  # logic.sequence's identity, or None
-    cdef public int32_t sequence
-    cdef public int64_t ordinal  # in the order of first sending
-    cdef public int32_t attempts
-    cdef public object last_error
-    cdef readonly bint done
-    cdef readonly int64_t base_offset
-    cdef readonly int64_t log_append_ms
-    cdef readonly object error
-    cdef object event
-    cdef list callbacks
-
-    def __cinit__(self, Accumulator accumulator, Sink sink):
-        self.accumulator = accumulator
-        self.sink = sink
-        self.created_ms = now_ms()
-        self.sequence = -1
-        self.base_offset = -1
-        self.log_append_ms = -1
-
-    def __dealloc__(self):
-        writer_close(&self.writer)
-        kw_buf_unref(self.wire)
-
-    @property
-    def size(self):
-        """Bytes of the batch as it goes over the wire, or would if it went now."""
-        return self.wire.size if self.wire is not NULL else (self.writer.buf.size if self.writer.buf is not NULL else 0)
-
-    def payload(self):
-        """The sealed batch as a Buffer, shared."""
-        kw_buf_ref(self.wire)
-        return Buffer.steal(self.wire)
-
-    def succeed(self, int64_t base_offset, int64_t log_append_ms):
-        """The broker has it, from `base_offset` on (-1: it did not say)."""
-        self.base_offset = base_offset
-        self.log_append_ms = log_append_ms
-        self.finish()
-
-    def fail(self, error):
-        """It was not delivered, or nobody knows; `error` says which."""
-        self.error = error
-        self.finish()
-
-    cdef void finish(self):
-        if self.done:
-            return
-        self.done = True
-        writer_close(&self.writer)
-        kw_buf_unref(self.wire)
-        self.wire = NULL
-        self.accumulator.discharge(self)
-        if self.event is not None:
-            self.event.set()
-        callbacks, self.callbacks = self.callbacks, None
-        if callbacks is not None:
-            for callback in callbacks:
-                try:
-                    callback()
-                except Exception:
-                    import logging
-
-                    logging.getLogger("kafwire").exception("kafwire: a delivery callback raised")
-
-    def add_done_callback(self, callback):
-        """Call `callback()` on the engine once done, or now if that is past."""
-        if self.done:
-            callback()
-        elif self.callbacks is None:
-            self.callbacks = [callback]
-        else:
-            self.callbacks.append(callback)
-
-    cdef wait(self, timeout):
-        if not self.done:
-            if self.event is None:
-                self.event = threading.Event()
-            if not self.done and not self.event.wait(timeout):
-                raise KafkaTimeoutError(
-                    f"no acknowledgement from {self.sink.name} within {timeout:g} s; the record is still on its way"
-                )
-        if self.error is not None:
-            raise self.error.with_traceback(None)
-
-
-@cython.final
-@cython.freelist(4096)
-cdef class Delivery:
-    """What becomes of one sent record. Resolves by itself; nothing has to be polled."""
-
-    cdef ProducerBatch batch
-    cdef int32_t index
-    cdef int64_t timestamp_ms
-
-    def done(self):
-        """Whether the outcome is known."""
-        return self.batch.done
-
-    def result(self, timeout=None):
-        """Wait for the acknowledgement, at most `timeout` seconds: `RecordMetadata`.
-
-        `offset` is -1 with acks=0. Raises the record's `KafkaError`, or `KafkaTimeoutError` when the wait is over first.
-        """
-        cdef ProducerBatch batch = self.batch
-        batch.wait(timeout)
-        return RecordMetadata(
-            batch.sink.topic,
-            batch.sink.partition,
-            batch.base_offset + self.index if batch.base_offset >= 0 else -1,
-            batch.log_append_ms if batch.log_append_ms >= 0 else self.timestamp_ms,
-        )
-
-    def exception(self, timeout=None):
-        """The error that `result` would raise, or None; waits as it does."""
-        try:
-            self.batch.wait(timeout)
-        except KafkaError as error:
-            if self.batch.error is None:
-                raise
-            return error
-        return None
-
-    def add_done_callback(self, function):
-        """Call `function(delivery)` when done, from the engine's thread: it must be quick, and may not block on kafwire."""
-        self.batch.add_done_callback(lambda: function(self))
-
-    def __repr__(self):
-        state = "pending" if not self.batch.done else ("failed" if self.batch.error is not None else "delivered")
-        return f"<Delivery to {self.batch.sink.name}: {state}>"
-
-
-@cython.final
-cdef class BatchDelivery:
-    """What becomes of the rows of one `send_batch`."""
-
-    cdef list parts  # (batch, index of the first row, rows)
-
-    def done(self):
-        """Whether the outcome of every row is known."""
-        return all((<ProducerBatch> batch).done for batch, _, _ in self.parts)
-
-    def result(self, timeout=None):
-        """Wait for all acknowledgements: [(topic, partition, first_offset, count)], in the order of sending.
-
-        Rows of one partition keep their order; ranges that touch are one. first_offset is -1 with acks=0. Raises the
-        first failed batch's `KafkaError`, or `KafkaTimeoutError`.
-        """
-        cdef ProducerBatch batch
-        deadline = None if timeout is None else time.monotonic() + timeout
-        ranges = {}
-        out = []
-        for batch, first, count in self.parts:
-            batch.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
-            where = (batch.sink.topic, batch.sink.partition)
-            offset = batch.base_offset + first if batch.base_offset >= 0 else -1
-            index = ranges.get(where)
-            if index is not None and (out[index][2] < 0 or out[index][2] + out[index][3] == offset):
-                topic, partition, begin, total = out[index]
-                out[index] = (topic, partition, begin, total + count)
-            else:
-                ranges[where] = len(out)
-                out.append((*where, offset, count))
-        return out
-
-    def __len__(self):
-        return sum(count for _, _, count in self.parts)
-
-    def __repr__(self):
-        return f"<BatchDelivery of {len(self)} rows: {'done' if self.done() else 'pending'}>"
 
 
 @cython.final
@@ -338,18 +151,13 @@ cdef class Accumulator:
     cdef readonly dict topics
     cdef list ready
     cdef object lingering  # deque of batches that were opened, oldest first
-    cdef readonly size_t buffer_memory
-    cdef readonly size_t used
+    cdef readonly Budget budget
     cdef size_t batch_size
     cdef size_t max_request_size
     cdef int64_t linger_ms
     cdef int codec
     cdef int level
-    cdef object room
-    cdef int waiting
-    cdef size_t need  # what the last sender that found no room asked for
     cdef bint timer_armed
-    cdef public object closed  # None, or why nothing more is taken
 
     def __cinit__(self, Loop native, uint64_t cookie, *, size_t batch_size, size_t max_request_size, int64_t linger_ms,
                   size_t buffer_memory, str compression, level):
@@ -361,10 +169,9 @@ cdef class Accumulator:
         self.batch_size = batch_size
         self.max_request_size = max_request_size
         self.linger_ms = linger_ms
-        self.buffer_memory = buffer_memory
+        self.budget = Budget(buffer_memory)
         self.codec = CODEC_IDS[compression]
         self.level = CODEC_LEVEL_DEFAULT if level is None else level
-        self.room = threading.Condition()
         if self.codec:
             resolve_codec(self.codec)
 
@@ -383,7 +190,7 @@ cdef class Accumulator:
     # ---- one record
 
     def append(self, str topic_name, value, key, headers, timestamp_ms, partition):
-        """Encode one record: its Delivery, or None when the topic is unknown or there is no room (see `wait_room`)."""
+        """Encode one record: its Delivery, or None when the topic is unknown or there is no room (see `Budget.wait`)."""
         cdef Topic topic
         cdef Sink sink
         cdef ProducerBatch batch
@@ -403,8 +210,8 @@ cdef class Accumulator:
         cdef bint sticky = False
         found = self.topics.get(topic_name)
         if found is None:
-            if self.closed is not None:
-                raise KafkaError(self.closed)
+            if self.budget.closed is not None:
+                raise KafkaError(self.budget.closed)
             return None
         topic = <Topic> found
         try:
@@ -430,7 +237,7 @@ cdef class Accumulator:
                 header_bytes = encode_headers(headers)
             timestamp = wall_ms() if timestamp_ms is None else timestamp_ms
             bound = record_bound(max(key_size, 0), max(value_size, 0), len(header_bytes))
-            if bound + 61 > self.max_request_size:
+            if bound + BATCH_HEADER > self.max_request_size:
                 raise _too_large(bound, topic_name, self.max_request_size)
             if partition is not None:
                 if not 0 <= partition < len(topic.sinks):
@@ -443,26 +250,24 @@ cdef class Accumulator:
             else:
                 sink = topic.stick(0, self.batch_size)
                 sticky = True
-            if self.closed is not None:
-                raise KafkaError(self.closed)
+            if self.budget.closed is not None:
+                raise KafkaError(self.budget.closed)
             batch = sink.open
             if batch is not None and batch.writer.buf.size + bound > self.batch_size:
                 self.close_batch(batch)
                 batch = None
-            if self.used + bound > self.buffer_memory and self.used > 0:
-                self.need = bound
+            if self.budget.lacks(bound):
                 self.post()
                 return None
             if batch is None:
-                batch = self.open_batch(sink, FIRST_RESERVE if bound < FIRST_RESERVE else bound + 61)
+                batch = self.open_batch(sink, FIRST_RESERVE if bound < FIRST_RESERVE else bound + BATCH_HEADER)
             added = writer_append(
                 &batch.writer, timestamp, key_data, <int32_t> key_size, value_data, <int32_t> value_size,
                 <const uint8_t *> PyBytes_AS_STRING(header_bytes), PyBytes_GET_SIZE(header_bytes),
             )
             if added < 0:
                 raise MemoryError(f"no memory for a record of {bound} bytes")
-            batch.charged += added
-            self.used += added
+            batch.charge(added)
             if sticky:
                 topic.stuck += added
         finally:
@@ -478,11 +283,10 @@ cdef class Accumulator:
         return delivery
 
     cdef ProducerBatch open_batch(self, Sink sink, size_t reserve):
-        cdef ProducerBatch batch = ProducerBatch.__new__(ProducerBatch, self, sink)
+        cdef ProducerBatch batch = ProducerBatch.__new__(ProducerBatch, self.budget, sink, now_ms())
         if writer_open(&batch.writer, reserve):
             raise MemoryError("no memory for a batch")
-        batch.charged = 61
-        self.used += 61
+        batch.charge(BATCH_HEADER)
         sink.open = batch
         self.lingering.append(batch)
         if not self.timer_armed:
@@ -492,7 +296,7 @@ cdef class Accumulator:
 
     cdef void close_batch(self, ProducerBatch batch):
         """The batch takes no more records and waits to be sent."""
-        cdef Sink sink = batch.sink
+        cdef Sink sink = <Sink> batch.sink
         batch.closed = True
         if sink.open is batch:
             sink.open = None
@@ -568,7 +372,7 @@ cdef class Accumulator:
     def append_rows(self, RowPlan plan, list parts):
         """Encode on from where `plan` stands, as far as there is room, and append (batch, first, count) to `parts`.
 
-        Answers whether the plan is finished; if not, the budget is used up: see `wait_room`.
+        Answers whether the plan is finished; if not, the budget is used up: see `Budget.wait`.
         """
         cdef _Fill fills[ROWS_AT_ONCE]
         cdef Sink sink
@@ -591,13 +395,12 @@ cdef class Accumulator:
             if position >= end:
                 plan.group += 1
                 continue
-            if self.closed is not None:
-                raise KafkaError(self.closed)
-            if self.used and self.used + batch_size > self.buffer_memory:
-                self.need = batch_size
+            if self.budget.closed is not None:
+                raise KafkaError(self.budget.closed)
+            if self.budget.lacks(batch_size):
                 self.post()
                 return False
-            limit = <int32_t> min(max((self.buffer_memory - min(self.used, self.buffer_memory)) // batch_size, 1),
+            limit = <int32_t> min(max((self.budget.limit - min(self.budget.used, self.budget.limit)) // batch_size, 1),
                                   <size_t> ROWS_AT_ONCE)
             if sticky:
                 plan.topic.stick(0, batch_size)
@@ -639,7 +442,7 @@ cdef class Accumulator:
                 if k or batch is None:
                     if sticky:
                         sink = <Sink> plan.topic.sinks[(plan.topic.sticky + k) % partitions]
-                    batch = ProducerBatch.__new__(ProducerBatch, self, sink)
+                    batch = ProducerBatch.__new__(ProducerBatch, self.budget, sink, now_ms())
                 self.adopt(batch, sink, &fills[k], parts)
                 if sticky:
                     plan.topic.stuck += fills[k].bytes
@@ -660,13 +463,12 @@ cdef class Accumulator:
         if fill.count:
             parts.append((batch, batch.count, fill.count))
         batch.count += fill.count
-        batch.charged += fill.bytes
-        self.used += fill.bytes
-        if batch.count == 1 and fill.bytes + 61 > max(self.max_request_size, self.batch_size):
+        batch.charge(fill.bytes)
+        if batch.count == 1 and fill.bytes + BATCH_HEADER > max(self.max_request_size, self.batch_size):
             batch.closed = True
             batch.fail(_too_large(fill.bytes, sink.topic, self.max_request_size))
         elif fill.wire is not NULL:
-            self.recharge(batch)
+            batch.recharge()
             self.close_batch(batch)
         elif sink.open is not None or batch.count == 0:
             if batch.count:
@@ -688,38 +490,6 @@ cdef class Accumulator:
             raise RecordTooLargeError(10, "MESSAGE_TOO_LARGE", False, "a row of more than 2 GiB")
         raise MemoryError(f"rows could not be encoded (code {failed})")
 
-    # ---- room
-
-    cdef void discharge(self, ProducerBatch batch):
-        self.used -= batch.charged
-        batch.charged = 0
-        self.tell_waiting()
-
-    cdef void recharge(self, ProducerBatch batch):
-        """A sealed batch may be much smaller than what it was made of: give back the difference."""
-        if batch.charged > batch.wire.size:
-            self.used -= batch.charged - batch.wire.size
-            batch.charged = batch.wire.size
-            self.tell_waiting()
-
-    cdef void tell_waiting(self):
-        if self.waiting:
-            with self.room:
-                self.room.notify_all()
-
-    def wait_room(self, timeout):
-        """Wait until what was last asked for fits into the budget, at most `timeout` seconds: whether it does."""
-        with self.room:
-            self.waiting += 1
-            try:
-                return self.room.wait_for(self.has_room, timeout)
-            finally:
-                self.waiting -= 1
-
-    def has_room(self):
-        """Whether what was last asked for fits, or nothing more is taken at all."""
-        return self.used == 0 or self.used + self.need <= self.buffer_memory or self.closed is not None
-
     # ---- the engine's side
 
     def collect(self, *, bint everything=False):
@@ -739,7 +509,7 @@ cdef class Accumulator:
                 if due > now and not everything:
                     wait = due - now
                     break
-                if batch.sink.open is batch:
+                if (<Sink> batch.sink).open is batch:
                     self.close_batch(batch)
             self.lingering.popleft()
         self.timer_armed = wait is not None
@@ -786,7 +556,7 @@ cdef class Accumulator:
                 batch = <ProducerBatch> batches[i]
                 batch.wire = work[i].wire
                 if batch.wire is not NULL:
-                    self.recharge(batch)
+                    batch.recharge()
         finally:
             free(work)
         if failed:
@@ -839,10 +609,3 @@ cdef int _get_view(object data, str what, Py_buffer *view) except -1:
     except TypeError:
         raise ConfigError(f"the {what} must be bytes-like or None, not {type(data).__name__}") from None
     return 0
-
-
-def new_batch_delivery(list parts):
-    """The handle of what `append_rows` put into batches."""
-    cdef BatchDelivery delivery = BatchDelivery.__new__(BatchDelivery)
-    delivery.parts = parts
-    return delivery

@@ -16,7 +16,8 @@ from typing import Any
 
 from kafwire import protocol
 from kafwire._buffer import Buffer
-from kafwire._produce import Accumulator, ProducerBatch, Sink
+from kafwire._delivery import ProducerBatch
+from kafwire._produce import Accumulator, Sink
 from kafwire.config import ProducerConfig
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError, broker_error
 from kafwire.logic.backoff import delay_ms
@@ -420,7 +421,7 @@ class Sender:
 
     async def close(self, timeout_s: float | None) -> int:
         """Flush for at most `timeout_s` seconds, then give up the rest; returns how many records were given up."""
-        self.accumulator.closed = "this producer is closed: make a new one"
+        self.accumulator.budget.close("this producer is closed: make a new one")
         try:
             with contextlib.suppress(KafkaTimeoutError):
                 await self.flush(timeout_s)
@@ -459,7 +460,7 @@ class Sender:
 
     def abandon(self) -> None:
         """In a forked child: `send` says so."""
-        self.accumulator.closed = FORKED
+        self.accumulator.budget.closed = FORKED
 
 
 def _body(

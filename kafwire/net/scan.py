@@ -15,7 +15,8 @@ from collections.abc import Mapping, Sequence
 
 from kafwire import protocol
 from kafwire._buffer import Buffer
-from kafwire._fetch import FetchAnswer, PartitionAnswer, SliceQueue, parse_answer, scan_headers
+from kafwire._fetch import FetchAnswer, PartitionAnswer, parse_answer, scan_headers
+from kafwire._slices import SliceQueue
 from kafwire.config import ScanConfig
 from kafwire.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError, broker_error
 from kafwire.logic.backoff import delay_ms
@@ -120,7 +121,7 @@ class ScanFetcher:
                     KafkaTimeoutError(
                         f"{cursor.name} gave no records from offset {cursor.position} on for "
                         f"{self.config.default_api_timeout_ms / 1000:g} s, although it had some up to {cursor.end}; "
-                        f"now it ends at {watermarks.get(cursor.number, -1)}: did an election of its leader cut the log?"
+                        f"now it ends at {watermarks.get(cursor.number, -1)}: did an election of a leader cut the log?"
                     )
                 )
                 return

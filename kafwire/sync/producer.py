@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from kafwire._arrow import RowsReader
-from kafwire._produce import BatchDelivery, Delivery, new_batch_delivery
+from kafwire._delivery import BatchDelivery, Delivery
 from kafwire.config import ProducerConfig, from_dotted
 from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError
 from kafwire.net.cluster import Cluster
@@ -66,7 +66,7 @@ class Producer:
             while True:
                 if topic not in self._accumulator.topics:
                     self._learn(topic, deadline)
-                elif not self._accumulator.wait_room(self._left(deadline)):
+                elif not self._accumulator.budget.wait(self._left(deadline)):
                     raise self._full()
                 delivery = self._accumulator.append(topic, value, key, headers, timestamp_ms, partition)
                 if delivery is not None:
@@ -96,10 +96,10 @@ class Producer:
             assert plan is not None  # a topic once learnt stays known
             while not self._accumulator.append_rows(plan, parts):
                 deadline = self._deadline()
-                if not self._accumulator.wait_room(self._left(deadline)):
+                if not self._accumulator.budget.wait(self._left(deadline)):
                     raise self._full()
             row += len(rows)
-        return new_batch_delivery(parts)
+        return BatchDelivery(parts)
 
     def flush(self, timeout: float | None = None) -> None:
         """Send what was buffered before this call and wait until every outcome is known; the deliveries carry them.
@@ -150,8 +150,9 @@ class Producer:
         return max(0.0, deadline - time.monotonic())
 
     def _full(self) -> KafkaError:
-        if self._accumulator.closed is not None:
-            return KafkaError(self._accumulator.closed)
+        closed = self._accumulator.budget.closed
+        if closed is not None:
+            return KafkaError(closed)
         problem = self._sender.last_problem
         return KafkaTimeoutError(
             f"no room in buffer_memory ({self._config.buffer_memory} bytes) within max_block_ms "

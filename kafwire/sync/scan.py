@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from kafwire._arrow import Layout
-from kafwire._fetch import SliceReader
+from kafwire._slices import SliceReader
 from kafwire.config import ScanConfig
 from kafwire.errors import ConfigError
 from kafwire.logic.fetch_plan import Cursor

@@ -1,0 +1,57 @@
+"""Batches on their way to a broker, the budget they are charged to, and the handles of what was sent."""
+from libc.stdint cimport int32_t, int64_t
+
+from kafwire._buffer cimport kw_buf
+from kafwire._encode cimport BatchWriter
+
+
+cdef class Budget:
+    """`buffer_memory`: bytes of all batches that are not done yet."""
+    cdef readonly size_t limit
+    cdef readonly size_t used
+    cdef size_t need  # what the last sender that found no room asked for
+    cdef int waiting
+    cdef object room
+    cdef public object closed  # None, or why nothing more is taken
+
+    cdef bint lacks(self, size_t size)  # and, if so, remembers the size for `wait`
+    cdef void release(self, size_t size)
+
+
+cdef class ProducerBatch:
+    """One batch of one partition, from its first record to its acknowledgement."""
+    cdef BatchWriter writer
+    cdef kw_buf *wire  # the sealed batch; NULL while open
+    cdef Budget budget
+    cdef readonly object sink
+    cdef int32_t count
+    cdef readonly int64_t created_ms  # monotonic
+    cdef size_t charged  # bytes of the budget
+    cdef bint closed  # takes no more records
+    cdef object identity  # (producer id, epoch, sequence) of the last stamp
+    cdef public object producer  # logic.sequence's identity, or None
+    cdef public int32_t sequence
+    cdef public int64_t ordinal  # in the order of first sending
+    cdef public int32_t attempts
+    cdef public object last_error
+    cdef readonly bint done
+    cdef readonly int64_t base_offset
+    cdef readonly int64_t log_append_ms
+    cdef readonly object error
+    cdef object event
+    cdef list callbacks
+
+    cdef void charge(self, size_t size)
+    cdef void recharge(self)
+    cdef void finish(self)
+    cdef wait(self, timeout)
+
+
+cdef class Delivery:
+    cdef ProducerBatch batch
+    cdef int32_t index
+    cdef int64_t timestamp_ms
+
+
+cdef class BatchDelivery:
+    cdef list parts  # (batch, index of the first row, rows)

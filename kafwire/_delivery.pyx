@@ -1,0 +1,227 @@
+cimport cython
+from libc.stdint cimport int32_t, int64_t
+
+from kafwire._buffer cimport Buffer, kw_buf_ref, kw_buf_unref
+from kafwire._encode cimport writer_close
+
+import logging
+import threading
+import time
+
+from kafwire.errors import KafkaError, KafkaTimeoutError
+from kafwire.structs import RecordMetadata
+
+_log = logging.getLogger("kafwire")
+
+
+@cython.final
+cdef class Budget:
+    def __cinit__(self, size_t limit):
+        self.limit = limit
+        self.room = threading.Condition()
+
+    cdef bint lacks(self, size_t size):
+        """Whether `size` more bytes do not fit; one too large for the whole budget may come alone."""
+        if self.used == 0 or self.used + size <= self.limit:
+            return False
+        self.need = size
+        return True
+
+    cdef void release(self, size_t size):
+        self.used -= size
+        if self.waiting:
+            with self.room:
+                self.room.notify_all()
+
+    def close(self, reason):
+        """Take nothing more; who waits for room is told."""
+        self.closed = reason
+        with self.room:
+            self.room.notify_all()
+
+    def wait(self, timeout):
+        """Wait until what last found no room fits, at most `timeout` seconds: whether it does."""
+        with self.room:
+            self.waiting += 1
+            try:
+                return self.room.wait_for(self.has_room, timeout)
+            finally:
+                self.waiting -= 1
+
+    def has_room(self):
+        """Whether what last found no room fits, or nothing more is taken at all."""
+        return self.used == 0 or self.used + self.need <= self.limit or self.closed is not None
+
+
+@cython.final
+cdef class ProducerBatch:
+    def __cinit__(self, Budget budget, sink, int64_t now_ms):
+        self.budget = budget
+        self.sink = sink
+        self.created_ms = now_ms
+        self.sequence = -1
+        self.base_offset = -1
+        self.log_append_ms = -1
+
+    def __dealloc__(self):
+        writer_close(&self.writer)
+        kw_buf_unref(self.wire)
+
+    @property
+    def size(self):
+        """Bytes of the batch as it goes over the wire, or would if it went now."""
+        return self.wire.size if self.wire is not NULL else (self.writer.buf.size if self.writer.buf is not NULL else 0)
+
+    @property
+    def count(self):
+        """Records in it."""
+        return self.count
+
+    cdef void charge(self, size_t size):
+        """It grew by `size` bytes."""
+        self.charged += size
+        self.budget.used += size
+
+    cdef void recharge(self):
+        """A sealed batch may be much smaller than what it was made of: give back the difference."""
+        if self.wire is not NULL and self.charged > self.wire.size:
+            self.budget.release(self.charged - self.wire.size)
+            self.charged = self.wire.size
+
+    def payload(self):
+        """The sealed batch as a Buffer, shared."""
+        kw_buf_ref(self.wire)
+        return Buffer.steal(self.wire)
+
+    def succeed(self, int64_t base_offset, int64_t log_append_ms):
+        """The broker has it, from `base_offset` on (-1: it did not say)."""
+        self.base_offset = base_offset
+        self.log_append_ms = log_append_ms
+        self.finish()
+
+    def fail(self, error):
+        """It was not delivered, or nobody knows; `error` says which."""
+        self.error = error
+        self.finish()
+
+    cdef void finish(self):
+        if self.done:
+            return
+        self.done = True
+        writer_close(&self.writer)
+        kw_buf_unref(self.wire)
+        self.wire = NULL
+        self.budget.release(self.charged)
+        self.charged = 0
+        if self.event is not None:
+            self.event.set()
+        callbacks, self.callbacks = self.callbacks, None
+        if callbacks is not None:
+            for callback in callbacks:
+                try:
+                    callback()
+                except Exception:
+                    _log.exception("kafwire: a delivery callback raised")
+
+    def add_done_callback(self, callback):
+        """Call `callback()` on the engine once done, or now if that is past."""
+        if self.done:
+            callback()
+        elif self.callbacks is None:
+            self.callbacks = [callback]
+        else:
+            self.callbacks.append(callback)
+
+    cdef wait(self, timeout):
+        if not self.done:
+            if self.event is None:
+                self.event = threading.Event()
+            if not self.done and not self.event.wait(timeout):
+                raise KafkaTimeoutError(
+                    f"no acknowledgement from {self.sink.name} within {timeout:g} s; the record is still on its way"
+                )
+        if self.error is not None:
+            raise self.error.with_traceback(None)
+
+
+@cython.final
+@cython.freelist(4096)
+cdef class Delivery:
+    """What becomes of one sent record. Resolves by itself; nothing has to be polled."""
+
+    def done(self):
+        """Whether the outcome is known."""
+        return self.batch.done
+
+    def result(self, timeout=None):
+        """Wait for the acknowledgement, at most `timeout` seconds: `RecordMetadata`.
+
+        `offset` is -1 with acks=0. Raises the record's `KafkaError`, or `KafkaTimeoutError` when the wait is over first.
+        """
+        cdef ProducerBatch batch = self.batch
+        batch.wait(timeout)
+        return RecordMetadata(
+            batch.sink.topic,
+            batch.sink.partition,
+            batch.base_offset + self.index if batch.base_offset >= 0 else -1,
+            batch.log_append_ms if batch.log_append_ms >= 0 else self.timestamp_ms,
+        )
+
+    def exception(self, timeout=None):
+        """The error that `result` would raise, or None; waits as it does."""
+        try:
+            self.batch.wait(timeout)
+        except KafkaError as error:
+            if self.batch.error is None:
+                raise
+            return error
+        return None
+
+    def add_done_callback(self, function):
+        """Call `function(delivery)` when done, from the engine's thread: it must be quick, and may not block on kafwire."""
+        self.batch.add_done_callback(lambda: function(self))
+
+    def __repr__(self):
+        state = "pending" if not self.batch.done else ("failed" if self.batch.error is not None else "delivered")
+        return f"<Delivery to {self.batch.sink.name}: {state}>"
+
+
+@cython.final
+cdef class BatchDelivery:
+    """What becomes of the rows of one `send_batch`."""
+
+    def __cinit__(self, list parts):
+        self.parts = parts
+
+    def done(self):
+        """Whether the outcome of every row is known."""
+        return all((<ProducerBatch> batch).done for batch, _, _ in self.parts)
+
+    def result(self, timeout=None):
+        """Wait for all acknowledgements: [(topic, partition, first_offset, count)], in the order of sending.
+
+        Rows of one partition keep their order; ranges that touch are one. first_offset is -1 with acks=0. Raises the
+        first failed batch's `KafkaError`, or `KafkaTimeoutError`.
+        """
+        cdef ProducerBatch batch
+        deadline = None if timeout is None else time.monotonic() + timeout
+        ranges = {}
+        out = []
+        for batch, first, count in self.parts:
+            batch.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            where = (batch.sink.topic, batch.sink.partition)
+            offset = batch.base_offset + first if batch.base_offset >= 0 else -1
+            index = ranges.get(where)
+            if index is not None and (out[index][2] < 0 or out[index][2] + out[index][3] == offset):
+                topic, partition, begin, total = out[index]
+                out[index] = (topic, partition, begin, total + count)
+            else:
+                ranges[where] = len(out)
+                out.append((*where, offset, count))
+        return out
+
+    def __len__(self):
+        return sum(count for _, _, count in self.parts)
+
+    def __repr__(self):
+        return f"<BatchDelivery of {len(self)} rows: {'done' if self.done() else 'pending'}>"
