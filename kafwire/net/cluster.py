@@ -161,10 +161,10 @@ class Cluster:
                     self._seeds[index] = Lane(self.engine, self.config, seed.host, seed.port, "control", -1 - index)
                     break
 
-    async def refresh_if_old(self) -> None:
-        """Refresh when `metadata_max_age_ms` has passed."""
-        if self.engine.now_ms() - self._refreshed_ms > self.config.metadata_max_age_ms:
-            await self.refresh()
+    @property
+    def is_stale(self) -> bool:
+        """Whether `metadata_max_age_ms` has passed since the last refresh."""
+        return self.engine.now_ms() - self._refreshed_ms > self.config.metadata_max_age_ms
 
     async def topic(self, name: str, *, timeout_ms: float | None = None, patient: bool = False) -> TopicInfo:
         """A topic with at least one partition.

@@ -10,8 +10,6 @@ import asyncio
 import contextlib
 import logging
 import random
-import struct
-from collections.abc import Sequence
 from typing import Any
 
 from kafwire import protocol
@@ -27,9 +25,8 @@ from kafwire.logic.sequence import Identity, Sequencer, Verdict
 from kafwire.net.cluster import Cluster
 from kafwire.net.engine import FORKED
 from kafwire.net.lane import Lane
+from kafwire.net.produce_request import FIRST_VERSION_WITH_TOPIC_IDS, produce_request
 
-FIRST_VERSION_WITH_TOPIC_IDS = 13
-FIRST_FLEXIBLE_VERSION = 9
 UNKNOWN_FATE = -1
 # How often batches that cannot be sent are looked at for `delivery_timeout_ms`.
 EXPIRY_CHECK_MS = 500
@@ -81,6 +78,8 @@ class Sender:
     def _pump(self, *, everything: bool) -> None:
         if self._stopped:
             return
+        if self.cluster.is_stale and self.accumulator.topics:
+            self._run("metadata", self._refresh(next(iter(self.accumulator.topics))))
         ready, wait_ms = self.accumulator.collect(everything=everything)
         for sink in ready:
             self._enlist(sink)
@@ -205,7 +204,7 @@ class Sender:
             for (sink, _), topic_id in zip(group, ids, strict=True)
         }
         head = protocol.encode_request_header(protocol.ProduceRequest, version, correlation_id, config.client_id)
-        segments = _body(head, version, config.acks, config.request_timeout_ms, group, names)
+        segments = produce_request(head, version, config.acks, config.request_timeout_ms, group, names)
         by_name = {name: topic for topic, name in names.items()}
 
         def answered(frame: Buffer | None, error: KafkaError | None) -> None:
@@ -461,57 +460,3 @@ class Sender:
     def abandon(self) -> None:
         """In a forked child: `send` says so."""
         self.accumulator.budget.closed = FORKED
-
-
-def _body(
-    head: bytes,
-    version: int,
-    acks: int,
-    timeout_ms: int,
-    group: Sequence[tuple[Sink, ProducerBatch]],
-    names: dict[str, bytes],
-) -> list[bytes | Buffer]:
-    """A ProduceRequest as segments: what stands between the batches is small and copied, the batches are referenced."""
-    flexible = version >= FIRST_FLEXIBLE_VERSION
-    by_topic: dict[str, list[tuple[Sink, ProducerBatch]]] = {}
-    for sink, batch in group:
-        by_topic.setdefault(sink.topic, []).append((sink, batch))
-    segments: list[bytes | Buffer] = []
-    text = bytearray(head)
-    text += b"\0" if flexible else b"\xff\xff"  # no transactional id
-    text += struct.pack(">hi", acks, timeout_ms)
-    text += _array(len(by_topic), flexible=flexible)
-    for topic, members in by_topic.items():
-        name = names[topic]
-        if version >= FIRST_VERSION_WITH_TOPIC_IDS:
-            text += name
-        else:
-            text += uvarint(len(name) + 1) if flexible else struct.pack(">h", len(name))
-            text += name
-        text += _array(len(members), flexible=flexible)
-        for sink, batch in members:
-            text += struct.pack(">i", sink.partition)
-            text += uvarint(batch.size + 1) if flexible else struct.pack(">i", batch.size)
-            segments += [bytes(text), batch.payload()]
-            text = bytearray(b"\0" if flexible else b"")
-        if flexible:
-            text += b"\0"
-    if flexible:
-        text += b"\0"
-    if text:
-        segments.append(bytes(text))
-    return segments
-
-
-def _array(count: int, *, flexible: bool) -> bytes:
-    return uvarint(count + 1) if flexible else struct.pack(">i", count)
-
-
-def uvarint(value: int) -> bytes:
-    """An unsigned varint."""
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)

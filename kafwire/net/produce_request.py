@@ -1,0 +1,70 @@
+"""Produce requests as segments: what stands between the batches is small and written here, the batches are referenced.
+
+The declared `ProduceRequest` says the same for everybody else; this one never copies a record.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from kafwire._buffer import Buffer
+from kafwire._delivery import ProducerBatch
+from kafwire._produce import Sink
+
+FIRST_FLEXIBLE_VERSION = 9
+FIRST_VERSION_WITH_TOPIC_IDS = 13
+
+
+def produce_request(
+    head: bytes,
+    version: int,
+    acks: int,
+    timeout_ms: int,
+    group: Sequence[tuple[Sink, ProducerBatch]],
+    names: dict[str, bytes],
+) -> list[bytes | Buffer]:
+    """A ProduceRequest as segments: what stands between the batches is small and copied, the batches are referenced."""
+    flexible = version >= FIRST_FLEXIBLE_VERSION
+    by_topic: dict[str, list[tuple[Sink, ProducerBatch]]] = {}
+    for sink, batch in group:
+        by_topic.setdefault(sink.topic, []).append((sink, batch))
+    segments: list[bytes | Buffer] = []
+    text = bytearray(head)
+    text += b"\0" if flexible else b"\xff\xff"  # no transactional id
+    text += struct.pack(">hi", acks, timeout_ms)
+    text += _array(len(by_topic), flexible=flexible)
+    for topic, members in by_topic.items():
+        name = names[topic]
+        if version >= FIRST_VERSION_WITH_TOPIC_IDS:
+            text += name
+        else:
+            text += uvarint(len(name) + 1) if flexible else struct.pack(">h", len(name))
+            text += name
+        text += _array(len(members), flexible=flexible)
+        for sink, batch in members:
+            text += struct.pack(">i", sink.partition)
+            text += uvarint(batch.size + 1) if flexible else struct.pack(">i", batch.size)
+            segments += [bytes(text), batch.payload()]
+            text = bytearray(b"\0" if flexible else b"")
+        if flexible:
+            text += b"\0"
+    if flexible:
+        text += b"\0"
+    if text:
+        segments.append(bytes(text))
+    return segments
+
+
+def _array(count: int, *, flexible: bool) -> bytes:
+    return uvarint(count + 1) if flexible else struct.pack(">i", count)
+
+
+def uvarint(value: int) -> bytes:
+    """An unsigned varint."""
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
