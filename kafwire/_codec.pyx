@@ -82,70 +82,72 @@ cdef inline int64_t be64(const uint8_t *p) noexcept nogil:
     return <int64_t>__builtin_bswap64(value)
 
 
-cdef inline const uint8_t *varint(const uint8_t *p, const uint8_t *end, int32_t *out) noexcept nogil:
-    """A zigzag varint of at most 32 bits and 5 bytes; the byte after it, or NULL."""
-    cdef uint32_t value, byte
-    cdef int shift = 7
-    if p >= end:
-        return NULL
-    value = p[0]
-    p += 1
-    if value >= 128:
-        value &= 127
-        while True:
-            if p >= end:
-                return NULL
-            byte = p[0]
-            p += 1
-            value |= (byte & 127) << shift
-            if byte < 128:
-                break
-            shift += 7
-            if shift > 28:
-                return NULL
-        if shift == 28 and byte > 15:
+cdef const uint8_t *long_varint(const uint8_t *p, const uint8_t *end, int last_shift, uint64_t last_max,
+                                uint64_t *out) noexcept nogil:
+    """An unsigned varint; the byte at `last_shift` may be the last and hold at most `last_max`. The byte after it, or NULL."""
+    cdef uint64_t value = 0, byte
+    cdef int shift = 0
+    while p < end:
+        byte = p[0]
+        p += 1
+        if shift == last_shift and byte > last_max:
             return NULL
-    out[0] = <int32_t>(value >> 1 ^ -(value & 1))
+        value |= (byte & 127) << shift
+        if byte < 128:
+            out[0] = value
+            return p
+        shift += 7
+    return NULL
+
+
+cdef inline const uint8_t *varint(const uint8_t *p, const uint8_t *end, int32_t *out) noexcept nogil:
+    """A zigzag varint of at most 32 bits and 5 bytes; the byte after it, or NULL. One and two bytes are nearly all there is."""
+    cdef uint64_t value
+    cdef uint32_t low
+    if p + 2 <= end:
+        low = p[0]
+        if low < 128:
+            out[0] = <int32_t>(low >> 1 ^ -(low & 1))
+            return p + 1
+        if p[1] < 128:
+            low = low & 127 | <uint32_t>p[1] << 7
+            out[0] = <int32_t>(low >> 1 ^ -(low & 1))
+            return p + 2
+    p = long_varint(p, end, 28, 15, &value)
+    if p is not NULL:
+        out[0] = <int32_t>(<uint32_t>(value >> 1) ^ -<uint32_t>(value & 1))
     return p
 
 
 cdef inline const uint8_t *varlong(const uint8_t *p, const uint8_t *end, int64_t *out) noexcept nogil:
     """A zigzag varint of at most 64 bits and 10 bytes; the byte after it, or NULL."""
-    cdef uint64_t value, byte
-    cdef int shift = 7
-    if p >= end:
-        return NULL
-    value = p[0]
-    p += 1
-    if value >= 128:
-        value &= 127
-        while True:
-            if p >= end:
-                return NULL
-            byte = p[0]
-            p += 1
-            value |= (byte & 127) << shift
-            if byte < 128:
-                break
-            shift += 7
-            if shift > 63:
-                return NULL
-        if shift == 63 and byte > 1:
-            return NULL
-    out[0] = <int64_t>(value >> 1 ^ -(value & 1))
+    cdef uint64_t value
+    if p + 2 <= end:
+        value = p[0]
+        if value < 128:
+            out[0] = <int64_t>(value >> 1 ^ -(value & 1))
+            return p + 1
+        if p[1] < 128:
+            value = value & 127 | <uint64_t>p[1] << 7
+            out[0] = <int64_t>(value >> 1 ^ -(value & 1))
+            return p + 2
+    p = long_varint(p, end, 63, 1, &value)
+    if p is not NULL:
+        out[0] = <int64_t>(value >> 1 ^ -(value & 1))
     return p
 
 
 cdef inline void copy(uint8_t *to, const uint8_t *source, size_t size, const uint8_t *readable) noexcept nogil:
-    """Copy in 16-byte steps, up to 15 bytes too many: for short values a call of memcpy costs more than the copying.
+    """Copy in 32-byte steps, up to 31 bytes too many: for short values a call of memcpy costs more than the copying.
     `to` has slack behind it; `source` may be read up to `readable`."""
-    cdef size_t i = 0
-    if size > 512 or <size_t>(readable - source) < size + 16:
+    cdef size_t i = 32
+    if size > 512 or <size_t>(readable - source) < size + 32:
         memcpy(to, source, size)
         return
+    memcpy(to, source, 32)
     while i < size:
-        memcpy(to + i, source + i, 16)
-        i += 16
+        memcpy(to + i, source + i, 32)
+        i += 32
 
 
 cdef bint is_utf8(const uint8_t *p, size_t size) noexcept nogil:
@@ -308,7 +310,7 @@ cdef int grow_bytes(Bytes *column, int64_t old_rows, int64_t rows) noexcept nogi
     return 0
 
 
-cdef int mark_null(kw_buf **bitmap, int64_t row, int64_t capacity) noexcept nogil:
+cdef inline int mark_null(kw_buf **bitmap, int64_t row, int64_t capacity) noexcept nogil:
     if bitmap[0] is NULL and grow_validity(bitmap, 0, capacity) != 0:
         return -1
     bitmap[0].data[row >> 3] &= <uint8_t>~(1 << (row & 7))
@@ -491,6 +493,9 @@ cdef int append_records(Columns *c, Payload *in_, const DecodeSpec *spec, bint k
     cdef uint8_t *value_data = c.value.data.data if mask & COLUMN_VALUE else NULL
     cdef bint want_timestamp = mask & (COLUMN_TIMESTAMP | COLUMN_TIMESTAMP_TYPE) != 0
     cdef bint is_log_append = in_.is_log_append, keep
+    cdef const uint8_t *readable = in_.readable
+    cdef int64_t base_offset = in_.base_offset, capacity = c.capacity
+    cdef int32_t last_offset_delta = in_.last_offset_delta
     cdef const char *reason = NULL
     memcpy(&before, c, sizeof(Columns))
     in_.control_type = -1
@@ -506,7 +511,7 @@ cdef int append_records(Columns *c, Payload *in_, const DecodeSpec *spec, bint k
             reason = "a timestamp delta that is no varint"
             break
         p = varint(p, stop, &offset_delta)
-        if p is NULL or offset_delta <= last_delta or offset_delta > in_.last_offset_delta:
+        if p is NULL or offset_delta <= last_delta or offset_delta > last_offset_delta:
             reason = "an offset delta that is no varint, does not rise, or is beyond the batch's last offset"
             break
         last_delta = offset_delta
@@ -526,7 +531,7 @@ cdef int append_records(Columns *c, Payload *in_, const DecodeSpec *spec, bint k
         if p is NULL:
             reason = "a header count that is no varint"
             break
-        offset = in_.base_offset + offset_delta
+        offset = base_offset + offset_delta
         keep = mask != 0 and offset >= start and offset < limit
         if header_count != 0:
             p = headers(c, p, stop, header_count, keep and header_offsets is not NULL, &reason)
@@ -547,16 +552,16 @@ cdef int append_records(Columns *c, Payload *in_, const DecodeSpec *spec, bint k
             if timestamp_column is not NULL:
                 timestamp_column[row] = timestamp
             if timestamp == -1:
-                if mark_null(&c.timestamp_validity, row, c.capacity) != 0:
+                if mark_null(&c.timestamp_validity, row, capacity) != 0:
                     p = NULL
                     break
                 c.timestamp_nulls += 1
         if value_offsets is not NULL:
             if value_size > 0:
-                copy(value_data + value_used, value, value_size, in_.readable)
+                copy(value_data + value_used, value, value_size, readable)
                 value_used += value_size
             elif value_size < 0:
-                if mark_null(&c.value.validity, row, c.capacity) != 0:
+                if mark_null(&c.value.validity, row, capacity) != 0:
                     p = NULL
                     break
                 c.value.nulls += 1
@@ -567,10 +572,10 @@ cdef int append_records(Columns *c, Payload *in_, const DecodeSpec *spec, bint k
                         grow(&c.key.data, key_used, key_used + key_size) != 0:
                     p = NULL
                     break
-                copy(c.key.data.data + key_used, key, key_size, in_.readable)
+                copy(c.key.data.data + key_used, key, key_size, readable)
                 key_used += key_size
             elif key_size < 0:
-                if mark_null(&c.key.validity, row, c.capacity) != 0:
+                if mark_null(&c.key.validity, row, capacity) != 0:
                     p = NULL
                     break
                 c.key.nulls += 1
