@@ -450,17 +450,21 @@ static void flush(kw_loop *loop, connection *c) {
         if (sent <= 0) break;
     }
     int error = sent < 0 && sent != -EAGAIN && sent != -EWOULDBLOCK ? (int)-sent : 0;
+    const char *what = "send";
     if (!error) {
         /* Under the lock: a submitter who finds bytes pending before his own relies on this watch. */
         pthread_mutex_lock(&c->lock);
-        if (poller_watch(loop, c, READABLE | (c->frames.pending_bytes ? WRITABLE : 0))) error = errno;
+        if (poller_watch(loop, c, READABLE | (c->frames.pending_bytes ? WRITABLE : 0))) {
+            error = errno;
+            what = "poll";
+        }
         pthread_mutex_unlock(&c->lock);
     }
     if (error) {
         /* Answers that came before the failure may still wait in the socket, and each one read is a request whose fate
          * is known. */
         receive(loop, c, SIZE_MAX);
-        close_by_errno(loop, c, error, "send");
+        close_by_errno(loop, c, error, what);
     }
 }
 

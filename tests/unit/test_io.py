@@ -518,11 +518,9 @@ def test_closed_descriptors_end_it_without_spinning() -> None:
     blank = os.open(os.devnull, os.O_RDONLY)
     os.dup2(blank, poller)
     os.close(blank)
-    wire.loop.close_connection(12345)
-    wire.loop.submit(number, 1, 1, [b"wakes it up"], True)
-    ((kind, connection, _, (code, reason)),) = wire.events(1)
-    assert (kind, connection, code) == (CLOSED, number, 0)
-    assert reason.startswith("the I/O thread lost its descriptors")
+    with contextlib.suppress(BrokenPipeError, RuntimeError):  # it may have noticed already
+        wire.loop.submit(number, 1, 1, [b"wakes it up"], True)
+    assert len(wire.until_closed(number)) == 1
     settles(native_threads, threads)
     with pytest.raises(RuntimeError, match="stopped"):
         wire.loop.submit(number, 1, 1, [b"late"], True)
@@ -562,9 +560,11 @@ def test_posted_cookies_wake_and_merge(wire: Wire) -> None:
 
 
 def test_many_different_cookies(wire: Wire) -> None:
+    before = wire.loop.statistics()["notifications"]
     for cookie in range(5000):
         wire.loop.post(cookie)
         wire.loop.post(cookie)
+    assert wire.loop.statistics()["notifications"] == before + 1
     assert [token for _, _, token, _ in wire.loop.drain()] == list(range(5000))
 
 
