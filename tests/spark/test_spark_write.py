@@ -162,14 +162,7 @@ def test_the_worker_goes_on_after_a_failed_write(
 
 
 def test_workers_are_other_processes(spark: SparkSession) -> None:
-    def report(batches: Any) -> Any:
-        import os
-
-        import pyarrow as pa
-
-        for _ in batches:
-            yield pa.record_batch({"pid": pa.array([os.getpid()], pa.int64())})
-
-    pids = {row.pid for row in spark.range(0, 4, 1, 2).mapInArrow(report, "pid long").collect()}
+    tasks = spark.sparkContext.parallelize(range(2), 2).barrier()
+    pids = set(tasks.mapPartitions(lambda _: [os.getpid()]).collect())
     assert len(pids) == 2
     assert os.getpid() not in pids
