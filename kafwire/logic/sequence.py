@@ -71,7 +71,7 @@ def add(sequence: int, count: int) -> int:
 
 
 class Sequencer(Generic[B]):
-    """One partition's numbers. With `idempotent` False batches stay unnumbered, and in order all the same."""
+    """One partition's numbers. With `idempotent` False batches stay unnumbered; a retry may follow its followers then."""
 
     def __init__(self, *, idempotent: bool, limit: int) -> None:
         self._idempotent = idempotent

@@ -6,9 +6,9 @@
         world.run(cluster.refresh(["t"]))
 
 The loop's clock jumps to the next timer when nothing else can happen; `Stuck` is raised when nothing ever can again, so
-a hang is a failure at once. Brokers are functions from a request message to a response message: `World.on`
-puts one before the model's own, which keeps logs, leaders and producer states as Kafka does. A connection's requests are
-answered one after the other, as a broker does it.
+a hang is a failure at once. Brokers are functions from a request message to a response message: `World.on` puts one
+before the model's own, which keeps logs, leaders and producer states as Kafka does. A connection's requests are answered
+one after the other, as a broker does it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kafwire import _io, _produce, protocol
 from kafwire._buffer import Buffer
 from kafwire.net.engine import Engine
 from kafwire.net.transport import Receiver
-from kafwire.records import decode_batches, encode_batch
+from kafwire.records import RecordBatch, decode_batches, encode_batch
 
 T = TypeVar("T")
 
@@ -376,10 +376,11 @@ class World:
         self.calls: list[Call] = []
         self.connections: list[Connection] = []
         self.handlers: dict[str, list[Handler]] = {}
+        self.refuse: Callable[[RecordBatch], int] = lambda _: 0  # an error code for what is never stored
         self.broken: Exception | None = None
         self._producer_ids = itertools.count(1000)
         self._patch = pytest.MonkeyPatch()
-        self._patch.setattr(_produce, "time", SimulatedClock(self.loop))
+        self._patch.setattr(_produce, "time", SimulatedClock(self.loop))  # the threads of users read it there
 
     def __enter__(self) -> Self:
         return self
@@ -629,6 +630,9 @@ class World:
     def _append(self, log: Log, data: bytes) -> tuple[int, int]:
         """As a broker takes a batch of an idempotent producer: (error code, base offset)."""
         batch = decode_batches(data)[0]
+        refused = self.refuse(batch)
+        if refused:
+            return refused, -1
         if batch.producer_id >= 0:
             sequence, epoch = batch.base_sequence, batch.producer_epoch
             known, recent = log.producers.get(batch.producer_id, (-1, deque(maxlen=5)))

@@ -67,7 +67,7 @@ def test_no_cursor_with_data_waits_for_more_answers_than_there_are_cursors(
     """The broker's side: it goes through the request in order and fills the answer to `max_bytes`.
 
     The first partition that has data gives one batch whatever its size; a later one gives the batches that are whole
-    within what is left. A partition without batches is one whose tail is invisible: it stays, and may not hinder others.
+    within what is left. A partition without batches is one whose tail is invisible: it stays, and hinders nobody.
     """
     left = {number: list(sizes) for number, sizes in enumerate(partitions)}
     cursors = {number: cursor(number, 0, len(sizes) + 1) for number, sizes in left.items()}
