@@ -1,6 +1,7 @@
 # make test     all tests: unit, conformance, integration, spark; and the unit tests on every other CPython here
 # make demo     the flights of 2013 through Kafka and Spark, and back
 # make bench    speed beside other clients, on one broker (BENCH=name: only that row)
+# make fuzz     mutated bytes into every decoder (SECONDS=30, SEED=chance)
 # make lint     ruff, cython-lint, mypy, import-linter
 # make format   what ruff can put right by itself
 # make build    the environment in .venv and the compiled extensions
@@ -11,16 +12,18 @@
 PYTHON ?= python3
 TESTS ?= tests
 BENCH ?=
+SECONDS ?= 30
+SEED ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
 JOBS := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-compile
 SOURCES := setup.py $(wildcard kafwire/*.pyx kafwire/*.pxd kafwire/native/*.c kafwire/native/*.h)
 RUN := env PATH="$(CURDIR)/$(BIN):$$PATH"
 
 .DELETE_ON_ERROR:
-.PHONY: build test demo bench lint format jars clean
+.PHONY: build test demo bench fuzz lint format jars clean
 
 build: $(VENV)/built $(VENV)/linked
 
@@ -33,6 +36,9 @@ demo: build $(VENV)/has-demo jars
 
 bench: build $(VENV)/has-bench jars
 	$(BIN)/python -m benchmarks $(BENCH)
+
+fuzz: build $(VENV)/has-unit
+	$(BIN)/python -m fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 lint: build $(VENV)/has-test $(VENV)/has-bench $(VENV)/has-demo $(VENV)/has-lint
 	$(BIN)/ruff check .
@@ -66,7 +72,7 @@ $(VENV)/built: $(VENV)/made $(SOURCES)
 
 # Its metadata and commands, for an interpreter started outside this folder too. pip would compile everything once more.
 $(VENV)/linked: $(VENV)/built pyproject.toml
-	KAFWIRE_EXT=_buffer $(PIP) --no-build-isolation --no-deps --editable .
+	KAFWIRE_EXT=_buffer $(PIP) --no-build-isolation --no-deps --quiet --editable .
 	@touch $@
 
 $(VENV)/has-%: $(VENV)/made pyproject.toml

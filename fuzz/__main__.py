@@ -1,0 +1,75 @@
+"""`python -m fuzz [--seconds N] [--seed S] [TARGET ...]`: mutated bytes into everything that reads a stranger's bytes.
+
+A find is written to `build/fuzz/<target>-<seed>-<number>.bin`; it becomes a committed case of that target's tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import resource
+import sys
+import time
+from pathlib import Path
+
+from fuzz.mutate import Mutator
+from fuzz.targets import TARGETS, Broken
+
+FINDS = Path("build/fuzz")
+SLOWEST_ALLOWED_S = 1.0
+
+
+def run(name: str, seed: int, seconds: float) -> int:
+    """Run one target for `seconds`; returns the number of finds."""
+    target = TARGETS[name]
+    chance = random.Random(f"{name}-{seed}")
+    mutate = Mutator(target.corpus(), chance)
+    executions = finds = 0
+    slowest = 0.0
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        data = next(mutate)
+        begun = time.perf_counter()
+        try:
+            target.check(data, chance)
+            problem = None
+        except Broken as error:
+            problem = str(error)
+        except Exception as error:
+            problem = f"{type(error).__name__} escaped: {error}"
+        took = time.perf_counter() - begun
+        slowest = max(slowest, took)
+        if problem is None and took > SLOWEST_ALLOWED_S:
+            problem = f"took {took:.1f} s"
+        executions += 1
+        if problem is not None:
+            finds += 1
+            FINDS.mkdir(parents=True, exist_ok=True)
+            path = FINDS / f"{name}-{seed}-{finds}.bin"
+            path.write_bytes(data)
+            print(f"{name}: {problem} ({len(data)} bytes in {path})")
+    peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(
+        f"{name}: {executions} executions in {seconds:g} s from seed {seed}, {finds} finds, "
+        f"slowest {slowest * 1000:.0f} ms, peak {peak_mib:.0f} MiB"
+    )
+    return finds
+
+
+def main() -> int:
+    """Parse the command line, run the targets one after the other."""
+    parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(TARGETS))
+    parser.add_argument("--seconds", type=float, default=30.0, help="for all targets together (default: 30)")
+    parser.add_argument("--seed", type=int, default=None, help="default: another one each time, printed")
+    options = parser.parse_args()
+    unknown = set(options.targets) - set(TARGETS)
+    if unknown:
+        parser.error(f"unknown target {', '.join(sorted(unknown))}; there are {', '.join(TARGETS)}")
+    names = options.targets or list(TARGETS)
+    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)
+    return 1 if sum(run(name, seed, options.seconds / len(names)) for name in names) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

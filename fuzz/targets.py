@@ -1,0 +1,186 @@
+"""What is fuzzed. Each target's docstring begins with its invariant."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import crc32c
+
+from kafwire import protocol
+from kafwire._buffer import Buffer
+from kafwire._fetch import parse_answer, scan_headers
+from kafwire.errors import ProtocolError
+from kafwire.records import decode_batches
+from kafwire.wire.frames import Frames
+
+VECTORS = Path(__file__).resolve().parent.parent / "tests/data/made.json.gz"
+MAX_DECOMPRESSED = 1 << 22
+
+
+class Broken(Exception):
+    """An invariant does not hold."""
+
+
+class Target(Protocol):
+    """A corpus, and what must hold for every input."""
+
+    def corpus(self) -> Sequence[bytes]:
+        """Known-good inputs to start from."""
+
+    def check(self, data: bytes, chance: random.Random) -> None:
+        """Raise `Broken` when the invariant does not hold."""
+
+
+def vectors(*kinds: str) -> list[dict[str, Any]]:
+    """The known vectors of some kinds."""
+    with gzip.open(VECTORS) as file:
+        return [vector for vector in json.load(file)["vectors"] if vector["kind"] in kinds]
+
+
+class Records:
+    """Record bytes decode or raise `ProtocolError`; what decodes has rising offsets, and as many rows as it says."""
+
+    def corpus(self) -> Sequence[bytes]:
+        """Batches of all codecs and magics by other clients."""
+        found = vectors("record_batches", "message_set", "concatenation", "malformed_records")
+        return [bytes.fromhex(vector["hex"]) for vector in found]
+
+    def check(self, data: bytes, chance: random.Random) -> None:
+        """Decode as it is, and once more with a right CRC in the first batch, which lets the lies through."""
+        for candidate in (data, with_right_crc(data)):
+            try:
+                batches = decode_batches(candidate, max_decompressed=MAX_DECOMPRESSED)
+            except ProtocolError:
+                continue
+            for batch in batches:
+                if batch.to_arrow().num_rows != len(batch):
+                    raise Broken(f"{len(batch)} records, {batch.to_arrow().num_rows} rows")
+                offsets = [record.offset for record in batch]
+                if offsets != sorted(set(offsets)):
+                    raise Broken("offsets do not rise within a batch")
+
+
+class FetchAnswers:
+    """A fetch answer parses or raises `ProtocolError`; its slices lie within the frame."""
+
+    def corpus(self) -> Sequence[bytes]:
+        """Answers with two partitions, records and aborted transactions, in every version."""
+        records = bytes.fromhex(vectors("record_batches")[0]["hex"])
+        response = protocol.FetchResponse
+        out = []
+        for version in range(4, 19):
+            parts = [
+                response.PartitionData(
+                    partition_index=i,
+                    high_watermark=9,
+                    last_stable_offset=9,
+                    aborted_transactions=[response.AbortedTransaction(producer_id=1, first_offset=0)],
+                    records=records * i,
+                )
+                for i in range(3)
+            ]
+            message = response(
+                responses=[response.FetchableTopicResponse(topic="t" if version < 13 else "", partitions=parts)]
+            )
+            header = b"\0\0\0\7" + (b"\0" if version >= 12 else b"")
+            out.append(bytes([version]) + header + message.encode(version))
+        return out
+
+    def check(self, data: bytes, chance: random.Random) -> None:
+        """The first byte says the version."""
+        if len(data) < 2:
+            return
+        frame = Buffer(data[1:])
+        try:
+            answer = parse_answer(frame, 4 + data[0] % 15)
+            for part in answer.partitions:
+                if part.position + part.size > len(frame):
+                    raise Broken("a slice reaches beyond its frame")
+                _, whole, _ = scan_headers(frame, part.position, part.size)
+                if whole > part.size:
+                    raise Broken("more whole bytes than there are")
+        except ProtocolError:
+            pass
+
+
+class Messages:
+    """A message body decodes or raises `ProtocolError`; what decodes encodes, and decodes to the same again."""
+
+    def corpus(self) -> Sequence[bytes]:
+        """Bodies by other clients: class number, version, body."""
+        names = list(protocol.MESSAGES)
+        found = [v for v in vectors("request_body", "response_body") if v["message"] in names]
+        return [bytes([names.index(v["message"]), int(v["version"])]) + bytes.fromhex(v["hex"]) for v in found]
+
+    def check(self, data: bytes, chance: random.Random) -> None:
+        """The first two bytes choose the class and its version."""
+        if len(data) < 2:
+            return
+        names = list(protocol.MESSAGES)
+        message: Any = protocol.MESSAGES[names[data[0] % len(names)]]
+        version = message.min_version + data[1] % (message.max_version - message.min_version + 1)
+        try:
+            first = message.decode(data[2:], version)
+        except ProtocolError:
+            return
+        if message.decode(first.encode(version), version) != first:
+            raise Broken(f"{message.__name__} version {version} changes by encoding and decoding")
+
+
+class FrameCore:
+    """However bytes are cut, the frame core completes the same answers and is poisoned by the same one."""
+
+    def corpus(self) -> Sequence[bytes]:
+        """Streams of one to five answers with rising correlation ids."""
+        return [
+            b"".join(struct.pack(">ii", 4 + size, i + 1) + bytes(size) for i, size in enumerate(sizes))
+            for sizes in ((0,), (1, 0, 5), (100, 3), (70, 70, 1, 0, 300))
+        ]
+
+    def check(self, data: bytes, chance: random.Random) -> None:
+        """Feed whole, byte by byte, and in random pieces."""
+        cuts = sorted(chance.randrange(len(data) + 1) for _ in range(4)) if data else []
+        pieces = [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+        outcomes = {run_frames(way) for way in ((data,), tuple(bytes([b]) for b in data), tuple(pieces))}
+        if len(outcomes) != 1:
+            raise Broken(f"the outcome depends on how bytes are cut: {outcomes}")
+
+
+def run_frames(pieces: Sequence[bytes]) -> tuple[object, ...]:
+    """What a frame core with five owed answers makes of `pieces`."""
+    frames = Frames(1 << 20)
+    for token in range(1, 6):
+        frames.queue(token, token, [b"request"])
+    frames.take()
+    for piece in pieces:
+        if frames.poison is None:
+            try:
+                frames.feed(piece)
+            except ProtocolError:
+                break
+    done = tuple((kind, token, bytes(frame or b"")) for kind, token, frame in frames.completions())
+    return done, frames.poison is not None
+
+
+def with_right_crc(data: bytes) -> bytes:
+    """The same with the CRC of its first magic 2 batch put right, if there is one."""
+    if len(data) < 61 or data[16] != 2:
+        return data
+    end = 12 + struct.unpack(">i", data[8:12])[0]
+    if not 61 <= end <= len(data):
+        return data
+    return data[:17] + struct.pack(">I", crc32c.crc32c(data[21:end])) + data[21:]
+
+
+TARGETS: dict[str, Target] = {
+    "records": Records(),
+    "fetch-answers": FetchAnswers(),
+    "messages": Messages(),
+    "frames": FrameCore(),
+}
