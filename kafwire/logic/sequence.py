@@ -71,7 +71,7 @@ def add(sequence: int, count: int) -> int:
 
 
 class Sequencer(Generic[B]):
-    """One partition's numbers. With `idempotent` False batches stay unnumbered; a retry may follow its followers then."""
+    """One partition's numbers. Without `idempotent` batches stay unnumbered, and a retry comes after its followers."""
 
     def __init__(self, *, idempotent: bool, limit: int) -> None:
         self._idempotent = idempotent

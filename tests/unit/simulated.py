@@ -7,8 +7,8 @@
 
 The loop's clock jumps to the next timer when nothing else can happen; `Stuck` is raised when nothing ever can again, so
 a hang is a failure at once. Brokers are functions from a request message to a response message: `World.on` puts one
-before the model's own, which keeps logs, leaders and producer states as Kafka does. A connection's requests are answered
-one after the other, as a broker does it.
+before the model's own, which keeps logs, leaders and producer states as Kafka does. A connection answers its requests
+one after the other, as a broker's does.
 """
 
 from __future__ import annotations

@@ -1,0 +1,226 @@
+"""`_fetch`: the envelope of a Fetch answer as declared, in every version; other bytes are a `ProtocolError` only."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import struct
+import uuid
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafwire._buffer import Buffer
+from kafwire._fetch import FetchAnswer, parse_answer, scan_headers
+from kafwire.errors import ProtocolError
+from kafwire.protocol import FetchResponse
+from kafwire.records import encode_batch
+
+VERSIONS = range(4, 19)
+int16, int32, int64 = (st.integers(-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (16, 32, 64))
+
+
+def frame_of(message: FetchResponse, version: int, correlation_id: int = 77) -> bytes:
+    header = struct.pack(">i", correlation_id) + (b"\0" if version >= 12 else b"")
+    return header + message.encode(version)
+
+
+@st.composite
+def partitions(draw: st.DrawFn) -> FetchResponse.PartitionData:
+    transactions = st.builds(FetchResponse.AbortedTransaction, producer_id=int64, first_offset=int64)
+    part = FetchResponse.PartitionData(
+        partition_index=draw(int32),
+        error_code=draw(int16),
+        high_watermark=draw(int64),
+        last_stable_offset=draw(int64),
+        log_start_offset=draw(int64),
+        aborted_transactions=draw(st.none() | st.lists(transactions, max_size=3)),
+        records=draw(st.none() | st.binary(max_size=200)),
+    )
+    if draw(st.booleans()):
+        part.unknown_tagged_fields = ((9, b"what a later version may add"),)
+    return part
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> tuple[FetchResponse, int]:
+    version = draw(st.sampled_from(VERSIONS))
+    topics = [
+        FetchResponse.FetchableTopicResponse(
+            topic=draw(st.text(max_size=20)) if version < 13 else "",
+            topic_id=uuid.UUID(int=draw(st.integers(0, 2**128 - 1))) if version >= 13 else uuid.UUID(int=0),
+            partitions=draw(st.lists(partitions(), max_size=3)),
+        )
+        for _ in range(draw(st.integers(0, 3)))
+    ]
+    message = FetchResponse(
+        throttle_time_ms=draw(int32),
+        error_code=draw(int16),
+        session_id=draw(int32) if version >= 7 else 0,
+        responses=topics,
+    )
+    if version < 12:
+        for topic in topics:
+            for part in topic.partitions:
+                part.unknown_tagged_fields = ()
+    return message, version
+
+
+def seen(answer: FetchAnswer, data: bytes) -> list[tuple[Any, ...]]:
+    return [
+        (
+            part.topic,
+            part.partition,
+            part.error_code,
+            part.high_watermark,
+            part.last_stable_offset,
+            part.log_start_offset,
+            part.aborted,
+            data[part.position : part.position + part.size],
+        )
+        for part in answer.partitions
+    ]
+
+
+def declared(message: FetchResponse, version: int) -> list[tuple[Any, ...]]:
+    return [
+        (
+            topic.topic_id.bytes if version >= 13 else topic.topic,
+            part.partition_index,
+            part.error_code,
+            part.high_watermark,
+            part.last_stable_offset,
+            part.log_start_offset if version >= 5 else -1,
+            [(entry.producer_id, entry.first_offset) for entry in part.aborted_transactions or []],
+            bytes(part.records or b""),
+        )
+        for topic in message.responses
+        for part in topic.partitions
+    ]
+
+
+@given(answers())
+def test_what_is_read_is_what_the_declared_message_wrote(case: tuple[FetchResponse, int]) -> None:
+    message, version = case
+    data = frame_of(message, version)
+    answer = parse_answer(Buffer(data), version)
+    assert seen(answer, data) == declared(message, version)
+    assert answer.throttle_time_ms == message.throttle_time_ms
+    assert answer.error_code == (message.error_code if version >= 7 else 0)
+    assert answer.session_id == (message.session_id if version >= 7 else 0)
+    assert bytes(answer.frame) == data
+
+
+@settings(max_examples=40)
+@given(answers())
+def test_a_truncated_answer_is_an_error_wherever_it_ends(case: tuple[FetchResponse, int]) -> None:
+    message, version = case
+    data = frame_of(message, version)
+    for end in range(len(data)):
+        with pytest.raises(ProtocolError) as caught:
+            parse_answer(Buffer(data[:end]), version)
+        assert caught.value.api == "FetchResponse"
+        assert caught.value.version == version
+        assert caught.value.offset is not None
+        assert caught.value.offset <= end
+
+
+@given(answers(), st.binary(min_size=1, max_size=5))
+def test_bytes_left_over_are_an_error(case: tuple[FetchResponse, int], more: bytes) -> None:
+    message, version = case
+    with pytest.raises(ProtocolError, match=f"{len(more)} bytes are left over"):
+        parse_answer(Buffer(frame_of(message, version) + more), version)
+
+
+@settings(max_examples=300)
+@given(answers(), st.data())
+def test_damaged_bytes_are_read_otherwise_or_a_protocol_error(
+    case: tuple[FetchResponse, int], data: st.DataObject
+) -> None:
+    message, version = case
+    damaged = bytearray(frame_of(message, version))
+    for _ in range(data.draw(st.integers(1, 4))):
+        where = data.draw(st.integers(0, len(damaged) - 1))
+        damaged[where] ^= data.draw(st.integers(1, 255))
+    with contextlib.suppress(ProtocolError):
+        answer = parse_answer(Buffer(damaged), version)
+        for part in answer.partitions:
+            assert part.position + part.size <= len(damaged)
+
+
+@given(st.binary(max_size=300), st.sampled_from(VERSIONS))
+def test_any_bytes_are_read_or_a_protocol_error(data: bytes, version: int) -> None:
+    with contextlib.suppress(ProtocolError):
+        parse_answer(Buffer(data), version)
+
+
+@pytest.mark.parametrize("version", [4, 12, 18])
+def test_a_count_that_cannot_be_is_not_believed(version: int) -> None:
+    """Refused before anything is made for it, however many there are said to be."""
+    head = struct.pack(">i", 1) + (b"\0" if version >= 12 else b"") + b"\0" * 4
+    head += b"\0" * 6 if version >= 7 else b""
+    huge = b"\xff\xff\xff\xff\x0f" if version >= 12 else b"\x7f\xff\xff\xff"
+    with pytest.raises(ProtocolError, match="truncated or contradictory"):
+        parse_answer(Buffer(head + huge + b"\0" * 40), version)
+
+
+# ---- headers
+
+
+def blob_of(*batches: tuple[int, int]) -> tuple[bytes, list[int]]:
+    """Batches of (base offset, records), and where each ends."""
+    blob, ends = b"", []
+    for base, count in batches:
+        blob += encode_batch([b"value"] * count, base_offset=base)
+        ends.append(len(blob))
+    return blob, ends
+
+
+def test_the_headers_of_whole_batches_are_read_wherever_the_slice_ends() -> None:
+    blob, ends = blob_of((5, 3), (8, 1), (100, 2))
+    nexts = [8, 9, 102]
+    for size in range(len(blob) + 1):
+        whole = sum(end <= size for end in ends)
+        expected = (nexts[whole - 1], ends[whole - 1], 5) if whole else (-1, 0, -1)
+        assert scan_headers(Buffer(b"junk" + blob), 4, size) == expected
+
+
+def test_base_offsets_that_do_not_rise_are_an_error() -> None:
+    for second in (0, 5, 7):
+        blob, ends = blob_of((5, 3), (second, 1))
+        with pytest.raises(ProtocolError, match="do not rise") as caught:
+            scan_headers(Buffer(blob), 0, len(blob))
+        assert caught.value.offset == ends[0]
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "because"), [(16, b"\3", "magic"), (8, b"\0\0\0\5", "length"), (8, b"\xff" * 4, "length")]
+)
+def test_what_cannot_be_a_batch_is_an_error(at: int, value: bytes, because: str) -> None:
+    blob, ends = blob_of((0, 1), (1, 1))
+    damaged = blob[: ends[0] + at] + value + blob[ends[0] + at + len(value) :]
+    with pytest.raises(ProtocolError, match=because) as caught:
+        scan_headers(Buffer(b"xx" + damaged), 2, len(damaged))
+    assert caught.value.offset == 2 + ends[0]
+
+
+@pytest.mark.parametrize(("position", "size"), [(0, 11), (11, 0), (10, 1), (2**64 - 1, 1), (5, 2**64 - 2)])
+def test_a_slice_outside_its_frame_is_refused(position: int, size: int) -> None:
+    with pytest.raises(ValueError, match="outside its frame"):
+        scan_headers(Buffer(b"0123456789"), position, size)
+
+
+def test_random_damage_to_headers_is_read_otherwise_or_a_protocol_error() -> None:
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed={seed}")
+    chance = random.Random(seed)
+    blob, _ = blob_of((5, 3), (8, 1), (100, 2))
+    for _ in range(3_000):
+        damaged = bytearray(blob)
+        for _ in range(chance.randint(1, 3)):
+            damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+        with contextlib.suppress(ProtocolError):
+            _, whole, _ = scan_headers(Buffer(damaged), 0, len(damaged))
+            assert whole <= len(damaged)
