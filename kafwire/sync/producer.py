@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterable, Mapping
 from types import TracebackType
@@ -129,7 +130,11 @@ class Producer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # An interrupt should end the program, not wait out the delivery time-out of an unreachable broker.
-        self.close(0.0 if kind is not None and not issubclass(kind, Exception) else None)
+        if kind is None or issubclass(kind, Exception):
+            self.close()
+        else:
+            with contextlib.suppress(KafkaTimeoutError):  # the interrupt counts; deliveries have errors of their own
+                self.close(0.0)
 
     def _check(self) -> None:
         self._engine.check_process()

@@ -40,9 +40,9 @@ def broker() -> Iterator[ScriptedBroker]:
 
 def read(broker: ScriptedBroker, **options: Any) -> list[bytes | None]:
     """All values of "t" by a scan whose every request fetches one batch."""
-    options = {"fetch_max_bytes": 1, "columns": ["offset", "value"]} | options
+    chosen: dict[str, Any] = {"fetch_max_bytes": 1, "columns": ["offset", "value"]} | options
     found = []
-    with kafwire.scan(broker.bootstrap, "t", **options) as scan:
+    with kafwire.scan(broker.bootstrap, "t", **chosen) as scan:
         for batch in scan.batches():
             assert [record.offset for record in batch] == list(range(batch.base_offset, batch.next_offset))
             found += [record.value for record in batch]
