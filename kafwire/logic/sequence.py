@@ -114,6 +114,10 @@ class Sequencer(Generic[B]):
             self._retries.remove(batch)
         elif self._retries:
             batch = self._retries.pop(0)
+        elif self._in_flight and self._sent - self._in_flight[0].ordinal >= self._limit:
+            # A retry is on its way whose followers were taken. Had it been stored the first time, its answer lost, then
+            # one batch more after it would make the broker forget it, and take the retry for out of order: not stored.
+            return None
         else:
             batch = fresh.popleft()
             batch.ordinal = self._sent

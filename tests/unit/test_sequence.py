@@ -194,6 +194,23 @@ def test_a_used_number_that_was_given_up_moves_the_partition_to_the_next_epoch()
     assert world.failed == [0]
 
 
+def test_a_batch_whose_answer_was_lost_is_not_forgotten_by_the_broker_while_it_is_retried() -> None:
+    """Stored, answer lost; then refused again and again by a broker that takes what comes after it."""
+    world = World([Batch(n, 1) for n in range(12)])
+    world.send()
+    world.die(processed=1)
+    for _ in range(4):
+        while world.send():
+            pass
+        world.refuse()
+        while world.wire:
+            world.answer()
+    world.finish()
+    assert world.broker.log == list(range(12))
+    assert world.delivered == [*range(1, 5), 0, *range(5, 12)]
+    assert not world.failed
+
+
 def test_without_idempotence_batches_are_not_numbered() -> None:
     sequencer: Sequencer[Batch] = Sequencer(idempotent=False, limit=5)
     batch = Batch(0, 1)
