@@ -20,7 +20,6 @@ BIN := $(VENV)/bin
 JOBS := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-compile
 SOURCES := setup.py $(wildcard kafwire/*.pyx kafwire/*.pxd kafwire/native/*.c kafwire/native/*.h)
-RUN := env PATH="$(CURDIR)/$(BIN):$$PATH"
 
 .DELETE_ON_ERROR:
 .PHONY: build test demo bench fuzz lint format jars clean
@@ -41,11 +40,10 @@ fuzz: build $(VENV)/has-unit
 	$(BIN)/python -m fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 lint: build $(VENV)/has-test $(VENV)/has-bench $(VENV)/has-demo $(VENV)/has-lint
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(RUN) cython-lint kafwire
-	$(BIN)/mypy
-	$(BIN)/lint-imports
+	@status=0; export PATH="$(CURDIR)/$(BIN):$$PATH"; \
+	for linter in "ruff check ." "ruff format --check ." "cython-lint kafwire" mypy lint-imports; do \
+	    echo "--- $$linter"; $$linter || status=1; \
+	done; exit $$status
 
 format: $(VENV)/has-lint
 	$(BIN)/ruff check --fix .

@@ -64,7 +64,7 @@ def prepare(version: tuple[int, int], interpreter: Path) -> Path:
     if not stamp.exists() or stamp.read_text() != key:
         subprocess.run([interpreter, "-m", "venv", "--clear", folder], check=True)
         # Wheels only: a package that has none for this version is named by pip, and is the failure to see.
-        install = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+        install = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-compile"]
         subprocess.run([*install, "--only-binary", ":all:", *sorted(wanted)], check=True)
         stamp.write_text(key)
     return python
