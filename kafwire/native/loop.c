@@ -36,13 +36,19 @@
  * that was closed and reused. Submitters could send small requests themselves and save a wake-up; measured, that gained
  * nothing in latency, and lost the batching of several requests into one call. */
 
+/* One call moves at most STEP bytes; after TURN bytes of one connection (at most a STEP more) the others are looked at.
+ * Tests make both small. */
+#ifndef KW_STEP
+#define KW_STEP (1 << 20)
+#define KW_TURN (4 << 20)
+#endif
+
 enum {
     BUCKETS = 256,
     EVENTS = 64,
     SLICES = 64,
-    /* One call moves at most STEP bytes, one connection at most TURN before the others are looked at. */
-    STEP = 1 << 20,
-    TURN = 4 << 20,
+    STEP = KW_STEP,
+    TURN = KW_TURN,
     KEEPALIVE_IDLE_S = 60,
     KEEPALIVE_INTERVAL_S = 10,
     KEEPALIVE_PROBES = 6,

@@ -422,6 +422,13 @@ static void complete_round(dice *d, int kind) {
         for (uint32_t i = 0; i < link->next_answer; i++) got += link->requests[i].answer != 0;
         for (uint32_t i = 0; i < link->next_sent; i++) went += link->requests[i].answer == 0;
     }
+#ifdef KW_TURN
+    /* No turn was longer than it may be: one of receiving, two of sending for each time the thread looked round. */
+    kw_loop_statistics statistics;
+    CHECK(!kw_loop_get_statistics(r.loop, &statistics));
+    CHECK(statistics.bytes_in <= statistics.polls * (KW_TURN + KW_STEP));
+    CHECK(statistics.bytes_out <= statistics.polls * (KW_TURN + KW_STEP) * 2);
+#endif
     kw_loop_free(r.loop);
     pthread_join(p.thread, NULL);
     close(listening);

@@ -19,6 +19,7 @@ PROGRAMS = {
     "frame_test": ["frame.c", "buf.c"],
     "loop_stress": ["loop.c", "frame.c", "buf.c"],
 }
+VARIANTS = {"epoll": [], "poll": ["-DKW_USE_POLL"], "small steps": ["-DKW_STEP=1000", "-DKW_TURN=3000"]}
 MEMORY = "address,undefined"
 THREADS = "thread"
 ENVIRONMENT = {
@@ -82,10 +83,10 @@ def run(program: Path, rounds: int) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("poller", ["epoll", "poll"])
+@pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("sanitizer", [MEMORY, THREADS])
-def test_the_io_thread_holds_under_stress(tmp_path: Path, sanitizer: str, poller: str) -> None:
-    program = build(tmp_path, "loop_stress", sanitizer, *(["-DKW_USE_POLL"] if poller == "poll" else []))
+def test_the_io_thread_holds_under_stress(tmp_path: Path, sanitizer: str, variant: str) -> None:
+    program = build(tmp_path, "loop_stress", sanitizer, *VARIANTS[variant])
     printed = run(program, 15)
     answers = re.fullmatch(r"ok: \d+ connected, (\d+) answers, \d+ sent, \d+ closed, \d+ posted\n", printed)
     assert answers, printed
