@@ -456,6 +456,8 @@ def test_closing_drops_what_is_queued_and_owed_and_is_idempotent(wire: Wire) -> 
         wire.loop.submit(number, token, token, [b"head", Buffer(b"z" * 100_000)], token != 3)
     wire.loop.close_connection(number)
     wire.loop.close_connection(number)
+    assert wire.readable(PATIENCE_S)
+    assert pool_bytes()[0] == live, "released by closing, whenever somebody drains"
     assert wire.events(1) == [(CLOSED, number, 0, (0, "closed by this side"))]
     wire.loop.close_connection(number)
     wire.loop.close_connection(12345)
