@@ -76,6 +76,11 @@ class Engine:
         """Whether this process is a fork of the engine's."""
         return os.getpid() != self._pid
 
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing left to close here: in a fork, and once the interpreter ends."""
+        return self.is_foreign or self._ending
+
     def run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
         """Run `coroutine` on the engine and wait for what it returns; an interrupt cancels it."""
         try:

@@ -118,7 +118,7 @@ class Client:
 
     def close(self) -> None:
         """Close all connections; a second close, or one in a forked child, does nothing."""
-        if self._closed or self._engine.is_foreign:
+        if self._closed or self._engine.is_over:
             return
         self._closed = True
         self._engine.run(self._cluster.close())

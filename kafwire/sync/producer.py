@@ -116,7 +116,7 @@ class Producer:
         What is not acknowledged after `timeout` seconds is given up, and a `KafkaTimeoutError` says how many records
         that are. A second close, or one in a forked child, does nothing.
         """
-        if self._closed or self._engine.is_foreign:
+        if self._closed or self._engine.is_over:
             return
         self._closed = True
         lost = self._engine.run(self._sender.close(timeout))
