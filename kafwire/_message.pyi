@@ -1,30 +1,8 @@
-from collections.abc import Sequence
-from typing import Any, ClassVar, final
+from typing import Any
 
-KINDS: dict[str, int]
+from kafwire._layout import Table
 
-@final
-class Layout:
-    names: tuple[str, ...]
-    index: dict[str, int]
-    defaults: tuple[Any, ...]
-    def __init__(self, cls: type, fields: Sequence[Any]) -> None: ...
-
-class Structure:
-    __hash__: ClassVar[None]  # type: ignore[assignment]
-    def __eq__(self, other: object, /) -> bool: ...
-    def __ne__(self, other: object, /) -> bool: ...
-
-@final
-class Plan:
-    cls: type
-    api: str
-    version: int
-    flexible: bool
-    min_size: int
-    def __init__(self, cls: type, api: str, version: int, flexible: bool) -> None: ...
+class Plan(Table):
     def decode(self, data: Any) -> Any: ...
     def decode_prefix(self, data: Any) -> tuple[Any, int]: ...
     def encode(self, message: Any, prefix: bytes = b"") -> bytes: ...
-
-def restore(cls: type, values: tuple[Any, ...], unknown_tagged_fields: tuple[tuple[int, bytes], ...]) -> Any: ...

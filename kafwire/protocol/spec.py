@@ -34,7 +34,8 @@ from typing import (
 )
 from uuid import UUID
 
-from kafwire._message import Layout, Plan, Structure
+from kafwire._layout import Layout, Structure
+from kafwire._message import Plan
 from kafwire.errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def field(
 
 
 class Field(NamedTuple):
-    """One field as declared: what `_message` compiles, and what tests compare with Kafka's own definitions."""
+    """One field as declared: what `_layout` makes tables from, and tests compare with Kafka's own definitions."""
 
     name: str
     kind: str

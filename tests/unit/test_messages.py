@@ -20,6 +20,7 @@ from kafwire.protocol import (
     ApiVersionsRequest,
     ApiVersionsResponse,
     DeleteTopicsRequest,
+    DescribeConfigsRequest,
     FetchRequest,
     FetchResponse,
     InitProducerIdRequest,
@@ -310,6 +311,7 @@ def test_what_is_not_bytes() -> None:
         (MetadataRequest, 12, "00010005", 4, "5 tagged fields do not fit into 0 bytes"),
         (MetadataRequest, 12, "0001000205000500", 8, "tag 5 comes after tag 5"),
         (DeleteTopicsRequest, 1, "00000001ffff00000000", 6, r"topic_names\[0\]: null where null is not allowed"),
+        (DescribeConfigsRequest, 1, "000000010200016100000001ffff", 14, r"configuration_keys\[0\]: null where null"),
     ],
 )
 def test_bytes_that_are_not_allowed(cls: type[Message], version: int, data: str, offset: int, text: str) -> None:
@@ -618,7 +620,7 @@ def test_declarations_that_make_no_sense() -> None:
     class Tagged(Data, versions="0"):
         text: str = field("0+", tag=0)
 
-    with pytest.raises(TypeError, match="not flexible"):
+    with pytest.raises(TypeError, match="not a flexible one"):
         Tagged().encode(0)
 
 

@@ -1,0 +1,139 @@
+"""Where the fields of a message lie: in an instance, and in one version of the protocol.
+
+`Layout` belongs to a class, `Table` to a class and version; both are arrays of `Op`. `Structure` is the base of every
+message. What reads (`_message`) and what writes (`_compose`) messages goes by the tables and knows nothing else.
+"""
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
+from libc.stdint cimport int64_t, uint32_t
+
+
+cdef extern from *:
+    """
+    #include <structmember.h>
+    #ifndef KAFWIRE_LAYOUT
+    #define KAFWIRE_LAYOUT
+    /* Where a slot lies in an instance, or -1 when `descriptor` is no plain slot. */
+    static inline Py_ssize_t kw_slot_offset(PyObject *descriptor) {
+        if (Py_TYPE(descriptor) != &PyMemberDescr_Type) return -1;
+        return ((PyMemberDescrObject *)descriptor)->d_member->offset;
+    }
+    static inline PyObject *kw_allocate(PyObject *cls) {
+        return ((PyTypeObject *)cls)->tp_alloc((PyTypeObject *)cls, 0);
+    }
+    /* The bytes that a value of a kind takes; 0 where it depends on the value. In the order of `Kind`. */
+    static inline int kw_kind_size(int kind) {
+        static const int sizes[] = {1, 1, 2, 2, 4, 4, 8, 8, 16, 0, 0, 0, 0};
+        return sizes[kind];
+    }
+    #endif
+    """
+    Py_ssize_t kw_slot_offset(PyObject *descriptor)
+    object kw_allocate(PyObject *cls)
+    int kw_kind_size(int kind)
+
+
+cdef enum Kind:
+    BOOL
+    INT8
+    INT16
+    UINT16
+    INT32
+    UINT32
+    INT64
+    FLOAT64
+    UUID
+    STRING
+    BYTES
+    RECORDS
+    STRUCT
+
+cdef enum Fill:  # how a field that is not on the wire gets its value
+    SHARED
+    NEW_LIST
+    NEW_STRUCT
+
+cdef enum:
+    MAX_DEPTH = 16  # of structs in structs
+    MOST_TAG = 0x7FFFFFFE  # the highest that Kafka's own classes take
+
+cdef struct Op:
+    int kind  # of the elements, where `array` is set
+    bint array
+    bint nullable
+    bint compact
+    bint ignorable
+    int fill
+    uint32_t tag
+    Py_ssize_t slot  # the offset in an instance
+    Py_ssize_t element_size  # the fewest bytes that one element takes
+    PyObject *table  # of the struct; the table around it keeps it alive
+    PyObject *name  # these three: the layout keeps them alive
+    PyObject *default
+    PyObject *struct
+
+cdef struct Place:  # one level of where we are in a message; looked at only when an error is described
+    const Op *op
+    Py_ssize_t element
+
+cdef struct Trace:
+    int depth
+    PyObject *table  # of the message
+    Place at[MAX_DEPTH]
+
+
+cdef class Layout:
+    cdef readonly tuple names
+    cdef readonly dict index
+    cdef readonly tuple defaults  # None for the fields that start from a new list or struct
+    cdef PyObject *cls  # borrowed: the class owns its layout
+    cdef Op *ops
+    cdef Py_ssize_t unknown_slot
+    cdef tuple structs
+
+
+cdef class Table:
+    cdef readonly object cls
+    cdef readonly str api
+    cdef readonly int version
+    cdef readonly bint flexible
+    cdef readonly Py_ssize_t min_size
+    cdef Layout layout
+    cdef Op *ops  # in the order of the wire
+    cdef int count
+    cdef Op *tagged  # by rising tag
+    cdef int tagged_count
+    cdef Op *absent
+    cdef int absent_count
+    cdef list tables
+    cdef int levels  # of structs, this one included
+    cdef Py_ssize_t fill_op(self, Op *op, Py_ssize_t i, object field) except -1
+
+
+cdef class Delayed:
+    """An array that was checked but not made yet; what a slot holds until somebody looks."""
+    cdef object view  # of the whole message
+    cdef Table table  # of the whole message
+    cdef const Op *op
+    cdef Py_ssize_t start
+    cdef object (*make)(Delayed self)
+
+
+cdef class Structure:
+    pass
+
+
+cdef inline PyObject **slot_at(PyObject *instance, Py_ssize_t offset) noexcept:
+    return <PyObject **>(<char *>instance + offset)
+
+
+cdef inline void put(object instance, Py_ssize_t offset, object value) noexcept:
+    """Fill a slot that is still empty."""
+    Py_INCREF(value)
+    slot_at(<PyObject *>instance, offset)[0] = <PyObject *>value
+
+
+cdef object start_value(const Op *op)
+cdef object settle(object instance, Py_ssize_t offset)
+cdef str place_of(const Trace *trace)
+cdef object shown(object value)
