@@ -134,7 +134,8 @@ cdef struct RowsView:
     BytesView header_value
 
 
-# 1: *data/*size is row i; 0: null; `i` must be < length. The producer of the array is trusted, as the interface asks for.
+# 1: *data/*size is row i; 0: null; `i` must be < length. The producer of the array is trusted, as the interface
+# asks for.
 cdef inline int bytes_at(const BytesView *view, int64_t i, const uint8_t **data, int64_t *size) noexcept nogil:
     cdef const uint8_t *cell
     cdef int32_t length, index, start
@@ -201,7 +202,8 @@ cdef inline int number_at(const NumberView *view, int64_t i, int64_t *out) noexc
 
 
 cdef class Rows:
-    """One struct array of rows to produce, imported over the Arrow C data interface; `view` is valid while this lives."""
+    """One struct array of rows to produce, imported over the Arrow C data interface; `view` is valid while this
+    lives."""
     cdef RowsView view
     cdef ArrowArray array
 

@@ -1,11 +1,11 @@
 """Arrow in and out over the C data interface; `_arrow.pxd` is the contract.
 
-Ownership: every exported leaf holds references to its own buffers in memory of its own, so a consumer may move any child out
-of its parent and release it at any time from any thread. Releasing is plain C: it needs no GIL and touches nothing shared
-but atomic reference counts and the pool's lock.
+Ownership: every exported leaf holds references to its own buffers in memory of its own, so a consumer may move any
+child out of its parent and release it at any time from any thread. Releasing is plain C: it needs no GIL and
+touches nothing shared but atomic reference counts and the pool's lock.
 """
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset, strlen
 
@@ -37,7 +37,7 @@ cdef int64_t _nothing[8]
 memset(_nothing, 0, sizeof(_nothing))
 
 
-# --- schemas -----------------------------------------------------------------------------------------------------------
+# --- schemas --------------------------------------------------------------------------------------------------------
 
 cdef struct SchemaOwner:
     char name[32]
@@ -119,7 +119,7 @@ cdef int layout_schema(const ArrowLayout *layout, ArrowSchema *out) noexcept nog
     return EXPORT_OK
 
 
-# --- arrays ------------------------------------------------------------------------------------------------------------
+# --- arrays ---------------------------------------------------------------------------------------------------------
 
 cdef struct LeafOwner:
     const void *pointers[3]
@@ -323,7 +323,7 @@ cdef int microseconds(ArrowArray *out, const Columns *c) noexcept nogil:
     return answer
 
 
-# --- the constant columns, cached in the layout ------------------------------------------------------------------------
+# --- the constant columns, cached in the layout ---------------------------------------------------------------------
 
 cdef int fill_int32(kw_buf **buf, int64_t rows, int32_t value) noexcept nogil:
     cdef kw_buf *fresh = kw_buf_new(process_pool(), 4 * rows + SLACK)
@@ -489,7 +489,7 @@ cdef void layout_clear(ArrowLayout *layout) noexcept nogil:
     memset(layout, 0, sizeof(ArrowLayout))
 
 
-# --- layouts for Python ------------------------------------------------------------------------------------------------
+# --- layouts for Python ---------------------------------------------------------------------------------------------
 
 _FIELDS = {
     "topic": FIELD_TOPIC,
@@ -522,9 +522,9 @@ cdef void free_array(object capsule) noexcept:
 cdef class Layout:
     """The columns of a struct array that batches are exported as: names in order, and the values of the constant ones.
 
-    `columns`: names out of topic, partition, offset, timestamp, timestamp_type, key, value, headers, in the order wanted (None:
-    all eight). `names` renames some of them. `timestamp_unit` "ms" or "us", `timestamp_type` "int8" or "int32".
-    Raises ConfigError for a name that is none of these, or given twice.
+    `columns`: names out of topic, partition, offset, timestamp, timestamp_type, key, value, headers, in the order
+    wanted (None: all eight). `names` renames some of them. `timestamp_unit` "ms" or "us", `timestamp_type` "int8"
+    or "int32". Raises ConfigError for a name that is none of these, or given twice.
     """
 
     def __cinit__(self):
@@ -603,12 +603,12 @@ cdef object export_error(int answer):
     raise MemoryError("no memory for Arrow arrays")
 
 
-# --- import ------------------------------------------------------------------------------------------------------------
+# --- import ---------------------------------------------------------------------------------------------------------
 
 _BYTES_FORMATS = {b"z": FORM_OFFSETS_32, b"u": FORM_OFFSETS_32, b"Z": FORM_OFFSETS_64, b"U": FORM_OFFSETS_64,
                   b"vz": FORM_VIEW, b"vu": FORM_VIEW, b"n": FORM_NULL}
-_INTEGER_FORMATS = {b"c": (1, False), b"C": (1, True), b"s": (2, False), b"S": (2, True), b"i": (4, False), b"I": (4, True),
-                    b"l": (8, False), b"L": (8, True)}
+_INTEGER_FORMATS = {b"c": (1, False), b"C": (1, True), b"s": (2, False), b"S": (2, True),
+                    b"i": (4, False), b"I": (4, True), b"l": (8, False), b"L": (8, True)}
 _TIME_UNITS = {b"tss": (1000, 1), b"tsm": (1, 1), b"tsu": (1, 1000), b"tsn": (1, 1000000)}
 # columns of what kafwire itself reads, that mean nothing when written
 _IGNORED = (b"offset", b"timestamp_type")
@@ -686,7 +686,8 @@ cdef int view_headers(RowsView *view, const ArrowSchema *schema, const ArrowArra
     if format == b"n":
         return 0
     if format not in (b"+l", b"+L", b"+m") or schema.children[0].format != b"+s":
-        raise ConfigError(f"column 'headers' must be list<struct<key: string, value: binary>>, not Arrow format {format!r}")
+        raise ConfigError("column 'headers' must be list<struct<key: string, value: binary>>, "
+                          f"not Arrow format {format!r}")
     pair = schema.children[0]
     pairs = array.children[0]
     view.headers_form = 8 if format == b"+L" else 4
@@ -767,7 +768,8 @@ cdef Rows take_rows(const ArrowSchema *schema, ArrowArray *array):
 
 
 cdef class RowsReader:
-    """Iterates over `source`, anything with __arrow_c_stream__ or __arrow_c_array__, as one Rows per chunk, pulled when asked for.
+    """Iterates over `source`, anything with __arrow_c_stream__ or __arrow_c_array__, as one Rows per chunk, pulled
+    when asked for.
 
     Raises ConfigError for a source, a column or a type that cannot be produced.
     """
@@ -790,8 +792,8 @@ cdef class RowsReader:
             self.ready = take_rows(<ArrowSchema *>PyCapsule_GetPointer(schema, "arrow_schema"),
                                    <ArrowArray *>PyCapsule_GetPointer(array, "arrow_array"))
         else:
-            raise ConfigError(f"{type(source).__name__} is no Arrow data: it needs __arrow_c_stream__ or __arrow_c_array__ "
-                              "(a pyarrow.Table or RecordBatch, a polars or duckdb frame)")
+            raise ConfigError(f"{type(source).__name__} is no Arrow data: it needs __arrow_c_stream__ or "
+                              "__arrow_c_array__ (a pyarrow.Table or RecordBatch, a polars or duckdb frame)")
 
     def __dealloc__(self):
         if self.schema.release is not NULL:

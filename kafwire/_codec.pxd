@@ -1,8 +1,9 @@
 """Record batches (magic 0, 1, 2) to columns, in one pass without the GIL.
 
-The wire side of decision "columns, not objects": `decode_chunk` walks wire batches, checks CRC-32C, decompresses and appends
-records to `Columns`, whose large buffers come from the process's pool. Nothing here is Python, nothing here is shared
-between threads except what `_compress` guards. `_arrow` exports Columns, `_records` wraps them, `_encode` goes the other way.
+The wire side of decision "columns, not objects": `decode_chunk` walks wire batches, checks CRC-32C, decompresses
+and appends records to `Columns`, whose large buffers come from the process's pool. Nothing here is Python, nothing
+here is shared between threads except what `_compress` guards. `_arrow` exports Columns, `_records` wraps them,
+`_encode` goes the other way.
 """
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 
@@ -44,7 +45,8 @@ cdef enum:
     ATTRIBUTE_DELETE_HORIZON = 64
 
 
-# One aborted transaction of a Fetch response. `done` is decode state: start with 0, keep it between the chunks of a response.
+# One aborted transaction of a Fetch response. `done` is decode state: start with 0, keep it between the chunks of a
+# response.
 cdef struct AbortedTransaction:
     int64_t producer_id
     int64_t first_offset
@@ -89,7 +91,8 @@ cdef struct Bytes:
     int64_t nulls
 
 
-# Rows decoded so far. Start from columns_init(); decode_chunk appends. NULL buffer: column not asked for, or no row yet.
+# Rows decoded so far. Start from columns_init(); decode_chunk appends. NULL buffer: column not asked for, or no row
+# yet.
 cdef struct Columns:
     uint32_t columns
     int64_t length
@@ -142,8 +145,9 @@ cdef size_t columns_bytes(const Columns *columns) noexcept nogil  # memory held,
 cdef void spec_init(DecodeSpec *spec) noexcept nogil  # all columns, verify, skip control, no limits but 256 MiB
 cdef void aborted_sort(AbortedTransaction *aborted, int32_t count) noexcept nogil
 
-# Decode whole batches from `data` and append their records to `out`; see DecodeSpec for when it stops. Answers status.kind.
-# On an error `out` holds the rows of all batches before the bad one, and `consumed` is where the bad one starts.
+# Decode whole batches from `data` and append their records to `out`; see DecodeSpec for when it stops. Answers
+# status.kind. On an error `out` holds the rows of all batches before the bad one, and `consumed` is where the bad
+# one starts.
 cdef int decode_chunk(const uint8_t *data, size_t size, const DecodeSpec *spec, Columns *out,
                       DecodeStatus *status) noexcept nogil
 
@@ -151,7 +155,8 @@ cdef int decode_chunk(const uint8_t *data, size_t size, const DecodeSpec *spec, 
 cdef int batch_header(const uint8_t *data, size_t size, BatchHeader *out, const char **reason) noexcept nogil
 
 cdef uint32_t crc32c(uint32_t crc, const uint8_t *data, size_t size) noexcept nogil  # crc: 0, or the value so far
-cdef uint32_t murmur2(const uint8_t *data, size_t size) noexcept nogil  # as Java's client hashes keys; mask with 0x7fffffff
+# As Java's client hashes keys; mask with 0x7fffffff.
+cdef uint32_t murmur2(const uint8_t *data, size_t size) noexcept nogil
 
 # With the GIL: raise ProtocolError for a failed status. `position` is added to its byte offset.
 cdef object decode_error(const DecodeStatus *status, size_t position)

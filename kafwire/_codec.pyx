@@ -4,8 +4,8 @@ May hold: the wire format of batches and records (KIP-98 and the message formats
 May not hold: Python objects per record, sockets, what a fetch or a consumer wants to do with the rows.
 
 How the checks work: a length is compared with the bytes that are there before anything is done with it, the CRC is
-verified before decompression, and a record must fill its own length exactly. So all reads below lie inside the batch, and
-all writes inside buffers that were reserved from what the batch can hold at most.
+verified before decompression, and a record must fill its own length exactly. So all reads below lie inside the
+batch, and all writes inside buffers that were reserved from what the batch can hold at most.
 """
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
@@ -14,7 +14,7 @@ from libc.string cimport memcpy, memset
 
 from kafwire._buffer cimport (__builtin_bswap32, __builtin_bswap64, kw_buf, kw_buf_new, kw_buf_ref, kw_buf_reserve,
                               kw_buf_unref, process_pool)
-from kafwire._compress cimport (CODEC_CORRUPT, CODEC_NONE, CODEC_NO_MEMORY, CODEC_OK, CODEC_TOO_LARGE, CODEC_UNKNOWN,
+from kafwire._compress cimport (CODEC_NONE, CODEC_NO_MEMORY, CODEC_OK, CODEC_TOO_LARGE, CODEC_UNKNOWN,
                                 CODEC_UNRESOLVED, SLACK, decompress)
 from kafwire._legacy cimport legacy_records
 
@@ -64,7 +64,7 @@ cdef uint32_t murmur2(const uint8_t *data, size_t size) noexcept nogil:
     return h ^ h >> 15
 
 
-# --- reading -----------------------------------------------------------------------------------------------------------
+# --- reading --------------------------------------------------------------------------------------------------------
 
 cdef inline int16_t be16(const uint8_t *p) noexcept nogil:
     return <int16_t>(<uint16_t>p[0] << 8 | p[1])
@@ -84,7 +84,8 @@ cdef inline int64_t be64(const uint8_t *p) noexcept nogil:
 
 cdef const uint8_t *long_varint(const uint8_t *p, const uint8_t *end, int last_shift, uint64_t last_max,
                                 uint64_t *out) noexcept nogil:
-    """An unsigned varint; the byte at `last_shift` may be the last and hold at most `last_max`. The byte after it, or NULL."""
+    """An unsigned varint; the byte at `last_shift` may be the last and hold at most `last_max`. The byte after it,
+    or NULL."""
     cdef uint64_t value = 0, byte
     cdef int shift = 0
     while p < end:
@@ -101,7 +102,8 @@ cdef const uint8_t *long_varint(const uint8_t *p, const uint8_t *end, int last_s
 
 
 cdef inline const uint8_t *varint(const uint8_t *p, const uint8_t *end, int32_t *out) noexcept nogil:
-    """A zigzag varint of at most 32 bits and 5 bytes; the byte after it, or NULL. One and two bytes are nearly all there is."""
+    """A zigzag varint of at most 32 bits and 5 bytes; the byte after it, or NULL. One and two bytes are nearly all
+    there is."""
     cdef uint64_t value
     cdef uint32_t low
     if p + 2 <= end:
@@ -176,7 +178,7 @@ cdef bint is_utf8(const uint8_t *p, size_t size) noexcept nogil:
     return True
 
 
-# --- columns -----------------------------------------------------------------------------------------------------------
+# --- columns --------------------------------------------------------------------------------------------------------
 
 cdef void columns_init(Columns *columns) noexcept nogil:
     memset(columns, 0, sizeof(Columns))
@@ -246,7 +248,8 @@ cdef size_t columns_bytes(const Columns *columns) noexcept nogil:
 
 
 cdef void shrink(kw_buf **buf, size_t used) noexcept nogil:
-    """Move content that fills little of a large buffer into a smaller one; keep it where there is no memory for that."""
+    """Move content that fills little of a large buffer into a smaller one; keep it where there is no memory for
+    that."""
     cdef kw_buf *smaller
     if buf[0] is NULL:
         return
@@ -401,7 +404,7 @@ cdef void roll_back(Columns *c, const Columns *before, int64_t reached) noexcept
     c.header_value.nulls = before.header_value.nulls
 
 
-# --- records -----------------------------------------------------------------------------------------------------------
+# --- records --------------------------------------------------------------------------------------------------------
 
 # What the records of one batch are decoded with and what went wrong: kept apart from Columns so that the record loop
 # can hold it in registers.
@@ -598,7 +601,7 @@ cdef int append_records(Columns *c, Payload *in_, const DecodeSpec *spec, bint k
     return fail(in_, reason, begin, i)
 
 
-# --- batches -----------------------------------------------------------------------------------------------------------
+# --- batches --------------------------------------------------------------------------------------------------------
 
 cdef int batch_header(const uint8_t *data, size_t size, BatchHeader *out, const char **reason) noexcept nogil:
     cdef size_t smallest
@@ -606,7 +609,7 @@ cdef int batch_header(const uint8_t *data, size_t size, BatchHeader *out, const 
         return 0
     out.base_offset = be64(data)
     out.length = be32(data + 8)
-    if out.length < 14:  # what the oldest message takes; said early, or a negative length would look like a partial tail
+    if out.length < 14:  # what the oldest message takes; said early, or a negative length would look like a tail
         reason[0] = "a batch length below the smallest batch"
         return -1
     if size < CRC_AT:
@@ -732,10 +735,10 @@ cdef int decode_batch(const uint8_t *batch, size_t at, size_t left, BatchHeader 
                       Columns *c, DecodeStatus *status) noexcept nogil:
     """One whole batch of any magic, CRC already checked: append its records, or find out that it has none to give."""
     cdef Payload in_
-    cdef size_t size = LOG_OVERHEAD + <size_t>header.length, packed = size - BATCH_HEADER, plain, expected
+    cdef size_t size = LOG_OVERHEAD + <size_t>header.length, packed = size - BATCH_HEADER, plain, expected, longest
     cdef int codec = header.attributes & ATTRIBUTE_CODEC, answer
     cdef bint control = header.magic == 2 and header.attributes & ATTRIBUTE_CONTROL != 0
-    cdef bint keep = True, empty
+    cdef bint keep
     cdef const char *reason = NULL
     cdef int64_t last_offset = header.base_offset + header.last_offset_delta, rows
     memset(&in_, 0, sizeof(in_))
@@ -774,23 +777,28 @@ cdef int decode_batch(const uint8_t *batch, size_t at, size_t left, BatchHeader 
                                 <size_t>(c.ratio * <double>packed), &reason)
             if answer != CODEC_OK:
                 return codec_failure(status, answer, header, at, reason, spec.max_decompressed)
-            in_.start = c.scratch.data if c.scratch is not NULL else batch
-            in_.end = in_.start + (c.scratch.size if c.scratch is not NULL else 0)
-            in_.readable = in_.end + SLACK
+            in_.end = in_.start  # nothing came out at all: no buffer either
+            in_.readable = in_.end
+            if c.scratch is not NULL:
+                in_.start = c.scratch.data
+                in_.end = in_.start + c.scratch.size
+                in_.readable = in_.end + SLACK
             c.ratio = <double>(in_.end - in_.start) / <double>packed * 1.02 + 0.01
     plain = in_.end - in_.start
-    if in_.count < 0 or <size_t>in_.count > plain // SMALLEST_RECORD:
+    if in_.count < 0 or <size_t>in_.count > plain // <size_t>SMALLEST_RECORD:
         return stop_with(status, DECODE_CORRUPT, header, at, "a record count that the batch cannot hold")
     keep = in_.count > 0 and not (control and spec.skip_control)
     if keep:
-        if max(c.value.used, max(c.key.used, max(c.header_key.used, c.header_value.used))) + plain > LARGEST_COLUMN:
+        longest = max(max(c.value.used, c.key.used), max(c.header_key.used, c.header_value.used))
+        if longest + plain > <size_t>LARGEST_COLUMN:
             # what is there so far is a chunk; with nothing there yet the batch itself is too large
             return STOP_CHUNK_FULL_INSIDE if c.length > 0 else \
                 stop_with(status, DECODE_TOO_LARGE, header, at, "a column would pass 2 GiB")
-        # what is left of the chunk, at this batch's ratio: reserved at once, so that it need not be copied when it grows
-        expected = left if header.magic < 2 else <size_t>(<double>left * (<double>plain / <double>max(packed, 1)))
+        # what is left of the chunk, at this batch's ratio: reserved at once, so that it need not be copied when it
+        # grows
+        expected = left if header.magic < 2 else <size_t>(<double>left * (<double>plain / <double>max(packed, <size_t>1)))
         expected = min(expected, spec.chunk_bytes) + plain
-        rows = <int64_t>(<double>expected / <double>max(plain, 1) * in_.count) + 1
+        rows = <int64_t>(<double>expected / <double>max(plain, <size_t>1) * in_.count) + 1
         if reserve_rows(c, in_.count, rows) != 0:
             return stop_with(status, DECODE_NO_MEMORY, header, at, "no memory for the columns")
         if c.columns & COLUMN_VALUE:
@@ -887,14 +895,14 @@ _KINDS = {
 
 cdef object decode_error(const DecodeStatus *status, size_t position):
     if status.kind == DECODE_NO_MEMORY:
-        raise MemoryError(status.message.decode())
+        raise MemoryError((<const char *>status.message).decode())
     where = f" at offset {status.base_offset}" if status.base_offset >= 0 else ""
     byte = position + status.error_offset
-    raise ProtocolError(f"{_KINDS.get(status.kind, 'record batch')}{where} (byte {byte}): {status.message.decode()}",
+    raise ProtocolError(f"{_KINDS.get(status.kind, 'record batch')}{where} (byte {byte}): {(<const char *>status.message).decode()}",
                         offset=byte)
 
 
-# --- for tests ---------------------------------------------------------------------------------------------------------
+# --- for tests ------------------------------------------------------------------------------------------------------
 
 def crc32c_implementations():
     """The CRC-32C implementations this processor runs, the one in use first."""

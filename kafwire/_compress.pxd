@@ -1,7 +1,8 @@
 """Kafka's compression codecs as C functions that need no GIL.
 
-Snappy is kafwire's own. gzip, lz4 and zstd are C functions of libraries found at run time: `resolve_codec` does that once,
-with the GIL; until then the functions below answer `CODEC_UNRESOLVED` and the caller resolves and tries again.
+Snappy is kafwire's own. gzip, lz4 and zstd are C functions of libraries found at run time: `resolve_codec` does
+that once, with the GIL; until then the functions below answer `CODEC_UNRESOLVED` and the caller resolves and tries
+again.
 """
 from libc.stdint cimport int64_t, uint8_t
 
@@ -29,8 +30,9 @@ cdef enum:
     SLACK = 64  # bytes that may be read and written beyond the used bytes of every buffer made here
 
 
-# Append the decompressed `source` to *out (at its `size`). *out may be replaced by a bigger buffer (NULL: made here); it
-# grows with what is really produced, never by what the data claims. `hint`: expected output size, 0 for unknown.
+# Append the decompressed `source` to *out (at its `size`). *out may be replaced by a bigger buffer (NULL: made
+# here); it grows with what is really produced, never by what the data claims. `hint`: expected output size, 0 for
+# unknown.
 cdef int decompress(int codec, const uint8_t *source, size_t size, kw_buf **out, size_t limit, size_t hint,
                     const char **reason) noexcept nogil
 # Append the compressed `source` to *out in the framing Kafka's Java client writes.

@@ -1,15 +1,16 @@
 """Compression without the GIL; `_compress.pxd` is the contract.
 
-Libraries are reached by `dlopen` and `dlsym`: first the shared object inside the wheel of the package kafwire depends on, then the
-system's library, and last the package's Python call, which takes the GIL and says so in a warning.
-Contexts that cost more to make than to use are kept in a few lock-free slots, which any thread (or a forked child) may use.
+Libraries are reached by `dlopen` and `dlsym`: first the shared object inside the wheel of the package kafwire
+depends on, then the system's library, and last the package's Python call, which takes the GIL and says so in a
+warning. Contexts that cost more to make than to use are kept in a few lock-free slots, which any thread (or a
+forked child) may use.
 """
 import importlib.machinery
 import importlib.util
 import os
 import warnings
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from kafwire._buffer cimport kw_buf, kw_buf_new, kw_buf_reserve, kw_buf_unref, process_pool
@@ -54,7 +55,7 @@ _state[:] = [NATIVE, NOT_RESOLVED, NATIVE, NOT_RESOLVED, NOT_RESOLVED]
 _origin = {"none": "not compressed", "snappy": "kafwire"}
 
 
-# --- contexts kept for reuse -------------------------------------------------------------------------------------------
+# --- contexts kept for reuse ----------------------------------------------------------------------------------------
 
 cdef enum:
     SLOTS = 4
@@ -81,7 +82,7 @@ cdef bint give(void **slots, void *context) noexcept nogil:
     return False
 
 
-# --- output buffers ----------------------------------------------------------------------------------------------------
+# --- output buffers -------------------------------------------------------------------------------------------------
 
 cdef int make_room(kw_buf **out, size_t wanted) noexcept nogil:
     """Room for `wanted` more bytes and the slack."""
@@ -104,7 +105,7 @@ cdef size_t first_guess(size_t size, size_t claim, size_t hint, size_t limit) no
     return min(min(guess, plausible), limit)
 
 
-# --- snappy ------------------------------------------------------------------------------------------------------------
+# --- snappy ---------------------------------------------------------------------------------------------------------
 
 cdef const uint8_t *XERIAL = <const uint8_t *>b"\x82SNAPPY\0"
 cdef enum:
@@ -188,7 +189,7 @@ cdef int snappy_compress(const uint8_t *source, size_t size, kw_buf **out) noexc
     return CODEC_OK
 
 
-# --- lz4: the frame API (lz4frame.h) -----------------------------------------------------------------------------------
+# --- lz4: the frame API (lz4frame.h) --------------------------------------------------------------------------------
 
 cdef enum:
     LZ4F_VERSION = 100
@@ -284,7 +285,7 @@ cdef int lz4_compress(int level, const uint8_t *source, size_t size, kw_buf **ou
     return CODEC_OK
 
 
-# --- zstd (zstd.h) -----------------------------------------------------------------------------------------------------
+# --- zstd (zstd.h) --------------------------------------------------------------------------------------------------
 
 cdef enum:
     ZSTD_TOO_SMALL = 70  # ZSTD_error_dstSize_tooSmall
@@ -293,6 +294,7 @@ cdef enum:
 cdef unsigned (*ZSTD_isError)(size_t code) noexcept nogil
 cdef int (*ZSTD_getErrorCode)(size_t code) noexcept nogil
 cdef uint64_t (*ZSTD_getFrameContentSize)(const void *source, size_t size) noexcept nogil
+cdef unsigned long long (*ZSTD_decompressBound)(const void *source, size_t size) noexcept nogil  # NULL: not exported
 cdef void *(*ZSTD_createDCtx)() noexcept nogil
 cdef size_t (*ZSTD_freeDCtx)(void *context) noexcept nogil
 cdef size_t (*ZSTD_decompressDCtx)(void *context, void *to, size_t to_size, const void *source,
@@ -306,12 +308,15 @@ cdef size_t (*ZSTD_compressCCtx)(void *context, void *to, size_t to_size, const 
 
 cdef int zstd_frames(void *context, const uint8_t *source, size_t size, kw_buf **out, size_t limit, size_t hint,
                      const char **reason) noexcept nogil:
-    """Decode into one flat buffer, which needs no window buffer beside it; begin again with twice the room if it was too
-    small, so that all attempts together cost at most twice the last."""
+    """Decode into one flat buffer, which needs no window buffer beside it; begin again with twice the room if it
+    was too small, so that all attempts together cost at most twice the last."""
     cdef uint64_t claim = ZSTD_getFrameContentSize(source, size)
     cdef size_t space, produced
     if claim >= <uint64_t>-2:  # not known, or not a frame
         claim = 0
+        if ZSTD_decompressBound is not NULL:  # what the blocks that are there can hold at most
+            claim = ZSTD_decompressBound(source, size)
+            claim = 0 if ZSTD_isError(claim) else min(claim, limit)
     elif claim > limit:
         return CODEC_TOO_LARGE
     if make_room(out, first_guess(size, claim, hint, limit)) != CODEC_OK:
@@ -367,9 +372,10 @@ cdef int zstd_compress(int level, const uint8_t *source, size_t size, kw_buf **o
     return CODEC_OK
 
 
-# --- gzip: RFC 1952 around ISA-L's deflate (igzip_lib.h) ---------------------------------------------------------------
-# ISA-L's structures are large and their later fields move between versions. Only the leading fields, fixed since 2.20, are
-# used here, and the stateless calls, whose answers say all there is to know; the gzip wrapper is read here.
+# --- gzip: RFC 1952 around ISA-L's deflate (igzip_lib.h) ------------------------------------------------------------
+# ISA-L's structures are large and their later fields move between versions. Only the leading fields, fixed since
+# 2.20, are used here, and the stateless calls, whose answers say all there is to know; the gzip wrapper is read
+# here.
 
 cdef enum:
     ISAL_END_INPUT = 1
@@ -458,7 +464,8 @@ cdef int gzip_member(kw_buf *memory, const uint8_t *source, size_t size, kw_buf 
         reason[0] = "gzip: not a gzip header"
         return CODEC_CORRUPT
     # The last four bytes are this member's length if it is the only one: a hint, as good as the bytes behind it.
-    if make_room(out, min(first_guess(size, little32(source + size - 4), hint, limit), size * DEFLATE_RATIO)) != CODEC_OK:
+    space = min(first_guess(size, little32(source + size - 4), hint, limit), size * DEFLATE_RATIO)
+    if make_room(out, space) != CODEC_OK:
         return CODEC_NO_MEMORY
     while True:
         space = min(min(room(out[0]), limit), <size_t>0xFFFFFFFF)
@@ -539,7 +546,7 @@ cdef int isal_compress(int level, const uint8_t *source, size_t size, kw_buf **o
     return CODEC_OK
 
 
-# --- gzip by zlib (zlib.h), where ISA-L is not to be had ----------------------------------------------------------------
+# --- gzip by zlib (zlib.h), where ISA-L is not to be had ------------------------------------------------------------
 
 cdef struct ZStream:
     const uint8_t *next_in
@@ -640,7 +647,7 @@ cdef int zlib_compress(int level, const uint8_t *source, size_t size, kw_buf **o
     return status
 
 
-# --- the slow road: the package's Python call --------------------------------------------------------------------------
+# --- the slow road: the package's Python call -----------------------------------------------------------------------
 
 def _python_reader(codec):
     """An object with decompress(data[, limit]), eof and unused_data, for one frame or member."""
@@ -701,7 +708,7 @@ cdef int python_decompress(int codec, const uint8_t *source, size_t size, kw_buf
                            const char **reason) noexcept with gil:
     try:
         data = _python_inflate(codec, (<const char *>source)[:size], limit)
-        if len(data) > limit:
+        if <size_t>len(data) > limit:
             return CODEC_TOO_LARGE
         return append_bytes(out, data)
     except MemoryError:
@@ -723,7 +730,7 @@ cdef int python_compress(int codec, int level, const uint8_t *source, size_t siz
         return CODEC_CORRUPT
 
 
-# --- the two calls -----------------------------------------------------------------------------------------------------
+# --- the two calls --------------------------------------------------------------------------------------------------
 
 cdef int decompress(int codec, const uint8_t *source, size_t size, kw_buf **out, size_t limit, size_t hint,
                     const char **reason) noexcept nogil:
@@ -783,7 +790,7 @@ cdef int compress(int codec, int level, const uint8_t *source, size_t size, kw_b
     return decompress(CODEC_NONE, source, size, out, size, 0, reason)
 
 
-# --- finding the libraries ---------------------------------------------------------------------------------------------
+# --- finding the libraries ------------------------------------------------------------------------------------------
 
 # codec -> (package, folder in it, stem of the extension module that exports the library's functions, system's library)
 _LIBRARIES = {
@@ -888,6 +895,8 @@ cdef bint try_library(int codec, str path, bint zlib) except *:
     drop_contexts(codec)
     if library is NULL or not bind(library, functions_of(codec, zlib)):
         return False
+    if codec == CODEC_ZSTD:
+        (<void **>&ZSTD_decompressBound)[0] = dlsym(library, b"ZSTD_decompressBound")
     kw_release(&_state[codec], SYSTEM_ZLIB if zlib else NATIVE)
     if works(codec):
         return True
@@ -911,7 +920,8 @@ def _resolve(int codec, sources=("wheel", "system", "python")):
         kw_release(&_state[codec], PYTHON)
         _origin[name] = "Python: " + ("zlib" if codec == CODEC_GZIP else package)
         warnings.warn(f"kafwire found no C library for {name}: it calls Python instead, much slower and with the GIL; "
-                      f"install the package {package!r} from a wheel, or the system's {system}", RuntimeWarning, stacklevel=2)
+                      f"install the package {package!r} from a wheel, or the system's {system}", RuntimeWarning,
+                      stacklevel=2)
         return
     raise ConfigError(f"no library for the codec {name}: install the package {package!r}, or the system's {system}")
 
@@ -924,7 +934,7 @@ cdef int resolve_codec(int codec) except -1:
     return 0
 
 
-# --- for Python --------------------------------------------------------------------------------------------------------
+# --- for Python -----------------------------------------------------------------------------------------------------
 
 def origin(str name):
     """Where the codec `name` comes from; looks for it if that has not happened yet."""

@@ -11,7 +11,8 @@ cdef enum:
     WRITER_BAD_ROW = -3  # writer_append_rows: a timestamp that does not fit in milliseconds, or a header without a key
 
 
-# An open batch. buf: 61 bytes of room for the header, then the records; its `size` is the size of the uncompressed batch.
+# An open batch. buf: 61 bytes of room for the header, then the records; its `size` is the size of the uncompressed
+# batch.
 cdef struct BatchWriter:
     kw_buf *buf
     int32_t count
@@ -24,8 +25,8 @@ cdef struct BatchWriter:
 
 cdef int writer_open(BatchWriter *writer, size_t reserve) noexcept nogil  # 0 or WRITER_NO_MEMORY
 cdef void writer_close(BatchWriter *writer) noexcept nogil  # drop the buffer; also after a seal, harmless twice
-# Append one record; offset delta is the last one + 1. Lengths: -1 = null. `headers`: encoded section with its count varint,
-# headers_size 0 = none. Answers the bytes added, or WRITER_*. The writer is unchanged after an error.
+# Append one record; offset delta is the last one + 1. Lengths: -1 = null. `headers`: encoded section with its count
+# varint, headers_size 0 = none. Answers the bytes added, or WRITER_*. The writer is unchanged after an error.
 cdef ssize_t writer_append(BatchWriter *writer, int64_t timestamp, const uint8_t *key, int32_t key_size,
                            const uint8_t *value, int32_t value_size, const uint8_t *headers,
                            size_t headers_size) noexcept nogil
@@ -35,12 +36,14 @@ cdef ssize_t writer_append_at(BatchWriter *writer, int32_t offset_delta, int64_t
                               size_t headers_size) noexcept nogil
 # No record of these sizes takes more bytes (sizes -1 count as 0).
 cdef size_t record_bound(int64_t key_size, int64_t value_size, size_t headers_size) noexcept nogil
-# Append rows `row_index[i]` (or i itself with NULL) for from <= i < to, until the batch would pass limit_bytes (a first record
-# is always taken). A null or absent timestamp becomes now_ms. Answers the first i not taken, or WRITER_* (row in *bad_row).
+# Append rows `row_index[i]` (or i itself with NULL) for from <= i < to, until the batch would pass limit_bytes (a
+# first record is always taken). A null or absent timestamp becomes now_ms. Answers the first i not taken, or
+# WRITER_* (row in *bad_row).
 cdef int64_t writer_append_rows(BatchWriter *writer, const RowsView *rows, const int32_t *row_index, int64_t from_,
                                 int64_t to, size_t limit_bytes, int64_t now_ms, int64_t *bad_row) noexcept nogil
-# Compress and fill in the header, all but producer id, epoch, sequence and CRC: batch_stamp does these. Moves the buffer out
-# (the writer is closed on success). Answers 0, WRITER_* or CODEC_UNRESOLVED - 100, CODEC_... - 100 of _compress.
+# Compress and fill in the header, all but producer id, epoch, sequence and CRC: batch_stamp does these. Moves the
+# buffer out (the writer is closed on success). Answers 0, WRITER_* or CODEC_UNRESOLVED - 100, CODEC_... - 100 of
+# _compress.
 cdef int writer_seal(BatchWriter *writer, int codec, int level, kw_buf **out) noexcept nogil
 cdef void batch_stamp(uint8_t *batch, size_t size, int64_t producer_id, int16_t producer_epoch,
                       int32_t base_sequence) noexcept nogil

@@ -1,6 +1,7 @@
 """Records to magic 2 batches; `_encode.pxd` is the contract.
 
-May hold: the layout of a batch and of its records. May not hold: when a batch is full, where it goes, who compresses it when.
+May hold: the layout of a batch and of its records. May not hold: when a batch is full, where it goes, who
+compresses it when.
 """
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -25,7 +26,7 @@ cdef enum:
     LARGEST_BATCH = 0x7FFFFFFF - 1024
 
 
-# --- varints -----------------------------------------------------------------------------------------------------------
+# --- varints --------------------------------------------------------------------------------------------------------
 
 cdef inline uint64_t zigzag(int64_t value) noexcept nogil:
     return <uint64_t>value << 1 ^ <uint64_t>(value >> 63)
@@ -57,7 +58,7 @@ cdef inline void copy(uint8_t *to, const uint8_t *source, size_t size) noexcept 
     memcpy(to + size - 16, source + size - 16, 16)
 
 
-# --- one record --------------------------------------------------------------------------------------------------------
+# --- one record -----------------------------------------------------------------------------------------------------
 
 cdef int writer_open(BatchWriter *writer, size_t reserve) noexcept nogil:
     memset(writer, 0, sizeof(BatchWriter))
@@ -81,7 +82,8 @@ cdef size_t record_bound(int64_t key_size, int64_t value_size, size_t headers_si
 
 
 cdef inline uint8_t *open_record(BatchWriter *writer, int32_t offset_delta, int64_t timestamp, int64_t key_size,
-                                 int64_t value_size, size_t headers_size, size_t limit_bytes, int *failure) noexcept nogil:
+                                 int64_t value_size, size_t headers_size, size_t limit_bytes,
+                                 int *failure) noexcept nogil:
     """Make room for a record and write what comes before its key; NULL: *failure says why, 0 for the limit."""
     cdef uint64_t timestamp_delta = zigzag(<int64_t>(<uint64_t>timestamp - <uint64_t>writer.base_timestamp)
                                            if writer.count != 0 else 0)
@@ -116,7 +118,8 @@ cdef inline uint8_t *put_bytes(uint8_t *p, const uint8_t *data, int64_t size) no
     return p
 
 
-cdef inline void close_record(BatchWriter *writer, uint8_t *end, int32_t offset_delta, int64_t timestamp) noexcept nogil:
+cdef inline void close_record(BatchWriter *writer, uint8_t *end, int32_t offset_delta,
+                              int64_t timestamp) noexcept nogil:
     if writer.count == 0:
         writer.base_timestamp = timestamp
         writer.max_timestamp = timestamp
@@ -155,7 +158,7 @@ cdef ssize_t writer_append(BatchWriter *writer, int64_t timestamp, const uint8_t
                             headers_size)
 
 
-# --- rows --------------------------------------------------------------------------------------------------------------
+# --- rows -----------------------------------------------------------------------------------------------------------
 
 cdef inline bint is_set(const uint8_t *bitmap, int64_t i) noexcept nogil:
     return bitmap is NULL or bitmap[i >> 3] >> (i & 7) & 1
@@ -203,7 +206,8 @@ cdef int64_t writer_append_rows(BatchWriter *writer, const RowsView *rows, const
                                 int64_t to, size_t limit_bytes, int64_t now_ms, int64_t *bad_row) noexcept nogil:
     cdef const uint8_t *key = NULL
     cdef const uint8_t *value = NULL
-    cdef int64_t i = from_, row, key_size = -1, value_size, timestamp, header_start = 0, header_stop = 0, headers_size = 1
+    cdef int64_t i = from_, row, key_size = -1, value_size, timestamp
+    cdef int64_t header_start = 0, header_stop = 0, headers_size = 1
     cdef bint has_key = rows.key.form != FORM_ABSENT, has_timestamp = rows.timestamp.form != 0
     cdef bint has_headers = rows.headers_form != 0
     cdef int failure = 0, answer
@@ -228,8 +232,8 @@ cdef int64_t writer_append_rows(BatchWriter *writer, const RowsView *rows, const
         if value_size > LARGEST_BATCH or key_size > LARGEST_BATCH:
             bad_row[0] = row
             return WRITER_TOO_LARGE
-        p = open_record(writer, writer.last_offset_delta + 1, timestamp, key_size, value_size, headers_size, limit_bytes,
-                        &failure)
+        p = open_record(writer, writer.last_offset_delta + 1, timestamp, key_size, value_size, headers_size,
+                        limit_bytes, &failure)
         if p is NULL:
             if failure == 0:
                 break
@@ -249,7 +253,7 @@ cdef int64_t writer_append_rows(BatchWriter *writer, const RowsView *rows, const
     return i
 
 
-# --- the batch ---------------------------------------------------------------------------------------------------------
+# --- the batch ------------------------------------------------------------------------------------------------------
 
 cdef void put16(uint8_t *p, int16_t value) noexcept nogil:
     p[0] = <uint8_t>(<uint16_t>value >> 8)
@@ -314,7 +318,7 @@ cdef void batch_stamp(uint8_t *batch, size_t size, int64_t producer_id, int16_t 
     put32(batch + CRC_AT, <int32_t>crc32c(0, batch + CRC_FROM, size - CRC_FROM))
 
 
-# --- headers from Python -----------------------------------------------------------------------------------------------
+# --- headers from Python --------------------------------------------------------------------------------------------
 
 cdef int put_text(bytearray out, data) except -1:
     cdef uint8_t scratch[10]

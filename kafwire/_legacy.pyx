@@ -19,10 +19,10 @@ cdef uint32_t _crc_table[256]
 
 
 cdef void fill_crc_table() noexcept:
-    cdef uint32_t i, bit, crc
+    cdef uint32_t i, crc
     for i in range(256):
         crc = i
-        for bit in range(8):
+        for _ in range(8):
             crc = crc >> 1 ^ (0xEDB88320u if crc & 1 else 0)
         _crc_table[i] = crc
 
@@ -127,7 +127,8 @@ cdef uint8_t *put_bytes(uint8_t *p, const uint8_t *data, int32_t size) noexcept 
     return p
 
 
-cdef uint8_t *put_record(uint8_t *p, const Message *message, int64_t timestamp_delta, int64_t offset_delta) noexcept nogil:
+cdef uint8_t *put_record(uint8_t *p, const Message *message, int64_t timestamp_delta,
+                         int64_t offset_delta) noexcept nogil:
     cdef size_t length = (1 + varlong_size(timestamp_delta) + varlong_size(offset_delta)
                           + varlong_size(message.key_size) + max(message.key_size, 0)
                           + varlong_size(message.value_size) + max(message.value_size, 0) + 1)
@@ -149,7 +150,7 @@ cdef int make_room(kw_buf **out, size_t wanted) noexcept nogil:
     return CODEC_OK if kw_buf_reserve(out, wanted + SLACK) == 0 else CODEC_NO_MEMORY
 
 
-# --- the lz4 header checksum of magic 0 ------------------------------------------------------------------------------------
+# --- the lz4 header checksum of magic 0 -----------------------------------------------------------------------------
 # Clients of that time computed it over the frame's magic number too (KAFKA-3160). A reader must not mind.
 
 cdef uint32_t rotate(uint32_t value, int bits) noexcept nogil:
@@ -217,7 +218,8 @@ cdef int unwrap(const Message *wrapper, const kw_buf *inner, kw_buf **out, bint 
         if message.offset < first or message.offset - first > 0x7FFFFFFF:
             reason[0] = "offsets inside a compressed message that do not rise"
             return CODEC_CORRUPT
-        to = put_record(to, &message, <int64_t>(<uint64_t>timestamp - <uint64_t>first_timestamp), message.offset - first)
+        to = put_record(to, &message, <int64_t>(<uint64_t>timestamp - <uint64_t>first_timestamp),
+                        message.offset - first)
         n += 1
         at += message.size
     if n == 0:
@@ -227,8 +229,8 @@ cdef int unwrap(const Message *wrapper, const kw_buf *inner, kw_buf **out, bint 
     count[0] = n
     last_offset_delta[0] = <int32_t>(message.offset - first)
     base_timestamp[0] = first_timestamp
-    # Magic 0 holds offsets as they are; with magic 1 they are relative, and the wrapper has the last one's (KIP-31). As a
-    # producer sends it, the wrapper has 0.
+    # Magic 0 holds offsets as they are; with magic 1 they are relative, and the wrapper has the last one's
+    # (KIP-31). As a producer sends it, the wrapper has 0.
     base_offset[0] = first
     if wrapper.magic == 1 and wrapper.offset >= message.offset:
         base_offset[0] = wrapper.offset - last_offset_delta[0]

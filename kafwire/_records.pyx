@@ -1,6 +1,7 @@
 """Decoded batches for Python; `kafwire.records` is the public face.
 
-A `Record` is made when somebody asks for it, and holds copies of its own key and value, so keeping one keeps no chunk alive.
+A `Record` is made when somebody asks for it, and holds copies of its own key and value, so keeping one keeps no
+chunk alive.
 """
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -10,30 +11,30 @@ from libc.string cimport memcpy
 
 from kafwire._arrow cimport Layout, Rows, RowsReader
 from kafwire._buffer cimport kw_buf, kw_buf_unref
-from kafwire._codec cimport (ATTRIBUTE_CODEC, ATTRIBUTE_CONTROL, ATTRIBUTE_LOG_APPEND, ATTRIBUTE_TRANSACTIONAL, COLUMN_ALL,
-                             DECODE_NEED_CODEC, DECODE_OK, AbortedTransaction, BatchHeader, Bytes, Columns, DecodeSpec, DecodeStatus,
+from kafwire._codec cimport (ATTRIBUTE_CODEC, ATTRIBUTE_CONTROL, ATTRIBUTE_LOG_APPEND, ATTRIBUTE_TRANSACTIONAL,
+                             DECODE_NEED_CODEC, DECODE_OK, AbortedTransaction, Bytes, Columns, DecodeSpec, DecodeStatus,
                              aborted_sort, batch_header, columns_clear, columns_finish, columns_init, columns_share,
                              decode_chunk, decode_error, spec_init)
-from kafwire._compress cimport (CODEC_LEVEL_DEFAULT, CODEC_NO_MEMORY, CODEC_UNRESOLVED, resolve_codec)
-from kafwire._encode cimport (WRITER_BAD_ROW, WRITER_NO_MEMORY, WRITER_TOO_LARGE, BatchWriter, batch_stamp,
+from kafwire._compress cimport CODEC_LEVEL_DEFAULT, CODEC_NO_MEMORY, resolve_codec
+from kafwire._encode cimport (WRITER_NO_MEMORY, WRITER_TOO_LARGE, BatchWriter, batch_stamp,
                               encode_headers, writer_append_at, writer_append_rows, writer_close, writer_open,
                               writer_seal)
 
 from kafwire._compress import NAMES, codec_id
-from kafwire.errors import ConfigError, ProtocolError, RecordTooLargeError
+from kafwire.errors import ConfigError, RecordTooLargeError
 
 
-# --- records -----------------------------------------------------------------------------------------------------------
+# --- records --------------------------------------------------------------------------------------------------------
 
 @cython.final
 @cython.freelist(1024)
 cdef class Record:
     """One record.
 
-    `topic` and `partition` are None for records decoded from bytes alone; `offset` is -1 for one not read from anywhere.
-    `timestamp_ms` and `timestamp_type` (0 create time, 1 log append time) are None where the record has no timestamp.
-    `key` and `value` are bytes or None; `headers` a list of (str, bytes or None), a key that is not UTF-8 kept by
-    surrogateescape.
+    `topic` and `partition` are None for records decoded from bytes alone; `offset` is -1 for one not read from
+    anywhere. `timestamp_ms` and `timestamp_type` (0 create time, 1 log append time) are None where the record has
+    no timestamp. `key` and `value` are bytes or None; `headers` a list of (str, bytes or None), a key that is not
+    UTF-8 kept by surrogateescape.
     """
 
     def __init__(self, value=None, key=None, *, headers=(), timestamp_ms=None, timestamp_type=0, offset=-1, topic=None,
@@ -147,7 +148,9 @@ cdef class Records:
         record.partition = self.partition
         record.offset = (<const int64_t *>c.offset.data)[row] if c.offset is not NULL else -1
         record.timestamp = (<const int64_t *>c.timestamp.data)[row] if c.timestamp is not NULL else -1
-        record.kind = (<const int8_t *>c.timestamp_type.data)[row] if c.timestamp_type is not NULL else c.timestamp_type_all
+        record.kind = c.timestamp_type_all
+        if c.timestamp_type is not NULL:
+            record.kind = (<const int8_t *>c.timestamp_type.data)[row]
         record.key = cell(&c.key, row)
         record.value = cell(&c.value, row)
         record.pairs = header_pairs(c, row) if c.header_offsets is not NULL else None
@@ -189,8 +192,8 @@ cdef class Records:
 cdef class Batch(Records):
     """Consecutive wire batches of one partition, decoded in one call.
 
-    A sequence of `Record`; `topic`, `partition`; `base_offset` of the first wire batch, and `next_offset` where reading goes
-    on (holes left by compaction and control records count as read).
+    A sequence of `Record`; `topic`, `partition`; `base_offset` of the first wire batch, and `next_offset` where
+    reading goes on (holes left by compaction and control records count as read).
     """
 
     @staticmethod
@@ -219,8 +222,8 @@ _PLAIN = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
 cdef class RecordBatch(Records):
     """One wire batch (magic 2), or one message of magic 0 or 1 with what is compressed in it: a sequence of `Record`.
 
-    Fields are as on the wire: `producer_id`, `producer_epoch`, `base_sequence` and `partition_leader_epoch` are -1 where there
-    is none; `max_timestamp_ms` is None where the wire says -1.
+    Fields are as on the wire: `producer_id`, `producer_epoch`, `base_sequence` and `partition_leader_epoch` are -1
+    where there is none; `max_timestamp_ms` is None where the wire says -1.
     """
 
     @property
@@ -288,7 +291,7 @@ cdef class RecordBatch(Records):
                 f"offsets {self.base_offset} to {self.last_offset}, compression {self.compression}>")
 
 
-# --- decode ------------------------------------------------------------------------------------------------------------
+# --- decode ---------------------------------------------------------------------------------------------------------
 
 cdef int run(const uint8_t *data, size_t size, const DecodeSpec *spec, Columns *columns, DecodeStatus *status,
              size_t position) except -1:
@@ -350,8 +353,9 @@ def decode_batches(const uint8_t[::1] data, bint verify_crc, size_t max_decompre
 
 def decode_chunks(const uint8_t[::1] data, Layout layout, *, topic=None, partition=None, size_t chunk_bytes=4 << 20,
                   start=None, end=None, bint verify_crc=True, bint check_order=False, aborted=None):
-    """As a fetch does it: `data` as a list of Batch of about `chunk_bytes` each, with the columns of `layout`, records in
-    [start, end), without control batches, and without the batches of the `aborted` [(producer id, first offset)]."""
+    """As a fetch does it: `data` as a list of Batch of about `chunk_bytes` each, with the columns of `layout`,
+    records in [start, end), without control batches, and without the batches of the `aborted` [(producer id, first
+    offset)]."""
     cdef const uint8_t *p = &data[0] if data.shape[0] else NULL
     cdef size_t at = 0, size = data.shape[0]
     cdef DecodeSpec spec
@@ -394,7 +398,7 @@ def decode_chunks(const uint8_t[::1] data, Layout layout, *, topic=None, partiti
     return batches
 
 
-# --- encode ------------------------------------------------------------------------------------------------------------
+# --- encode ---------------------------------------------------------------------------------------------------------
 
 cdef int writer_error(ssize_t answer, object what) except -1:
     if answer == WRITER_NO_MEMORY:
@@ -431,13 +435,14 @@ cdef tuple parts_of(object item):
     cdef Record record
     if isinstance(item, Record):
         record = item
-        return record.key, record.value, (None if record.timestamp == -1 else record.timestamp), record.pairs, record.offset
+        return record.key, record.value, record.timestamp, record.pairs, record.offset
     if isinstance(item, dict):
         if not _RECORD_KEYS.issuperset(item):
-            raise ConfigError(f"a record has no {sorted(map(str, set(item) - _RECORD_KEYS))}: it has {sorted(_RECORD_KEYS)}")
+            unknown = sorted(map(str, set(item) - _RECORD_KEYS))
+            raise ConfigError(f"a record has no {unknown}: it has {sorted(_RECORD_KEYS)}")
         offset = item.get("offset")
-        return (item.get("key"), item.get("value"), item.get("timestamp_ms", item.get("timestamp")), item.get("headers"),
-                -1 if offset is None else offset)
+        return (item.get("key"), item.get("value"), item.get("timestamp_ms", item.get("timestamp")),
+                item.get("headers"), -1 if offset is None else offset)
     if isinstance(item, (bytes, bytearray, memoryview)):
         return None, item, None, None, -1
     if isinstance(item, tuple) and 2 <= len(item) <= 4:

@@ -32,7 +32,7 @@ def record_batch(rows: ArrowArrayExportable) -> pa.RecordBatch:
 
     """
     try:
-        import pyarrow as pa  # noqa: PLC0415 - an optional, heavy package
+        import pyarrow as pa
     except ImportError as error:
         raise ImportError(
             "to_arrow() needs the package pyarrow: install kafwire[arrow], or give the batch itself to a library "

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafwire import _compress
+from kafwire._compress import NAMES, compress_bytes, decompress_bytes, origin
+from kafwire._compress import codec_id as _codec_id
 from kafwire.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -12,13 +13,13 @@ if TYPE_CHECKING:
 
 __all__ = ["CODECS", "codec_id", "compress", "decompress", "info"]
 
-CODECS: tuple[str, ...] = _compress.NAMES
+CODECS: tuple[str, ...] = NAMES
 """Names in the order of Kafka's numbers."""
 
 
 def codec_id(name: str) -> int:
     """Return Kafka's number of the codec `name`; ConfigError for an unknown one."""
-    return _compress.codec_id(name)
+    return _codec_id(name)
 
 
 def info() -> dict[str, str]:
@@ -29,17 +30,19 @@ def info() -> dict[str, str]:
     found = {}
     for name in CODECS:
         try:
-            found[name] = _compress.origin(name)
+            found[name] = origin(name)
         except ConfigError as error:
             found[name] = f"missing: {error}"
     return found
 
 
 def compress(codec: str, data: Buffer, level: int | None = None) -> bytes:
-    """Return `data` in the framing of Kafka's Java client (snappy: xerial's; lz4: frames of independent 64 KiB blocks)."""
-    return _compress.compress_bytes(codec, memoryview(data).cast("B"), level)
+    """Return `data` in the framing of Kafka's Java client (snappy: xerial's; lz4: frames of independent 64 KiB
+    blocks).
+    """
+    return compress_bytes(codec, memoryview(data).cast("B"), level)
 
 
 def decompress(codec: str, data: Buffer, *, max_decompressed: int = 256 << 20) -> bytes:
     """Return the content of `data`; ProtocolError if it is corrupt or passes `max_decompressed` bytes."""
-    return _compress.decompress_bytes(codec, memoryview(data).cast("B"), max_decompressed)
+    return decompress_bytes(codec, memoryview(data).cast("B"), max_decompressed)

@@ -70,8 +70,8 @@ def encode_batch(
     Args:
         records_or_arrow: records, each a `Record`, a dict (value, key, timestamp_ms, headers, offset), a tuple
             (key, value[, timestamp_ms[, headers]]) or the value as bytes; or Arrow data with the columns value
-            [, key, timestamp, headers]. No timestamp means none on the wire (-1). A record that brings an offset keeps it
-            if it lies after the one before it, so that holes survive; all others count on from `base_offset`.
+            [, key, timestamp, headers]. No timestamp means none on the wire (-1). A record that brings an offset
+            keeps it if it lies after the one before it, so that holes survive; the others count on.
         compression: none, gzip, snappy, lz4 or zstd; `level` is the codec's own, None its default.
         base_offset: offset of the first record; brokers assign their own.
         producer_id, producer_epoch, base_sequence: of an idempotent or transactional producer, else -1.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 __all__ = ["OffsetRange", "RecordMetadata", "TopicPartition"]
@@ -15,7 +17,9 @@ class TopicPartition(NamedTuple):
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record was written. `offset` is -1 where the broker does not say (acks=0); `timestamp_ms` None without one."""
+    """Where a record was written. `offset` is -1 where the broker does not say (acks=0); `timestamp_ms` None
+    without one.
+    """
 
     topic: str
     partition: int
@@ -23,10 +27,14 @@ class RecordMetadata(NamedTuple):
     timestamp_ms: int | None
 
 
-class OffsetRange(NamedTuple):
-    """`count` records written one after the other from `first_offset` on."""
+@dataclass(frozen=True, slots=True, order=True)
+class OffsetRange:
+    """`count` records written one after the other from `first_offset` on. Unpacks like a tuple of its four fields."""
 
     topic: str
     partition: int
     first_offset: int
     count: int
+
+    def __iter__(self) -> Iterator[str | int]:
+        return iter((self.topic, self.partition, self.first_offset, self.count))

@@ -165,6 +165,4 @@ def decode_batch(data: bytes) -> PlainBatch:
         assert reader.at == end
         records.append(PlainRecord(delta, max_time if attributes & 8 else timestamp, key, value, headers))
     assert reader.at == len(reader.data)
-    return PlainBatch(
-        records, base, epoch, codec, attributes & ~7, last, first_time, max_time, pid, pepoch, sequence
-    )
+    return PlainBatch(records, base, epoch, codec, attributes & ~7, last, first_time, max_time, pid, pepoch, sequence)

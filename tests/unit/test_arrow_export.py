@@ -6,6 +6,7 @@ import gc
 import subprocess
 import sys
 import threading
+from typing import Any
 
 import duckdb
 import polars as pl
@@ -31,11 +32,11 @@ SCHEMA = pa.schema(
         ("headers", HEADERS),
     ]
 )
-ROWS = [(b"k", b"v", 1_700_000_000_123, [("h", b"1")]), (None, None), (b"", b"", 5)]
+ROWS: list[Any] = [(b"k", b"v", 1_700_000_000_123, [("h", b"1")]), (None, None), (b"", b"", 5)]
 
 
-def chunk(layout: Layout, rows: list[tuple[object, ...]] | None = None) -> Batch:
-    (batch,) = decode_chunks(encode_batch(ROWS if rows is None else rows), layout)  # type: ignore[arg-type]
+def chunk(layout: Layout, rows: list[Any] | None = None) -> Batch:
+    (batch,) = decode_chunks(encode_batch(ROWS if rows is None else rows), layout)
     return batch
 
 
@@ -106,7 +107,17 @@ def test_layouts_name_what_they_do_not_know() -> None:
 
 
 def test_header_keys_that_are_not_utf8_become_replacement_characters() -> None:
-    keys = [b"ok", b"\xff", b"caf\xe9!", b"\xe2\x82", b"\xed\xa0\x80", b"\xf0\x9f\x98x", b"\xc0\xaf", b"\xf4\x90\x80\x80", b""]
+    keys = [
+        b"ok",
+        b"\xff",
+        b"caf\xe9!",
+        b"\xe2\x82",
+        b"\xed\xa0\x80",
+        b"\xf0\x9f\x98x",
+        b"\xc0\xaf",
+        b"\xf4\x90\x80\x80",
+        b"",
+    ]
     arrow = chunk(Layout("t", 0), [(None, b"", 1, [(key, None) for key in keys])]).to_arrow()
     arrow.validate(full=True)
     assert [pair["key"] for pair in arrow.column("headers").to_pylist()[0]] == [
@@ -163,7 +174,7 @@ def test_polars_and_duckdb_take_batches_as_they_are() -> None:
     assert frame["value"].to_list() == [b"v", None, b""]
     assert frame["offset"].to_list() == [0, 1, 2]
     arrow = batch.to_arrow()
-    relation = duckdb.sql("select count(*), sum(\"offset\") from arrow where key is not null")
+    relation: Any = duckdb.sql('select count(*), sum("offset") from arrow where key is not null')
     assert relation.fetchall() == [(2, 2)]
     assert arrow.num_rows == 3
 

@@ -10,9 +10,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from kafwire._arrow import RowsReader
+from kafwire._arrow import Layout, RowsReader
 from kafwire._records import decode_chunks
-from kafwire._arrow import Layout
 from kafwire.errors import ConfigError
 from kafwire.records import Record, decode_batches, encode_batch
 
@@ -31,7 +30,10 @@ VALUES = [b"one", b"", None, b"a value of more than twelve bytes", b"x" * 1000]
     ids=str,
 )
 def test_every_kind_of_bytes(kind: pa.DataType) -> None:
-    plain = [value if value is None or pa.types.is_binary(kind) or "binary" in str(kind) else value.decode() for value in VALUES]
+    plain = [
+        value if value is None or pa.types.is_binary(kind) or "binary" in str(kind) else value.decode()
+        for value in VALUES
+    ]
     table = pa.table({"value": pa.array(plain, kind), "key": pa.array(plain[::-1], kind)})
     assert [record.value for record in records(table)] == VALUES
     assert [record.key for record in records(table)] == VALUES[::-1]
@@ -79,7 +81,12 @@ def test_a_timestamp_out_of_range_names_the_row(column: pa.Array[Any]) -> None:
 
 
 PAIR = pa.struct([("key", pa.string()), ("value", pa.binary())])
-HEADERS: list[Any] = [[{"key": "a", "value": b"1"}, {"key": "b", "value": None}], None, [], [{"key": "c", "value": b""}]]
+HEADERS: list[Any] = [
+    [{"key": "a", "value": b"1"}, {"key": "b", "value": None}],
+    None,
+    [],
+    [{"key": "c", "value": b""}],
+]
 EXPECTED = [[("a", b"1"), ("b", None)], [], [], [("c", b"")]]
 
 

@@ -107,7 +107,9 @@ def test_unknown_names_are_refused() -> None:
             call()
 
 
-@given(st.binary(max_size=3000) | st.lists(st.binary(min_size=1, max_size=9), max_size=12).map(lambda p: b"".join(p * 200)))
+@given(
+    st.binary(max_size=3000) | st.lists(st.binary(min_size=1, max_size=9), max_size=12).map(lambda p: b"".join(p * 200))
+)
 def test_snappy_in_both_framings(data: bytes) -> None:
     packed = compress("snappy", data)
     assert packed.startswith(b"\x82SNAPPY\0\0\0\0\1\0\0\0\1")

@@ -124,7 +124,7 @@ def test_a_chunk_spans_batches_and_knows_its_partition() -> None:
 
 def test_both_timestamp_types_fit_one_chunk() -> None:
     data = b"".join(
-        encode_batch([(None, b"v", i)] * 3, base_offset=3 * i, timestamp_type=i % 2) for i in range(1, 40)
+        encode_batch([(None, b"v", i)] * 3, base_offset=3 * i, timestamp_type=1 if i % 2 else 0) for i in range(1, 40)
     )
     (batch,) = decode_chunks(data, Layout("t", 0))
     assert [record.timestamp_type for record in batch] == [i % 2 for i in range(1, 40) for _ in range(3)]
@@ -134,7 +134,11 @@ def test_both_timestamp_types_fit_one_chunk() -> None:
 def test_only_the_columns_asked_for_are_there() -> None:
     (batch,) = decode_chunks(encode_batch(ROWS), Layout("t", 0, columns=["value", "partition"]))
     assert batch.to_arrow().to_pydict() == {"value": [b"v0", b"", None], "partition": [0, 0, 0]}
-    assert [(record.value, record.key, record.offset) for record in batch] == [(b"v0", None, -1), (b"", None, -1), (None, None, -1)]
+    assert [(record.value, record.key, record.offset) for record in batch] == [
+        (b"v0", None, -1),
+        (b"", None, -1),
+        (None, None, -1),
+    ]
 
 
 def test_base_offsets_must_rise_where_that_is_asked_for() -> None:
@@ -213,7 +217,9 @@ def test_wrong_options_are_named() -> None:
 
 
 def test_dicts_bytes_and_tuples_are_records() -> None:
-    batch = one(encode_batch([{"value": b"v", "key": b"k", "timestamp_ms": 3, "headers": {"h": b"1"}}, b"w", (b"k", b"x")]))
+    batch = one(
+        encode_batch([{"value": b"v", "key": b"k", "timestamp_ms": 3, "headers": {"h": b"1"}}, b"w", (b"k", b"x")])
+    )
     assert [(r.key, r.value, r.timestamp_ms, r.headers) for r in batch] == [
         (b"k", b"v", 3, [("h", b"1")]),
         (None, b"w", None, []),
@@ -230,7 +236,7 @@ def test_an_empty_batch_has_no_rows() -> None:
 
 def test_small_values_are_tuples_with_names() -> None:
     assert TopicPartition("t", 1) == ("t", 1)
-    assert sorted([TopicPartition("b", 0), TopicPartition("a", 9)])[0].topic == "a"
+    assert min(TopicPartition("b", 0), TopicPartition("a", 9)).topic == "a"
     assert RecordMetadata("t", 1, 5, None).timestamp_ms is None
     topic, _, first, count = OffsetRange("t", 1, 5, 3)
     assert (topic, first, count) == ("t", 5, 3)

@@ -95,7 +95,7 @@ def test_encodes_to_the_same_again(vector: dict[str, Any]) -> None:
         (copied,) = decode_batches(again)
         assert records_of([copied]) == records_of([batch])
         expected, found = header_of(batch), header_of(copied)
-        # these an encoder may choose: which timestamp deltas count from, and the end, where the last records were compacted away
+        # an encoder's choice: what timestamp deltas count from; and the end, where compaction took the last records
         for name in ("crc", "leader_epoch", "base_timestamp", "max_timestamp", "last_offset"):
             del expected[name], found[name]
         assert found == expected
