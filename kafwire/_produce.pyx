@@ -377,7 +377,7 @@ cdef class Accumulator:
         cdef _Fill fills[ROWS_AT_ONCE]
         cdef Sink sink
         cdef ProducerBatch batch
-        cdef int32_t n, limit, k
+        cdef int32_t n, limit, k, records
         cdef int64_t position, end, bad_row, added
         cdef int64_t timestamp = wall_ms()
         cdef bint sticky = plan.fixed < 0 and plan.index is NULL
@@ -425,12 +425,13 @@ cdef class Accumulator:
                         if failed:
                             break
                     before = fills[n].writer.buf.size
+                    records = fills[n].writer.count
                     added = writer_append_rows(
                         &fills[n].writer, view, index, position, end, batch_size, timestamp, &bad_row
                     )
                     if added < 0:
                         failed = <int> added
-                        added = position
+                        added = position + fills[n].writer.count - records
                     fills[n].count = <int32_t> (added - position)
                     fills[n].bytes = fills[n].writer.buf.size - before
                     position = added
@@ -487,7 +488,7 @@ cdef class Accumulator:
                 "are on their way"
             )
         if failed == WRITER_TOO_LARGE:
-            raise RecordTooLargeError(10, "MESSAGE_TOO_LARGE", False, "a row of more than 2 GiB")
+            raise RecordTooLargeError(f"row {plan.first_row + bad_row} is larger than 2 GiB; the rows before it are sent")
         raise MemoryError(f"rows could not be encoded (code {failed})")
 
     # ---- the engine's side
@@ -595,7 +596,6 @@ cdef int _prepare(_Work *work, int codec, int level) noexcept nogil:
 
 cdef object _too_large(size_t size, str topic, size_t limit):
     return RecordTooLargeError(
-        10, "MESSAGE_TOO_LARGE", False,
         f"a record of about {size} bytes for topic {topic!r} is larger than max_request_size ({limit}): raise it, and "
         "max.message.bytes of the topic, or send less",
     )
