@@ -3,6 +3,9 @@
 The broker remembers a producer's last five batches per partition and takes a batch only if its sequence follows. So:
 
 - at most `limit` batches are in flight, whatever leaders do;
+- only one until the first of an identity is taken: a partition that has never heard of a producer takes any number from
+  it, so were the first batch refused (its leader not ready yet, too few replicas) and the second taken, the first could
+  never follow;
 - a batch gets its sequence when it is first sent and keeps it for life: a retry is recognised as such;
 - once a batch has to be sent again, nothing new goes out until all in flight came back, then all go again in order;
 - when a batch is given up whose sequence was used, the numbers after it may never follow: the partition moves to the
@@ -84,6 +87,7 @@ class Sequencer(Generic[B]):
         self._uncertain: set[int] = set()  # ordinals of retries that may be in the log
         self._draining = False
         self._needs_epoch = False
+        self._known = False  # the broker took a batch under this identity
 
     @property
     def in_flight(self) -> Sequence[B]:
@@ -108,6 +112,8 @@ class Sequencer(Generic[B]):
         if len(self._in_flight) >= self._limit or self._draining or not (self._retries or fresh):
             return None
         if self._idempotent and not self._take_over(current):
+            return None
+        if self._idempotent and self._in_flight and not self._known:
             return None
         if self._needs_epoch:  # not moved yet: see what became of those that may be in the log
             batch = next(b for b in self._retries if b.ordinal in self._uncertain)
@@ -143,6 +149,7 @@ class Sequencer(Generic[B]):
         self._identity = current
         self._next = 0
         self._needs_epoch = False
+        self._known = False
         for batch in self._retries:
             self._number(batch)
         return True
@@ -167,6 +174,8 @@ class Sequencer(Generic[B]):
                 self._uncertain.discard(batch.ordinal)
         else:
             self._uncertain.discard(batch.ordinal)
+        if verdict is Verdict.DELIVERED:
+            self._known = True
         if verdict is Verdict.FAILED:
             self._needs_epoch = self._idempotent
             self._draining = True

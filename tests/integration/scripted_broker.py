@@ -551,15 +551,20 @@ class ScriptedBroker:
         return None if request.message.acks == 0 else response
 
     def _write_once(self, where: tuple[str, int], batch: Any, data: bytes) -> tuple[int, int]:
-        """As brokers do: the last batches of a producer are recognised, and others have to follow them (KIP-98)."""
+        """As brokers do: the last batches of a producer are recognised, and others have to follow them (KIP-98).
+
+        A producer that the partition does not know may begin with any number.
+        """
         producer = (*where, batch.producer_id)
-        epoch, known = self._producers.get(producer, (-1, deque(maxlen=BATCHES_REMEMBERED)))
+        first = (batch.producer_epoch, deque[tuple[int, int, int]](maxlen=BATCHES_REMEMBERED))
+        epoch, known = self._producers.get(producer, first)
         if batch.producer_epoch > epoch:
-            known = deque(maxlen=BATCHES_REMEMBERED)
+            known = first[1]
         for sequence, count, offset in known:
             if (sequence, count) == (batch.base_sequence, len(batch)):
                 return NONE, offset
-        expected = known[-1][0] + known[-1][1] if known else 0
+        unheard_of = producer not in self._producers
+        expected = batch.base_sequence if unheard_of else known[-1][0] + known[-1][1] if known else 0
         if batch.base_sequence != expected:
             return OUT_OF_ORDER_SEQUENCE, -1
         offset = self.append(*where, data)

@@ -1,4 +1,4 @@
-"""The end of a process, Ctrl-C and fork, with clients alive: nothing hangs, nothing crashes, nothing is lost in silence."""
+"""The end of a process, Ctrl-C and fork, with clients alive: nothing hangs, crashes, or is lost in silence."""
 
 import signal
 import subprocess

@@ -67,6 +67,16 @@ def test_every_record_arrives_once_and_in_order(broker: ScriptedBroker, step: St
     assert offsets == list(range(40))
 
 
+@pytest.mark.parametrize("step", [scripted.error(NOT_LEADER), scripted.error(NOT_ENOUGH_REPLICAS), scripted.close])
+def test_the_first_batch_of_a_partition_is_refused(broker: ScriptedBroker, step: Step) -> None:
+    """The partition knows nothing of the producer yet: were the second batch taken, the first could never follow."""
+    broker.script("Produce", step, scripted.behave, step)
+    with kafwire.Producer(broker.bootstrap, **QUICK | {"batch_size": 1, "linger_ms": 50}) as producer, within(20):
+        table = pa.table({"value": numbers(40)})
+        assert producer.send_batch("t", table, partition=0).result(20) == [("t", 0, 0, 40)]
+    assert broker.values("t", 0) == numbers(40)
+
+
 def test_an_answer_is_lost_of_rows_for_many_partitions(broker: ScriptedBroker) -> None:
     broker.script("Produce", scripted.lose_answer, scripted.close_in_mid_frame, scripted.lose_answer)
     table = pa.table({"value": numbers(1000), "partition": [number % 2 for number in range(1000)]})
@@ -204,10 +214,11 @@ def test_a_broker_that_hangs_is_given_up_after_request_timeout_ms(broker: Script
 
 
 def test_flush_and_close_return_in_time(broker: ScriptedBroker) -> None:
-    broker.always("Produce", scripted.no_answer)
     producer = kafwire.Producer(broker.bootstrap, **QUICK)
+    producer.send("t", b"w", partition=0).result(10)
+    broker.always("Produce", scripted.no_answer)
     sent = producer.send("t", b"x", partition=0)
-    broker.wait_for_requests("Produce")
+    broker.wait_for_requests("Produce", 2)
     with within(5, at_least=0.3), pytest.raises(KafkaTimeoutError, match="within 0.3 s"):
         producer.flush(0.3)
     assert not sent.done()
