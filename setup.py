@@ -13,6 +13,7 @@ NATIVE = "kafwire/native"
 BUF = [f"{NATIVE}/buf.c"]
 SOURCES = {
     "_buffer": BUF,
+    "_libraries": BUF,
     "_compress": [*BUF, f"{NATIVE}/snappy.c"],
     "_codec": [*BUF, f"{NATIVE}/crc32c.c"],
     "_legacy": BUF,

@@ -6,7 +6,7 @@ again.
 """
 from libc.stdint cimport int64_t, uint8_t
 
-from kafwire._buffer cimport kw_buf
+from kafwire._buffer cimport kw_buf, kw_buf_new, kw_buf_reserve, process_pool
 
 
 cdef enum:
@@ -40,3 +40,26 @@ cdef int compress(int codec, int level, const uint8_t *source, size_t size, kw_b
                   const char **reason) noexcept nogil
 # Find the library of `codec`. Needs the GIL. Raises ProtocolError for an unknown id. Cheap when already done.
 cdef int resolve_codec(int codec) except -1
+
+
+# --- output buffers, for those who write a codec ------------------------------------------------------------------
+
+cdef inline int make_room(kw_buf **out, size_t wanted) noexcept nogil:
+    """Room for `wanted` more bytes and the slack."""
+    if out[0] is NULL:
+        out[0] = kw_buf_new(process_pool(), wanted + SLACK)
+        return CODEC_NO_MEMORY if out[0] is NULL else CODEC_OK
+    if kw_buf_reserve(out, out[0].size + wanted + SLACK) != 0:
+        return CODEC_NO_MEMORY
+    return CODEC_OK
+
+
+cdef inline size_t room(const kw_buf *out) noexcept nogil:
+    return out.capacity - out.size - SLACK
+
+
+cdef inline size_t first_guess(size_t size, size_t claim, size_t hint, size_t limit) noexcept nogil:
+    """How much room to start with: what the data claims, as far as that is plausible, else what the caller expects."""
+    cdef size_t plausible = max(max(hint, 16 * size), <size_t>65536)
+    cdef size_t guess = claim if claim != 0 else (hint if hint != 0 else 4 * size)
+    return min(min(guess, plausible), limit)
