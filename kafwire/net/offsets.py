@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafwire import protocol
-from kafwire.errors import BrokerError, ConfigError, broker_error
+from kafwire.errors import BrokerError, ConfigError, ProtocolError, broker_error
 from kafwire.net.cluster import Cluster
 
 LATEST = -1
@@ -79,6 +79,9 @@ async def list_offsets(
         if problems:
             await cluster.refresh({topic for topic, _ in missing})
             raise problems[0]
+        left_out = [f"{topic}-{partition}" for topic, partition in missing if (topic, partition) not in found]
+        if left_out:
+            raise ProtocolError(f"the brokers answered, but not for {', '.join(left_out)}", api="ListOffsetsResponse")
 
     await cluster.retrying(attempt, "listing offsets", timeout_ms)
     return found

@@ -1,0 +1,257 @@
+"""`net.ranges` and `net.offsets`: the user's bounds become exact offsets, or an error that says which is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+from typing import Any
+
+import pytest
+
+from kafwire.config import ClientConfig
+from kafwire.errors import BrokerError, ConfigError, KafkaTimeoutError, ProtocolError
+from kafwire.net.cluster import Cluster
+from kafwire.net.offsets import EARLIEST, LATEST, list_offsets
+from kafwire.net.ranges import Bound, Bounds, Range, plan_ranges, timestamp_of
+from kafwire.records import encode_batch
+from kafwire.structs import TopicPartition
+from tests.unit.simulated import NOT_LEADER, Call, World
+
+HOUR_MS = 3_600_000
+
+
+def make_world(*, brokers: int = 2, partitions: int = 3) -> World:
+    """Topic "t": partition p holds 10 records a minute apart, from its start offset 5p on."""
+    world = World(brokers=brokers)
+    for log in world.create_topic("t", partitions=partitions).partitions:
+        number = world.topics["t"].partitions.index(log)
+        log.start = log.end = 5 * number
+        for i in range(10):
+            log.append(encode_batch([(None, b"v", HOUR_MS + 60_000 * i)]))
+    return world
+
+
+def make_cluster(world: World, **options: Any) -> Cluster:
+    return Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap, **options}))
+
+
+def plan(
+    world: World,
+    *,
+    partitions: list[int] | None = None,
+    start: Bound = "earliest",
+    end: Bound = "latest",
+    level: int = 0,
+    topics: tuple[str, ...] = ("t",),
+) -> list[tuple[int, int, int]]:
+    """(partition, start, end) of each range."""
+    bounds = Bounds(topics, partitions, start, end)
+    found = world.run(plan_ranges(make_cluster(world), bounds, isolation_level=level))
+    assert all(r.topic == info.name for r, info in found)
+    return [(r.partition, r.start, r.end) for r, _ in found]
+
+
+def at(**offsets: int | str) -> dict[TopicPartition, int | str]:
+    return {TopicPartition("t", int(name[1:])): value for name, value in offsets.items()}
+
+
+@pytest.mark.parametrize(
+    ("when", "timestamp"),
+    [
+        ("earliest", -2),
+        ("latest", -1),
+        (0, 0),
+        (1_700_000_000_000, 1_700_000_000_000),
+        (dt.datetime(1970, 1, 1, 1, tzinfo=dt.UTC), HOUR_MS),
+        (dt.datetime(1970, 1, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=1))), 0),
+        (dt.datetime(1970, 1, 1, 0, 0, 0, 1_499, tzinfo=dt.UTC), 1),
+    ],
+)
+def test_points_in_time(when: Any, timestamp: int) -> None:
+    assert timestamp_of(when) == timestamp
+
+
+@pytest.mark.parametrize("when", ["now", "", -1, -3, True, None, 1.5, b"earliest", dt.date(2013, 1, 1)])
+def test_what_is_no_point_in_time_is_refused(when: Any) -> None:
+    with pytest.raises(ConfigError, match="is not 'earliest', 'latest', a datetime or milliseconds"):
+        timestamp_of(when)
+
+
+def test_a_datetime_needs_a_time_zone() -> None:
+    with pytest.raises(ConfigError, match="has no time zone"):
+        timestamp_of(dt.datetime(2013, 1, 1))  # noqa: DTZ001
+
+
+def test_everything_by_default() -> None:
+    with make_world() as world:
+        assert plan(world) == [(0, 0, 10), (1, 5, 15), (2, 10, 20)]
+
+
+def test_partitions_can_be_chosen() -> None:
+    with make_world() as world:
+        assert plan(world, partitions=[2, 0, 2]) == [(0, 0, 10), (2, 10, 20)]
+
+
+def test_nothing_by_time_lies_at_the_end() -> None:
+    with make_world() as world:
+        assert plan(world, start=10 * HOUR_MS) == [(0, 10, 10), (1, 15, 15), (2, 20, 20)]
+        assert plan(world, end=10 * HOUR_MS) == [(0, 0, 10), (1, 5, 15), (2, 10, 20)]
+
+
+def test_bounds_by_time() -> None:
+    with make_world() as world:
+        start, end = HOUR_MS + 60_000 * 3, dt.datetime(1970, 1, 1, 1, 7, tzinfo=dt.UTC)
+        assert plan(world, start=start, end=end) == [(0, 3, 7), (1, 8, 12), (2, 13, 17)]
+
+
+def test_a_start_in_time_after_the_end_is_an_empty_range() -> None:
+    with make_world() as world:
+        assert plan(world, start="latest", end="earliest") == [(0, 10, 10), (1, 15, 15), (2, 20, 20)]
+
+
+def test_offsets_by_partition_choose_the_partitions() -> None:
+    with make_world() as world:
+        assert plan(world, start=at(p1=7, p0="earliest")) == [(0, 0, 10), (1, 7, 15)]
+        assert plan(world, end=at(p2=12)) == [(2, 10, 12)]
+        assert plan(world, start=at(p2="earliest"), end=at(p2=12)) == [(2, 10, 12)]
+
+
+def test_read_committed_ends_at_the_last_stable_offset() -> None:
+    with make_world() as world:
+        world.topics["t"].partitions[0].stable = 4
+        assert plan(world, level=1, partitions=[0]) == [(0, 0, 4)]
+        assert plan(world, level=1, partitions=[0], end=10 * HOUR_MS) == [(0, 0, 4)]
+
+
+@pytest.mark.parametrize("offset", [4, 16])
+def test_an_offset_that_does_not_exist_is_named(offset: int) -> None:
+    with make_world() as world:
+        with pytest.raises(BrokerError, match=rf"t-1 has the offsets 5 to 15 \(exclusive\), not {offset}") as caught:
+            plan(world, start=at(p1=offset))
+        assert caught.value.code == 1
+
+
+def test_an_offset_range_that_goes_backwards_is_named() -> None:
+    with make_world() as world, pytest.raises(ConfigError, match="t-1: the start offset 9 is after the end offset 7"):
+        plan(world, start=at(p1=9), end=at(p1=7))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "because"),
+    [
+        ({"start": {TopicPartition("u", 0): 1}}, "given for 'u', which is not among the topics"),
+        ({"start": {TopicPartition("t", 0): -1}}, "the offset of t-0 is -1: a number from 0"),
+        ({"start": {TopicPartition("t", 0): True}}, "the offset of t-0 is True"),
+        ({"end": {TopicPartition("t", 0): "soon"}}, "'soon' is not"),
+        ({"start": {TopicPartition("t", 0): 1}, "partitions": [0]}, "exclude each other"),
+        (
+            {"start": {TopicPartition("t", 0): 1}, "end": {TopicPartition("t", 1): 1}},
+            "name different partitions: only one of them has t-0, t-1",
+        ),
+        ({"start": "soon"}, "'soon' is not"),
+        ({"end": 1.5}, "1.5 is not"),
+    ],
+)
+def test_bounds_that_make_no_sense_are_told_before_a_broker_is_asked(arguments: dict[str, Any], because: str) -> None:
+    defaults: dict[str, Any] = {"partitions": None, "start": "earliest", "end": "latest"}
+    with pytest.raises(ConfigError, match=because):
+        Bounds(["t"], **{**defaults, **arguments})
+
+
+def test_a_partition_that_the_topic_does_not_have_is_named() -> None:
+    with make_world() as world:
+        with pytest.raises(ConfigError, match="topic 't' has partitions 0 to 2, not 3"):
+            plan(world, partitions=[3])
+        with pytest.raises(ConfigError, match="topic 't' has partitions 0 to 2, not 7"):
+            plan(world, start=at(p7=0))
+
+
+def test_an_unknown_topic_is_named() -> None:
+    with make_world() as world, pytest.raises(BrokerError, match="topic 'nope' does not exist"):
+        plan(world, topics=("t", "nope"))
+
+
+def test_a_range_is_a_tuple() -> None:
+    assert Range("t", 1, 5, 9) == ("t", 1, 5, 9)
+
+
+def test_each_leader_is_asked_once_for_all_its_partitions() -> None:
+    with make_world() as world:
+        wanted = {("t", 0): LATEST, ("t", 1): EARLIEST, ("t", 2): HOUR_MS + 60_000}
+        found = world.run(list_offsets(make_cluster(world), wanted))
+        assert found == {("t", 0): 10, ("t", 1): 5, ("t", 2): 11}
+        asked = {
+            call.node: sorted(p.partition_index for p in call.message.topics[0].partitions)
+            for call in world.made("ListOffsets")
+        }
+        assert asked == {1: [0, 2], 2: [1]}
+
+
+def test_only_what_failed_is_asked_again_once_leaders_moved() -> None:
+    def move(call: Call) -> None:
+        if len(world.made("ListOffsets")) == 1:
+            world.move_leader("t", 2, 2)
+
+    with make_world() as world:
+        world.on("ListOffsets", move)
+        found = world.run(list_offsets(make_cluster(world), {("t", p): LATEST for p in range(3)}))
+        assert found == {("t", 0): 10, ("t", 1): 15, ("t", 2): 20}
+        last = world.made("ListOffsets")[-1]
+        assert last.node == 2
+        assert [p.partition_index for p in last.message.topics[0].partitions] == [2]
+
+
+def test_a_partition_that_stays_unavailable_is_given_up_in_time() -> None:
+    def refuse(call: Call) -> Any:
+        answer = world._on_ListOffsets(call)
+        for part in answer.topics[0].partitions:
+            part.error_code = NOT_LEADER
+        return answer
+
+    with make_world() as world:
+        world.on("ListOffsets", refuse)
+        with pytest.raises(KafkaTimeoutError, match="listing offsets did not succeed within 3 s: .*offsets of t-"):
+            world.run(list_offsets(make_cluster(world, default_api_timeout_ms=3_000), {("t", 0): LATEST}))
+        times = [call.at_ms for call in world.made("ListOffsets")]
+        assert len(times) > 3
+        assert world.engine.now_ms() <= 1_000_000 + 3_100
+
+
+def test_an_error_that_no_retry_mends_ends_it_at_once() -> None:
+    def refuse(call: Call) -> Any:
+        answer = world._on_ListOffsets(call)
+        answer.topics[0].partitions[0].error_code = 29
+        return answer
+
+    with make_world() as world:
+        world.on("ListOffsets", refuse)
+        with pytest.raises(BrokerError, match="offsets of t-0"):
+            world.run(list_offsets(make_cluster(world), {("t", 0): LATEST}))
+        assert len(world.made("ListOffsets")) == 1
+
+
+def test_an_answer_that_leaves_a_partition_out_is_an_error() -> None:
+    def leave_out(call: Call) -> Any:
+        answer = world._on_ListOffsets(call)
+        del answer.topics[0].partitions[0]
+        return answer
+
+    with make_world() as world:
+        world.on("ListOffsets", leave_out)
+        with pytest.raises(ProtocolError, match="the brokers answered, but not for t-0, t-1"):
+            world.run(list_offsets(make_cluster(world), {("t", p): LATEST for p in range(3)}))
+
+
+def test_one_leader_that_is_gone_does_not_lose_the_answers_of_others() -> None:
+    async def revive(world: World, cluster: Cluster) -> Any:
+        await cluster.refresh(["t"])
+        world.kill(2)
+        asking = asyncio.ensure_future(list_offsets(cluster, {("t", p): LATEST for p in range(3)}))
+        await asyncio.sleep(2)
+        world.nodes[2].down = False
+        return await asking
+
+    with make_world() as world:
+        found = world.run(revive(world, make_cluster(world)))
+        assert found == {("t", 0): 10, ("t", 1): 15, ("t", 2): 20}
+        assert len([call for call in world.made("ListOffsets") if call.node == 1]) == 1

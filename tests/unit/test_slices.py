@@ -1,0 +1,280 @@
+"""`_slices`: slices queue up for a reader, who decodes them to batches or to an Arrow stream."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kafwire._arrow import Layout
+from kafwire._buffer import Buffer, pool_bytes
+from kafwire._io import POSTED, Loop
+from kafwire._slices import SliceQueue, SliceReader
+from kafwire.errors import KafkaError, ProtocolError
+from kafwire.records import encode_batch
+
+COOKIE = 9
+
+
+class Line:
+    """A queue, its reader, and who is told of both."""
+
+    def __init__(self, cursors: int = 2, **options: Any) -> None:
+        settings: dict[str, Any] = {"chunk_bytes": 1 << 20, "max_decompressed": 1 << 20, "verify_crc": True}
+        self.native = Loop()
+        self.queue = SliceQueue(self.native, COOKIE)
+        self.closed: list[bool] = []
+        names = [("t", number) for number in range(cursors)]
+        self.reader = SliceReader(
+            self.queue,
+            [Layout(topic, partition) for topic, partition in names],
+            names,
+            on_close=lambda: self.closed.append(True),
+            **{**settings, **options},
+        )
+
+    def push(
+        self,
+        *batches: bytes,
+        cursor: int = 0,
+        start: int = 0,
+        end: int = 1 << 40,
+        aborted: Any = (),
+        before: bytes = b"",
+    ) -> int:
+        blob = b"".join(batches)
+        self.queue.push(Buffer(before + blob + b"after"), len(before), len(blob), cursor, start, end, list(aborted))
+        return len(blob)
+
+    @property
+    def posted(self) -> bool:
+        """Whether the engine was told since the last look."""
+        return any(kind == POSTED and token == COOKIE for kind, _, token, _ in self.native.drain())
+
+
+@pytest.fixture
+def line() -> Iterator[Line]:
+    it = Line()
+    yield it
+    it.queue.close()
+    it.native.stop()
+
+
+def batch(base: int, *values: bytes, **options: Any) -> bytes:
+    return encode_batch(list(values), base_offset=base, **options)
+
+
+def rows(chunk: Any) -> list[tuple[Any, ...]]:
+    return [(record.topic, record.partition, record.offset, record.value) for record in chunk]
+
+
+def test_slices_come_out_in_order_with_their_names(line: Line) -> None:
+    line.push(batch(0, b"a", b"b"), cursor=1, before=b"junk")
+    line.push(batch(7, b"c"))
+    line.queue.end()
+    assert [rows(chunk) for chunk in line.reader] == [
+        [("t", 1, 0, b"a"), ("t", 1, 1, b"b")],
+        [("t", 0, 7, b"c")],
+    ]
+    assert line.closed == [True]
+    assert next(line.reader, None) is None
+    assert line.closed == [True]
+
+
+def test_only_the_wanted_offsets_are_read(line: Line) -> None:
+    line.push(batch(0, b"0", b"1", b"2"), batch(3, b"3", b"4"), start=1, end=4)
+    line.queue.end()
+    assert [record.value for chunk in line.reader for record in chunk] == [b"1", b"2", b"3"]
+
+
+def test_a_slice_without_a_wanted_record_is_passed_over(line: Line) -> None:
+    line.push(batch(0, b"0", b"1"), start=50)
+    line.push(batch(60, b"60"), start=50)
+    line.queue.end()
+    assert [record.value for chunk in line.reader for record in chunk] == [b"60"]
+    assert line.queue.queued_bytes() == 0
+
+
+def test_aborted_transactions_are_left_out_in_whatever_order_they_are_listed(line: Line) -> None:
+    producer: dict[str, Any] = {"transactional": True, "producer_epoch": 0, "base_sequence": 0}
+    line.push(
+        batch(0, b"aborted", producer_id=1, **producer),
+        batch(1, b"kept", producer_id=2, **producer),
+        batch(2, b"aborted too", producer_id=3, **producer),
+        aborted=[(3, 2), (1, 0)],
+    )
+    line.queue.end()
+    assert [record.value for chunk in line.reader for record in chunk] == [b"kept"]
+
+
+def test_chunks_end_with_the_wire_batch_that_passes_chunk_bytes() -> None:
+    line = Line(chunk_bytes=150)
+    for base in (0, 10):
+        line.push(*(batch(base + i, b"." * 100) for i in range(5)))
+    line.queue.end()
+    assert [len(chunk) for chunk in line.reader] == [2, 2, 1, 2, 2, 1]
+    line.native.stop()
+
+
+def test_bytes_count_until_their_slice_is_decoded(line: Line) -> None:
+    first = line.push(batch(0, b"a"))
+    second = line.push(batch(1, b"b"))
+    assert line.queue.queued_bytes() == first + second
+    next(line.reader)
+    assert line.queue.queued_bytes() == second
+    next(line.reader)
+    assert line.queue.queued_bytes() == 0
+
+
+def test_the_engine_is_told_once_when_it_waits_for_room(line: Line) -> None:
+    for base in range(4):
+        line.push(batch(base, b"v"))
+    next(line.reader)
+    assert not line.posted, "nobody waits"
+    line.queue.queued_bytes(starved=True)
+    line.queue.queued_bytes()
+    next(line.reader)
+    assert line.posted
+    next(line.reader)
+    assert not line.posted
+
+
+def test_an_error_comes_after_what_was_queued(line: Line) -> None:
+    line.push(batch(0, b"a"))
+    line.queue.fail(KafkaError("the broker is gone"))
+    line.queue.fail(KafkaError("a second error says less"))
+    assert rows(next(line.reader)) == [("t", 0, 0, b"a")]
+    with pytest.raises(KafkaError, match="the broker is gone"):
+        next(line.reader)
+    assert line.closed == [True]
+    assert next(line.reader, None) is None
+
+
+def test_rows_before_a_damaged_batch_come_first_and_the_error_names_the_place(line: Line) -> None:
+    good, bad = batch(0, b"a"), bytearray(batch(1, b"b"))
+    bad[-1] ^= 1
+    line.push(good, bytes(bad), cursor=1)
+    line.queue.end()
+    assert rows(next(line.reader)) == [("t", 1, 0, b"a")]
+    with pytest.raises(ProtocolError, match="t-1, batch at offset 1: .*log is damaged") as caught:
+        next(line.reader)
+    assert caught.value.api == "FetchResponse"
+    assert caught.value.offset is not None
+    assert caught.value.offset >= len(good)
+
+
+def test_checksums_can_be_left_unchecked() -> None:
+    line = Line(verify_crc=False)
+    bad = bytearray(batch(0, b"a"))
+    bad[-2] ^= 1
+    line.push(bytes(bad))
+    line.queue.end()
+    assert [len(chunk) for chunk in line.reader] == [1]
+    line.native.stop()
+
+
+@pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
+def test_compressed_slices_are_decoded_within_the_limit(compression: str) -> None:
+    line = Line(max_decompressed=10_000)
+    line.push(batch(0, b"." * 5_000, compression=compression), batch(1, b"." * 50_000, compression=compression))
+    assert [record.value for record in next(line.reader)] == [b"." * 5_000]
+    with pytest.raises(ProtocolError, match="t-0, batch at offset 1"):
+        next(line.reader)
+    line.native.stop()
+
+
+@pytest.mark.parametrize(("position", "size"), [(0, 6), (6, 0), (2**64 - 1, 2)])
+def test_a_slice_outside_its_frame_is_refused(line: Line, position: int, size: int) -> None:
+    with pytest.raises(ValueError, match="outside its frame"):
+        line.queue.push(Buffer(b"12345"), position, size, 0, 0, 1, [])
+
+
+def test_closing_drops_everything_and_gives_the_frames_back(line: Line) -> None:
+    live = pool_bytes()[0]
+    for base in range(20):
+        line.push(batch(base, b"." * 100_000))
+    assert pool_bytes()[0] > live + 2_000_000
+    line.reader.close()
+    line.reader.close()
+    assert pool_bytes()[0] <= live
+    line.push(batch(0, b"late"))
+    assert pool_bytes()[0] <= live
+    assert next(line.reader, None) is None
+    assert line.closed == [True]
+
+
+def test_a_reader_that_waits_is_woken_by_a_slice_and_by_the_end(line: Line) -> None:
+    got: list[Any] = []
+    thread = threading.Thread(target=lambda: got.extend(rows(chunk) for chunk in line.reader))
+    thread.start()
+    line.push(batch(0, b"a"))
+    line.queue.end()
+    thread.join(30)
+    assert got == [[("t", 0, 0, b"a")]]
+
+
+def test_a_reader_that_waits_is_woken_by_closing(line: Line) -> None:
+    thread = threading.Thread(target=lambda: list(line.reader))
+    started = time.monotonic()
+    thread.start()
+    line.queue.close()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert time.monotonic() - started < 20
+
+
+def test_an_arrow_stream_gives_the_same_rows(line: Line) -> None:
+    line.push(batch(0, b"a", b"b"))
+    line.push(batch(5, b"c"), cursor=1)
+    line.queue.end()
+    table = pa.table(Stream(line.reader))
+    assert table["value"].to_pylist() == [b"a", b"b", b"c"]
+    assert table["partition"].to_pylist() == [0, 0, 1]
+    assert table["offset"].to_pylist() == [0, 1, 5]
+    del table
+    assert line.closed == [True]
+
+
+def test_an_arrow_stream_fails_with_the_error_of_the_read(line: Line) -> None:
+    line.push(batch(0, b"a"))
+    line.queue.fail(KafkaError("the broker is gone"))
+    stream = pa.RecordBatchReader.from_stream(Stream(line.reader))
+    assert stream.read_next_batch().num_rows == 1
+    with pytest.raises(OSError, match="the broker is gone"):
+        stream.read_next_batch()
+    stream.close()
+    assert line.closed == [True]
+
+
+def test_a_read_has_one_reader(line: Line) -> None:
+    stream = Stream(line.reader).__arrow_c_stream__()
+    with pytest.raises(KafkaError, match="read once, by one reader"):
+        next(line.reader)
+    with pytest.raises(KafkaError, match="read once, by one reader"):
+        Stream(line.reader).__arrow_c_stream__()
+    del stream
+    assert line.closed == [True], "a stream that nobody took closes with its capsule"
+
+
+class Stream:
+    """What pyarrow asks for a stream."""
+
+    def __init__(self, reader: SliceReader) -> None:
+        self._reader = reader
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._reader.stream_capsule()
+
+    def __arrow_c_schema__(self) -> object:
+        return self._reader.schema_capsule()
+
+
+def test_a_reader_needs_a_layout() -> None:
+    native = Loop()
+    with pytest.raises(ValueError, match="one layout at least"):
+        SliceReader(SliceQueue(native, 1), [], [], chunk_bytes=1, max_decompressed=1, verify_crc=True, on_close=None)
+    native.stop()
