@@ -3,16 +3,14 @@ cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.object cimport PyObject, PyObject_RichCompareBool, Py_EQ
-from libc.stdint cimport INT16_MAX, INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t
-from libc.stdlib cimport free
+from libc.stdint cimport INT16_MAX, INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memmove
 
+from kafwire._buffer cimport __builtin_bswap64
 from kafwire._layout cimport (
     BOOL, BYTES, FLOAT64, INT16, INT32, INT64, MOST_TAG, NEW_LIST, RECORDS, SHARED, STRING, STRUCT, UINT16,
     UINT32, UUID, Delayed, Op, Place, Table, Trace, place_of, settle, shown, slot_at, start_value,
-)
-from kafwire._primitives cimport (
-    Writer, put_uvarint, write_int8, write_int16, write_int32, write_int64, write_raw, write_uvarint, writer_need,
 )
 
 import operator
@@ -39,34 +37,75 @@ cdef bytes compose(Table table, object message, bytes prefix):
     cdef Sink sink = Sink()
     sink.trace.table = <PyObject *>table
     if prefix:
-        check_room(write_raw(&sink.writer, <const char *>prefix, len(prefix)))
+        sink.raw(<const char *>prefix, len(prefix))
     write_struct(table, message, sink)
-    return PyBytes_FromStringAndSize(<char *>sink.writer.data, sink.writer.size)
+    return PyBytes_FromStringAndSize(<char *>sink.data, sink.size)
 
 
 @cython.final
 cdef class Sink:
     """What is being written, and where in the message we are."""
-    cdef Writer writer
+    cdef uint8_t *data
+    cdef size_t size
+    cdef size_t capacity
     cdef Trace trace
 
     def __cinit__(self):
         self.trace.depth = -1
 
     def __dealloc__(self):
-        free(self.writer.data)
+        free(self.data)
+
+    cdef int need(self, size_t size) except -1:
+        """Make room for `size` more bytes."""
+        cdef size_t capacity
+        cdef void *grown
+        if self.capacity - self.size >= size:
+            return 0
+        capacity = max(<size_t>256, self.capacity * 2, self.size + size)
+        grown = realloc(self.data, capacity)
+        if grown is NULL:
+            raise MemoryError(f"no memory to encode a message of {self.size + size} bytes")
+        self.data = <uint8_t *>grown
+        self.capacity = capacity
+        return 0
+
+    cdef int raw(self, const void *data, size_t size) except -1:
+        self.need(size)
+        if size:
+            memcpy(self.data + self.size, data, size)
+        self.size += size
+        return 0
+
+    cdef int number(self, int64_t value, int size) except -1:
+        """The low `size` bytes of `value`."""
+        cdef uint64_t big = __builtin_bswap64(<uint64_t>value)
+        self.need(size)
+        memcpy(self.data + self.size, <char *>&big + 8 - size, size)
+        self.size += size
+        return 0
+
+    cdef int uvarint(self, uint32_t value) except -1:
+        self.need(5)
+        self.size += put_uvarint(self.data + self.size, value)
+        return 0
+
+
+cdef int put_uvarint(uint8_t *at, uint32_t value) noexcept:
+    """Write a varint where there is room for five bytes; returns how many it took."""
+    cdef int size = 0
+    while value >= 0x80:
+        at[size] = <uint8_t>(value | 0x80)
+        value >>= 7
+        size += 1
+    at[size] = <uint8_t>value
+    return size + 1
 
 
 cdef object unfit(Sink sink, str what):
     cdef Table table = <Table>sink.trace.table
     place = place_of(&sink.trace)
     return ProtocolError(f"{place}: {what}" if place else what, api=table.api, version=table.version)
-
-
-cdef inline int check_room(int result) except -1:
-    if result < 0:
-        raise MemoryError("no memory to encode a message into")
-    return 0
 
 
 cdef int write_struct(Table table, object instance, Sink sink) except -1:
@@ -118,7 +157,6 @@ cdef bint is_default(const Op *op, object value) except -1:
 
 
 cdef int write_tagged(Table table, object instance, Sink sink) except -1:
-    cdef Writer *writer = &sink.writer
     cdef Place *place = &sink.trace.at[sink.trace.depth]
     cdef const Op *op
     cdef int i, taken
@@ -135,7 +173,7 @@ cdef int write_tagged(Table table, object instance, Sink sink) except -1:
             present.append(i)
     place.op = NULL
     unknown = checked_unknown(table, instance, sink)
-    check_room(write_uvarint(writer, len(present) + len(unknown)))
+    sink.uvarint(len(present) + len(unknown))
     while known < len(present) or next_unknown < len(unknown):
         if known < len(present) and (
             next_unknown == len(unknown) or table.tagged[<int>present[known]].tag < <uint32_t>unknown[next_unknown][0]
@@ -143,25 +181,25 @@ cdef int write_tagged(Table table, object instance, Sink sink) except -1:
             op = &table.tagged[<int>present[known]]
             known += 1
             place.op = op
-            check_room(write_uvarint(writer, op.tag))
+            sink.uvarint(op.tag)
             # The size comes first but is known last: write the field, then move it up by what the size takes.
-            start = writer.size
+            start = sink.size
             write_field(op, field_of(instance, op, sink), sink)
             place.op = NULL
-            size = writer.size - start
+            size = sink.size - start
             if size > INT32_MAX:
                 raise unfit(sink, f"tagged field {op.tag} takes {size} bytes")
             taken = put_uvarint(head, <uint32_t>size)
-            check_room(writer_need(writer, taken))
-            memmove(writer.data + start + taken, writer.data + start, size)
-            memcpy(writer.data + start, head, taken)
-            writer.size += taken
+            sink.need(taken)
+            memmove(sink.data + start + taken, sink.data + start, size)
+            memcpy(sink.data + start, head, taken)
+            sink.size += taken
         else:
             tag, data = unknown[next_unknown]
             next_unknown += 1
-            check_room(write_uvarint(writer, tag))
-            check_room(write_uvarint(writer, len(data)))
-            check_room(write_raw(writer, <const char *><bytes>data, len(data)))
+            sink.uvarint(tag)
+            sink.uvarint(len(data))
+            sink.raw(<const char *><bytes>data, len(data))
     return 0
 
 
@@ -174,7 +212,7 @@ cdef tuple checked_unknown(Table table, object instance, Sink sink):
     if fields == ():
         return ()
     try:
-        fields = tuple((operator.index(tag), bytes(data)) for tag, data in fields)
+        fields = tuple((operator.index(tag), bytes(memoryview(data))) for tag, data in fields)
     except (TypeError, ValueError):
         raise unfit(sink, "unknown_tagged_fields takes (tag, bytes) pairs") from None
     known = {table.tagged[i].tag for i in range(table.tagged_count)}
@@ -190,7 +228,7 @@ cdef int write_field(const Op *op, object value, Sink sink) except -1:
     if op.array:
         return write_array(op, value, sink)
     if op.kind == STRUCT and op.nullable:
-        check_room(write_int8(&sink.writer, -1 if value is None else 1))
+        sink.number(-1 if value is None else 1, 1)
         if value is None:
             return 0
     return write_value(op, value, sink)
@@ -201,10 +239,10 @@ cdef int write_null(const Op *op, Sink sink) except -1:
     if not op.nullable:
         raise unfit(sink, "None is not allowed here in this version")
     if op.compact:
-        return check_room(write_int8(&sink.writer, 0))
+        return sink.number(0, 1)
     if op.kind == STRING and not op.array:
-        return check_room(write_int16(&sink.writer, -1))
-    return check_room(write_int32(&sink.writer, -1))
+        return sink.number(-1, 2)
+    return sink.number(-1, 4)
 
 
 cdef int write_count(const Op *op, Py_ssize_t count, Sink sink) except -1:
@@ -212,8 +250,8 @@ cdef int write_count(const Op *op, Py_ssize_t count, Sink sink) except -1:
     if count > INT32_MAX - 1:
         raise unfit(sink, f"{count} elements; {INT32_MAX - 1} is the most that Kafka allows")
     if op.compact:
-        return check_room(write_uvarint(&sink.writer, <uint32_t>(count + 1)))
-    return check_room(write_int32(&sink.writer, <int32_t>count))
+        return sink.uvarint(<uint32_t>(count + 1))
+    return sink.number(<int32_t>count, 4)
 
 
 cdef int write_length(const Op *op, Py_ssize_t size, Sink sink) except -1:
@@ -222,10 +260,10 @@ cdef int write_length(const Op *op, Py_ssize_t size, Sink sink) except -1:
     if size > most:
         raise unfit(sink, f"{size} bytes; {most} is the most that Kafka allows")
     if op.compact:
-        return check_room(write_uvarint(&sink.writer, <uint32_t>(size + 1)))
+        return sink.uvarint(<uint32_t>(size + 1))
     if op.kind == STRING:
-        return check_room(write_int16(&sink.writer, <int>size))
-    return check_room(write_int32(&sink.writer, <int32_t>size))
+        return sink.number(<int>size, 2)
+    return sink.number(<int32_t>size, 4)
 
 
 cdef int write_array(const Op *op, object value, Sink sink) except -1:
@@ -248,7 +286,6 @@ cdef int write_array(const Op *op, object value, Sink sink) except -1:
 
 
 cdef int write_value(const Op *op, object value, Sink sink) except -1:
-    cdef Writer *writer = &sink.writer
     cdef int kind = op.kind
     cdef int64_t number
     cdef double double_value
@@ -268,14 +305,16 @@ cdef int write_value(const Op *op, object value, Sink sink) except -1:
         except UnicodeEncodeError:
             raise unfit(sink, "the text has a lone surrogate, which UTF-8 cannot carry") from None
         write_length(op, size, sink)
-        return check_room(write_raw(writer, text, size))
+        return sink.raw(text, size)
     if kind == BYTES or kind == RECORDS:
         return write_bytes(op, value, sink)
     if kind == UUID:
         if not isinstance(value, uuid_type):
             raise unfit(sink, f"expected a uuid.UUID, not {type(value).__name__}")
         data = value.bytes
-        return check_room(write_raw(writer, <const char *><bytes>data, 16))
+        if type(data) is not bytes or len(data) != 16:
+            raise unfit(sink, "a UUID whose bytes are not 16 bytes")
+        return sink.raw(<const char *><bytes>data, 16)
     if kind == FLOAT64:
         if not isinstance(value, (float, int)):
             raise unfit(sink, f"expected a float, not {type(value).__name__}")
@@ -284,19 +323,19 @@ cdef int write_value(const Op *op, object value, Sink sink) except -1:
         except OverflowError:
             raise unfit(sink, "the number is too large for a float64") from None
         memcpy(&number, &double_value, 8)
-        return check_room(write_int64(writer, number))
+        return sink.number(number, 8)
     if kind == BOOL:
         if value is not True and value is not False:
             raise unfit(sink, f"expected a bool, not {type(value).__name__}")
-        return check_room(write_int8(writer, value is True))
+        return sink.number(value is True, 1)
     number = whole_number(op, value, sink)
     if kind == INT32 or kind == UINT32:
-        return check_room(write_int32(writer, <int32_t>number))
+        return sink.number(<int32_t>number, 4)
     if kind == INT64:
-        return check_room(write_int64(writer, number))
+        return sink.number(number, 8)
     if kind == INT16 or kind == UINT16:
-        return check_room(write_int16(writer, <int>number))
-    return check_room(write_int8(writer, <int>number))
+        return sink.number(<int>number, 2)
+    return sink.number(<int>number, 1)
 
 
 cdef int64_t whole_number(const Op *op, object value, Sink sink) except? -1:
@@ -322,7 +361,7 @@ cdef int write_bytes(const Op *op, object value, Sink sink) except -1:
         raise unfit(sink, "expected contiguous bytes") from None
     try:
         write_length(op, buffer.len, sink)
-        check_room(write_raw(&sink.writer, buffer.buf, buffer.len))
+        sink.raw(buffer.buf, buffer.len)
     finally:
         PyBuffer_Release(&buffer)
     return 0

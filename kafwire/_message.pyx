@@ -18,13 +18,13 @@ from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport INT16_MAX, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
+from kafwire._buffer cimport (
+    Reader, __builtin_bswap64, read_bytes, read_i16, read_i32, read_i64, read_u8, read_uvarint,
+)
 from kafwire._compose cimport compose
 from kafwire._layout cimport (
     BOOL, BYTES, FLOAT64, INT8, INT16, INT32, INT64, MOST_TAG, RECORDS, SHARED, STRING, STRUCT, UINT16, UINT32, UUID,
     Delayed, Op, Place, Table, Trace, kw_allocate, kw_kind_size, kw_slot_offset, place_of, put, start_value,
-)
-from kafwire._primitives cimport (
-    Reader, kw_load64, read_int8, read_int16, read_int32, read_int64, read_uvarint, reader_left, reader_open,
 )
 
 import uuid
@@ -56,8 +56,8 @@ cdef class Plan(Table):
             source.delaying = source.buffer.readonly
         try:
             message = read_struct(self, source)
-            if reader_left(&source.reader):
-                raise broken(source, f"{reader_left(&source.reader)} bytes are left over after the message")
+            if source.left():
+                raise broken(source, f"{source.left()} bytes are left over after the message")
         finally:
             if collecting:
                 PyGC_Enable()
@@ -70,7 +70,7 @@ cdef class Plan(Table):
         source.open(self, data)
         try:
             message = read_struct(self, source)
-            used = source.reader.at - source.reader.start
+            used = source.offset()
         finally:
             source.close()
         return message, used
@@ -98,8 +98,15 @@ cdef class Source:
         self.data = data
         self.trace.depth = -1
         self.trace.table = <PyObject *>table
-        reader_open(&self.reader, <const uint8_t *>self.buffer.buf, self.buffer.len)
+        self.reader.at = <const uint8_t *>self.buffer.buf
+        self.reader.end = self.reader.at + self.buffer.len
         return 0
+
+    cdef Py_ssize_t offset(self) noexcept:
+        return self.reader.at - <const uint8_t *>self.buffer.buf
+
+    cdef size_t left(self) noexcept:
+        return self.reader.end - self.reader.at
 
     cdef void close(self) noexcept:
         PyBuffer_Release(&self.buffer)
@@ -117,7 +124,7 @@ cdef class Source:
         cdef Py_ssize_t start
         if not self.buffer.readonly:
             return PyBytes_FromStringAndSize(<const char *>at, size)
-        start = at - self.reader.start
+        start = at - <const uint8_t *>self.buffer.buf
         return self.whole()[start:start + size]
 
     cdef object delay(self, const Op *op, const uint8_t *at):
@@ -125,7 +132,7 @@ cdef class Source:
         delayed.view = self.whole()
         delayed.table = <Table>self.trace.table
         delayed.op = op
-        delayed.start = at - self.reader.start
+        delayed.start = at - <const uint8_t *>self.buffer.buf
         delayed.make = make_delayed
         return delayed
 
@@ -135,12 +142,16 @@ cdef object broken(Source source, str what):
     place = place_of(&source.trace)
     return ProtocolError(
         f"{place}: {what}" if place else what,
-        api=table.api, version=table.version, offset=source.reader.at - source.reader.start,
+        api=table.api, version=table.version, offset=source.offset(),
     )
 
 
 cdef object short(Source source, str what):
-    return broken(source, f"{what} runs past the end; {reader_left(&source.reader)} bytes are left")
+    return broken(source, f"{what} runs past the end; {source.left()} bytes are left")
+
+
+cdef object no_varint(Source source, str what):
+    return broken(source, f"{what} takes more than 32 bits") if source.left() else short(source, what)
 
 
 cdef object make_delayed(Delayed delayed):
@@ -194,21 +205,25 @@ cdef int read_tagged(Table table, object instance, Source source) except -1:
     if reader.at < reader.end and reader.at[0] == 0:
         reader.at += 1
         count = 0
-    elif read_uvarint(reader, &count) < 0:
-        raise short(source, "the number of tagged fields")
-    if count > reader_left(reader) / 2:
-        raise broken(source, f"{count} tagged fields do not fit into {reader_left(reader)} bytes")
+    else:
+        count = read_uvarint(reader)
+    if reader.failed:
+        raise no_varint(source, "the number of tagged fields")
+    if count > source.left() / 2:
+        raise broken(source, f"{count} tagged fields do not fit into {source.left()} bytes")
     while count:
         count -= 1
         place.op = NULL
-        if read_uvarint(reader, &tag) < 0 or read_uvarint(reader, &size) < 0:
-            raise short(source, "the head of a tagged field")
+        tag = read_uvarint(reader)
+        size = read_uvarint(reader)
+        if reader.failed:
+            raise no_varint(source, "the head of a tagged field")
         if tag <= last:
             raise broken(source, f"tag {tag} comes after tag {last}")
         if tag > MOST_TAG:
             raise broken(source, f"tag {tag}; {MOST_TAG} is the highest that Kafka allows")
         last = tag
-        if size > reader_left(reader):
+        if size > source.left():
             raise short(source, f"tagged field {tag} of {size} bytes")
         while known < table.tagged_count and table.tagged[known].tag < tag:
             op = &table.tagged[known]
@@ -224,7 +239,7 @@ cdef int read_tagged(Table table, object instance, Source source) except -1:
                 put(instance, op.slot, value)
             known += 1
             if reader.at != reader.end:
-                raise broken(source, f"{reader_left(reader)} bytes are left over in tagged field {tag}")
+                raise broken(source, f"{source.left()} bytes are left over in tagged field {tag}")
             reader.end = end
         else:
             if unknown is None:
@@ -251,8 +266,8 @@ cdef inline object read_field(const Op *op, Source source):
 
 
 cdef object read_nullable_struct(const Op *op, Source source):
-    cdef int mark
-    if read_int8(&source.reader, &mark) < 0:
+    cdef int mark = <signed char>read_u8(&source.reader)
+    if source.reader.failed:
         raise short(source, "the mark of a nullable struct")
     if mark == -1:
         return None
@@ -270,14 +285,18 @@ cdef object read_value(const Op *op, Source source):
     cdef int64_t long_value
     cdef double double_value
     cdef Py_ssize_t size
+    cdef const uint8_t *at
     if kind == INT32:
-        if read_int32(reader, &int_value) == 0:
+        int_value = read_i32(reader)
+        if not reader.failed:
             return None if source.checking else PyLong_FromLong(int_value)
     elif kind == INT16:
-        if read_int16(reader, &short_value) == 0:
+        short_value = read_i16(reader)
+        if not reader.failed:
             return None if source.checking else PyLong_FromLong(short_value)
     elif kind == INT64:
-        if read_int64(reader, &long_value) == 0:
+        long_value = read_i64(reader)
+        if not reader.failed:
             return None if source.checking else PyLong_FromLongLong(long_value)
     elif kind == STRING:
         size = read_size(op, source)
@@ -287,14 +306,16 @@ cdef object read_value(const Op *op, Source source):
     elif kind == STRUCT:
         return read_struct(<Table>op.table, source)
     elif kind == BOOL:
-        if read_int8(reader, &byte) == 0:
+        byte = <signed char>read_u8(reader)
+        if not reader.failed:
             return byte != 0
     elif kind == UUID:
-        if reader_left(reader) >= 16:
-            reader.at += 16
-            return None if source.checking else make_uuid(reader.at - 16)
+        at = read_bytes(reader, 16)
+        if at is not NULL:
+            return None if source.checking else make_uuid(at)
     elif kind == INT8:
-        if read_int8(reader, &byte) == 0:
+        byte = <signed char>read_u8(reader)
+        if not reader.failed:
             return None if source.checking else PyLong_FromLong(byte)
     elif kind == BYTES or kind == RECORDS:
         size = read_size(op, source)
@@ -307,13 +328,16 @@ cdef object read_value(const Op *op, Source source):
             return source.slice(reader.at - size, size)
         return PyBytes_FromStringAndSize(<const char *>(reader.at - size), size)
     elif kind == UINT16:
-        if read_int16(reader, &short_value) == 0:
+        short_value = read_i16(reader)
+        if not reader.failed:
             return None if source.checking else PyLong_FromLong(<uint16_t>short_value)
     elif kind == UINT32:
-        if read_int32(reader, &int_value) == 0:
+        int_value = read_i32(reader)
+        if not reader.failed:
             return None if source.checking else PyLong_FromLongLong(<uint32_t>int_value)
     elif kind == FLOAT64:
-        if read_int64(reader, &long_value) == 0:
+        long_value = read_i64(reader)
+        if not reader.failed:
             memcpy(&double_value, &long_value, 8)
             return PyFloat_FromDouble(double_value)
     raise short(source, f"a field of {op.element_size} bytes")
@@ -322,24 +346,17 @@ cdef object read_value(const Op *op, Source source):
 cdef Py_ssize_t read_size(const Op *op, Source source) except? -1:
     """The length of a string or of bytes, checked against what is there; -1 for an allowed null."""
     cdef Reader *reader = &source.reader
-    cdef uint32_t plus_one
-    cdef int16_t short_value
-    cdef int32_t int_value
     cdef int64_t size
     if op.compact:
-        if read_uvarint(reader, &plus_one) < 0:
-            raise short(source, "a compact length")
-        size = <int64_t>plus_one - 1
+        size = <int64_t>read_uvarint(reader) - 1
     elif op.kind == STRING:
-        if read_int16(reader, &short_value) < 0:
-            raise short(source, "a length")
-        size = short_value
+        size = read_i16(reader)
     else:
-        if read_int32(reader, &int_value) < 0:
-            raise short(source, "a length")
-        size = int_value
-    if size > <int64_t>reader_left(reader):
-        raise broken(source, f"{size} bytes are announced, {reader_left(reader)} are left")
+        size = read_i32(reader)
+    if reader.failed:
+        raise no_varint(source, "a compact length") if op.compact else short(source, "a length")
+    if size > <int64_t>source.left():
+        raise broken(source, f"{size} bytes are announced, {source.left()} are left")
     if op.kind == STRING and size > INT16_MAX:
         raise broken(source, f"a string of {size} bytes; {INT16_MAX} is the most that Kafka allows")
     if size < 0:
@@ -374,29 +391,25 @@ cdef object read_text(Source source, Py_ssize_t size):
 cdef object read_array(const Op *op, Source source):
     cdef Reader *reader = &source.reader
     cdef Place *place = &source.trace.at[source.trace.depth]
-    cdef uint32_t plus_one
-    cdef int32_t int_value
     cdef int64_t count
     cdef Py_ssize_t i
     cdef list values
     cdef object value
     cdef const uint8_t *start = reader.at
     if op.compact:
-        if read_uvarint(reader, &plus_one) < 0:
-            raise short(source, "a compact array's count")
-        count = <int64_t>plus_one - 1
+        count = <int64_t>read_uvarint(reader) - 1
     else:
-        if read_int32(reader, &int_value) < 0:
-            raise short(source, "an array's count")
-        count = int_value
+        count = read_i32(reader)
+    if reader.failed:
+        raise no_varint(source, "a compact array's count") if op.compact else short(source, "an array's count")
     if count < 0:
         if count < -1:
             raise broken(source, f"an array of {count} elements")
         if not op.nullable:
             raise broken(source, "null where null is not allowed")
         return None
-    if count > <int64_t>(reader_left(reader) / op.element_size):
-        raise broken(source, f"{count} elements do not fit into {reader_left(reader)} bytes")
+    if count > <int64_t>(source.left() / op.element_size):
+        raise broken(source, f"{count} elements do not fit into {source.left()} bytes")
     if source.delaying and source.trace.depth > 0 and op.kind == STRUCT and count >= WORTH_DELAYING:
         source.delaying = False
         source.checking = True
@@ -464,9 +477,9 @@ cdef object make_uuid(const uint8_t *at):
         return no_uuid
     if uuid_int_slot <= 0 or uuid_safe_slot <= 0:
         return uuid_type(bytes=PyBytes_FromStringAndSize(<const char *>at, 16))
-    high = kw_load64(at)
-    low = kw_load64(at + 8)
-    number = (<object>high << 64) | low
+    memcpy(&high, at, 8)
+    memcpy(&low, at + 8, 8)
+    number = (<object>__builtin_bswap64(high) << 64) | __builtin_bswap64(low)
     made = kw_allocate(<PyObject *>uuid_type)
     put(made, uuid_int_slot, number)
     put(made, uuid_safe_slot, uuid_safety)

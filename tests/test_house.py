@@ -18,7 +18,7 @@ PACKAGE = ROOT / "kafwire"
 GROUPS = {
     "buffers": ["_buffer"],
     "records": ["_compress", "_codec", "_legacy", "_arrow", "_encode", "_records"],
-    "messages": ["_primitives", "_layout", "_compose", "_message"],
+    "messages": ["_layout", "_compose", "_message"],
     "frames": ["_frame"],
     "io": ["_io"],
     "data plane": ["_fetch", "_slices", "_delivery", "_produce"],

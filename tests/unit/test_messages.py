@@ -211,6 +211,7 @@ def topic_data(records: Any) -> ProduceRequest.TopicProduceData:
         (bad(FetchRequest, unknown_tagged_fields=((1, b""),)), 15, "unknown_tagged_fields: tag 1 is"),
         (bad(FetchRequest, unknown_tagged_fields=((9, b""), (8, b""))), 15, "unknown_tagged_fields: tag 8 is"),
         (bad(FetchRequest, unknown_tagged_fields=((2**31 - 1, b""),)), 15, "unknown_tagged_fields: tag 2147483647 is"),
+        (bad(FetchRequest, unknown_tagged_fields=((9, 5),)), 15, "unknown_tagged_fields takes"),
         (bad(FetchRequest, unknown_tagged_fields=("ab",)), 15, "unknown_tagged_fields takes"),
     ],
 )
@@ -228,6 +229,16 @@ def test_index_types_are_numbers() -> None:
 
     request: Any = bad(ListOffsetsRequest, replica_id=Number())
     assert ListOffsetsRequest.decode(request.encode(1), 1).replica_id == 7
+
+
+def test_a_uuid_of_the_wrong_size() -> None:
+    class Odd(UUID):
+        @property
+        def bytes(self) -> bytes:
+            return b"short"
+
+    with pytest.raises(ProtocolError, match="topic_id: a UUID whose bytes are not 16 bytes"):
+        MetadataRequest(topics=[Topic(topic_id=Odd(int=1))]).encode(12)
 
 
 @pytest.mark.parametrize(
@@ -302,12 +313,12 @@ def test_what_is_not_bytes() -> None:
         (MetadataRequest, 0, "ffffffff", 4, "topics: null where null is not allowed"),
         (MetadataRequest, 1, "7fffffff00", 4, "topics: 2147483647 elements do not fit into 1 bytes"),
         (MetadataRequest, 9, "ffffffff0f000000", 5, "topics: 4294967294 elements do not fit into 3 bytes"),
-        (MetadataRequest, 9, "ffffffff10000000", 0, "topics: a compact array's count runs past the end; 8 bytes"),
+        (MetadataRequest, 9, "ffffffff10000000", 5, "topics: a compact array's count takes more than 32 bits"),
         (MetadataRequest, 1, "000000010005616263", 6, r"topics\[0\].name: 5 bytes are announced, 3 are left"),
         (MetadataRequest, 1, "00000001fffe", 6, r"topics\[0\].name: a length of -2"),
         (MetadataRequest, 1, "00000001ffff", 6, r"topics\[0\].name: null where null is not allowed"),
         (MetadataRequest, 1, "000000010002c328", 6, r"topics\[0\].name: a string that is not UTF-8"),
-        (MetadataRequest, 12, "000100010180", 5, "the head of a tagged field runs past the end"),
+        (MetadataRequest, 12, "000100010180", 6, "the head of a tagged field runs past the end"),
         (MetadataRequest, 12, "00010005", 4, "5 tagged fields do not fit into 0 bytes"),
         (MetadataRequest, 12, "0001000205000500", 8, "tag 5 comes after tag 5"),
         (DeleteTopicsRequest, 1, "00000001ffff00000000", 6, r"topic_names\[0\]: null where null is not allowed"),
