@@ -1,0 +1,194 @@
+"""`net.engine`: a loop in a thread of its own, which users hand work to, and which ends with the interpreter."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kafwire.errors import KafkaError
+from kafwire.net import engine as module
+from kafwire.net.engine import Engine
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    it = Engine()
+    yield it
+    it.stop()
+
+
+class Member:
+    """What the engine asks of its members, written down."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    async def end(self) -> None:
+        self.heard.append(f"end in {threading.current_thread().name}")
+
+    def abandon(self) -> None:
+        self.heard.append("abandon")
+
+
+async def where() -> str:
+    return threading.current_thread().name
+
+
+def test_work_runs_on_the_engines_thread(engine: Engine) -> None:
+    assert engine.run(where()) == "kafwire-engine"
+    assert engine.run(asyncio.sleep(0, "value")) == "value"
+
+
+def test_an_error_is_raised_where_the_work_came_from(engine: Engine) -> None:
+    async def fail() -> None:
+        raise LookupError("nothing there")
+
+    with pytest.raises(LookupError, match="nothing there"):
+        engine.run(fail())
+
+
+def test_functions_are_started_from_any_thread(engine: Engine) -> None:
+    heard: list[Any] = []
+    done = threading.Event()
+
+    def note(*arguments: object) -> None:
+        heard.append((threading.current_thread().name, arguments))
+        done.set()
+
+    threading.Thread(target=engine.start, args=(note, 1, 2)).start()
+    assert done.wait(30)
+    assert heard == [("kafwire-engine", (1, 2))]
+
+
+def test_a_callback_may_not_wait_for_its_own_engine(engine: Engine) -> None:
+    async def wait_inside() -> None:
+        engine.run(where())
+
+    with pytest.raises(KafkaError, match="a blocking call was made from a delivery callback"):
+        engine.run(wait_inside())
+
+
+def test_work_that_was_cancelled_inside_is_an_error_of_kafwires(engine: Engine) -> None:
+    async def cancelled() -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(KafkaError, match="the client was closed while this call waited"):
+        engine.run(cancelled())
+
+
+def test_an_interrupt_cancels_the_work(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    cancelled = threading.Event()
+
+    async def long() -> None:
+        try:
+            await asyncio.sleep(3_600)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    submit = asyncio.run_coroutine_threadsafe
+
+    def interrupted(*arguments: Any) -> Any:
+        future = submit(*arguments)
+        monkeypatch.setattr(future, "result", interrupt)
+        return future
+
+    def interrupt() -> None:
+        engine_ready.wait(30)
+        raise KeyboardInterrupt
+
+    engine_ready = threading.Event()
+    monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", interrupted)
+    engine.start(engine_ready.set)
+    with pytest.raises(KeyboardInterrupt):
+        engine.run(long())
+    assert cancelled.wait(30)
+
+
+def test_stopping_ends_members_tasks_and_both_threads() -> None:
+    engine = Engine()
+    member, forgotten = Member(), Member()
+    engine.join(member)
+    engine.join(forgotten)
+    del forgotten
+    ended: list[str] = []
+
+    async def forever() -> None:
+        try:
+            await asyncio.sleep(3_600)
+        finally:
+            ended.append("task")
+
+    engine.start(lambda: tasks.append(asyncio.ensure_future(forever())))
+    tasks: list[Any] = []
+    engine.run(asyncio.sleep(0))
+    thread = engine._thread
+    engine.stop()
+    assert member.heard == ["end in kafwire-engine"]
+    assert ended == ["task"]
+    assert not thread.is_alive()
+    with pytest.raises(Exception, match=r"stopped|closed|ended"):
+        engine.native.post(1)
+    engine.stop()
+    engine.start(ended.append, "late")
+    assert ended == ["task"]
+    assert engine.is_over
+    with pytest.raises(KafkaError, match="the interpreter is ending"):
+        engine.run(where())
+
+
+def test_a_member_that_cannot_end_does_not_keep_others_from_it() -> None:
+    class Broken(Member):
+        async def end(self) -> None:
+            raise LookupError("a defect")
+
+    engine = Engine()
+    broken, sound = Broken(), Member()
+    engine.join(broken)
+    engine.join(sound)
+    engine.stop()
+    assert sound.heard
+
+
+def test_a_fork_is_told_and_touches_nothing(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    member = Member()
+    engine.join(member)
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "_pid", engine._pid + 1)  # as the child of a fork sees it
+        assert engine.is_foreign
+        assert engine.is_over
+        with pytest.raises(KafkaError, match="made before a fork"):
+            engine.run(where())
+        with pytest.raises(KafkaError, match="made before a fork"):
+            engine.check_process()
+        engine.start(pytest.fail, "nothing may run")
+        engine.stop()
+        engine.abandon()
+    assert member.heard == ["abandon"]
+    assert engine.run(where()) == "kafwire-engine"
+
+
+def test_a_process_has_one_engine_and_a_fork_gets_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_engine", None)
+    monkeypatch.setattr("atexit.register", lambda _: None)
+    first = module.engine()
+    assert module.engine() is first
+    member = Member()
+    first.join(member)
+    module._after_fork_in_child()
+    assert member.heard == ["abandon"]
+    second = module.engine()
+    assert second is not first
+    for each in (first, second):
+        each.stop()
+    module._abandoned.remove(first)
+
+
+def test_its_clock_is_monotonic_milliseconds(engine: Engine) -> None:
+    before = engine.now_ms()
+    assert engine.run(asyncio.sleep(0.002)) is None
+    assert 2 <= engine.now_ms() - before < 20_000
