@@ -70,9 +70,10 @@ static uint32_t some_size(dice *d) {
 static void random_round(dice *d) {
     kw_frames frames;
     model requests[REQUESTS];
-    bytes wire_out = {0}, wire_in = {0};
+    bytes wire_out = {.data = malloc(64), .room = 64}, wire_in = {.data = malloc(64), .room = 64};
     uint32_t queued = 0, parsed = 0, sent_completions = 0, next_response = 0, next_sent = 0;
     uint64_t ends_at = below(d, 4) ? UINT64_MAX : below(d, 2000); /* a quarter of the rounds ends somewhere */
+    CHECK(wire_out.data && wire_in.data);
     kw_frames_init(&frames, pool, 1 << 20);
     for (uint64_t step = 0; step < ends_at; step++) {
         uint64_t what = below(d, 4);
