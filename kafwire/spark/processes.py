@@ -1,4 +1,4 @@
-"""What a Python worker process keeps between tasks: its client and its producers, made after the fork.
+"""What a Python worker process keeps between tasks: its producers, made after the fork.
 
 Spark forks its workers from a daemon and uses them again for later tasks. A client belongs to the process that made it,
 so the process id is part of the key, and what a parent made is never touched here.
