@@ -35,7 +35,8 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  *     -> {"records": [[partition, offset, timestamp, timestamp type, key, value, headers]...]}
  * </pre>
  *
- * Bytes are in base64, null is null. A command that fails is answered with {"error": text}.
+ * Bytes are in base64, null is null. A command that fails is answered with {"error": text}. Every answer repeats the
+ * "number" of its command, so that the answer to one that nobody waits for any more is not taken for the next one's.
  */
 public final class Interop {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -47,12 +48,14 @@ public final class Interop {
         PrintStream answers = new PrintStream(System.out, true, StandardCharsets.UTF_8);
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = commands.readLine(); line != null; line = commands.readLine()) {
+            JsonNode command = JSON.readTree(line);
             ObjectNode answer;
             try {
-                answer = run(JSON.readTree(line));
+                answer = run(command);
             } catch (Exception error) {
                 answer = JSON.createObjectNode().put("error", error.toString());
             }
+            answer.set("number", command.get("number"));
             answers.println(JSON.writeValueAsString(answer));
         }
     }
