@@ -1,6 +1,7 @@
 """kafwire: a Kafka client that owns the wire.
 
-Public names are loaded when they are first used: `import kafwire` starts nothing and imports neither asyncio nor pyarrow.
+Public names are loaded when they are first used: `import kafwire` starts nothing and imports neither asyncio nor
+pyarrow.
 """
 
 from __future__ import annotations

@@ -166,20 +166,24 @@ class Cluster:
         """Whether `metadata_max_age_ms` has passed since the last refresh."""
         return self.engine.now_ms() - self._refreshed_ms > self.config.metadata_max_age_ms
 
-    async def topic(self, name: str, *, timeout_ms: float | None = None, patient: bool = False) -> TopicInfo:
+    async def topic(
+        self, name: str, *, timeout_ms: float | None = None, patient: bool = False, fresh: bool = False
+    ) -> TopicInfo:
         """A topic with at least one partition.
 
         An unknown one may have been made a moment ago: it is asked for again a few times, or, if `patient`, until the
         time is up.
         """
         answers = 0
+        asked = not fresh
 
         async def attempt() -> TopicInfo:
-            nonlocal answers
+            nonlocal answers, asked
             known = self.metadata.topics.get(name)
-            if known is not None and known.partitions and name not in self.metadata.errors:
+            if asked and known is not None and known.partitions and name not in self.metadata.errors:
                 return known
             await self.refresh([name])
+            asked = True
             code = self.metadata.errors.get(name, 0)
             if code == UNKNOWN_TOPIC:
                 answers += 1

@@ -98,7 +98,7 @@ class Bounds:
 
 async def plan_ranges(cluster: Cluster, bounds: Bounds, *, isolation_level: int) -> list[tuple[Range, TopicInfo]]:
     """The exact offsets to read, as they stand now. Raises `BrokerError` for offsets that do not exist."""
-    infos = {topic: await cluster.topic(topic) for topic in bounds.topics}
+    infos = {topic: await cluster.topic(topic, fresh=True) for topic in bounds.topics}
     wanted = [(topic, partition) for topic, info in infos.items() for partition in bounds.partitions_of(info)]
 
     async def offsets(timestamp: int) -> dict[Partition, int]:

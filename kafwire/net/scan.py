@@ -26,6 +26,7 @@ from kafwire.net.cluster import Cluster
 from kafwire.net.lane import Lane
 
 OFFSET_OUT_OF_RANGE = 1
+UNKNOWN_TOPIC_ID = 100
 NO_SESSION_EPOCH = -1
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 
@@ -167,11 +168,23 @@ class ScanFetcher:
             await asyncio.sleep(delay_ms(self._attempts, base, limit, random.random()) / 1000)
             topics = {cursor.topic for cursor in self._homeless}
             await self.cluster.retrying(lambda: self.cluster.refresh(topics), "looking for the partitions' leaders")
+            for cursor in self._homeless:
+                self._check_identity(cursor)
         cursors, self._homeless = self._homeless, []
         groups: dict[int, list[Cursor]] = {}
         for cursor in cursors:
             groups.setdefault(await self.cluster.leader(cursor.topic, cursor.partition), []).append(cursor)
         await asyncio.gather(*(self._settle(node, group) for node, group in groups.items()))
+
+    def _check_identity(self, cursor: Cursor) -> None:
+        """A topic of the same name and another id holds other records: their offsets are not those asked for."""
+        known = self.cluster.metadata.topics.get(cursor.topic)
+        if known is not None and known.topic_id != cursor.topic_id:
+            raise broker_error(
+                UNKNOWN_TOPIC_ID,
+                f"topic {cursor.topic!r} was deleted and made anew while {cursor.name} was read, up to offset "
+                f"{cursor.position}: scan it again",
+            )
 
     async def _settle(self, node: int, cursors: list[Cursor]) -> None:
         try:

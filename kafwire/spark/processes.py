@@ -1,4 +1,4 @@
-"""What a Python worker process keeps between tasks: its producers, made after the fork.
+"""What a Python worker process keeps between tasks: its clients and producers, made after the fork.
 
 Spark forks its workers from a daemon and uses them again for later tasks. A client belongs to the process that made it,
 so the process id is part of the key, and what a parent made is never touched here.
@@ -13,9 +13,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kafwire import Producer
+    from kafwire import Client, Producer
 
+_clients: dict[tuple[object, ...], Client] = {}
 _producers: dict[tuple[object, ...], Producer] = {}
+
+
+def client(options: Mapping[str, Any]) -> Client:
+    """This process's client for `options`; its connections serve one task after the other."""
+    import kafwire
+
+    key = _key(options)
+    if key not in _clients:
+        _clients[key] = kafwire.Client(**options)
+    return _clients[key]
 
 
 def producer(options: Mapping[str, Any]) -> Producer:

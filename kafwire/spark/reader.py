@@ -14,6 +14,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError
+from kafwire.spark import processes
 from kafwire.spark.plan import OffsetRange, Situation, check_named, choose_partitions, data_loss, plan
 from kafwire.spark.schema import SCAN_LAYOUT, SCAN_NAMES, arrow_schema
 from kafwire.structs import TopicPartition
@@ -55,24 +56,21 @@ class KafwireReader(DataSourceReader):
         return iter(()) if partition.value is None else self._read(partition.value)
 
     def _read(self, piece: OffsetRange) -> Iterator[pa.RecordBatch]:
-        from kafwire.sync.scan import Scan
-
-        options = self.options.client
+        client = processes.client(_client_options(self.options))
+        options = {name: value for name, value in self.options.client.items() if name not in _client_names()}
         place = TopicPartition(piece.topic, piece.partition)
         schema = arrow_schema(self.schema)
         columns = [SCAN_NAMES[name] for name in schema.names]
         position, end = piece.start, piece.end
         while position < end:
             try:
-                with Scan(
-                    options["bootstrap_servers"],
+                with client.scan(
                     piece.topic,
-                    partitions=None,
                     start={place: position},
                     end={place: end},
                     columns=columns,
-                    options=options,
                     layout=SCAN_LAYOUT,
+                    **options,
                 ) as scan:
                     for batch in scan.batches():
                         if len(batch):  # a chunk may hold control records only
@@ -90,11 +88,9 @@ class KafwireReader(DataSourceReader):
 
     def _what_is_left(self, piece: OffsetRange, position: int, end: int) -> tuple[int, int]:
         """The part of [position, end) that the topic still holds; `DataLossError` if that is not to be put up with."""
-        import kafwire
-
         place = TopicPartition(piece.topic, piece.partition)
-        with kafwire.Client(**_client_options(self.options)) as client:
-            low, high = client.offsets([place], "earliest")[place], client.offsets([place], "latest")[place]
+        client = processes.client(_client_options(self.options))
+        low, high = client.offsets([place], "earliest")[place], client.offsets([place], "latest")[place]
         what = f"{piece} was planned and read up to {position}, but the topic holds [{low}, {high}) now"
         if position < low or end > high:
             if self.options.fail_on_data_loss:
@@ -160,8 +156,11 @@ def _matches(
 
 def _client_options(options: ReadOptions) -> dict[str, Any]:
     """Those of a scan's options that any client takes."""
-    names = {item.name for item in fields(ClientConfig)}
-    return {name: value for name, value in options.client.items() if name in names}
+    return {name: value for name, value in options.client.items() if name in _client_names()}
+
+
+def _client_names() -> set[str]:
+    return {item.name for item in fields(ClientConfig)}
 
 
 def to_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from kafwire import protocol
 from kafwire.config import ClientConfig, from_dotted
@@ -13,8 +13,11 @@ from kafwire.logic.metadata import TopicInfo
 from kafwire.net.cluster import Cluster
 from kafwire.net.engine import engine
 from kafwire.net.offsets import list_offsets
-from kafwire.net.ranges import When, timestamp_of
+from kafwire.net.ranges import Bound, When, timestamp_of
 from kafwire.structs import TopicPartition
+
+if TYPE_CHECKING:
+    from kafwire.sync.scan import Scan
 
 TOPIC_RESOURCE = 2
 ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
@@ -77,6 +80,32 @@ class Client:
             list_offsets(self._cluster, wanted, isolation_level=int(isolation_level == "read_committed"))
         )
         return {TopicPartition(topic, partition): offset for (topic, partition), offset in found.items()}
+
+    def scan(
+        self,
+        topics: str | Sequence[str],
+        *,
+        partitions: Sequence[int] | None = None,
+        start: Bound = "earliest",
+        end: Bound = "latest",
+        columns: Sequence[str] | None = None,
+        layout: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> Scan:
+        """`kafwire.scan` over this client's connections; `options` are those of reading, like `isolation_level`."""
+        from kafwire.sync.scan import Scan
+
+        self._check()
+        return Scan(
+            self._cluster,
+            topics,
+            partitions=partitions,
+            start=start,
+            end=end,
+            columns=columns,
+            layout=layout,
+            options={"bootstrap_servers": self._cluster.bootstrap, **options},
+        )
 
     def create_topic(
         self,

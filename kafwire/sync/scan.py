@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from kafwire.records import Batch
 
-_ARGUMENTS = ("topics", "partitions", "start", "end", "columns")
+_ARGUMENTS = ("topics", "partitions", "start", "end", "columns", "layout")
 
 
 def scan(
@@ -32,6 +32,7 @@ def scan(
     start: Bound = "earliest",
     end: Bound = "latest",
     columns: Sequence[str] | None = None,
+    layout: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Scan:
     """Read the records of `topics` between `start` and `end`, all partitions in parallel, without a group or session.
@@ -40,13 +41,22 @@ def scan(
     of `TopicPartition` to an offset (or "earliest", "latest"), which then also chooses the partitions. `end` is
     exclusive, and fixed by this call: records that arrive later are not read. `columns` names those of the schema
     (topic, partition, offset, timestamp, timestamp_type, key, value, headers) that are wanted, in that order; others
-    cost nothing. Options are those of `kafwire.config.ScanConfig`.
+    cost nothing. `layout` varies the schema: {"names": {"timestamp": "ts"}} renames columns, and there are
+    "timestamp_unit" ("ms", "us") and "timestamp_type" ("int8", "int32"). Options are those of
+    `kafwire.config.ScanConfig`. `Client.scan` does the same over connections that stay.
 
     Returns a `Scan`. Raises `ConfigError`, `BrokerError` for an unknown topic or an offset that does not exist,
     `KafkaConnectionError`.
     """
     return Scan(
-        bootstrap_servers, topics, partitions=partitions, start=start, end=end, columns=columns, options=options
+        None,
+        topics,
+        partitions=partitions,
+        start=start,
+        end=end,
+        columns=columns,
+        layout=layout,
+        options={"bootstrap_servers": bootstrap_servers, **options},
     )
 
 
@@ -60,18 +70,19 @@ class Scan:
 
     def __init__(
         self,
-        bootstrap_servers: str | Iterable[str],
+        cluster: Cluster | None,
         topics: str | Sequence[str],
         *,
         partitions: Sequence[int] | None,
         start: Bound,
         end: Bound,
         columns: Sequence[str] | None,
+        layout: Mapping[str, Any] | None,
         options: Mapping[str, Any],
-        layout: Mapping[str, Any] | None = None,
     ) -> None:
+        """Plan the read, over the connections of `cluster`, or over its own (None), which it then also closes."""
         layout = layout or {}
-        config = ScanConfig.build({"bootstrap_servers": bootstrap_servers, **options}, others=_ARGUMENTS)
+        config = ScanConfig.build(options, others=_ARGUMENTS)
         names = [topics] if isinstance(topics, str) else list(topics) if isinstance(topics, Iterable) else []
         if isinstance(columns, str):
             raise ConfigError(f"columns: a list of names is needed, not {columns!r}")
@@ -81,12 +92,15 @@ class Scan:
         empty = Layout(columns=columns, **layout)  # a wrong column is told before a broker is asked for anything
         self._handed_over = True  # until there is something to close
         self._engine = engine()
-        cluster = Cluster(self._engine, config)
+        owned = cluster is None
+        if cluster is None:
+            cluster = Cluster(self._engine, config)
         isolation_level = int(config.isolation_level == "read_committed")
         try:
             found = self._engine.run(plan_ranges(cluster, bounds, isolation_level=isolation_level))
         except BaseException:
-            self._engine.run(cluster.close())
+            if owned:
+                self._engine.run(cluster.close())
             raise
         self.ranges = [r for r, _ in found]
         cursors = [
@@ -102,7 +116,7 @@ class Scan:
             chunk_bytes=config.chunk_bytes,
             max_decompressed=config.max_decompressed,
             verify_crc=config.check_crcs,
-            on_close=_closer(self._engine, cluster, fetcher),
+            on_close=_closer(self._engine, cluster if owned else None, fetcher),
         )
         self._handed_over = False
 
@@ -133,7 +147,7 @@ class Scan:
         yield from self._reader
 
     def close(self) -> None:
-        """Read no more, and close the connections. Happens by itself at the end of the read."""
+        """Read no more, and close the connections if they are its own. Happens by itself at the end of the read."""
         if not self._engine.is_foreign:
             self._reader.close()
 
@@ -156,11 +170,12 @@ class Scan:
             self._engine.start(start)
 
 
-def _closer(engine: Engine, cluster: Cluster, fetcher: ScanFetcher) -> Callable[[], None]:
+def _closer(engine: Engine, cluster: Cluster | None, fetcher: ScanFetcher) -> Callable[[], None]:
     """What ends a read, from whichever thread its reader dies in. Must not know the Scan, or it would never die."""
 
     def on_engine() -> None:
         fetcher.stop()
-        cluster.shut()
+        if cluster is not None:
+            cluster.shut()
 
     return lambda: engine.start(on_engine)

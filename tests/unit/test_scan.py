@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
+import uuid
 from collections.abc import Iterable
 from typing import Any
 
@@ -272,6 +273,28 @@ def test_deleted_records_are_an_error_that_says_so() -> None:
         with pytest.raises(BrokerError, match=r"t-0 has no offset 0 any more \(log start 6, end 12\)") as caught:
             read.all()
         assert caught.value.code == 1
+
+
+def test_a_topic_made_anew_while_it_is_read_is_an_error_that_says_so() -> None:
+    with World() as world:
+        fill(world, "t")
+        read = Read(world, ["t"])
+        world.topics["t"].topic_id = uuid.uuid4()
+        with pytest.raises(
+            BrokerError, match="'t' was deleted and made anew while t-0 was read, up to offset 0"
+        ) as caught:
+            read.all()
+        assert caught.value.code == 100
+
+
+def test_a_plan_does_not_trust_what_is_remembered_of_a_topic() -> None:
+    with World() as world:
+        fill(world, "t")
+        first = Read(world, ["t"])
+        world.topics["t"].topic_id = uuid.uuid4()
+        bounds = Bounds(["t"], None, "earliest", "latest")
+        found = world.run(plan_ranges(first.cluster, bounds, isolation_level=0))
+        assert [info.topic_id for _, info in found] == [world.topics["t"].topic_id]
 
 
 @pytest.mark.parametrize("code", [-1, 2, 29])
