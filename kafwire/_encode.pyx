@@ -3,6 +3,7 @@
 May hold: the layout of a batch and of its records. May not hold: when a batch is full, where it goes, who
 compresses it when.
 """
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
@@ -320,36 +321,46 @@ cdef void batch_stamp(uint8_t *batch, size_t size, int64_t producer_id, int16_t 
 
 # --- headers from Python --------------------------------------------------------------------------------------------
 
-cdef int put_text(bytearray out, data) except -1:
-    cdef uint8_t scratch[10]
-    cdef uint8_t *end = put_varint(scratch, zigzag(-1 if data is None else len(data)))
-    out += (<const char *>scratch)[:end - scratch]
-    if data is not None:
-        out += data
-    return 0
+cdef object header_part(object data, str what):
+    """bytes for the key or value of a header."""
+    if isinstance(data, bytes) or data is None and what == "value":
+        return data
+    if isinstance(data, str) and what == "key":
+        return (<str>data).encode("utf-8", "surrogateescape")
+    if isinstance(data, (bytearray, memoryview)):
+        return bytes(data)
+    raise ConfigError(f"a header {what} must be {'str or bytes' if what == 'key' else 'bytes or None'}, "
+                      f"not {type(data).__name__}")
 
 
 cdef bytes encode_headers(object headers):
-    cdef bytearray out
-    cdef uint8_t scratch[10]
-    cdef uint8_t *end
+    cdef list parts
+    cdef bytes out
+    cdef size_t total
+    cdef int64_t size
+    cdef uint8_t *p
     if not headers:
         return b""
-    pairs = list(headers.items() if isinstance(headers, dict) else headers)
-    out = bytearray()
-    end = put_varint(scratch, zigzag(len(pairs)))
-    out += (<const char *>scratch)[:end - scratch]
-    for pair in pairs:
+    parts = []
+    for pair in headers.items() if isinstance(headers, dict) else headers:
         try:
             key, value = pair
         except (TypeError, ValueError):
             raise ConfigError(f"a header must be a (key, value) pair, not {pair!r}") from None
-        if isinstance(key, str):
-            key = key.encode("utf-8", "surrogateescape")
-        if not isinstance(key, (bytes, bytearray, memoryview)):
-            raise ConfigError(f"a header key must be str or bytes, not {type(key).__name__}")
-        if not (value is None or isinstance(value, (bytes, bytearray, memoryview))):
-            raise ConfigError(f"a header value must be bytes or None, not {type(value).__name__}")
-        put_text(out, key)
-        put_text(out, value)
-    return bytes(out)
+        parts.append(header_part(key, "key"))
+        parts.append(header_part(value, "value"))
+    total = varint_size(zigzag(len(parts) // 2))
+    for part in parts:
+        size = -1 if part is None else PyBytes_GET_SIZE(part)
+        total += varint_size(zigzag(size)) + max(size, <int64_t>0)
+    out = PyBytes_FromStringAndSize(NULL, total)
+    p = put_varint(<uint8_t *>PyBytes_AS_STRING(out), zigzag(len(parts) // 2))
+    for part in parts:
+        if part is None:
+            p = put_varint(p, zigzag(-1))
+        else:
+            size = PyBytes_GET_SIZE(part)
+            p = put_varint(p, zigzag(size))
+            memcpy(p, PyBytes_AS_STRING(part), size)
+            p += size
+    return out
