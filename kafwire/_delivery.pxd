@@ -28,6 +28,7 @@ cdef class ProducerBatch:
     cdef readonly int64_t created_ms  # monotonic
     cdef size_t charged  # bytes of the budget
     cdef bint closed  # takes no more records
+    cdef readonly bint filling  # a thread adds rows to it without the GIL: it holds its place, and cannot be sent yet
     cdef object identity  # (producer id, epoch, sequence) of the last stamp
     cdef public object producer  # logic.sequence's identity, or None
     cdef public int32_t sequence

@@ -1,5 +1,5 @@
 cimport cython
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int64_t
 
 from kafwire._buffer cimport Buffer, kw_buf_ref, kw_buf_unref
 from kafwire._encode cimport writer_close
@@ -156,7 +156,8 @@ cdef class Delivery:
     def result(self, timeout=None):
         """Wait for the acknowledgement, at most `timeout` seconds: `RecordMetadata`.
 
-        `offset` is -1 with acks=0. Raises the record's `KafkaError`, or `KafkaTimeoutError` when the wait is over first.
+        `offset` is -1 with acks=0. Raises the record's `KafkaError`, or `KafkaTimeoutError` when the wait is over
+        first.
         """
         cdef ProducerBatch batch = self.batch
         batch.wait(timeout)
@@ -178,7 +179,7 @@ cdef class Delivery:
         return None
 
     def add_done_callback(self, function):
-        """Call `function(delivery)` when done, from the engine's thread: it must be quick, and may not block on kafwire."""
+        """Call `function(delivery)` when done, on the engine's thread: it must be quick, and not wait for kafwire."""
         self.batch.add_done_callback(lambda: function(self))
 
     def __repr__(self):

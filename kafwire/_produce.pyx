@@ -1,8 +1,8 @@
 """The accumulator: records are encoded into their partition's open batch at once, by whichever thread sends them.
 
 Everything here runs under the GIL but the long parts (encoding rows, compressing, stamping), which own what they touch
-while they run: a batch that is being filled by `append_rows` is detached from its sink, and a sealed one is changed by the
-engine only. What is sent when, and what becomes of errors, is decided in `net/producer.py` and `logic/sequence.py`.
+while they run: a batch that is being filled by `append_rows` is detached from its sink, and a sealed one is changed by
+the engine only. What is sent when, and what becomes of errors, is decided in `net/producer.py` and `logic/sequence.py`.
 """
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
@@ -25,6 +25,7 @@ from kafwire._encode cimport (
     record_bound,
     writer_append,
     writer_append_rows,
+    writer_close,
     writer_open,
     writer_seal,
 )
@@ -122,8 +123,9 @@ cdef class RowPlan:
         return self.group >= self.groups
 
 
-cdef int32_t _assign(const RowsView *view, int32_t partitions, int32_t sticky, int32_t *out, bint *stuck) noexcept nogil:
-    """A partition for each row: its own, its key's, or the sticky one; the row that names no partition there is, or -1."""
+cdef int32_t _assign(const RowsView *view, int32_t partitions, int32_t sticky, int32_t *out,
+                     bint *stuck) noexcept nogil:
+    """A partition for each row: its own, its key's, or the sticky one. The row whose own does not exist, or -1."""
     cdef int64_t i, wanted, size
     cdef const uint8_t *data
     cdef int got
@@ -158,6 +160,7 @@ cdef class Accumulator:
     cdef int codec
     cdef int level
     cdef bint timer_armed
+    cdef str ended  # None, or why nobody collects any more
 
     def __cinit__(self, Loop native, uint64_t cookie, *, size_t batch_size, size_t max_request_size, int64_t linger_ms,
                   size_t buffer_memory, str compression, level):
@@ -190,7 +193,7 @@ cdef class Accumulator:
     # ---- one record
 
     def append(self, str topic_name, value, key, headers, timestamp_ms, partition):
-        """Encode one record: its Delivery, or None when the topic is unknown or there is no room (see `Budget.wait`)."""
+        """Encode one record: its Delivery, or None when the topic is unknown, or there is no room (`Budget.wait`)."""
         cdef Topic topic
         cdef Sink sink
         cdef ProducerBatch batch
@@ -294,13 +297,14 @@ cdef class Accumulator:
             self.post()
         return batch
 
-    cdef void close_batch(self, ProducerBatch batch):
-        """The batch takes no more records and waits to be sent."""
+    cdef void close_batch(self, ProducerBatch batch, bint queued=False):
+        """The batch takes no more records and waits to be sent; `queued`: it has its place already."""
         cdef Sink sink = <Sink> batch.sink
         batch.closed = True
         if sink.open is batch:
             sink.open = None
-        sink.sealed.append(batch)
+        if not queued:
+            sink.sealed.append(batch)
         self.make_ready(sink)
         self.post()
 
@@ -409,10 +413,13 @@ cdef class Accumulator:
             else:
                 sink = <Sink> plan.topic.sinks[plan.group if plan.fixed < 0 else plan.fixed]
             memset(fills, 0, sizeof(fills))
-            # Nobody else may fill the open batch while the GIL is away: it leaves its sink for that time.
+            # Nobody else may fill the open batch while the GIL is away. It takes its place in the queue for that time:
+            # what others send meanwhile comes after what they sent before, and a flush knows of it.
             batch = sink.open
             if batch is not None:
                 sink.open = None
+                batch.filling = True
+                sink.sealed.append(batch)
                 fills[0].writer = batch.writer
                 memset(&batch.writer, 0, sizeof(BatchWriter))
             n = 0
@@ -458,7 +465,16 @@ cdef class Accumulator:
 
     cdef adopt(self, ProducerBatch batch, Sink sink, _Fill *fill, list parts):
         """A batch comes back from a pass of append_rows: sealed, or open again."""
-        cdef ProducerBatch other
+        cdef bint queued = batch.filling
+        batch.filling = False
+        if batch.done or self.ended is not None:  # its producer was closed meanwhile
+            writer_close(&fill.writer)
+            kw_buf_unref(fill.wire)
+            if fill.count:
+                parts.append((batch, batch.count, fill.count))
+            if not batch.done:
+                batch.fail(KafkaError(self.ended))
+            return
         batch.writer = fill.writer
         batch.wire = fill.wire
         if fill.count:
@@ -470,11 +486,14 @@ cdef class Accumulator:
             batch.fail(_too_large(fill.bytes, sink.topic, self.max_request_size))
         elif fill.wire is not NULL:
             batch.recharge()
-            self.close_batch(batch)
-        elif sink.open is not None or batch.count == 0:
-            if batch.count:
-                self.close_batch(batch)
+            self.close_batch(batch, queued)
+        elif batch.count == 0:
+            pass  # its first row was bad
+        elif sink.open is not None or batch.closed or (queued and sink.sealed[len(sink.sealed) - 1] is not batch):
+            self.close_batch(batch, queued)
         else:
+            if queued:
+                sink.sealed.pop()
             sink.open = batch
             self.lingering.append(batch)
             if not self.timer_armed:
@@ -484,11 +503,13 @@ cdef class Accumulator:
     cdef _rows_failed(self, int failed, RowPlan plan, int64_t bad_row):
         if failed == WRITER_BAD_ROW:
             raise ProtocolError(
-                f"row {plan.first_row + bad_row}: a timestamp out of range, or a header without a key; the rows before it "
-                "are on their way"
+                f"row {plan.first_row + bad_row}: a timestamp out of range, or a header without a key; the rows before "
+                "it are sent"
             )
         if failed == WRITER_TOO_LARGE:
-            raise RecordTooLargeError(f"row {plan.first_row + bad_row} is larger than 2 GiB; the rows before it are sent")
+            raise RecordTooLargeError(
+                f"row {plan.first_row + bad_row} is larger than 2 GiB; the rows before it are sent"
+            )
         raise MemoryError(f"rows could not be encoded (code {failed})")
 
     # ---- the engine's side
@@ -512,6 +533,9 @@ cdef class Accumulator:
                     break
                 if (<Sink> batch.sink).open is batch:
                     self.close_batch(batch)
+                elif batch.filling:  # it will be closed when it comes back
+                    batch.closed = True
+                    self.make_ready(<Sink> batch.sink)
             self.lingering.popleft()
         self.timer_armed = wait is not None
         ready, self.ready = self.ready, []
@@ -519,9 +543,9 @@ cdef class Accumulator:
             sink.is_ready = False
         return ready, wait
 
-    def put_back(self, Sink sink):
-        """The sink has more to send than could be sent now; `collect` will name it again."""
-        self.make_ready(sink)
+    def end(self, str reason):
+        """Nobody collects any more: batches that threads are still filling fail with `reason` when they come back."""
+        self.ended = reason
 
     def prepare(self, list batches):
         """Compress what is not compressed yet and stamp every batch with its producer and sequence, without the GIL."""
@@ -537,6 +561,8 @@ cdef class Accumulator:
         try:
             for i in range(n):
                 batch = <ProducerBatch> batches[i]
+                if batch.filling:
+                    raise ValueError("a batch that is being filled cannot be sent")
                 producer_id, epoch = batch.producer if batch.producer is not None else (-1, -1)
                 identity = (producer_id, epoch, batch.sequence)
                 work[i].writer = &batch.writer

@@ -1,6 +1,6 @@
 """Slices of fetched records on their way to a reader, who decodes them in a thread of its own.
 
-`SliceQueue` carries them. `SliceReader` makes batches of them, or is an Arrow stream, and then runs from end to end without
+`SliceQueue` carries them. `SliceReader` makes batches of them, or is an Arrow stream: from end to end without
 the GIL.
 """
 cimport cython
@@ -102,7 +102,8 @@ cdef class SliceQueue:
     def __dealloc__(self):
         kw_queue_free(self.queue)
 
-    def push(self, Buffer frame, size_t position, size_t size, int32_t cursor, int64_t start, int64_t end, list aborted):
+    def push(self, Buffer frame, size_t position, size_t size, int32_t cursor, int64_t start, int64_t end,
+             list aborted):
         """Queue frame[position:position + size] for `cursor`; its records in [start, end) are wanted."""
         cdef kw_records slice
         cdef AbortedTransaction *entries = NULL
@@ -247,8 +248,8 @@ cdef void _decode_failed(ReaderState *state, DecodeStatus *status) noexcept with
         decode_error(status, state.position)
     except ProtocolError as error:
         owner.set_error(ProtocolError(
-            f"{topic}-{partition}, batch at offset {status.base_offset}: {error.message}; the partition's log is damaged, or "
-            "bytes were changed on their way",
+            f"{topic}-{partition}, batch at offset {status.base_offset}: {error.message}; the log is damaged, "
+            "or bytes were changed on their way",
             api="FetchResponse", offset=error.offset,
         ))
     except Exception as error:
@@ -259,8 +260,8 @@ cdef void _decode_failed(ReaderState *state, DecodeStatus *status) noexcept with
 cdef class SliceReader:
     """Decodes a queue's slices to columns: an iterator of Batch, or an Arrow stream. One reader at a time.
 
-    `layouts` and `names` (topic, partition) have one entry a cursor. `on_close` is called once, with the GIL, when nothing
-    more will be read.
+    `layouts` and `names` (topic, partition) have one entry a cursor. `on_close` is called once, with the GIL, when
+    nothing more will be read.
     """
 
     cdef SliceQueue queue

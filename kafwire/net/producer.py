@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import random
+from collections import deque
 from typing import Any
 
 from kafwire import protocol
@@ -34,6 +35,7 @@ EXPIRY_CHECK_MS = 500
 EXIT_FLUSH_S = 5.0
 
 log = logging.getLogger("kafwire")
+_NOTHING: deque[ProducerBatch] = deque()
 
 
 class Sender:
@@ -127,7 +129,8 @@ class Sender:
                 lane = self._lane_for(where, now)
                 if lane is None or sizes.get(lane, 0) >= self.config.max_request_size:
                     continue
-                batch = sink.sequencer.send(sink.sealed, self.identity)
+                held = sink.sealed and sink.sealed[0].filling
+                batch = sink.sequencer.send(_NOTHING if held else sink.sealed, self.identity)
                 if batch is None:
                     self._dismiss(where, sink)
                     continue
@@ -305,7 +308,7 @@ class Sender:
                         f"last: {batch.last_error}"
                     )
                 )
-            while sink.sealed and sink.sealed[0].created_ms < oldest:
+            while sink.sealed and sink.sealed[0].created_ms < oldest and not sink.sealed[0].filling:
                 self._drop(sink.sealed.popleft(), self._problem(where))
 
     def _problem(self, where: tuple[str, int]) -> str:
@@ -434,6 +437,9 @@ class Sender:
             self._timer.cancel()
         for task in list(self._tasks.values()):
             task.cancel()
+        for sink in self.accumulator.collect(everything=True)[0]:
+            self._enlist(sink)
+        self.accumulator.end("the producer was closed while rows were added to it: they were not sent")
         lost = [batch for batch in self._all_batches() if not batch.done]
         sent = set(self._unfinished)
         self.cluster.shut()

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafwire._arrow import RowsReader
+from kafwire._buffer import pool_bytes
 from kafwire._delivery import BatchDelivery, Delivery, ProducerBatch
 from kafwire._io import Loop
 from kafwire._produce import Accumulator
@@ -111,8 +112,9 @@ class Store:
         sinks, _ = self.accumulator.collect(everything=everything)
         count = 0
         for sink in sinks:
-            batches = list(sink.sealed)
-            sink.sealed.clear()
+            batches = list(itertools.takewhile(lambda batch: not batch.filling, sink.sealed))
+            for _ in batches:
+                sink.sealed.popleft()
             self.accumulator.prepare(batches)
             for batch in batches:
                 data = bytes(batch.payload())
@@ -682,3 +684,96 @@ def test_threads_that_send_at_once_lose_nothing_and_each_keeps_its_order(make_st
         mine = [value for value in store.values(1) if value and value.startswith(b"%d:" % name)]
         assert mine == [b"%d:%06d" % (name, i) for i in range(rounds * rows)]
     assert store.used == 0
+
+
+class Filling:
+    """A thread that encodes a table without the GIL, long enough to do things meanwhile."""
+
+    def __init__(self, store: Store, *, megabytes: int = 12) -> None:
+        self.store = store
+        self.parts: list[tuple[ProducerBatch, int, int]] = []
+        self.problem: BaseException | None = None
+        noise = random.Random(1).randbytes(1 << 20)
+        self.table = pa.table({"value": [noise[i << 10 : (i + 1) << 10] for i in range(1024)] * megabytes})
+        self.thread = threading.Thread(target=self._fill)
+        before = pool_bytes()[0]
+        self.thread.start()
+        while pool_bytes()[0] < before + (2 << 20) and self.thread.is_alive():
+            pass
+        assert self.thread.is_alive(), "too fast for this test: give it more to do"
+
+    def _fill(self) -> None:
+        try:
+            for rows in RowsReader(self.table):
+                plan = self.store.accumulator.plan_rows("t", rows, 0, 0)
+                assert plan is not None
+                while not self.store.accumulator.append_rows(plan, self.parts):
+                    raise AssertionError("no room")
+        except BaseException as problem:
+            self.problem = problem
+
+    def join(self) -> BatchDelivery:
+        self.thread.join(60)
+        return BatchDelivery(self.parts)
+
+
+@pytest.fixture
+def slow_store(make_store: Any) -> Store:
+    size = 1 << 20
+    store: Store = make_store(
+        1, batch_size=size, max_request_size=size, buffer_memory=1 << 30, compression="gzip", level=9, linger_ms=60_000
+    )
+    return store
+
+
+def test_what_a_thread_sends_while_another_fills_its_batch_comes_after_what_it_sent_before(slow_store: Store) -> None:
+    before = slow_store.append(b"before")
+    filling = Filling(slow_store)
+    after = slow_store.append(b"after")
+    sinks, _ = slow_store.accumulator.collect(everything=True)
+    waiting = [batch for sink in sinks for batch in sink.sealed]
+    assert filling.thread.is_alive()
+    assert [batch.filling for batch in waiting] == [True, False], "a flush has to know of both"
+    delivery = filling.join()
+    assert not any(batch.filling for batch in waiting)
+    slow_store.deliver()
+    assert before.result(0).offset == 0
+    assert after.result(0).offset > 0
+    assert sum(count for _, _, _, count in delivery.result(0)) == len(filling.table)
+    assert slow_store.used == 0
+
+
+def test_a_batch_that_is_being_filled_cannot_be_sent(slow_store: Store) -> None:
+    slow_store.append(b"before")
+    filling = Filling(slow_store)
+    (sink,), _ = slow_store.accumulator.collect(everything=True)
+    with pytest.raises(ValueError, match="is being filled"):
+        slow_store.accumulator.prepare(list(sink.sealed))
+    filling.join()
+
+
+def test_a_batch_that_was_filled_and_not_asked_for_is_open_again(slow_store: Store) -> None:
+    slow_store.append(b"before")
+    slow_store.append_table(pa.table({"value": [b"1", b"2"]}))
+    assert not slow_store.accumulator.topics["t"].sinks[0].sealed
+    slow_store.append(b"after")
+    assert slow_store.deliver() == 1
+    assert slow_store.values(0) == [b"before", b"1", b"2", b"after"]
+
+
+def test_closing_while_a_thread_fills_a_batch_leaves_no_delivery_without_an_outcome(slow_store: Store) -> None:
+    before = slow_store.append(b"before")
+    filling = Filling(slow_store)
+    slow_store.accumulator.budget.close("closed")
+    sinks, _ = slow_store.accumulator.collect(everything=True)
+    slow_store.accumulator.end("ended")
+    (batch,) = sinks[0].sealed
+    assert batch.filling
+    batch.fail(KafkaError("given up"))
+    delivery = filling.join()
+    assert delivery.done()
+    with pytest.raises(KafkaError, match="given up"):
+        before.result(0)
+    with pytest.raises(KafkaError, match="given up|ended"):
+        delivery.result(0)
+    assert slow_store.used == 0
