@@ -1,0 +1,243 @@
+"""The data plane is the native thread's: no asyncio receiver, no object for a record, and no GIL to decode."""
+
+import asyncio
+import gc
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+
+import kafwire
+from kafwire.net.engine import engine
+from kafwire.net.transport import NativeConnection
+from kafwire.testing.cluster import KafkaCluster
+
+ROWS = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def million(cluster: KafkaCluster) -> str:
+    """A topic of a million records of 100 B in two partitions."""
+    name = "data-plane-million"
+    with kafwire.Client(cluster.bootstrap) as client:
+        client.create_topic(name, partitions=2)
+    table = pa.table({"value": pa.array([bytes([number % 251]) * 100 for number in range(10_000)])})
+    with kafwire.Producer(cluster.bootstrap, compression_type="lz4") as producer:
+        for number in range(ROWS // 10_000):
+            producer.send_batch(name, table, partition=number % 2)
+        producer.flush(60)
+    return name
+
+
+# -- which thread owns the sockets
+
+
+@pytest.fixture
+def spies(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of asyncio's and socket's ways to connections that were taken during the test."""
+    taken: list[str] = []
+
+    def spy(owner: Any, name: str) -> None:
+        real = getattr(owner, name)
+
+        def note(*arguments: Any, **options: Any) -> Any:
+            # The event loop's way to wake itself is a pair of Unix sockets.
+            if owner is not socket.socket or arguments[0].family != socket.AF_UNIX:
+                taken.append(f"{owner.__name__}.{name}")
+            return real(*arguments, **options)
+
+        monkeypatch.setattr(owner, name, note)
+
+    loop = type(engine()._loop)
+    for name in (
+        *(
+            "create_connection",
+            "create_datagram_endpoint",
+            "sock_connect",
+            "sock_recv",
+            "sock_recv_into",
+            "sock_sendall",
+        ),
+        *("add_reader", "add_writer", "_add_reader", "_add_writer", "_make_socket_transport", "_make_ssl_transport"),
+    ):
+        spy(loop, name)
+    spy(asyncio, "open_connection")
+    spy(socket, "create_connection")
+    for name in ("connect", "connect_ex", "recv", "recv_into", "send", "sendall", "sendmsg"):
+        spy(socket.socket, name)
+    return taken
+
+
+def descriptors_of_the_event_loop() -> set[int]:
+    """What the engine's selector watches."""
+    answer: list[set[int]] = []
+    asked = threading.Event()
+
+    def look() -> None:
+        selector: Any = engine()._loop
+        answer.append(set(selector._selector.get_map()))
+        asked.set()
+
+    engine().start(look)
+    assert asked.wait(10)
+    return answer[0]
+
+
+def connected(members: object) -> list[Any]:
+    """The lanes of a client that are connected."""
+    cluster: Any = members
+    return [lane for lane in cluster.lanes if lane.is_ready]
+
+
+def test_no_plain_connection_takes_an_asyncio_receiver(
+    cluster: KafkaCluster, topic_name: str, spies: list[str]
+) -> None:
+    """A client, a producer and a scan at work: their bytes never pass through the event loop."""
+    loop: Any = engine()._loop
+    allowed = {loop._ssock.fileno(), engine().native.fileno()}
+    before = engine().native.statistics()
+    with kafwire.Client(cluster.bootstrap) as client, kafwire.Producer(cluster.bootstrap) as producer:
+        client.create_topic(topic_name, partitions=2)
+        value = bytes(100_000)
+        for number in range(100):
+            producer.send(topic_name, value, partition=number % 2)
+        producer.flush(30)
+        assert descriptors_of_the_event_loop() == allowed
+        scan = kafwire.scan(cluster.bootstrap, topic_name, fetch_max_bytes=1 << 20, fetch_memory=2 << 20)
+        batches = scan.batches()
+        total = len(next(batches))
+        assert descriptors_of_the_event_loop() == allowed
+        fetcher = fetcher_of(scan)
+        for of in (client._cluster, producer._cluster, fetcher.cluster):
+            lanes = connected(of)
+            assert lanes
+            assert {lane.transport for lane in lanes} == {NativeConnection}
+        assert {lane.role for lane in connected(producer._cluster)} >= {"produce"}
+        assert {lane.role for lane in connected(fetcher.cluster)} >= {"fetch"}
+        total += sum(len(batch) for batch in batches)
+    assert total == 100
+    assert spies == []
+    after = engine().native.statistics()
+    assert after["bytes_out"] - before["bytes_out"] >= 100 * len(value), "the native thread sent it all"
+    assert after["bytes_in"] - before["bytes_in"] >= 100 * len(value), "and received it all"
+
+
+def test_the_spies_see_what_they_are_to_see(spies: list[str]) -> None:
+    """Were the engine to connect by asyncio, the test above would fail."""
+
+    async def connect(port: int) -> None:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        engine().run(connect(listener.getsockname()[1]))
+    assert "asyncio.open_connection" in spies
+    assert any(name.endswith("create_connection") for name in spies)
+
+
+# -- the GIL
+
+
+class Attempt(NamedTuple):
+    """Bytes that waited to be decoded: in all, when the main thread began to hold the GIL, and when it stopped."""
+
+    total: int
+    begin: int
+    end: int
+
+
+def fetcher_of(scan: kafwire.Scan) -> Any:
+    """The engine's side of the scan made last."""
+    assert scan is not None
+    fetchers: list[Any] = [member for member in engine()._members if type(member).__name__ == "ScanFetcher"]
+    return max(fetchers, key=lambda fetcher: fetcher._cookie)
+
+
+def hold_the_gil(scan: kafwire.Scan, consume: Callable[[], object], limit: float) -> Attempt:
+    """Fetch all, then consume it in a thread while this one holds the GIL, for `limit` seconds or until all is gone."""
+    fetcher = fetcher_of(scan)
+    scan._start()
+    wait_until(lambda: fetcher.stopped)
+    total = fetcher.queue.queued_bytes()
+    started = threading.Event()
+
+    def body() -> None:
+        started.set()
+        consume()
+
+    thread = threading.Thread(target=body)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000)  # whoever has the GIL keeps it until it gives it away
+    try:
+        thread.start()
+        started.wait()
+        begin = fetcher.queue.queued_bytes()
+        deadline = time.monotonic() + limit
+        while (end := fetcher.queue.queued_bytes()) and time.monotonic() < deadline:
+            pass
+    finally:
+        sys.setswitchinterval(interval)
+    thread.join(60)
+    assert not thread.is_alive()
+    return Attempt(total, begin, end)
+
+
+def wait_until(condition: Callable[[], bool], timeout: float = 30.0) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def scan_all(cluster: KafkaCluster, topic: str) -> kafwire.Scan:
+    return kafwire.scan(cluster.bootstrap, topic, columns=["offset", "value"], fetch_memory=1 << 30)
+
+
+def test_an_arrow_stream_is_decoded_while_another_thread_holds_the_gil(cluster: KafkaCluster, million: str) -> None:
+    """No measurement: were the GIL needed for one chunk, or one record, the stream would stand still."""
+    for _ in range(20):
+        tables: list[pa.Table] = []
+        scan = scan_all(cluster, million)
+        reader = scan.to_reader()
+        attempt = hold_the_gil(scan, lambda: tables.append(reader.read_all()), limit=30)  # noqa: B023
+        assert attempt.end == 0, f"{attempt.end} of {attempt.total} bytes were not decoded without the GIL"
+        assert len(tables[0]) == ROWS
+        if attempt.begin > attempt.total // 2:  # else the machine was slow to hand the GIL over, and little was seen
+            return
+    raise AssertionError("the stream was always over before the GIL was held")
+
+
+def test_what_needs_the_gil_stands_still_meanwhile(cluster: KafkaCluster, million: str) -> None:
+    """The test above can fail: batches as Python objects wait for the GIL."""
+    scan = scan_all(cluster, million)
+    batches = scan.batches()
+    attempt = hold_the_gil(scan, lambda: list(batches), limit=0.5)
+    assert attempt.end > attempt.total // 2
+
+
+def test_no_python_object_is_kept_for_a_record_of_a_scan(cluster: KafkaCluster, million: str) -> None:
+    """Nor one made on the way: the test above shows that nothing of Python is needed to decode."""
+    pa.table(kafwire.scan(cluster.bootstrap, million, columns=["offset"]))  # what is imported and cached on first use
+    gc.collect()
+    gc.disable()
+    before = sys.getallocatedblocks()
+    table = pa.table(kafwire.scan(cluster.bootstrap, million))
+    made = sys.getallocatedblocks() - before
+    gc.enable()
+    assert len(table) == ROWS
+    assert made < 10_000
+
+
+def test_what_a_scan_fetches_ahead_stays_within_its_budget(cluster: KafkaCluster, million: str) -> None:
+    """A reader that has not begun yet: fetching stops at fetch_memory, and goes on with the reading."""
+    scan = kafwire.scan(cluster.bootstrap, million, fetch_memory=1_000_000, fetch_max_bytes=200_000)
+    fetcher = fetcher_of(scan)
+    scan._start()
+    wait_until(lambda: fetcher.queue.queued_bytes() > 500_000 and fetcher.reserved == 0)
+    assert fetcher.queue.queued_bytes() < 1_000_000
+    assert sum(len(batch) for batch in scan.batches()) == ROWS
