@@ -21,6 +21,7 @@ from kafwire.protocol import (
     ApiVersionsResponse,
     DeleteTopicsRequest,
     DescribeConfigsRequest,
+    DescribeConfigsResponse,
     FetchRequest,
     FetchResponse,
     InitProducerIdRequest,
@@ -451,6 +452,24 @@ def test_large_message(version: int) -> None:
         message.encode(version)
 
 
+def test_large_message_in_bytes_that_change() -> None:
+    encoded = large_metadata().encode(12)
+    changing = bytearray(encoded)
+    message = MetadataResponse.decode(changing, 12)
+    changing[:] = bytes(len(changing))
+    assert message == MetadataResponse.decode(encoded, 12)
+
+
+def test_text_inside_a_large_message_is_checked_at_once() -> None:
+    config = DescribeConfigsResponse.DescribeConfigsResourceResult
+    result = DescribeConfigsResponse.DescribeConfigsResult(configs=[config(name=f"name-{i:05}") for i in range(2000)])
+    encoded = DescribeConfigsResponse(results=[result]).encode(4)
+    assert DescribeConfigsResponse.decode(encoded, 4).results == [result]
+    damaged = encoded.replace(b"name-01234", b"name-\xff1234")
+    with pytest.raises(ProtocolError, match=r"results\[0\].configs\[1234\].name: a string that is not UTF-8"):
+        DescribeConfigsResponse.decode(damaged, 4)
+
+
 @pytest.mark.parametrize("version", [0, 8, 12])
 def test_damaged_large_message(version: int) -> None:
     """Whatever is wrong with a large message shows when it is decoded, never later."""
@@ -482,6 +501,16 @@ def test_records_of_a_large_message_are_views_too() -> None:
     assert isinstance(records, memoryview)
     assert records.obj is encoded
     assert decoded == response
+
+
+class TaggedData(Data, versions="0", flexible="0+"):
+    label: str = field("0+", tag=5)
+
+
+def test_known_and_unknown_tags_are_written_in_order() -> None:
+    message = TaggedData(label="a", unknown_tagged_fields=((3, b"x"), (9, b"y")))
+    assert message.encode(0).hex() == "0303017805020261090179"
+    assert TaggedData.decode(message.encode(0), 0) == message
 
 
 # --- requests and responses ---
