@@ -7,6 +7,7 @@ fails makes this script fail; pre-releases and free-threaded builds are named an
 
 import hashlib
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -79,7 +80,7 @@ def test(version: tuple[int, int], interpreter: Path) -> bool:
         subprocess.run([python, *build], cwd=ROOT, check=True)
         subprocess.run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS], cwd=ROOT, check=True)
     except subprocess.CalledProcessError as error:
-        print(f"CPython {version[0]}.{version[1]}: {error}", file=sys.stderr, flush=True)
+        print(f"failed on CPython {version[0]}.{version[1]}: {shlex.join(map(str, error.cmd))}", flush=True)
         return False
     return True
 
