@@ -111,16 +111,16 @@ enum { JOIN_REDUCES_X = 33 };
 
 #elif KW_CRC_ARM
 
-#define ARM_CRC __attribute__((target("+crc")))
-ARM_CRC static inline uint64_t step_arm(uint64_t crc, uint64_t word) {
+/* By its name in assembly, because compilers do not agree on how a function asks for the instruction. */
+static inline uint64_t step_arm(uint64_t crc, uint64_t word) {
     uint32_t result;
-    __asm__("crc32cx %w0, %w1, %x2" : "=r"(result) : "r"((uint32_t)crc), "r"(word));
+    __asm__(".arch_extension crc\n\tcrc32cx %w0, %w1, %x2" : "=r"(result) : "r"((uint32_t)crc), "r"(word));
     return result;
 }
 
 #define STEP(crc, word) step_arm(crc, word)
 #define JOIN(crc, constant) multiply(crc, constant)
-ARM_CRC static uint32_t crc_arm(uint32_t crc, const uint8_t *p, size_t n) {
+static uint32_t crc_arm(uint32_t crc, const uint8_t *p, size_t n) {
     uint64_t a = (uint32_t)~crc;
     KW_CRC_THREE_WAY(LONG, shift_long, shift_long_twice)
     for (; n >= 8; p += 8, n -= 8) a = STEP(a, load64(p));
