@@ -101,6 +101,14 @@ def test_a_leader_that_is_not_among_the_brokers_is_none() -> None:
     assert metadata.leader("t", 0) == 3
 
 
+def test_brokers_that_left_are_forgotten() -> None:
+    metadata = Metadata()
+    metadata.update(news({0: (1, 5)}))
+    metadata.update(news({0: (1, 5)}, brokers=(2, 3)))
+    assert set(metadata.brokers) == {2, 3}
+    assert metadata.leader("t", 0) == -1
+
+
 def test_an_election_takes_the_leader_away() -> None:
     metadata = Metadata()
     metadata.update(news({0: (1, 5)}))
