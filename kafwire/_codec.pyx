@@ -796,7 +796,9 @@ cdef int decode_batch(const uint8_t *batch, size_t at, size_t left, BatchHeader 
                 stop_with(status, DECODE_TOO_LARGE, header, at, "a column would pass 2 GiB")
         # what is left of the chunk, at this batch's ratio: reserved at once, so that it need not be copied when it
         # grows
-        expected = left if header.magic < 2 else <size_t>(<double>left * (<double>plain / <double>max(packed, <size_t>1)))
+        expected = left
+        if header.magic == 2:
+            expected = <size_t>(<double>left * (<double>plain / <double>max(packed, <size_t>1)))
         expected = min(expected, spec.chunk_bytes) + plain
         rows = <int64_t>(<double>expected / <double>max(plain, <size_t>1) * in_.count) + 1
         if reserve_rows(c, in_.count, rows) != 0:
@@ -898,8 +900,8 @@ cdef object decode_error(const DecodeStatus *status, size_t position):
         raise MemoryError((<const char *>status.message).decode())
     where = f" at offset {status.base_offset}" if status.base_offset >= 0 else ""
     byte = position + status.error_offset
-    raise ProtocolError(f"{_KINDS.get(status.kind, 'record batch')}{where} (byte {byte}): {(<const char *>status.message).decode()}",
-                        offset=byte)
+    message = (<const char *>status.message).decode()
+    raise ProtocolError(f"{_KINDS.get(status.kind, 'record batch')}{where} (byte {byte}): {message}", offset=byte)
 
 
 # --- for tests ------------------------------------------------------------------------------------------------------

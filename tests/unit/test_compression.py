@@ -11,6 +11,7 @@ from pathlib import Path
 
 import cramjam
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -147,6 +148,25 @@ def test_gzip_headers_with_every_optional_field() -> None:
     for wrong in (struct.pack("<II", 0, 700), trailer[:4] + struct.pack("<I", 701), trailer[:7]):
         with pytest.raises(ProtocolError):
             decompress("gzip", header + deflated + wrong)
+
+
+@pytest.mark.parametrize("size", [70_000, 5_000_000])
+def test_zstd_frames_that_do_not_tell_their_size(size: int) -> None:
+    """As Java writes them; 5 MB of zeros are more than any first guess at the room they need."""
+    packed = zstandard.ZstdCompressor(write_content_size=False).compress(bytes(size))
+    assert decompress("zstd", packed) == bytes(size)
+    assert decompress("zstd", packed, max_decompressed=size) == bytes(size)
+    with pytest.raises(ProtocolError, match="more than"):
+        decompress("zstd", packed, max_decompressed=size - 1)
+
+
+@pytest.mark.parametrize("promise", [0, 1, 100, 2_000_000, 0xFFFFFFFF])
+def test_a_gzip_length_is_a_hint_that_need_not_be_believed(promise: int) -> None:
+    packed = compress("gzip", bytes(3_000_000))
+    with pytest.raises(ProtocolError, match="trailer does not match"):
+        decompress("gzip", packed[:-4] + struct.pack("<I", promise))
+    with pytest.raises(ProtocolError, match="more than"):
+        decompress("gzip", packed, max_decompressed=2_999_999)
 
 
 def test_the_c_code_under_sanitizers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

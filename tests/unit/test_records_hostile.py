@@ -39,6 +39,13 @@ def test_an_incomplete_batch_at_the_end_is_no_error_and_gives_nothing(codec: str
         assert len(decode_batches(whole + whole[:size])) == 1
 
 
+@pytest.mark.parametrize("length", [13, 0, -1, -(1 << 31)])
+def test_a_length_that_no_batch_can_have_is_an_error_as_soon_as_it_is_there(length: int) -> None:
+    with pytest.raises(ProtocolError, match="below the smallest batch"):
+        decode_batches(struct.pack(">qi", 0, length))
+    assert decode_batches(struct.pack(">qi", 0, 14)) == []
+
+
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("lie", [-1, 0, 1, 2, 4, 1 << 20, (1 << 31) - 1])
 def test_a_record_count_that_lies_is_an_error(codec: str, lie: int) -> None:
