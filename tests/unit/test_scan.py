@@ -574,3 +574,45 @@ def test_a_source_whose_broker_moved_hands_its_cursors_over() -> None:
         while read.take():
             pass
         assert read.rows == rows
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_record_is_read_once_and_in_order_whatever_happens(seed: int) -> None:
+    """Connections that break, brokers that hang, leaders that move, throttling and holes, in a tight budget."""
+    chance = random.Random(seed)
+
+    def trouble(call: Call) -> Any:
+        event = chance.random() if world.engine.now_ms() < 1_000_000 + 60_000 else 1.0
+        if event < 0.10:
+            return HANGUP
+        if event < 0.12:
+            return NEVER
+        if event < 0.20:
+            partition = chance.randrange(len(world.topics["t"].partitions))
+            world.move_leader("t", partition, chance.randint(1, 3))
+            return HANGUP if chance.random() < 0.3 else None
+        if event < 0.25:
+            answer, _ = world._fetch(call)
+            answer.throttle_time_ms = chance.choice([10, 500])
+            return answer
+        if event < 0.28:
+            return protocol.FetchResponse(throttle_time_ms=100)
+        return None
+
+    with World(brokers=3, seed=seed) as world:
+        rows: Rows = {}
+        for number, log in enumerate(world.create_topic("t", partitions=chance.randint(1, 8)).partitions):
+            expected = rows["t", number] = []
+            for _ in range(chance.randint(0, 12)):
+                values = [chance.randbytes(chance.randint(0, 40)) for _ in range(chance.randint(1, 4))]
+                expected += zip(range(log.end, log.end + len(values)), values, strict=True)
+                hole = chance.choice([0, 0, 0, 7])
+                log.append(encode_batch(values), next_offset=log.end + len(values) + hole)
+        limit = chance.choice([1, 150, 400])
+        memory = limit * chance.choice([1, 2, 8])
+        read = Read(world, ["t"], fetch_max_bytes=limit, fetch_memory=memory, request_timeout_ms=2_000)
+        world.on("Fetch", trouble)
+        world.run(read.beside(chance.choice([0.0001, 0.003, 0.05])))
+        assert not read.take()
+        assert read.rows == rows
+        assert read.fetcher.reserved == 0
