@@ -12,7 +12,8 @@ from kafwire import protocol
 from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaTimeoutError, ProtocolError
 from kafwire.net.cluster import UNKNOWN_TOPIC_ANSWERS, Cluster
-from tests.unit.simulated import HANGUP, LATENCY_S, NEVER, Call, World
+from tests.unit.simulated import LATENCY_S, World
+from tests.unit.simulated_kafka import HANGUP, NEVER, Call
 
 
 def make_cluster(world: World, *, bootstrap: str | None = None, **options: Any) -> Cluster:

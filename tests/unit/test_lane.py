@@ -14,7 +14,8 @@ from kafwire._buffer import Buffer
 from kafwire.config import ClientConfig
 from kafwire.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError
 from kafwire.net.lane import GREETING_MAX_FRAME, Lane
-from tests.unit.simulated import HANGUP, LATENCY_S, NEVER, UNSUPPORTED_VERSION, Call, World
+from tests.unit.simulated import LATENCY_S, World
+from tests.unit.simulated_kafka import HANGUP, NEVER, UNSUPPORTED_VERSION, Call
 
 
 def make_lane(world: World, *, host: str | None = None, **options: Any) -> Lane:

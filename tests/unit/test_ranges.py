@@ -15,7 +15,8 @@ from kafwire.net.offsets import EARLIEST, LATEST, list_offsets
 from kafwire.net.ranges import Bound, Bounds, Range, plan_ranges, timestamp_of
 from kafwire.records import encode_batch
 from kafwire.structs import TopicPartition
-from tests.unit.simulated import NOT_LEADER, Call, World
+from tests.unit.simulated import World
+from tests.unit.simulated_kafka import NOT_LEADER, Call
 
 HOUR_MS = 3_600_000
 

@@ -21,7 +21,8 @@ from kafwire.net.cluster import Cluster
 from kafwire.net.ranges import Bound, Bounds, plan_ranges
 from kafwire.net.scan import ScanFetcher
 from kafwire.records import encode_batch
-from tests.unit.simulated import HANGUP, NEVER, NOT_LEADER, Call, World
+from tests.unit.simulated import World
+from tests.unit.simulated_kafka import HANGUP, NEVER, NOT_LEADER, Call
 
 Rows = dict[tuple[str, int], list[tuple[int, bytes | None]]]
 

@@ -17,7 +17,8 @@ from kafwire.logic.sequence import Identity
 from kafwire.net.cluster import Cluster
 from kafwire.net.producer import Sender
 from kafwire.records import decode_batches
-from tests.unit.simulated import HANGUP, NEVER, Call, Log, World
+from tests.unit.simulated import World
+from tests.unit.simulated_kafka import HANGUP, NEVER, Call, Log
 
 TOO_LARGE = 10
 NOT_LEADER = 6
