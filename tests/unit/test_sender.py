@@ -643,3 +643,58 @@ def test_nothing_is_lost_doubled_or_out_of_order_whatever_happens(seed: int) -> 
         assert work.used == 0
         assert not work.sender._unfinished
         assert all(isinstance(d.exception(), (BrokerError, type(None))) for r in sent.values() for _, d in r)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_expires_is_told_truly_and_never_stored_twice(seed: int) -> None:
+    """Brokers die and hang for longer than `delivery_timeout_ms`: what is said of each record has to be what is so."""
+    chance = random.Random(seed)
+
+    def trouble(call: Call) -> Any:
+        if world.engine.now_ms() > 1_000_000 + 40_000:
+            return None
+        event = chance.random()
+        if event < 0.15:
+            return HANGUP
+        if event < 0.30:
+            world._on_Produce(call)
+            return HANGUP if chance.random() < 0.7 else NEVER
+        if event < 0.40:
+            return NEVER
+        if event < 0.50:
+            return errors(chance.choice([NOT_LEADER, 19]))(call)
+        return None
+
+    with World(brokers=2, seed=seed) as world:
+        world.create_topic("t", partitions=2)
+        world.on("Produce", trouble)
+        options = {"batch_size": chance.choice([1, 100]), "request_timeout_ms": 1_000, "delivery_timeout_ms": 3_000}
+        work = Work(world, "t", **options)
+        sent: dict[int, list[tuple[bytes, Any]]] = {0: [], 1: []}
+        for value in values(50):
+            partition = chance.randrange(2)
+            sent[partition].append((value, work.send("t", value, partition=partition)))
+            if chance.random() < 0.4:
+                world.pass_time(chance.choice([0.01, 0.3, 2.0]))
+            if chance.random() < 0.03:
+                world.kill(chance.randint(1, 2))
+            elif chance.random() < 0.3:
+                for node in world.nodes.values():
+                    node.down = False
+        for node in world.nodes.values():
+            node.down = False
+        work.flush()
+        for partition, records in sent.items():
+            log = log_of(world, partition).values()
+            assert len(set(log)) == len(log), "stored twice"
+            assert log == [value for value, _ in records if value in log], "out of order"
+            for value, delivery in records:
+                error = delivery.exception()
+                if error is None:
+                    assert log[delivery.result().offset] == value
+                elif "could not be sent" in str(error):
+                    assert value not in log
+                else:
+                    assert isinstance(error, KafkaTimeoutError)
+                    assert "they may or may not be in the log" in str(error)
+        assert work.used == 0
