@@ -350,6 +350,14 @@ class Source:
             ) from None
         if not size:
             return False
+        if next_offset > part.high_watermark >= 0:
+            # No checksum covers a base offset: one that jumps ahead would end the read early, and nobody would miss
+            # what lies between. But a broker gives nothing above the high watermark that it names beside it.
+            raise ProtocolError(
+                f"{cursor.name}, after offset {cursor.position}, from {self.lane.where}: batches up to {next_offset}, "
+                f"above the high watermark {part.high_watermark}: bytes were changed in the log or on their way",
+                api="FetchResponse",
+            )
         start = cursor.position
         cursor.advance(next_offset)
         self._fetcher.queue.push(frame, part.position, size, cursor.number, start, cursor.end, part.aborted)

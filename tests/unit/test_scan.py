@@ -245,6 +245,18 @@ def test_batches_that_end_before_what_was_asked_for_are_an_error() -> None:
             read.all()
 
 
+def test_a_base_offset_that_jumps_ahead_does_not_end_the_read_early() -> None:
+    """No checksum covers it, and the records in between would be missing without a word."""
+    with World() as world:
+        rows = fill(world, "t")
+        stored = world.topics["t"].partitions[0].batches[1]
+        stored.data = (1 << 40).to_bytes(8, "big") + stored.data[8:]
+        read = Read(world, ["t"], fetch_max_bytes=1)
+        with pytest.raises(ProtocolError, match="t-0, after offset 3, .* above the high watermark 12"):
+            read.all()
+        assert read.rows == sliced(rows, 0, 3)
+
+
 def test_a_damaged_batch_is_an_error_after_the_records_before_it() -> None:
     with World() as world:
         rows = fill(world, "t")
