@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import cramjam
+import lz4.frame
 import pytest
 import zstandard
 from hypothesis import given
@@ -75,6 +76,19 @@ def test_every_source_of_every_codec_refuses_what_is_damaged(bound: str) -> None
     with pytest.raises(ProtocolError, match="more than 1000 bytes"):
         decompress(bound, packed, max_decompressed=1000)
     assert decompress(bound, packed, max_decompressed=len(data)) == data
+
+
+@pytest.mark.parametrize("codec", [codec for codec in CODECS if codec != "none"])
+@pytest.mark.parametrize("harm", ["cut", "cap"])
+def test_a_refused_frame_does_not_spoil_the_next(codec: str, harm: str) -> None:
+    raw = b"abc" * 300_000
+    # As some producers write it: the frame's header promises the size of its content.
+    sized = lz4.frame.compress(raw, store_size=True) if codec == "lz4" else reference_compress(codec, raw)
+    good = compress(codec, b"hello" * 100)
+    for _ in range(3):
+        with pytest.raises(ProtocolError):
+            decompress(codec, sized[: len(sized) // 2] if harm == "cut" else sized, max_decompressed=1000)
+        assert decompress(codec, good) == b"hello" * 100
 
 
 def test_a_fallback_to_python_warns_and_shows() -> None:
