@@ -18,7 +18,7 @@ cdef kw_pool *process_pool() noexcept nogil:
 
 @cython.final
 cdef class Buffer:
-    """Read-only bytes in a pooled buffer; `memoryview(buffer)` and `bytes(buffer)` read them without a copy in between."""
+    """Read-only bytes in a pooled buffer; `memoryview(buffer)` reads them without a copy."""
 
     def __cinit__(self):
         self.buf = NULL
