@@ -70,7 +70,7 @@ class BrokerError(KafkaError):
     `code` and `name` are Kafka's, `retriable` says whether the same request may succeed later.
     """
 
-    def __init__(self, code: int, name: str, retriable: bool, message: str = "") -> None:  # noqa: FBT001
+    def __init__(self, code: int, name: str, retriable: bool, message: str = "") -> None:
         """Make the error from its parts; `broker_error` fills them from the table."""
         self.code = code
         self.name = name
