@@ -12,7 +12,7 @@ from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError, ConfigError, KafkaTimeoutError, ProtocolError
 from kafwire.net.cluster import Cluster
 from kafwire.net.offsets import EARLIEST, LATEST, list_offsets
-from kafwire.net.ranges import Bound, Bounds, Range, plan_ranges, timestamp_of
+from kafwire.net.ranges import Bound, Bounds, plan_ranges, timestamp_of
 from kafwire.records import encode_batch
 from kafwire.structs import TopicPartition
 from tests.unit.simulated import World
@@ -170,10 +170,6 @@ def test_a_partition_that_the_topic_does_not_have_is_named() -> None:
 def test_an_unknown_topic_is_named() -> None:
     with make_world() as world, pytest.raises(BrokerError, match="topic 'nope' does not exist"):
         plan(world, topics=("t", "nope"))
-
-
-def test_a_range_is_a_tuple() -> None:
-    assert Range("t", 1, 5, 9) == ("t", 1, 5, 9)
 
 
 def test_each_leader_is_asked_once_for_all_its_partitions() -> None:

@@ -563,26 +563,48 @@ def test_no_partition_with_data_waits_for_more_answers_than_there_are_partitions
 
 
 def test_a_source_whose_broker_moved_hands_its_cursors_over() -> None:
-    """Broker 1 comes back under another address while its source waits for room."""
+    """Broker 1 comes back under another address while its source waits for room, and gets one more partition."""
 
     async def scenario(read: Read) -> None:
         world = read.world
         read.fetcher.start()
         await asyncio.sleep(1)
         assert read.queue.queued_bytes(), "the budget must be used up"
+        assert not read.fetcher.reserved
         world.nodes[1].port = 9999
         await read.cluster.refresh()
-        world.move_leader("t", 2, 1)  # so that something looks for a home at broker 1
+        world.move_leader("t", 1, 1)
         async with asyncio.timeout(200):
             while not read.fetcher.stopped:
                 if read.queue.queued_bytes():
                     read.take()
-                await asyncio.sleep(0.001)
+                await asyncio.sleep(1)
 
     with World(brokers=2) as world:
         rows = fill(world, "t", partitions=4, batches=6)
-        world.move_leader("t", 2, 2)
-        read = Read(world, ["t"], fetch_max_bytes=150, fetch_memory=300)
+        read = Read(world, ["t"], fetch_max_bytes=150, fetch_memory=150)
+        world.run(scenario(read))
+        while read.take():
+            pass
+        assert read.rows == rows
+
+
+def test_an_empty_answer_from_a_leader_that_lags_does_not_end_the_read() -> None:
+    """Its high watermark lies below the end that another leader told."""
+
+    async def scenario(read: Read) -> None:
+        log = read.world.topics["t"].partitions[0]
+        batches, end = log.batches, log.end
+        log.batches, log.end = batches[:2], 6
+        read.fetcher.start()
+        await asyncio.sleep(10)
+        assert not read.fetcher.stopped
+        log.batches, log.end = batches, end
+        await read.until_stopped()
+
+    with World() as world:
+        rows = fill(world, "t")
+        read = Read(world, ["t"])
         world.run(scenario(read))
         while read.take():
             pass
