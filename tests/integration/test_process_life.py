@@ -169,7 +169,6 @@ def test_calls_after_the_end_are_refused(broker: ScriptedBroker) -> None:
 
 INTERRUPTED: dict[str, tuple[str, Step, str]] = {
     "batches": ("Fetch", scripted.no_answer, "list(kafwire.scan(bootstrap, 't').batches())"),
-    "arrow": ("Fetch", scripted.no_answer, "kafwire.scan(bootstrap, 't').to_reader().read_all()"),
     "planning": ("ListOffsets", scripted.no_answer, "kafwire.scan(bootstrap, 't')"),
     "call": ("Metadata", scripted.no_answer, "kafwire.Client(bootstrap).metadata()"),
     "learning": ("Metadata", scripted.no_answer, "producer.send('out', b'x')"),
