@@ -134,8 +134,14 @@ cdef class ProducerBatch:
 
     cdef wait(self, timeout):
         if not self.done:
-            if self.event is None:
-                self.event = threading.Event()
+            if threading.current_thread().name == "kafwire-engine":
+                raise KafkaError(
+                    f"a delivery callback waited for {self.sink.name}, which only the thread that it runs on can deliver: "
+                    "hand the work to another thread"
+                )
+            event = threading.Event()
+            if self.event is None:  # another thread may have set one meanwhile: all wait for the same
+                self.event = event
             if not self.done and not self.event.wait(timeout):
                 raise KafkaTimeoutError(
                     f"no acknowledgement from {self.sink.name} within {timeout:g} s; the record is still on its way"

@@ -4,12 +4,13 @@
 the GIL.
 """
 cimport cython
-from cpython.exc cimport PyErr_CheckSignals, PyErr_SetInterrupt
+from cpython.exc cimport PyErr_CheckSignals, PyErr_Fetch, PyErr_Restore, PyErr_SetInterrupt
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.errno cimport EINVAL, EIO, ENOMEM
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset, strncpy
+from posix.unistd cimport getpid
 
 from kafwire._arrow cimport (
     EXPORT_NO_MEMORY,
@@ -162,6 +163,7 @@ cdef struct ReaderState:
     kw_records slice  # being decoded; frame NULL: none
     size_t position  # in it
     bint ended
+    int pid
     char message[512]
 
 
@@ -227,6 +229,9 @@ cdef bint _resolve(ReaderState *state, int codec) noexcept with gil:
 
 cdef bint _interrupted(ReaderState *state) noexcept with gil:
     """Run signal handlers; one that raises ends the read, and Ctrl-C reaches the main thread again afterwards."""
+    if getpid() != state.pid:  # the engine that would bring more did not come along
+        (<SliceReader> state.owner).set_error(KafkaError("this scan was made before a fork: make a new one in the child"))
+        return True
     try:
         PyErr_CheckSignals()
     except BaseException as error:
@@ -283,6 +288,7 @@ cdef class SliceReader:
         self.names = names
         self.on_close = on_close
         self.state.owner = <PyObject *> self
+        self.state.pid = getpid()
         self.state.queue = queue.queue
         self.state.loop = queue.native.loop
         self.state.cookie = queue.cookie
@@ -339,9 +345,10 @@ cdef class SliceReader:
         """Read no more; a second close does nothing."""
         self.state.ended = True
         self.queue.close()
-        on_close, self.on_close = self.on_close, None
+        on_close = self.on_close
         if on_close is not None:
             on_close()
+        self.on_close = None  # after the call: an interrupt may end it, and closing again then completes it
 
     cdef void set_error(self, error) noexcept:
         cdef bytes text
@@ -404,12 +411,22 @@ cdef const char *_stream_error(ArrowArrayStream *stream) noexcept nogil:
 
 
 cdef void _stream_release(ArrowArrayStream *stream) noexcept with gil:
+    """May be called while an exception is on its way: the reader's error, which the consumer is just raising."""
     cdef SliceReader reader = <SliceReader> (<ReaderState *> stream.private_data).owner
+    cdef PyObject *kind = NULL
+    cdef PyObject *error = NULL
+    cdef PyObject *trace = NULL
     stream.release = NULL
+    PyErr_Fetch(&kind, &error, &trace)
     try:
         reader.close()
-    finally:
-        Py_DECREF(reader)
+    except KeyboardInterrupt:  # the one that ended the read, told again: it is for the main thread
+        reader.close()
+        PyErr_SetInterrupt()
+    except Exception:
+        pass  # only at the interpreter's end, when there is nothing left to close
+    Py_DECREF(reader)
+    PyErr_Restore(kind, error, trace)
 
 
 cdef void _drop_stream(object capsule) noexcept:

@@ -116,11 +116,11 @@ def after(wait: float | threading.Event, then: Step = behave) -> Step:
 
     def step(exchange: Exchange) -> None:
         stopped = exchange.broker.stopped
-        if isinstance(wait, threading.Event):
+        if isinstance(wait, int | float):
+            stopped.wait(wait)
+        else:
             while not wait.wait(0.02) and not stopped.is_set():
                 pass
-        else:
-            stopped.wait(wait)
         then(exchange)
 
     return step

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import kafwire
@@ -343,3 +344,10 @@ def test_an_older_broker_is_spoken_to_in_its_own_versions(broker: ScriptedBroker
     assert read(broker) == values()
     assert {request.version for request in broker.seen("Fetch")} == {11}
     assert {request.version for request in broker.seen("ApiVersions")} == {4, 2}
+
+
+def test_the_error_of_a_stream_reaches_who_reads_it_as_a_whole(broker: ScriptedBroker) -> None:
+    """pyarrow releases the stream while it raises the error that the stream gave it."""
+    broker.script("Fetch", *[scripted.behave] * 3, scripted.flipped(-1))
+    with within(10), pytest.raises(OSError, match="t-0.*30"):
+        pa.table(kafwire.scan(broker.bootstrap, "t", fetch_max_bytes=1))

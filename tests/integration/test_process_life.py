@@ -96,6 +96,7 @@ def test_the_exit_code_is_the_programs(broker: ScriptedBroker, code: str, status
 
 STUCK = {
     "batches": "list(kafwire.scan(bootstrap, 't').batches())",
+    "arrow": "kafwire.scan(bootstrap, 't').to_reader().read_all()",
     "result": "kafwire.Producer(bootstrap).send('out', b'x').result()",
     "flush": "producer = kafwire.Producer(bootstrap); producer.send('out', b'x'); producer.flush()",
 }
@@ -169,6 +170,7 @@ def test_calls_after_the_end_are_refused(broker: ScriptedBroker) -> None:
 
 INTERRUPTED: dict[str, tuple[str, Step, str]] = {
     "batches": ("Fetch", scripted.no_answer, "list(kafwire.scan(bootstrap, 't').batches())"),
+    "arrow": ("Fetch", scripted.no_answer, "read_arrow()"),
     "planning": ("ListOffsets", scripted.no_answer, "kafwire.scan(bootstrap, 't')"),
     "call": ("Metadata", scripted.no_answer, "kafwire.Client(bootstrap).metadata()"),
     "learning": ("Metadata", scripted.no_answer, "producer.send('out', b'x')"),
@@ -187,6 +189,12 @@ def test_ctrl_c_ends_a_call_that_waits(broker: ScriptedBroker, api: str, step: S
     import kafwire.net.producer
     kafwire.net.producer.EXIT_FLUSH_S = 0.1
     producer = kafwire.Producer(bootstrap, buffer_memory=20_000, batch_size=10_000)
+    def read_arrow():
+        try:
+            kafwire.scan(bootstrap, 't').to_reader().read_all()
+        except OSError:  # all that an Arrow stream can raise; the interrupt follows
+            while True:
+                time.sleep(0.01)
     try:
         {call}
     except KeyboardInterrupt:
@@ -245,9 +253,11 @@ producer = kafwire.Producer(bootstrap, linger_ms=0)
 client = kafwire.Client(bootstrap)
 client.topic("t")
 fresh = kafwire.scan(bootstrap, "t")
-read = kafwire.scan(bootstrap, "t", fetch_max_bytes=1)
+read = kafwire.scan(bootstrap, "t", fetch_max_bytes=1, fetch_memory=1)  # one batch ahead
 batches = read.batches()
 next(batches)
+stream = kafwire.scan(bootstrap, "t", fetch_max_bytes=1, fetch_memory=1).to_reader()
+stream.read_next_batch()
 producer.send("out", b"before").result(20)
 sys.stdout.flush()
 child = os.fork()
@@ -261,6 +271,7 @@ else:
     producer.send("out", b"after").result(20)
     assert sum(len(batch) for batch in batches) == 300
     assert sum(len(batch) for batch in fresh.batches()) == 400
+    assert len(stream.read_all()) == 300
     client.topic("t")
     client.close()
     producer.close()
@@ -275,6 +286,13 @@ refused(client.metadata)
 refused(lambda: client.topic("t"))
 refused(lambda: list(fresh.batches()))
 refused(fresh.to_reader)
+refused(lambda: list(batches))
+try:
+    stream.read_all()
+except OSError as error:
+    assert "fork" in str(error)
+else:
+    raise AssertionError("not refused")
 """
 CLOSED = """
 producer.close()
@@ -284,7 +302,7 @@ read.close()
 """
 DROPPED = """
 import gc
-del producer, client, fresh, read, batches
+del producer, client, fresh, read, batches, stream
 gc.collect()
 """
 ANEW = """

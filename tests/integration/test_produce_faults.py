@@ -425,6 +425,87 @@ def test_a_callback_may_send_but_not_wait(broker: ScriptedBroker) -> None:
         assert all("delivery callback" in str(text) for text in refused)
 
 
+def test_a_callback_may_not_wait_for_room(broker: ScriptedBroker) -> None:
+    """Room comes with answers, which only the thread that it would hold up takes in."""
+    ends: list[str] = []
+    done = threading.Event()
+    broker.script("Produce", scripted.behave)
+    broker.always("Produce", scripted.no_answer)
+
+    def fill(_delivery: object) -> None:
+        try:
+            for _ in range(10):
+                producer.send("t", bytes(1000), partition=0)
+        except KafkaError as error:
+            ends.append(str(error))
+        finally:
+            done.set()
+
+    producer = kafwire.Producer(broker.bootstrap, **QUICK | {"buffer_memory": 5000, "batch_size": 2000})
+    with within(10):
+        producer.send("t", b"first", partition=0).add_done_callback(fill)
+        assert done.wait(10)
+        with pytest.raises(KafkaTimeoutError):
+            producer.close(0.1)
+    assert len(ends) == 1
+    assert "delivery callback" in ends[0]
+
+
+def test_a_callback_that_waits_for_another_delivery_is_refused(broker: ScriptedBroker) -> None:
+    """It runs on the thread that would have to take in the answer: it would wait for ever."""
+    ends: list[object] = []
+    done = threading.Event()
+    gate = threading.Event()
+    broker.script("Produce", scripted.behave, scripted.after(gate))
+
+    def wait(_delivery: Delivery) -> None:
+        try:
+            ends.append(producer.send("t", b"second", partition=0).result())
+        except KafkaError as error:
+            ends.append(str(error))
+        finally:
+            done.set()
+
+    with kafwire.Producer(broker.bootstrap, **QUICK) as producer, within(10):
+        producer.send("t", b"first", partition=0).add_done_callback(wait)
+        assert done.wait(10)
+        gate.set()
+    assert "delivery callback" in str(ends[0])
+
+
+def test_two_threads_wait_for_the_same_batch(broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both begin to wait at the same moment; neither may take the other's alarm away."""
+    meet = threading.Barrier(3)
+    real = threading.Event
+    results: list[object] = []
+
+    class Slow(real):  # type: ignore[misc,valid-type]
+        def __init__(self) -> None:
+            if threading.current_thread().name.startswith("waiter"):
+                meet.wait(10)
+            super().__init__()
+
+    gate = threading.Event()
+    broker.script("Produce", scripted.after(gate))
+    with kafwire.Producer(broker.bootstrap, linger_ms=100) as producer, within(20):
+        deliveries = [producer.send("t", value, partition=0) for value in numbers(2)]
+        waiters = [
+            threading.Thread(
+                target=lambda d=delivery: results.append(d.result().offset), name=f"waiter {n}", daemon=True
+            )
+            for n, delivery in enumerate(deliveries)
+        ]
+        monkeypatch.setattr(threading, "Event", Slow)
+        for waiter in waiters:
+            waiter.start()
+        meet.wait(10)
+        gate.set()
+        for waiter in waiters:
+            waiter.join(5)
+        assert not any(waiter.is_alive() for waiter in waiters)
+    assert sorted(map(str, results)) == ["0", "1"]
+
+
 # -- acks
 
 
@@ -450,6 +531,24 @@ def test_without_acks_a_closed_connection_fails_what_it_still_held(broker: Scrip
         while not broker.values("t", 0):
             producer.send("t", b"x", partition=0).result(10)
             time.sleep(0.01)
+
+
+def test_records_larger_than_max_request_size_are_refused_at_once(broker: ScriptedBroker) -> None:
+    options = QUICK | {"max_request_size": 10_000, "batch_size": 5000}
+    with kafwire.Producer(broker.bootstrap, **options) as producer, within(10):
+        producer.send("t", b"before", partition=0)
+        with pytest.raises(RecordTooLargeError, match=r"'t' is larger than max_request_size \(10000\)"):
+            producer.send("t", b"x" * 10_001, partition=0)
+        with pytest.raises(RecordTooLargeError, match=r"'t' is larger than max_request_size \(10000\)"):
+            producer.send("t", b"x", key=b"k" * 10_001, partition=0)
+        rows = pa.table({"value": [b"row 0", b"x" * 10_001, b"row 2"]})
+        delivery = producer.send_batch("t", rows, partition=0)
+        with pytest.raises(RecordTooLargeError, match=r"'t' is larger than max_request_size \(10000\)"):
+            delivery.result(10)
+        producer.send("t", b"x" * 9000, partition=0)
+        producer.send("t", b"after", partition=0)
+        producer.flush(10)
+    assert broker.values("t", 0) == [b"before", b"row 0", b"row 2", b"x" * 9000, b"after"]
 
 
 # -- wrong rows and records
