@@ -285,8 +285,10 @@ def test_nothing_goes_to_a_new_leader_before_the_old_one_has_answered() -> None:
     settled: list[float] = []
     with World(brokers=2) as world:
         world.create_topic("t")
-        world.on("Produce", slow)
         work = Work(world, "t")
+        work.send("t", b"0")
+        work.flush()
+        world.on("Produce", slow)
         work.send("t", b"1")
         world.pass_time(1)
         world.move_leader("t", 0, 2)
@@ -295,7 +297,7 @@ def test_nothing_goes_to_a_new_leader_before_the_old_one_has_answered() -> None:
         work.flush()
         first_at_2 = next(call.at_ms for call in world.made("Produce") if call.node == 2)
         assert first_at_2 >= settled[0]
-        assert log_of(world).values() == [b"1", b"2"]
+        assert log_of(world).values() == [b"0", b"1", b"2"]
 
 
 def test_a_throttled_lane_sends_nothing_until_it_may() -> None:
@@ -440,6 +442,7 @@ def test_an_answer_that_cannot_be_read_is_an_unknown_fate() -> None:
         work.flush()
         assert delivery.result().offset == 0
         assert log_of(world).values() == [b"v"]
+        assert world.connections[world.made("Produce")[0].connection].closed
 
 
 def test_an_answer_that_leaves_a_partition_out_is_an_unknown_fate() -> None:
