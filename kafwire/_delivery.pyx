@@ -136,8 +136,8 @@ cdef class ProducerBatch:
         if not self.done:
             if threading.current_thread().name == "kafwire-engine":
                 raise KafkaError(
-                    f"a delivery callback waited for {self.sink.name}, which only the thread that it runs on can deliver: "
-                    "hand the work to another thread"
+                    f"a delivery callback waited for {self.sink.name}, which only the thread that it runs on can "
+                    "deliver: hand the work to another thread"
                 )
             event = threading.Event()
             if self.event is None:  # another thread may have set one meanwhile: all wait for the same

@@ -230,7 +230,9 @@ cdef bint _resolve(ReaderState *state, int codec) noexcept with gil:
 cdef bint _interrupted(ReaderState *state) noexcept with gil:
     """Run signal handlers; one that raises ends the read, and Ctrl-C reaches the main thread again afterwards."""
     if getpid() != state.pid:  # the engine that would bring more did not come along
-        (<SliceReader> state.owner).set_error(KafkaError("this scan was made before a fork: make a new one in the child"))
+        (<SliceReader> state.owner).set_error(
+            KafkaError("this scan was made before a fork: make a new one in the child")
+        )
         return True
     try:
         PyErr_CheckSignals()

@@ -118,10 +118,8 @@ def broker() -> Iterator[ScriptedBroker]:
         yield running
 
 
-@calls
+@pytest.mark.parametrize("call", [client_topic, scan, send, send_batch])
 def test_a_topic_that_does_not_exist_is_named(call: Callable[[str], None]) -> None:
-    if call is client_call:
-        pytest.skip("asks for no topic")
     with ScriptedBroker() as broker, within(10), pytest.raises(BrokerError, match=r"topic 't'") as caught:
         call(broker.bootstrap)
     assert caught.value.name == "UNKNOWN_TOPIC_OR_PARTITION"

@@ -60,7 +60,6 @@ def test_every_difference_is_named(rows: list[tuple[str, int, int, float]], said
 
 
 def test_the_picture_is_drawn(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     from demo import picture
 
     rows = [("UA", 5, 30, -1.5), ("UA", 7, 3, 50.0), ("AA", 6, 25, 12.0)]
