@@ -227,7 +227,7 @@ def test_tables_without_keys_are_spread_batch_by_batch(make_store: Any) -> None:
     assert all(80 <= len(log) <= 120 for log in store.logs.values())
     place = {record.value: partition for partition, log in store.logs.items() for record in log}
     runs = [len(list(run)) for _, run in itertools.groupby(place[value] for value in values)]
-    assert max(runs) <= 10, "a batch holds nine rows"
+    assert max(runs) <= 2 * 8, "a batch holds eight rows, and one that is nearly full counts as not full"
     assert all(store.values(p) == sorted(store.values(p)) for p in range(4))
 
 
