@@ -78,7 +78,7 @@ def parse_answer(Buffer frame, int version):
     if version >= 7:
         out.error_code = read_i16(r)
         out.session_id = read_i32(r)
-    topics = _count(r, flexible, 6)
+    topics = _count(r, flexible, 3)
     while topics > 0 and not r.failed:
         topics -= 1
         if version >= 13:

@@ -113,6 +113,12 @@ def test_what_is_read_is_what_the_declared_message_wrote(case: tuple[FetchRespon
     assert bytes(answer.frame) == data
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_shortest_topic_there_can_be_is_read(version: int) -> None:
+    message = FetchResponse(responses=[FetchResponse.FetchableTopicResponse(topic="")])
+    assert parse_answer(Buffer(frame_of(message, version)), version).partitions == []
+
+
 @settings(max_examples=40)
 @given(answers())
 def test_a_truncated_answer_is_an_error_wherever_it_ends(case: tuple[FetchResponse, int]) -> None:
