@@ -24,6 +24,7 @@ cdef extern from "native/buf.h" nogil:
 
 
 cdef extern from *:
+    uint16_t __builtin_bswap16(uint16_t value) noexcept nogil
     uint32_t __builtin_bswap32(uint32_t value) noexcept nogil
     uint64_t __builtin_bswap64(uint64_t value) noexcept nogil
 
@@ -57,14 +58,16 @@ cdef inline uint8_t read_u8(Reader *r) noexcept nogil:
     if not has(r, 1):
         return 0
     r.at += 1
-    return r.at[-1]
+    return (r.at - 1)[0]
 
 
 cdef inline int16_t read_i16(Reader *r) noexcept nogil:
+    cdef uint16_t v
     if not has(r, 2):
         return 0
+    memcpy(&v, r.at, 2)
     r.at += 2
-    return <int16_t> ((<uint16_t> r.at[-2] << 8) | r.at[-1])
+    return <int16_t> __builtin_bswap16(v)
 
 
 cdef inline int32_t read_i32(Reader *r) noexcept nogil:
