@@ -1,0 +1,22 @@
+"""SaslAuthenticate (36): one step of the mechanism that SaslHandshake chose. See KIP-152, KIP-368."""
+
+from kafwire.protocol.spec import Request, Response, field, int16, int64
+
+
+class SaslAuthenticateResponse(Response, key=36, versions="0-2", flexible="2+"):
+    """The answer to `SaslAuthenticateRequest`: the broker's token.
+
+    From version 1 the client must authenticate anew, on the same connection, before `session_lifetime_ms` have passed;
+    0 is no limit.
+    """
+
+    error_code: int16 = field("0+")
+    error_message: str | None = field("0+", nullable="0+")
+    auth_bytes: bytes = field("0+")
+    session_lifetime_ms: int64 = field("1+", ignorable=True)
+
+
+class SaslAuthenticateRequest(Request[SaslAuthenticateResponse], key=36, versions="0-2", flexible="2+"):
+    """Brings the client's token; how many exchanges there are is up to the mechanism."""
+
+    auth_bytes: bytes = field("0+")
