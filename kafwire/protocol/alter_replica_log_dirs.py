@@ -1,0 +1,32 @@
+"""AlterReplicaLogDirs (34): move a broker's replicas between its log directories. See KIP-113."""
+
+from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32
+
+
+class AlterReplicaLogDirsResponse(Response, key=34, versions="1-2", flexible="2+"):
+    """The answer to `AlterReplicaLogDirsRequest`, by topic rather than by directory."""
+
+    class AlterReplicaLogDirPartitionResult(Struct):
+        partition_index: int32 = field("0+")
+        error_code: int16 = field("0+")
+
+    class AlterReplicaLogDirTopicResult(Struct):
+        topic_name: str = field("0+")
+        partitions: list["AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult"] = field("0+")
+
+    throttle_time_ms: int32 = field("0+")
+    results: list[AlterReplicaLogDirTopicResult] = field("0+")
+
+
+class AlterReplicaLogDirsRequest(Request[AlterReplicaLogDirsResponse], key=34, versions="1-2", flexible="2+"):
+    """Tells one broker which of its directories, by absolute path, shall hold which replicas."""
+
+    class AlterReplicaLogDirTopic(Struct):
+        name: str = field("0+")
+        partitions: list[int32] = field("0+")
+
+    class AlterReplicaLogDir(Struct):
+        path: str = field("0+")
+        topics: list["AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic"] = field("0+")
+
+    dirs: list[AlterReplicaLogDir] = field("0+")

@@ -1,0 +1,38 @@
+"""ListPartitionReassignments (46): the moves of partitions that are under way. See KIP-455."""
+
+from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32
+
+
+class ListPartitionReassignmentsResponse(Response, key=46, versions="0", flexible="0+"):
+    """The answer to `ListPartitionReassignmentsRequest`; partitions that are not being moved are left out.
+
+    `replicas` are all that the partition has meanwhile, those to come and those to go included.
+    """
+
+    class OngoingPartitionReassignment(Struct):
+        partition_index: int32 = field("0+")
+        replicas: list[int32] = field("0+")
+        adding_replicas: list[int32] = field("0+")
+        removing_replicas: list[int32] = field("0+")
+
+    class OngoingTopicReassignment(Struct):
+        name: str = field("0+")
+        partitions: list["ListPartitionReassignmentsResponse.OngoingPartitionReassignment"] = field("0+")
+
+    throttle_time_ms: int32 = field("0+")
+    error_code: int16 = field("0+")
+    error_message: str | None = field("0+", nullable="0+")
+    topics: list[OngoingTopicReassignment] = field("0+")
+
+
+class ListPartitionReassignmentsRequest(
+    Request[ListPartitionReassignmentsResponse], key=46, versions="0", flexible="0+"
+):
+    """Asks about some partitions, or about all with `topics=None`, which is the default."""
+
+    class ListPartitionReassignmentsTopics(Struct):
+        name: str = field("0+")
+        partition_indexes: list[int32] = field("0+")
+
+    timeout_ms: int32 = field("0+", default=60000)
+    topics: list[ListPartitionReassignmentsTopics] | None = field("0+", nullable="0+", default=None)
