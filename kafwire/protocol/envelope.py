@@ -1,0 +1,22 @@
+"""Envelope (58): a client's request that a broker hands on to the controller. See KIP-590."""
+
+from kafwire.protocol.spec import Request, Response, field, int16
+
+
+class EnvelopeResponse(Response, key=58, versions="0", flexible="0+"):
+    """The answer to `EnvelopeRequest`: header and body of the inner answer, None where the envelope was refused."""
+
+    response_data: bytes | None = field("0+", nullable="0+", default=None)
+    error_code: int16 = field("0+")
+
+
+class EnvelopeRequest(Request[EnvelopeResponse], key=58, versions="0", flexible="0+"):
+    """Carries header and body of the inner request, and who sent it from where.
+
+    The principal is in the form of the broker's principal builder (by default DefaultPrincipalData behind its version),
+    the address in 4 or 16 bytes.
+    """
+
+    request_data: bytes = field("0+")
+    request_principal: bytes | None = field("0+", nullable="0+")
+    client_host_address: bytes = field("0+")
