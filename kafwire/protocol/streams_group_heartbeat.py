@@ -1,0 +1,117 @@
+"""StreamsGroupHeartbeat (88): joins, stays in and leaves a Kafka Streams group. See KIP-1071.
+
+What is assigned is tasks: a subtopology and one partition number of its input topics.
+"""
+
+from kafwire.protocol.spec import Request, Response, Struct, field, int8, int16, int32, int64, uint16
+
+
+class StreamsGroupHeartbeatResponse(Response, key=88, versions="0", flexible="0+"):
+    """The answer to `StreamsGroupHeartbeatRequest`. None: what was sent before still holds.
+
+    `status` says what keeps the group from working well. Codes: 0 old topology, 1 source topics missing, 2 partition
+    counts do not fit, 3 internal topics missing, 4 application shuts down, 5 assignment comes later.
+    """
+
+    class Status(Struct):
+        status_code: int8 = field("0+")
+        status_detail: str = field("0+")
+
+    class TopicPartition(Struct):
+        topic: str = field("0+")
+        partitions: list[int32] = field("0+")
+
+    class TaskIds(Struct):
+        subtopology_id: str = field("0+")
+        partitions: list[int32] = field("0+")
+
+    class Endpoint(Struct):
+        host: str = field("0+")
+        port: uint16 = field("0+")
+
+    class EndpointToPartitions(Struct):
+        user_endpoint: "StreamsGroupHeartbeatResponse.Endpoint" = field("0+")
+        active_partitions: list["StreamsGroupHeartbeatResponse.TopicPartition"] = field("0+")
+        standby_partitions: list["StreamsGroupHeartbeatResponse.TopicPartition"] = field("0+")
+
+    throttle_time_ms: int32 = field("0+")
+    error_code: int16 = field("0+")
+    error_message: str | None = field("0+", nullable="0+", default=None)
+    member_id: str = field("0+")
+    member_epoch: int32 = field("0+")
+    heartbeat_interval_ms: int32 = field("0+")
+    acceptable_recovery_lag: int32 = field("0+")
+    task_offset_interval_ms: int32 = field("0+")
+    status: list[Status] | None = field("0+", nullable="0+")
+    active_tasks: list[TaskIds] | None = field("0+", nullable="0+", default=None)
+    standby_tasks: list[TaskIds] | None = field("0+", nullable="0+", default=None)
+    warmup_tasks: list[TaskIds] | None = field("0+", nullable="0+", default=None)
+    endpoint_information_epoch: int32 = field("0+")
+    partitions_by_user_endpoint: list[EndpointToPartitions] | None = field("0+", nullable="0+", default=None)
+
+
+class StreamsGroupHeartbeatRequest(Request[StreamsGroupHeartbeatResponse], key=88, versions="0", flexible="0+"):
+    """Says what the member runs. `member_epoch` 0 joins, -1 leaves, -2 leaves for a static member's return.
+
+    None, or -1 for the timeout, stands for "as in the last heartbeat". The topology goes with the joining one only; its
+    copartition groups point into the lists of their subtopology by index.
+    """
+
+    class KeyValue(Struct):
+        key: str = field("0+")
+        value: str = field("0+")
+
+    class TopicInfo(Struct):
+        name: str = field("0+")
+        partitions: int32 = field("0+")
+        replication_factor: int16 = field("0+")
+        topic_configs: list["StreamsGroupHeartbeatRequest.KeyValue"] = field("0+")
+
+    class Endpoint(Struct):
+        host: str = field("0+")
+        port: uint16 = field("0+")
+
+    class TaskOffset(Struct):
+        subtopology_id: str = field("0+")
+        partition: int32 = field("0+")
+        offset: int64 = field("0+")
+
+    class TaskIds(Struct):
+        subtopology_id: str = field("0+")
+        partitions: list[int32] = field("0+")
+
+    class CopartitionGroup(Struct):
+        source_topics: list[int16] = field("0+")
+        source_topic_regex: list[int16] = field("0+")
+        repartition_source_topics: list[int16] = field("0+")
+
+    class Subtopology(Struct):
+        subtopology_id: str = field("0+")
+        source_topics: list[str] = field("0+")
+        source_topic_regex: list[str] = field("0+")
+        state_changelog_topics: list["StreamsGroupHeartbeatRequest.TopicInfo"] = field("0+")
+        repartition_sink_topics: list[str] = field("0+")
+        repartition_source_topics: list["StreamsGroupHeartbeatRequest.TopicInfo"] = field("0+")
+        copartition_groups: list["StreamsGroupHeartbeatRequest.CopartitionGroup"] = field("0+")
+
+    class Topology(Struct):
+        epoch: int32 = field("0+")
+        subtopologies: list["StreamsGroupHeartbeatRequest.Subtopology"] = field("0+")
+
+    group_id: str = field("0+")
+    member_id: str = field("0+")
+    member_epoch: int32 = field("0+")
+    endpoint_information_epoch: int32 = field("0+")
+    instance_id: str | None = field("0+", nullable="0+", default=None)
+    rack_id: str | None = field("0+", nullable="0+", default=None)
+    rebalance_timeout_ms: int32 = field("0+", default=-1)
+    topology: Topology | None = field("0+", nullable="0+", default=None)
+    active_tasks: list[TaskIds] | None = field("0+", nullable="0+", default=None)
+    standby_tasks: list[TaskIds] | None = field("0+", nullable="0+", default=None)
+    warmup_tasks: list[TaskIds] | None = field("0+", nullable="0+", default=None)
+    process_id: str | None = field("0+", nullable="0+", default=None)
+    user_endpoint: Endpoint | None = field("0+", nullable="0+", default=None)
+    client_tags: list[KeyValue] | None = field("0+", nullable="0+", default=None)
+    task_offsets: list[TaskOffset] | None = field("0+", nullable="0+", default=None)
+    task_end_offsets: list[TaskOffset] | None = field("0+", nullable="0+", default=None)
+    shutdown_application: bool = field("0+")
