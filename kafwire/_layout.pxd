@@ -26,11 +26,22 @@ cdef extern from *:
         static const int sizes[] = {1, 1, 2, 2, 4, 4, 8, 8, 16, 0, 0, 0, 0};
         return sizes[kind];
     }
+    /* The memory of a value of a kind as an object, its contents aside, rounded up. In the order of `Kind`. A struct is
+     * charged as a whole when it is read. */
+    static inline int kw_kind_cost(int kind) {
+        static const int costs[] = {0, 0, 32, 32, 32, 32, 48, 32, 128, 64, 48, 256, 0};
+        return costs[kind];
+    }
+    static inline Py_ssize_t kw_instance_size(PyObject *cls) {
+        return ((PyTypeObject *)cls)->tp_basicsize + 16; /* the collector's header before it */
+    }
     #endif
     """
     Py_ssize_t kw_slot_offset(PyObject *descriptor)
     object kw_allocate(PyObject *cls)
     int kw_kind_size(int kind)
+    int kw_kind_cost(int kind)
+    Py_ssize_t kw_instance_size(PyObject *cls)
 
 
 cdef enum Kind:
@@ -55,6 +66,7 @@ cdef enum Fill:  # how a field that is not on the wire gets its value
 
 cdef enum:
     MAX_DEPTH = 16  # of structs in structs
+    LIST_COST = 80  # the memory of an empty list
     MOST_TAG = 0x7FFFFFFE  # the highest that Kafka's own classes take
 
 cdef struct Op:
@@ -67,6 +79,7 @@ cdef struct Op:
     uint32_t tag
     Py_ssize_t slot  # the offset in an instance
     Py_ssize_t element_size  # the fewest bytes that one element takes
+    Py_ssize_t cost  # the memory that a value takes in any case, and each element of an array
     PyObject *table  # of the struct; the table around it keeps it alive
     PyObject *name  # these three: the layout keeps them alive
     PyObject *default
@@ -89,6 +102,7 @@ cdef class Layout:
     cdef PyObject *cls  # borrowed: the class owns its layout
     cdef Op *ops
     cdef Py_ssize_t unknown_slot
+    cdef Py_ssize_t size  # the memory of an instance by itself
     cdef tuple structs
 
 
@@ -98,6 +112,7 @@ cdef class Table:
     cdef readonly int version
     cdef readonly bint flexible
     cdef readonly Py_ssize_t min_size
+    cdef Py_ssize_t cost  # the memory of an instance, and of its fields as far as it does not depend on their values
     cdef Layout layout
     cdef Op *ops  # in the order of the wire
     cdef int count

@@ -21,6 +21,7 @@ cdef class Layout:
         self.defaults = tuple(None if field.fresh else field.default for field in fields)
         self.structs = tuple(field.struct for field in fields)
         self.unknown_slot = slot_of(cls, "unknown_tagged_fields")
+        self.size = kw_instance_size(<PyObject *>cls)
         self.ops = <Op *>PyMem_Calloc(len(fields) + 1, sizeof(Op))
         if self.ops is NULL:
             raise MemoryError
@@ -65,6 +66,21 @@ cdef object blank(Layout layout):
         put(instance, layout.ops[i].slot, start_value(&layout.ops[i]))
     put(instance, layout.unknown_slot, ())
     return instance
+
+
+cdef Py_ssize_t start_cost(const Op *op) except -1:
+    """The memory that a field's start value takes."""
+    cdef Layout layout
+    cdef Py_ssize_t i, cost
+    if op.fill == SHARED:
+        return 0
+    if op.fill == NEW_LIST:
+        return LIST_COST
+    layout = layout_of(<object>op.struct)
+    cost = layout.size
+    for i in range(len(layout.names)):
+        cost += start_cost(&layout.ops[i])
+    return cost
 
 
 cdef inline Layout layout_of(object cls):
@@ -225,10 +241,12 @@ cdef class Table:
         self.absent = self.tagged + n
         self.count = self.tagged_count = self.absent_count = 0
         self.min_size = 1 if flexible else 0
+        self.cost = self.layout.size
         tagged = []
         for i, field in enumerate(fields):
             if version not in field.versions:
                 self.absent[self.absent_count] = self.layout.ops[i]
+                self.cost += start_cost(&self.layout.ops[i])
                 self.absent_count += 1
             elif version in field.tagged:
                 tagged.append((field.tag, i, field))
@@ -240,6 +258,7 @@ cdef class Table:
             if not flexible:
                 raise TypeError(f"{cls.__qualname__}.{field.name} is tagged in version {version}, not a flexible one")
             self.fill_op(&self.tagged[self.tagged_count], i, field)
+            self.cost += start_cost(&self.layout.ops[i])
             self.tagged_count += 1
         if self.levels > MAX_DEPTH:
             raise TypeError(f"{cls.__qualname__} nests more than {MAX_DEPTH} structs")
@@ -268,7 +287,10 @@ cdef class Table:
         else:
             size = kw_kind_size(op.kind)
         op.element_size = size
+        op.cost = kw_kind_cost(op.kind)
+        self.cost += LIST_COST if op.array else op.cost
         if op.array:
+            op.cost += sizeof(PyObject *)
             if size < 1:
                 raise TypeError(f"{self.cls.__qualname__}.{field.name}: elements of no bytes cannot be counted")
             return 1 if op.compact else 4

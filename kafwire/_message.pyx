@@ -4,18 +4,21 @@ A field costs a switch and a store, not a call into Python. Parsing raises `Prot
 `MemoryError`. Of a large message, arrays of structs that lie inside other structs (the partitions of a topic) are only
 checked at first, by the same code that reads them, and become objects when they are looked at: most of the cost of a
 large answer is the making of objects that nobody looks at.
+
+Objects take more memory than the bytes they come from, at worst two hundred times as much. So every object is paid for,
+before it is made, out of an allowance; those that are put off are paid for when they are checked.
 """
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.float cimport PyFloat_FromDouble
-from cpython.list cimport PyList_Append, PyList_New, PyList_SET_ITEM
+from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.long cimport PyLong_FromLong, PyLong_FromLongLong
 from cpython.memoryview cimport PyMemoryView_FromObject
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport INT16_MAX, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport INT16_MAX, INT64_MAX, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from kafwire._buffer cimport (
@@ -23,8 +26,9 @@ from kafwire._buffer cimport (
 )
 from kafwire._compose cimport compose
 from kafwire._layout cimport (
-    BOOL, BYTES, FLOAT64, INT8, INT16, INT32, INT64, MOST_TAG, RECORDS, SHARED, STRING, STRUCT, UINT16, UINT32, UUID,
-    Delayed, Op, Place, Table, Trace, kw_allocate, kw_kind_size, kw_slot_offset, place_of, put, start_value,
+    BOOL, BYTES, FLOAT64, INT8, INT16, INT32, INT64, LIST_COST, MOST_TAG, RECORDS, SHARED, STRING, STRUCT, UINT16,
+    UINT32, UUID, Delayed, Op, Place, Table, Trace, kw_allocate, kw_kind_cost, kw_kind_size, kw_slot_offset, place_of,
+    put, start_value,
 )
 
 import uuid
@@ -35,21 +39,23 @@ from kafwire.errors import ProtocolError
 cdef extern from "Python.h":
     int PyGC_Disable()
     int PyGC_Enable()
+    Py_ssize_t PyUnicode_GET_LENGTH(object text)
+    int PyUnicode_KIND(object text)
 
 cdef enum:
-    PREALLOCATED = 65536  # elements; longer lists grow with what is really there, whatever a count says
     LARGE = 16384  # bytes
     WORTH_DELAYING = 4  # elements
+    UNKNOWN_COST = 112  # the memory of an unknown tagged field beside its bytes: a pair, a number, a place in a list
 
 
 cdef class Plan(Table):
     """Runs one version of a message."""
 
-    def decode(self, data):
-        """The message in `data`, which must hold it and no more."""
+    def decode(self, data, int64_t max_memory=INT64_MAX):
+        """The message in `data`, which must hold it and no more, if its objects take at most `max_memory` bytes."""
         cdef Source source = Source()
         cdef bint collecting = False
-        source.open(self, data)
+        source.open(self, data, max_memory)
         # What is built here has no cycles, and walking it again and again as it grows doubles the time it takes.
         if source.buffer.len >= LARGE:
             collecting = PyGC_Disable()
@@ -67,7 +73,7 @@ cdef class Plan(Table):
     def decode_prefix(self, data):
         """(the message that `data` begins with, the bytes it took): for headers."""
         cdef Source source = Source()
-        source.open(self, data)
+        source.open(self, data, INT64_MAX)
         try:
             message = read_struct(self, source)
             used = source.offset()
@@ -90,12 +96,15 @@ cdef class Source:
     cdef object view  # a memoryview of the data, made when something needs it
     cdef bint delaying  # inner arrays may be put off
     cdef bint checking  # nothing is made, only checked
+    cdef int64_t max_memory
+    cdef int64_t allowance  # what is left of it
 
-    cdef int open(self, Table table, object data) except -1:
+    cdef int open(self, Table table, object data, int64_t max_memory) except -1:
         if not PyObject_CheckBuffer(data):
             raise TypeError(f"{table.api} is decoded from bytes, not from {type(data).__name__}")
         PyObject_GetBuffer(data, &self.buffer, PyBUF_SIMPLE)
         self.data = data
+        self.max_memory = self.allowance = max_memory
         self.trace.depth = -1
         self.trace.table = <PyObject *>table
         self.reader.at = <const uint8_t *>self.buffer.buf
@@ -154,10 +163,18 @@ cdef object no_varint(Source source, str what):
     return broken(source, f"{what} takes more than 32 bits") if source.left() else short(source, what)
 
 
+cdef inline int pay(Source source, int64_t cost) except -1:
+    source.allowance -= cost
+    if source.allowance < 0:
+        raise broken(source, f"the message would take more than {source.max_memory} bytes of memory as objects; "
+                             "if it is to be trusted, allow more by max_memory")
+    return 0
+
+
 cdef object make_delayed(Delayed delayed):
-    """The array that was checked when the message was decoded, so this finds nothing wrong."""
+    """The array that was checked, and paid for, when the message was decoded, so this finds nothing wrong."""
     cdef Source source = Source()
-    source.open(delayed.table, delayed.view)
+    source.open(delayed.table, delayed.view, INT64_MAX)
     try:
         source.trace.depth = 0
         source.reader.at += delayed.start
@@ -167,10 +184,12 @@ cdef object make_delayed(Delayed delayed):
 
 
 cdef object read_struct(Table table, Source source):
-    cdef object instance = None if source.checking else kw_allocate(<PyObject *>table.cls)
+    cdef object instance
     cdef const Op *op
     cdef Place *place
     cdef int i
+    pay(source, table.cost)
+    instance = None if source.checking else kw_allocate(<PyObject *>table.cls)
     source.trace.depth += 1
     place = &source.trace.at[source.trace.depth]
     place.element = -1
@@ -244,6 +263,7 @@ cdef int read_tagged(Table table, object instance, Source source) except -1:
         else:
             if unknown is None:
                 unknown = []
+            pay(source, kw_kind_cost(BYTES) + size + UNKNOWN_COST)
             if not source.checking:
                 unknown.append((tag, PyBytes_FromStringAndSize(<const char *>reader.at, size)))
             reader.at += size
@@ -322,6 +342,8 @@ cdef object read_value(const Op *op, Source source):
         if size < 0:
             return None
         reader.at += size
+        if kind == BYTES or not source.buffer.readonly:
+            pay(source, size)
         if source.checking:
             return None
         if kind == RECORDS:
@@ -377,6 +399,7 @@ cdef bint is_ascii(const char *at, Py_ssize_t size) noexcept:
 
 cdef object read_text(Source source, Py_ssize_t size):
     cdef const char *at = <const char *>source.reader.at
+    pay(source, size)
     if source.checking and is_ascii(at, size):
         source.reader.at += size
         return None
@@ -384,6 +407,7 @@ cdef object read_text(Source source, Py_ssize_t size):
         text = PyUnicode_DecodeUTF8(at, size, NULL)
     except UnicodeDecodeError as error:
         raise broken(source, f"a string that is not UTF-8: {error.reason} at its byte {error.start}") from None
+    pay(source, PyUnicode_GET_LENGTH(text) * PyUnicode_KIND(text) - size)
     source.reader.at += size
     return text
 
@@ -410,6 +434,7 @@ cdef object read_array(const Op *op, Source source):
         return None
     if count > <int64_t>(source.left() / op.element_size):
         raise broken(source, f"{count} elements do not fit into {source.left()} bytes")
+    pay(source, LIST_COST + count * op.cost)
     if source.delaying and source.trace.depth > 0 and op.kind == STRUCT and count >= WORTH_DELAYING:
         source.delaying = False
         source.checking = True
@@ -420,17 +445,12 @@ cdef object read_array(const Op *op, Source source):
     if source.checking:
         check_elements(op, source, count)
         return None
-    values = PyList_New(count if count <= PREALLOCATED else 0)
-    if op.kind == STRUCT:
-        for i in range(count):
-            place.element = i
-            value = read_struct(<Table>op.table, source)
-            append(values, i, count, value)
-    else:
-        for i in range(count):
-            place.element = i
-            value = read_value(op, source)
-            append(values, i, count, value)
+    values = PyList_New(count)
+    for i in range(count):
+        place.element = i
+        value = read_struct(<Table>op.table, source) if op.kind == STRUCT else read_value(op, source)
+        Py_INCREF(value)
+        PyList_SET_ITEM(values, i, value)
     place.element = -1
     return values
 
@@ -450,14 +470,6 @@ cdef int check_elements(const Op *op, Source source, int64_t count) except -1:
             read_value(op, source)
     place.element = -1
     return 0
-
-
-cdef inline int append(list values, Py_ssize_t i, Py_ssize_t count, object value) except -1:
-    if count <= PREALLOCATED:
-        Py_INCREF(value)
-        PyList_SET_ITEM(values, i, value)
-        return 0
-    return PyList_Append(values, value)
 
 
 # --- UUIDs: uuid.UUID's constructor costs a microsecond, its two slots cost nothing ---

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
 __all__ = [
+    "MAX_MEMORY",
     "UUID",
     "Data",
     "Field",
@@ -71,6 +72,10 @@ record_bytes = Annotated[bytes | memoryview, "records"]
 _PLAIN = {bool: "bool", float: "float64", str: "string", bytes: "bytes", UUID: "uuid"}
 _ZERO = {"bool": False, "float64": 0.0, "string": "", "bytes": b"", "uuid": UUID(int=0), "records": None}
 _ANY_VERSION = 0x7FFF
+
+# A message is some bytes a field on the wire and some hundred as an object. This is enough for the metadata of half a
+# million partitions, and bounds what a stranger's frame can cost.
+MAX_MEMORY = 256 << 20
 
 
 class Versions(NamedTuple):
@@ -339,13 +344,14 @@ class Message(Struct):
         return self.plan(version).encode(self)
 
     @classmethod
-    def decode(cls, data: "BytesLike", version: int) -> Self:
+    def decode(cls, data: "BytesLike", version: int, *, max_memory: int = MAX_MEMORY) -> Self:
         """Return the message that the body `data` (anything with the buffer protocol) holds in `version`.
 
         Records are views of `data`, not copies, where `data` is read-only. Raises `ProtocolError` for bytes that are
-        not exactly one such message, and nothing else.
+        not exactly one such message, or whose objects would take more than `max_memory` bytes (default: 256 MiB), and
+        nothing else.
         """
-        message: Self = cls.plan(version).decode(data)
+        message: Self = cls.plan(version).decode(data, max_memory)
         return message
 
 

