@@ -71,18 +71,25 @@ class Cluster:
             self._lanes[node, role] = lane
         return lane
 
-    async def call(self, message: Any, *, node: int | None = None, timeout_ms: float | None = None) -> Any:
+    async def call(
+        self,
+        message: Any,
+        *,
+        node: int | None = None,
+        version: int | None = None,
+        timeout_ms: float | None = None,
+    ) -> Any:
         """Send `message` to `node`, or to any broker; lost connections are retried until `default_api_timeout_ms`.
 
-        Error codes inside the answer are the caller's to read.
+        In the version negotiated, unless `version` says another. Error codes in the answer are the caller's to read.
         """
 
         async def attempt() -> Any:
             if node is None:
-                return await self._call_any(message)
+                return await self._call_any(message, version)
             if node not in self.metadata.brokers:
                 await self.refresh()
-            return await self.lane(node, "control").call(message)
+            return await self.lane(node, "control").call(message, version=version)
 
         return await self.retrying(attempt, f"{type(message).__name__}", timeout_ms)
 
@@ -111,7 +118,7 @@ class Cluster:
         kind = type(last) if isinstance(last, KafkaConnectionError) else KafkaTimeoutError
         raise kind(f"{what} did not succeed within {round(limit_ms / 1000, 2):g} s{because}")
 
-    async def _call_any(self, message: Any) -> Any:
+    async def _call_any(self, message: Any, version: int | None = None) -> Any:
         """Ask one broker after the other, connected ones first, until one answers."""
         known = [self.lane(node, "control") for node in self.metadata.brokers]
         random.shuffle(known)
@@ -120,7 +127,7 @@ class Cluster:
         problems: list[str] = []
         for lane in [*known, *seeds]:
             try:
-                return await lane.call(message)
+                return await lane.call(message, version=version)
             except (KafkaConnectionError, KafkaTimeoutError) as error:
                 problems.append(str(error))
         raise KafkaConnectionError(f"no broker can be reached: {'; '.join(dict.fromkeys(problems))}")

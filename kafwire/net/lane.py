@@ -156,7 +156,7 @@ class Lane:
     async def _negotiate(self) -> None:
         """ApiVersions; a server that does not have our version says which it has, in the layout of version 0."""
         request = protocol.ApiVersionsRequest(client_software_name="kafwire", client_software_version="0.1.0")
-        version = request.max_version
+        version = request.max_stable_version
         while True:
             response = await self._exchange(request, version)
             if response.error_code != UNSUPPORTED_VERSION or version == 0:
@@ -173,7 +173,7 @@ class Lane:
         """The negotiated version of a request class; the lane must be ready."""
         return versions.choose(
             request.__name__,
-            (request.min_version, request.max_version),
+            (request.min_version, request.max_stable_version),
             request.api_key,
             self.versions,
             at_most=at_most,

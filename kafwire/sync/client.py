@@ -41,18 +41,28 @@ class Client:
         """The same from Kafka's own option names: `{"bootstrap.servers": ...}`."""
         return cls(**from_dotted(options))
 
-    def call(self, message: Any, *, broker: int | None = None, timeout: float | None = None) -> Any:
-        """Send a request message and return its response message, in the version both sides have.
+    def call(
+        self,
+        message: Any,
+        *,
+        broker: int | None = None,
+        version: int | None = None,
+        timeout: float | None = None,
+    ) -> Any:
+        """Send a request message and return its response message, in the highest stable version that both sides have.
 
-        `broker` is a node id; None asks any. Lost connections are retried for `timeout` seconds (default:
-        `default_api_timeout_ms`); error codes in the response are left for the caller to read. Raises
+        `broker` is a node id; None asks any. `version` insists on one, be it unstable: a broker that lacks it answers
+        with UNSUPPORTED_VERSION or closes the connection, as Kafka does. Lost connections are retried for `timeout`
+        seconds (default: `default_api_timeout_ms`); error codes in the response are left for the caller to read. Raises
         `KafkaConnectionError`, `KafkaTimeoutError`, `ProtocolError`.
         """
         if not hasattr(type(message), "response"):
             raise ConfigError(f"{message!r} is not a request message; see kafwire.protocol.MESSAGES")
         self._check()
         return self._engine.run(
-            self._cluster.call(message, node=broker, timeout_ms=None if timeout is None else timeout * 1000)
+            self._cluster.call(
+                message, node=broker, version=version, timeout_ms=None if timeout is None else timeout * 1000
+            )
         )
 
     def topic(self, name: str) -> TopicInfo:

@@ -64,6 +64,17 @@ def test_an_api_that_the_broker_lacks_is_named() -> None:
             world.run(make_lane(world).call(metadata()))
 
 
+def test_an_unstable_version_is_spoken_only_when_it_is_asked_for() -> None:
+    request = protocol.InitProducerIdRequest(transactional_id=None)
+    assert request.max_version == request.max_stable_version + 1
+    with World() as world:
+        lane = make_lane(world)
+        world.run(lane.call(request))
+        world.run(lane.call(request, version=request.max_version))
+        spoken = [call.version for call in world.made("InitProducerId")]
+        assert spoken == [request.max_stable_version, request.max_version]
+
+
 @pytest.mark.parametrize(("offered", "tried"), [([2], [4, 2]), ([], [4, 0]), ([7], [4, 3])])
 def test_a_refused_greeting_is_repeated_in_the_version_offered(offered: list[int], tried: list[int]) -> None:
     with World() as world:
