@@ -1,7 +1,7 @@
 """BrokerRegistration (62): a broker that starts tells the active controller who it is. See KIP-631.
 
-Only controllers serve it. Version 2 adds log directories (KIP-858), version 3 the epoch before a clean shutdown
-(KIP-966). From version 4 on a feature's `min_supported_version` may be 0.
+Only controllers serve it. Version 2 adds log directories (KIP-858), version 3 the epoch of the run before, if that
+one shut down cleanly (KIP-966). From version 4 on a feature's `min_supported_version` may be 0.
 """
 
 from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16, int32, int64, uint16

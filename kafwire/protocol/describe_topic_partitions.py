@@ -35,7 +35,10 @@ class DescribeTopicPartitionsResponse(Response, key=75, versions="0", flexible="
 
 
 class DescribeTopicPartitionsRequest(Request[DescribeTopicPartitionsResponse], key=75, versions="0", flexible="0+"):
-    """Asks for a page of partitions, from `cursor` on. An empty list of topics is all topics, in order of name."""
+    """Asks for a page of partitions, topics in order of name. An empty list is all topics.
+
+    `cursor` is where the page begins; the topic it names has to be in the list, if there is one.
+    """
 
     class TopicRequest(Struct):
         name: str = field("0+")

@@ -29,7 +29,7 @@ class ReadShareGroupStateSummaryResponse(Response, key=87, versions="0-1", flexi
 class ReadShareGroupStateSummaryRequest(
     Request[ReadShareGroupStateSummaryResponse], key=87, versions="0-1", flexible="0+"
 ):
-    """Reads the summary of these partitions for one group. Unlike ReadShareGroupState it stores no leader epoch."""
+    """Reads the summary of these partitions for one group."""
 
     class PartitionData(Struct):
         partition: int32 = field("0+")
