@@ -24,6 +24,20 @@ def definitions() -> dict[str, dict[str, Any]]:
     return found
 
 
+def valid_versions(definition: dict[str, Any]) -> range:
+    """The versions that a definition declares valid."""
+    text = definition["validVersions"]
+    if text == "none":
+        return range(0)
+    low, _, high = text.partition("-")
+    return range(int(low), int(high or low) + 1)
+
+
+def pairs() -> list[tuple[str, int]]:
+    """Every message in every valid version."""
+    return [(name, version) for name in sorted(definitions()) for version in valid_versions(definitions()[name])]
+
+
 def versions(text: str | None, within: range) -> set[int]:
     """The versions that a range such as "3+" names, cut to `within`."""
     if text is None or text == "none":

@@ -1,58 +1,145 @@
-"""One Java process that answers for Kafka's own message classes."""
+"""One Java process that answers for Kafka's own classes. What it can be asked: java/Oracle.java."""
 
+import hashlib
 import json
+import os
+import re
+import struct
 import subprocess
+import tempfile
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
-from kafwire.testing.kafka import class_path, java
+from kafwire.testing.kafka import cache_folder, class_path, java
+
+_SOURCES = Path(__file__).parent / "java"
+_INT = struct.Struct(">i")
 
 
 class OracleError(Exception):
-    """Kafka's classes refused what they were given."""
+    """Kafka's classes refused what they were given; the text is Java's class name and message."""
+
+
+class Read(NamedTuple):
+    """A message as Java read it."""
+
+    written: bytes
+    json: Any
+    records: list[bytes]
+
+
+def examples(usual: int) -> int:
+    """How many examples a test draws: `usual`, times $KAFWIRE_EXAMPLES for a long run."""
+    return usual * int(os.environ.get("KAFWIRE_EXAMPLES", "1"))
+
+
+def compiled() -> Path:
+    """The folder of the oracle's classes, compiled once per state of the sources."""
+    sources = sorted(_SOURCES.glob("*.java"))
+    state = hashlib.sha256("\0".join([class_path(), *(source.read_text() for source in sources)]).encode())
+    target = cache_folder() / f"oracle-{state.hexdigest()[:16]}"
+    if not target.is_dir():
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix="compiling-") as scratch:
+            classes = Path(scratch) / "classes"
+            command = [java("javac"), "-proc:none", "-cp", class_path(), "-d", str(classes)]
+            answer = subprocess.run([*command, *map(str, sources)], capture_output=True, text=True, check=False)
+            assert answer.returncode == 0, answer.stdout + answer.stderr
+            try:
+                classes.rename(target)
+            except OSError:
+                assert target.is_dir()  # another process was quicker
+    return target
 
 
 class Oracle:
-    """Starts the process on entry; see MessageOracle.java for what it can be asked."""
+    """Starts the process on entry."""
 
     def __enter__(self) -> Self:
-        source = Path(__file__).parent / "MessageOracle.java"
-        self.process = subprocess.Popen(
-            [java(), "-cp", class_path(), str(source)],
+        self._process = subprocess.Popen(
+            [
+                *(java(), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xmx512m"),
+                *("-cp", f"{compiled()}{os.pathsep}{class_path()}", "Oracle"),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            text=True,
-            encoding="utf-8",
         )
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.close()
-        self.process.stdout.close()
-        self.process.wait(timeout=30)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.wait(timeout=30)
 
-    def ask(self, question: str) -> str:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(question + "\n")
-        self.process.stdin.flush()
-        answer = self.process.stdout.readline()
-        status, _, rest = answer.rstrip("\n").partition(" ")
-        if status != "ok":
-            raise OracleError(rest or "the process ended")
-        return rest
+    def ask(self, *questions: tuple[str | bytes, ...]) -> list[list[bytes] | OracleError]:
+        """The answers to questions, in one round trip."""
+        assert self._process.stdin is not None
+        round_trip = [_INT.pack(len(questions))]
+        for question in questions:
+            round_trip.append(_INT.pack(len(question)))
+            for word in question:
+                data = word.encode() if isinstance(word, str) else word
+                round_trip += (_INT.pack(len(data)), data)
+        self._process.stdin.write(b"".join(round_trip))
+        self._process.stdin.flush()
+        return [self._answer() for _ in questions]
 
-    def read(self, name: str, version: int, data: bytes) -> tuple[bytes, Any]:
-        """What Java writes after reading `data`, and what it read, as JSON."""
-        written, _, text = self.ask(f"read {name} {version} {data.hex()}").partition(" ")
-        return bytes.fromhex(written[1:]), json.loads(text)
+    def _answer(self) -> list[bytes] | OracleError:
+        good = self._read(1) == b"\1"
+        words = [self._read(self._number()) for _ in range(self._number())]
+        return words if good else OracleError(words[0].decode())
 
-    def make(self, name: str, version: int, message: Any) -> bytes:
-        """What Java writes for a message in its JSON form."""
-        return bytes.fromhex(self.ask(f"make {name} {version} {json.dumps(message)}")[1:])
+    def _number(self) -> int:
+        number: int = _INT.unpack(self._read(4))[0]
+        return number
+
+    def _read(self, size: int) -> bytes:
+        assert self._process.stdout is not None
+        data = self._process.stdout.read(size)
+        assert len(data) == size, "the oracle's process has ended"
+        return data
+
+    def one(self, *question: str | bytes) -> list[bytes]:
+        """The answer to one question; raises `OracleError`."""
+        (answer,) = self.ask(question)
+        return good(answer)
+
+
+def good(answer: list[bytes] | OracleError) -> list[bytes]:
+    """An answer that has to be there."""
+    if isinstance(answer, OracleError):
+        raise answer
+    return answer
+
+
+def reason(listed: dict[str, str], error: Exception) -> str:
+    """Why only one side refuses, from a list by what it says; a difference that is not listed is a failure."""
+    reasons = [why for pattern, why in listed.items() if re.search(pattern, str(error))]
+    assert reasons, f"judged differently: {error}"
+    return reasons[0]
+
+
+def read(name: str, version: int, data: bytes) -> tuple[str | bytes, ...]:
+    """The question what Java makes of a message's bytes."""
+    return "read", name, str(version), data
+
+
+def as_read(answer: list[bytes] | OracleError) -> Read:
+    """The answer to `read`; raises `OracleError`."""
+    written, text, *records = good(answer)
+    return Read(written, json.loads(text), records)
+
+
+def make(name: str, version: int, form: Any) -> tuple[str | bytes, ...]:
+    """The question what Java writes for a message in its JSON form."""
+    return "make", name, str(version), json.dumps(form)
+
+
+def fill(name: str, version: int, fields: Any) -> tuple[str | bytes, ...]:
+    """The question what Java writes for a message of which only these fields, in JSON, are set."""
+    return "fill", name, str(version), json.dumps(fields)

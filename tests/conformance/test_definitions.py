@@ -8,34 +8,50 @@ from uuid import UUID
 
 import pytest
 
-from kafwire.protocol import MESSAGES, Request, Response, Struct
+from kafwire.protocol import MESSAGES, Message, Request, Response, Struct
 from kafwire.protocol.spec import Field
-from tests.conformance.definitions import definitions, versions
+from tests.conformance.definitions import definitions, valid_versions, versions
+
+_ZOOKEEPER = "no version of it is valid: only a controller with ZooKeeper sent it"
+NOT_DECLARED = {
+    "ControlledShutdownRequest": _ZOOKEEPER,
+    "ControlledShutdownResponse": _ZOOKEEPER,
+    "LeaderAndIsrRequest": _ZOOKEEPER,
+    "LeaderAndIsrResponse": _ZOOKEEPER,
+    "StopReplicaRequest": _ZOOKEEPER,
+    "StopReplicaResponse": _ZOOKEEPER,
+    "UpdateMetadataRequest": _ZOOKEEPER,
+    "UpdateMetadataResponse": _ZOOKEEPER,
+}
+"""What Kafka's definitions have and kafwire has not, and why. Anything else that is lacking is a failure."""
 
 
 class Wire(NamedTuple):
-    """What one version says of one field."""
+    """What one version says of a field that it has."""
 
-    name: str
     type: str
     nullable: bool
-    default: object
+    default: str
     tag: int | None
     ignorable: bool
     compact: bool
-    fields: "tuple[Wire | Absent, ...] | None"
 
 
 class Absent(NamedTuple):
-    """A field that a version lacks: what it starts from, and whether it may be dropped."""
+    """What holds of a field that a version lacks: what it starts from, and whether it may be dropped."""
 
-    name: str
-    default: object
+    default: str
     ignorable: bool
+
+
+Fields = dict[str, Wire | Absent]
 
 
 def snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+# --- Kafka's side ---
 
 
 def kafka_default(field: dict[str, Any], structs: dict[str, Any]) -> object:
@@ -75,94 +91,171 @@ def kafka_structs(definition: dict[str, Any]) -> dict[str, list[dict[str, Any]]]
     return structs
 
 
-def kafka_side(
-    fields: list[dict[str, Any]], structs: dict[str, Any], version: int, flexible: bool
-) -> Iterator[Wire | Absent]:
+def kafka_fields(
+    fields: list[dict[str, Any]], structs: dict[str, Any], version: int, flexible: bool, path: str = ""
+) -> Iterator[tuple[str, Wire | Absent]]:
     within = range(version, version + 1)
     for field in fields:
-        name, default = snake(field["name"]), kafka_default(field, structs)
+        place, default = path + snake(field["name"]), repr(kafka_default(field, structs))
         if version not in versions(field["versions"], within):
-            yield Absent(name, default, field.get("ignorable", False))
+            yield place, Absent(default, field.get("ignorable", False))
             continue
-        tagged = version in versions(field.get("taggedVersions"), within)
-        inner = structs.get(field["type"].removeprefix("[]"))
-        yield Wire(
-            name=name,
-            type=field["type"],
-            nullable=version in versions(field.get("nullableVersions"), within),
-            default=default,
-            tag=field["tag"] if tagged else None,
-            ignorable=field.get("ignorable", False),
-            compact=flexible and field.get("flexibleVersions") != "none",
-            fields=None if inner is None else tuple(kafka_side(inner, structs, version, flexible)),
+        yield (
+            place,
+            Wire(
+                type=field["type"],
+                nullable=version in versions(field.get("nullableVersions"), within),
+                default=default,
+                tag=field["tag"] if version in versions(field.get("taggedVersions"), within) else None,
+                ignorable=field.get("ignorable", False),
+                compact=flexible and field.get("flexibleVersions") != "none",
+            ),
         )
+        inner = structs.get(field["type"].removeprefix("[]"))
+        if inner is not None:
+            yield from kafka_fields(inner, structs, version, flexible, place + ".")
+
+
+# --- our side ---
 
 
 def our_type(field: Field) -> str:
     return ("[]" if field.array else "") + (field.struct.__name__ if field.struct else field.kind)
 
 
-def our_side(cls: type[Struct], version: int, flexible: bool, counts: Counter[str]) -> Iterator[Wire | Absent]:
+def our_fields(cls: type[Struct], version: int, flexible: bool, path: str = "") -> Iterator[tuple[str, Wire | Absent]]:
     blank = cls()
     for field in cls.__fields__:
-        default = getattr(blank, field.name)
-        default = type(default).__name__ if isinstance(default, Struct) else default
+        place, default = path + field.name, getattr(blank, field.name)
+        default = repr(type(default).__name__ if isinstance(default, Struct) else default)
         if version not in field.versions:
-            yield Absent(field.name, default, field.ignorable)
+            yield place, Absent(default, field.ignorable)
             continue
-        counts["fields"] += 1
-        yield Wire(
-            name=field.name,
-            type=our_type(field),
-            nullable=version in field.nullable,
-            default=default,
-            tag=field.tag if version in field.tagged else None,
-            ignorable=field.ignorable,
-            compact=flexible and field.flexible,
-            fields=None if field.struct is None else tuple(our_side(field.struct, version, flexible, counts)),
+        yield (
+            place,
+            Wire(
+                type=our_type(field),
+                nullable=version in field.nullable,
+                default=default,
+                tag=field.tag if version in field.tagged else None,
+                ignorable=field.ignorable,
+                compact=flexible and field.flexible,
+            ),
         )
+        if field.struct is not None:
+            yield from our_fields(field.struct, version, flexible, place + ".")
 
 
-def compare(name: str) -> Counter[str]:
-    counts = Counter(messages=1)
-    definition, cls = definitions()[name], MESSAGES[name]
-    low, _, high = definition["validVersions"].partition("-")
-    valid = range(int(low), int(high or low) + 1)
-    assert (cls.min_version, cls.max_version) == (valid[0], valid[-1])
-    flexible_versions = {version for version in valid if version >= cls.flexible_from}
-    assert flexible_versions == versions(definition.get("flexibleVersions"), valid)
+def our_structs(cls: type[Message]) -> set[str]:
+    return {
+        name
+        for name, value in vars(cls).items()
+        if isinstance(value, type) and issubclass(value, Struct) and not issubclass(value, Message)
+    }
+
+
+# --- the comparison ---
+
+
+def of_class(name: str, cls: type[Message], definition: dict[str, Any]) -> Iterator[str]:
+    """What is said of the message as a whole: (ours, Kafka's) where they differ."""
+    valid = valid_versions(definition)
+    said: dict[str, tuple[object, object]] = {
+        "versions": (range(cls.min_version, cls.max_version + 1), valid),
+        "flexible versions": (
+            {version for version in valid if version >= cls.flexible_from},
+            versions(definition.get("flexibleVersions"), valid),
+        ),
+        "structs": (our_structs(cls), set(kafka_structs(definition))),
+        "kind": (
+            "request" if issubclass(cls, Request) else "response" if issubclass(cls, Response) else "data",
+            definition["type"].replace("header", "data"),
+        ),
+    }
     if issubclass(cls, Request | Response):
-        assert cls.api_key == definition["apiKey"]
-        assert cls.name == name
+        said["api key"] = (cls.api_key, definition["apiKey"])
+        said["name"] = (cls.name, name)
     if issubclass(cls, Request):
-        assert cls.latest_unstable == definition.get("latestVersionUnstable", False)
-        assert cls.response.name == name.replace("Request", "Response")
+        unstable = definition.get("latestVersionUnstable", False)  # only requests say it
+        said["latest version unstable"] = (cls.latest_unstable, unstable)
+        said["highest stable version"] = (cls.max_stable_version, valid[-1] - unstable)
+        said["response"] = (cls.response.name, name.replace("Request", "Response"))
+    for what, (ours, theirs) in said.items():
+        if ours != theirs:
+            yield f"{name}: {what}: {ours} here, {theirs} in Kafka"
+
+
+def of_fields(place: str, ours: Fields, theirs: Fields) -> Iterator[str]:
+    for field in theirs.keys() - ours.keys():
+        yield f"{place}: no field {field} here"
+    for field in ours.keys() - theirs.keys():
+        yield f"{place}: no field {field} in Kafka"
+    for field in ours.keys() & theirs.keys():
+        if ours[field] != theirs[field]:
+            yield f"{place}: {field}: {ours[field]} here, {theirs[field]} in Kafka"
+    if ours.keys() == theirs.keys() and list(ours) != list(theirs):
+        yield f"{place}: fields are ordered {list(ours)} here, {list(theirs)} in Kafka"
+
+
+class Comparison(NamedTuple):
+    differences: list[str]
+    equal: Counter[str]
+    total: Counter[str]
+
+
+def compare(name: str) -> Comparison:
+    """Our declaration of a message with Kafka's definition."""
+    found = Comparison([], Counter(), Counter())
+    if name not in definitions():
+        found.differences.append(f"{name}: no such message in Kafka")
+        return found
+    definition, cls = definitions()[name], MESSAGES.get(name)
+    if name in NOT_DECLARED:
+        if cls is not None or valid_versions(definition):
+            found.differences.append(f"{name}: listed as not declared, for a reason that does not hold")
+        return found
     structs = kafka_structs(definition)
-    for struct in structs:
-        assert issubclass(getattr(cls, struct), Struct)
-    for version in valid:
-        flexible = version in flexible_versions
-        ours = tuple(our_side(cls, version, flexible, counts))
-        theirs = tuple(kafka_side(definition["fields"], structs, version, flexible))
-        assert len(ours) == len(theirs)
-        for our_field, their_field in zip(ours, theirs, strict=True):
-            assert our_field == their_field, f"{name} version {version}"
-        counts["versions"] += 1
-    return counts
+    found.total["messages"] += 1
+    if cls is None:
+        found.differences.append(f"{name}: no such message here")
+    else:
+        found.differences.extend(of_class(name, cls, definition))
+    for version in valid_versions(definition):
+        flexible = version in versions(definition.get("flexibleVersions"), range(version, version + 1))
+        theirs = dict(kafka_fields(definition["fields"], structs, version, flexible))
+        found.total["versions"] += 1
+        found.total["fields"] += sum(isinstance(said, Wire) for said in theirs.values())
+        if cls is None or not cls.min_version <= version <= cls.max_version:
+            found.differences.append(f"{name}: no version {version} here")
+            continue
+        ours = dict(our_fields(cls, version, version >= cls.flexible_from))
+        wrong = list(of_fields(f"{name} {version}", ours, theirs))
+        found.differences.extend(wrong)
+        found.equal["versions"] += not wrong
+        found.equal["fields"] += sum(
+            isinstance(said, Wire) and ours.get(field) == said for field, said in theirs.items()
+        )
+    found.equal["messages"] += not found.differences
+    return found
 
 
-@pytest.mark.parametrize("name", MESSAGES)
+@pytest.mark.parametrize("name", sorted(definitions().keys() | MESSAGES.keys()))
 def test_declaration_is_kafkas(name: str) -> None:
-    compare(name)
+    differences = compare(name).differences
+    assert not differences, "\n" + "\n".join(differences)
 
 
-def test_count(capsys: pytest.CaptureFixture[str]) -> None:
-    """Says what was compared, and how much of Kafka is not declared here."""
-    counts = sum((compare(name) for name in MESSAGES), Counter())
-    lacking = [name for name, definition in definitions().items() if "fields" in definition and name not in MESSAGES]
+def test_nothing_is_lacking(capsys: pytest.CaptureFixture[str]) -> None:
+    """Says how much of Kafka's definitions is declared, and what is not."""
+    compared = [compare(name) for name in sorted(definitions().keys() | MESSAGES.keys())]
+    equal = sum((one.equal for one in compared), Counter[str]())
+    total = sum((one.total for one in compared), Counter[str]())
     with capsys.disabled():
         print(
-            f"\ncompared with Kafka's definitions: {counts['messages']} messages, {counts['versions']} versions, "
-            f"{counts['fields']} fields; {len(lacking)} messages are not declared"
+            "\ncompared with Kafka's definitions: "
+            + ", ".join(f"{equal[what]} of {total[what]} {what}" for what in ("messages", "versions", "fields"))
+            + f"; {len(NOT_DECLARED)} messages are not declared as they have no valid version"
         )
-    assert counts["messages"] == len(MESSAGES)
+    lacking = [difference for one in compared for difference in one.differences]
+    assert not lacking, "\n" + "\n".join(lacking)
+    assert equal == total
