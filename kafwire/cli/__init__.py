@@ -1,0 +1,136 @@
+"""The command `kafwire`. A subcommand `x` is the `command` of `kafwire/cli/x.py`, imported when it is used.
+
+What all subcommands share: results go to standard output, everything else to standard error. An error is one line
+there, without a traceback. Exit codes: 0 fine; 1 what was asked for failed, or found something; 2 wrong usage; 130
+ended by Ctrl-C; 141 nobody reads the output any more, as of any program in a pipe.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any
+
+import click
+
+from kafwire.errors import KafkaError
+
+__all__ = ["main"]
+
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+# The help of the whole is shown without importing any of them.
+_COMMANDS = {
+    "decode": "Show frames, a connection's dump or a log segment as JSON.",
+    "fuzz": "Send a Kafka server requests nobody sends, and check what it answers.",
+    "info": "Show versions, and which native code is in use.",
+    "messages": "List the messages of the protocol, or show the fields of one.",
+}
+
+
+class Commands(click.Group):
+    """A group whose subcommands are imported on use, and whose errors are one line."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Return the names of the subcommands."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import a subcommand."""
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = import_module(f"kafwire.cli.{cmd_name}").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the subcommand, or say which name is near."""
+        if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
+            near = get_close_matches(args[0], _COMMANDS, n=1)
+            hint = f"; did you mean '{near[0]}'?" if near else ""
+            ctx.fail(f"no such command '{args[0]}'{hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the subcommands in the help."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+    def main(  # type: ignore[override] # it returns in no case
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,  # noqa: ARG002
+        **extra: Any,
+    ) -> None:
+        """Run the command line and exit with its code."""
+        code, message = self._run(args, prog_name, complete_var, extra)
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _discard_output()
+            code, message = BROKEN_PIPE, ""
+        if message:
+            click.echo(message, err=True)
+        sys.exit(code)
+
+    def _run(
+        self, args: Sequence[str] | None, prog_name: str | None, complete_var: str | None, extra: dict[str, Any]
+    ) -> tuple[int, str]:
+        """Exit code, and what to say on standard error."""
+        try:
+            answer = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+            return (answer if isinstance(answer, int) else 0), ""
+        except click.exceptions.NoArgsIsHelpError as error:
+            return error.exit_code, error.format_message()
+        except click.UsageError as error:
+            where = error.ctx.command_path if error.ctx else "kafwire"
+            text = error.format_message().rstrip(".")
+            return error.exit_code, _line(where, f"{text[:1].lower()}{text[1:]} (see '{where} --help')")
+        except click.ClickException as error:
+            return error.exit_code, _line("kafwire", error.format_message())
+        except (click.Abort, KeyboardInterrupt):
+            return INTERRUPTED, ""
+        except BrokenPipeError:
+            _discard_output()
+            return BROKEN_PIPE, ""
+        except OSError as error:
+            return 1, _line("kafwire", f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        except KafkaError as error:
+            return 1, _line("kafwire", str(error))
+
+
+def _line(where: str, message: str) -> str:
+    return f"{where}: {' '.join(message.split())}"
+
+
+def _discard_output() -> None:
+    """Let the interpreter's last flush succeed, unless standard output has no descriptor."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        from kafwire import __version__
+
+        click.echo(f"kafwire {__version__}")
+        ctx.exit()
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
+def main() -> None:
+    """Kafka's wire protocol on the command line."""

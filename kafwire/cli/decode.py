@@ -1,0 +1,134 @@
+"""`kafwire decode`: the bytes of Kafka's protocol as JSON. docs/cli.md shows every form of the output."""
+
+import click
+
+from kafwire.cli.decoder import Decoder
+from kafwire.cli.names import check_version, find_message, find_request
+from kafwire.cli.output import JsonWriter, pretty_option
+from kafwire.cli.source import FORMS, cut_frames, read_input
+from kafwire.protocol import Request, Response
+from kafwire.wire.batch_json import BYTES_FORMS, BytesForm
+from kafwire.wire.dump import MAX_FRAME_BYTES
+
+__all__ = ["command"]
+
+_LOG_SUFFIXES = (".log", ".checkpoint")
+_HEADERS = ("RequestHeader", "ResponseHeader")
+
+
+# "\b" keeps click from filling the paragraph
+_HELP = """Show the bytes of Kafka's protocol as JSON with Kafka's field names.
+
+INPUT is a file, hex or base64, or - for standard input, which is also the default.
+
+\b
+  kafwire decode 00030004000000010000000000000001
+  kafwire decode --response --api Metadata --version 12 answer.bin
+  kafwire decode --message ConsumerProtocolSubscription AAMAAAAA/////wAAAAD/////AAA=
+  kafwire decode --connection client-to-server.bin server-to-client.bin
+  kafwire decode --records 00000000000000000000.log
+
+Integers are exact whatever their size. Exit code 1: something could not be decoded.
+"""
+
+
+@click.command("decode", help=_HELP)
+@click.argument("inputs", nargs=-1, metavar="[INPUT]...")
+@click.option("--request", "mode", flag_value="request", help="Requests; API and version are in the header. [default]")
+@click.option("--response", "mode", flag_value="response", help="A response; needs --api and --version.")
+@click.option(
+    "--message", metavar="NAME", help="A message alone, as it is inside others: ConsumerProtocolSubscription."
+)
+@click.option(
+    "--connection", "mode", flag_value="connection", help="What a client sent, and what it received: 2 files."
+)
+@click.option("--log", "mode", flag_value="log", help="A log segment or a snapshot. [default for *.log, *.checkpoint]")
+@click.option("--api", metavar="API", help="Name or key of the API.")
+@click.option("--version", type=int, metavar="N", help="Version of the API or of the message.")
+@click.option("--body", is_flag=True, help="The input has no header; needs --api and --version.")
+@click.option("--input", "form", type=click.Choice(FORMS), default="auto", show_default=True, help="What the input is.")
+@click.option(
+    "--size-prefix/--no-size-prefix", default=None, help="Frames have their size in front. [default: find out]"
+)
+@click.option("--records", is_flag=True, help="Show the records: inside their batches; of a log, one value for each.")
+@click.option("--raw-records", is_flag=True, help="Show record batches as base64.")
+@click.option(
+    "--bytes",
+    "bytes_form",
+    type=click.Choice(BYTES_FORMS),
+    default="auto",
+    show_default=True,
+    help='Form of keys and values; auto: text, or {"base64": ...} for what is not UTF-8.',
+)
+@click.option(
+    "--max-frame-bytes",
+    type=click.IntRange(min=1),
+    default=MAX_FRAME_BYTES,
+    show_default=True,
+    help="Limit of a frame.",
+)
+@pretty_option
+def command(
+    inputs: tuple[str, ...],
+    mode: str | None,
+    message: str | None,
+    api: str | None,
+    version: int | None,
+    body: bool,
+    form: str,
+    size_prefix: bool | None,
+    records: bool,
+    raw_records: bool,
+    bytes_form: BytesForm,
+    max_frame_bytes: int,
+    pretty: bool | None,
+) -> int:
+    """Decode what is given in the way that is asked for."""
+    if message is not None and mode is not None:
+        raise click.UsageError("--message goes with none of --request, --response, --connection and --log")
+    if records and raw_records:
+        raise click.UsageError("either --records or --raw-records")
+    if mode is None and message is None:
+        mode = "log" if len(inputs) == 1 and inputs[0].endswith(_LOG_SUFFIXES) else "request"
+    if len(inputs) != 2 and mode == "connection":
+        raise click.UsageError("--connection takes two files: what the client sent, and what it received")
+    if len(inputs) > 1 and mode != "connection":
+        raise click.UsageError("one input only; --connection takes the two directions of a connection")
+    if mode in {"connection", "log"} and (api or version is not None or body or form not in {"auto", "raw"}):
+        raise click.UsageError(f"--{mode} reads raw bytes, and takes neither --api, --version nor --body")
+    given = inputs[0] if inputs else None
+    decoder = Decoder(JsonWriter(pretty), records=records, raw_records=raw_records, bytes_form=bytes_form)
+    if mode == "connection":
+        decoder.connection(inputs[0], inputs[1], max_frame_bytes)
+    elif mode == "log":
+        decoder.log(given or "-")
+    elif message is not None:
+        if api or body or size_prefix is not None:
+            raise click.UsageError("--message takes neither --api, --body nor --size-prefix")
+        cls = find_message(message)
+        if version is not None:
+            check_version(cls, version)
+        elif cls.__name__ in _HEADERS:
+            raise click.UsageError(f"--message {cls.__name__} needs --version: its bytes do not say")
+        decoder.bare(cls, version, read_input(given, form, max_frame_bytes))
+    elif mode == "request" and not body:
+        if api or version is not None:
+            raise click.UsageError("a request says its API and version; --body is for one without a header")
+        data = read_input(given, form, max_frame_bytes)
+        decoder.requests(cut_frames(data, size_prefix, requests=True))
+    else:
+        request, version = _api_and_version(mode or "request", api, version)
+        data = read_input(given, form, max_frame_bytes)
+        if body:
+            decoder.bare(request if mode == "request" else request.response, version, data)
+        else:
+            decoder.responses(cut_frames(data, size_prefix, requests=False), request, version)
+    return decoder.finish()
+
+
+def _api_and_version(mode: str, api: str | None, version: int | None) -> tuple[type[Request[Response]], int]:
+    if api is None or version is None:
+        raise click.UsageError(f"--{mode}{' --body' if mode == 'request' else ''} needs --api and --version")
+    request = find_request(api)
+    check_version(request if mode == "request" else request.response, version)
+    return request, version

@@ -1,0 +1,295 @@
+"""What `kafwire decode` writes for frames, messages, connections and logs, and what it has to complain about."""
+
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kafwire.cli.output import Elements, JsonWriter
+from kafwire.cli.source import Frame, opened
+from kafwire.errors import ProtocolError
+from kafwire.protocol import Message, Request, Response
+from kafwire.protocol.header import RequestHeader, ResponseHeader
+from kafwire.protocol.kafka_json import UNKNOWN_TAGGED_FIELDS, RecordsForm, to_json
+from kafwire.wire.batch_json import BytesForm, batch_json, records_json
+from kafwire.wire.dump import (
+    CLIENT,
+    SERVER,
+    Dump,
+    Event,
+    Incomplete,
+    RequestFrame,
+    ResponseFrame,
+    Token,
+    Unanswered,
+    read_request,
+    read_response,
+)
+from kafwire.wire.log import LogReader, split_batches
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
+__all__ = ["Decoder"]
+
+_CHUNK = 1 << 16
+_FETCH_SNAPSHOT = 59  # its records are a piece of a file, cut anywhere
+_VERSION_IS_A_FIELD = {
+    "LeaderChangeMessage",
+    "SnapshotHeaderRecord",
+    "SnapshotFooterRecord",
+    "KRaftVersionRecord",
+    "VotersRecord",
+}
+_HAS_NO_VERSION = {"RequestHeader", "ResponseHeader"}
+_NO_LOGS = {
+    ".index": "an index of offsets",
+    ".timeindex": "an index of timestamps",
+    ".txnindex": "an index of aborted transactions",
+    ".snapshot": "what a broker remembers of producers",
+}
+
+
+class Decoder:
+    """Writes values as they are decoded, and remembers what was wrong; `finish` tells, and gives the exit code."""
+
+    def __init__(self, writer: JsonWriter, *, records: bool, raw_records: bool, bytes_form: BytesForm) -> None:
+        self._writer = writer
+        self._records = records
+        self._raw_records = raw_records
+        self._bytes_form = bytes_form
+        self._problems = 0
+        self._first = ""
+
+    def finish(self) -> int:
+        """Say on standard error how much was wrong; the exit code."""
+        self._writer.flush()
+        if not self._problems:
+            return 0
+        more = f" (and {self._problems - 1} more)" if self._problems > 1 else ""
+        raise click.ClickException(self._first + more)
+
+    # --- frames ---
+
+    def requests(self, frames: list[Frame]) -> None:
+        """Decode requests with their headers."""
+        for frame in frames:
+            self._frame(read_request(frame.data, frame.position), frame)
+
+    def responses(self, frames: list[Frame], request_class: type[Request[Response]], version: int) -> None:
+        """Decode answers to requests of one API and version, with their headers."""
+        for frame in frames:
+            self._frame(read_response(frame.data, request_class, version, frame.position), frame)
+
+    def _frame(self, event: RequestFrame | ResponseFrame, frame: Frame) -> None:
+        if frame.missing:
+            self._problem(f"the frame at byte {frame.position} is cut off: {frame.missing} bytes of it are missing")
+            self._writer.write(
+                {
+                    "type": "incomplete",
+                    "position": frame.position,
+                    "size": len(frame.data),
+                    "missing": frame.missing,
+                    "hex": frame.data.hex(),
+                }
+            )
+        else:
+            self._event(event)
+
+    def connection(self, client: str, server: str, max_frame_bytes: int) -> None:
+        """Decode the two directions of a connection."""
+        dump = Dump(max_frame_bytes=max_frame_bytes)
+        with ExitStack() as files:
+            streams = {CLIENT: files.enter_context(opened(client)), SERVER: files.enter_context(opened(server))}
+            while dump.wanted is not None:
+                side = dump.wanted
+                data = streams[side].read(_CHUNK)
+                if data:
+                    dump.feed(side, data)
+                else:
+                    dump.end(side)
+                try:
+                    for event in dump.events():
+                        self._event(event)
+                except ProtocolError as error:
+                    name = client if dump.wanted == CLIENT else server
+                    self._problem(f"{name}: {_at_byte(error)}")
+                    return
+                self._writer.flush()
+
+    def _event(self, event: Event) -> None:
+        match event:
+            case RequestFrame():
+                self._request(event)
+            case ResponseFrame():
+                self._response(event)
+            case Token():
+                self._writer.write(
+                    {
+                        "type": "token",
+                        "side": event.side,
+                        "position": event.position,
+                        "size": len(event.data),
+                        "data": b64encode(event.data).decode(),
+                    }
+                )
+            case Unanswered():
+                self._writer.write(
+                    {
+                        "type": "unanswered",
+                        "position": event.request.position,
+                        "api": _api_name(event.request.request_class),
+                        "apiKey": event.request.api_key,
+                        "version": event.request.version,
+                        "correlationId": event.request.correlation_id,
+                    }
+                )
+            case Incomplete():
+                missing = None if event.expected is None else event.expected - event.size
+                self._writer.write(
+                    {
+                        "type": "incomplete",
+                        "side": event.side,
+                        "position": event.position,
+                        "size": event.size,
+                        "missing": missing,
+                    }
+                )
+
+    def _request(self, frame: RequestFrame) -> None:
+        head = {
+            "type": "request",
+            "position": frame.position,
+            "size": len(frame.data),
+            "api": _api_name(frame.request_class),
+            "apiKey": frame.api_key,
+            "version": frame.version,
+            "correlationId": frame.correlation_id,
+            "clientId": frame.header and frame.header.client_id,
+            **_header_tags(frame.header, 2),
+        }
+        self._write_frame(head, frame, frame.version)
+
+    def _response(self, frame: ResponseFrame) -> None:
+        request = frame.request
+        cls = frame.response_class or (request.request_class if request else None)
+        head = {
+            "type": "response",
+            "position": frame.position,
+            "size": len(frame.data),
+            "api": _api_name(cls),
+            "apiKey": cls.api_key if cls else request and request.api_key,
+            "version": frame.version,
+            "correlationId": frame.correlation_id,
+            **_header_tags(frame.header, 1),
+        }
+        self._write_frame(head, frame, frame.version)
+
+    def _write_frame(self, head: dict[str, Any], frame: RequestFrame | ResponseFrame, version: int | None) -> None:
+        if frame.message is not None and version is not None:
+            head["body"] = self._body(frame.message, version)
+        if frame.error is not None:
+            self._problem(f"the {head['type']} at byte {frame.position}: {frame.error}")
+            head |= {"error": str(frame.error), "hex": frame.data.hex()}
+        self._writer.write(head)
+
+    # --- messages ---
+
+    def bare(self, cls: type[Message], version: int | None, data: bytes) -> None:
+        """Decode a message without a header. Without `version` it is in the two bytes in front."""
+        name = cls.__name__
+        if version is None:
+            if len(data) < 2:
+                raise click.ClickException(f"{name} begins with two bytes of version; there are {len(data)} bytes")
+            version = int.from_bytes(data[:2], "big", signed=True)
+            data = data if name in _VERSION_IS_A_FIELD else data[2:]
+        try:
+            message = cls.decode(data, version)
+        except ProtocolError as error:
+            self._problem(str(error))
+            self._writer.write(
+                {"type": "message", "message": name, "version": version, "error": str(error), "hex": data.hex()}
+            )
+            return
+        self._writer.write(
+            {"type": "message", "message": name, "version": version, "body": self._body(message, version)}
+        )
+
+    def _body(self, message: Message, version: int) -> dict[str, Any]:
+        return to_json(message, version, records=self._records_form(message))
+
+    def _records_form(self, message: Message) -> RecordsForm:
+        if self._raw_records:
+            return "base64"
+        if isinstance(message, Response) and message.api_key == _FETCH_SNAPSHOT:
+            return "size"
+        return lambda data: Elements(self._batches(data))
+
+    def _batches(self, data: "BytesLike") -> Iterator[dict[str, Any]]:
+        try:
+            for entry in split_batches(data):
+                if isinstance(entry, int):
+                    yield {"incompleteBytes": entry}
+                    break
+                head = batch_json(entry)
+                if self._records or entry.batch.is_control:
+                    head["records"] = Elements(records_json(entry, self._bytes_form))
+                yield head
+        except ProtocolError as error:
+            self._problem(f"records: {_at_byte(error)}")
+            yield {"error": error.message, "position": error.offset}
+
+    # --- logs ---
+
+    def log(self, name: str) -> None:
+        """Decode a log segment."""
+        if (what := _NO_LOGS.get(PurePath(name).suffix)) is not None:
+            raise click.ClickException(f"{name}: this is {what}, no log")
+        log = LogReader()
+        with opened(name) as file:
+            try:
+                while data := file.read(_CHUNK):
+                    log.feed(data)
+                    for entry in log.batches():
+                        self._log_batch(entry)
+                    self._writer.flush()
+            except ProtocolError as error:
+                self._problem(f"{name}: {_at_byte(error)}")
+                return
+        if log.leftover:
+            self._problem(
+                f"{name}: the last {log.leftover} bytes, from byte {log.position} on, are an incomplete batch: "
+                "the file is cut off, or being written"
+            )
+
+    def _log_batch(self, entry: Any) -> None:
+        if self._records:
+            for record in records_json(entry, self._bytes_form):
+                self._writer.write({"type": "record", **record})
+            return
+        head = {"type": "batch", **batch_json(entry)}
+        if entry.batch.is_control:
+            head["records"] = Elements(records_json(entry, self._bytes_form))
+        self._writer.write(head)
+
+    def _problem(self, text: str) -> None:
+        self._problems += 1
+        self._first = self._first or text
+
+
+def _api_name(cls: type[Request[Response]] | type[Response] | None) -> str | None:
+    return None if cls is None else cls.name.removesuffix("Request").removesuffix("Response")
+
+
+def _header_tags(header: RequestHeader | ResponseHeader | None, version: int) -> dict[str, Any]:
+    """The header's tagged fields, if there are any; no version of it declares one."""
+    if header is None or not header.unknown_tagged_fields:
+        return {}
+    return {"headerTaggedFields": to_json(header, version)[UNKNOWN_TAGGED_FIELDS]}
+
+
+def _at_byte(error: ProtocolError) -> str:
+    return error.message if error.offset is None else f"{error.message}, at byte {error.offset}"

@@ -1,0 +1,83 @@
+"""`kafwire info`: what is installed here, and which native code runs."""
+
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kafwire.cli.output import JsonWriter
+
+__all__ = ["command"]
+
+_PACKAGES = ("click", "isal", "lz4", "zstandard", "pyarrow")
+# Features that kafwire's code or that of the codecs makes use of.
+_CPU_FLAGS = ("sse4_2", "pclmulqdq", "avx2", "bmi2", "avx512bw", "vpclmulqdq", "crc32", "pmull", "asimd", "sve")
+
+
+@click.command("info")
+@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+def command(as_json: bool) -> None:
+    """Show versions, where the code of each codec comes from, and what of Kafka's protocol is there."""
+    found = _collect()
+    if as_json:
+        JsonWriter().write(found)
+        return
+    for section, values in found.items():
+        click.echo(f"{section}:")
+        width = max(map(len, values))
+        for name, value in values.items():
+            text = " ".join(map(str, value)) if isinstance(value, list) else value
+            click.echo(f"  {name:{width}}  {'not installed' if text is None else text}")
+
+
+def _collect() -> dict[str, dict[str, Any]]:
+    import kafwire
+    from kafwire import compression
+    from kafwire._codec import crc32c_implementations
+    from kafwire.protocol import MESSAGES, Request
+
+    classes = list(MESSAGES.values())
+    requests = [cls for cls in classes if issubclass(cls, Request)]
+    return {
+        "versions": {
+            "kafwire": kafwire.__version__,
+            "python": platform.python_version(),
+            "implementation": sys.implementation.name,
+            **{name: _version(name) for name in _PACKAGES},
+        },
+        "machine": {
+            "system": f"{platform.system()} {platform.release()}",
+            "architecture": platform.machine(),
+            "cpuFeatures": _cpu_features(),
+        },
+        "nativeCode": {"crc32c": crc32c_implementations()[0], **compression.info()},
+        "protocol": {
+            "apis": len(requests),
+            "messages": len(classes),
+            "messageVersions": sum(cls.max_version - cls.min_version + 1 for cls in classes),
+        },
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _cpu_features() -> list[str]:
+    """What Linux says of the first processor, cut to what matters here."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return []
+    for line in text.splitlines():
+        name, _, flags = line.partition(":")
+        if name.strip() in {"flags", "Features"}:
+            has = set(flags.split())
+            return [flag for flag in _CPU_FLAGS if flag in has]
+    return []

@@ -1,0 +1,48 @@
+"""From what people type to the messages of the protocol, with the nearest names where there is none."""
+
+from difflib import get_close_matches
+
+import click
+
+from kafwire.protocol import MESSAGES, Message, Request, Response
+from kafwire.wire.dump import requests_by_key
+
+__all__ = ["check_version", "find_message", "find_request"]
+
+
+def find_request(text: str) -> type[Request[Response]]:
+    """Return the request of an API given as name, in any case, or as number: "Metadata", "MetadataResponse", "3"."""
+    apis = requests_by_key()
+    if text.isdecimal():
+        if int(text) in apis:
+            return apis[int(text)]
+        raise click.BadParameter(f"no API has the key {text}; 'kafwire messages' lists them")
+    names = {cls.name.removesuffix("Request").lower(): cls for cls in apis.values()}
+    wanted = text.lower().removesuffix("request").removesuffix("response")
+    if wanted in names:
+        return names[wanted]
+    near = [names[name].name.removesuffix("Request") for name in get_close_matches(wanted, names)]
+    raise click.BadParameter(f"there is no API {text}{_hint(near)}")
+
+
+def find_message(text: str) -> type[Message]:
+    """Return the message with this name, in any case."""
+    names = {name.lower(): name for name in MESSAGES}
+    if text.lower() in names:
+        return MESSAGES[names[text.lower()]]
+    near = [names[name] for name in get_close_matches(text.lower(), names)]
+    raise click.BadParameter(f"there is no message {text}{_hint(near)}")
+
+
+def check_version(cls: type[Message], version: int) -> None:
+    """Refuse a version that the message does not have."""
+    if not cls.min_version <= version <= cls.max_version:
+        nearest = min(max(version, cls.min_version), cls.max_version)
+        raise click.BadParameter(
+            f"{cls.__name__} has no version {version}, it has {cls.min_version} to {cls.max_version}; "
+            f"did you mean {nearest}?"
+        )
+
+
+def _hint(near: list[str]) -> str:
+    return f"; did you mean {' or '.join(near)}?" if near else "; 'kafwire messages' lists all"

@@ -1,0 +1,152 @@
+"""What `kafwire decode` reads: bytes that came raw, as hex or as base64, and the frames in them."""
+
+import base64
+import binascii
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import click
+
+from kafwire.wire.dump import requests_by_key
+
+__all__ = ["FORMS", "Frame", "cut_frames", "opened", "read_bytes", "read_input"]
+
+FORMS = ("auto", "raw", "hex", "base64")
+STDIN = "-"
+
+_HEX = re.compile(rb"(?:[0-9a-fA-F]{2})+")
+_HALF_HEX = re.compile(rb"[0-9a-fA-F](?:[0-9a-fA-F]{2})*")
+_BASE64 = re.compile(rb"[A-Za-z0-9+/_-]+={0,2}")
+_BETWEEN = b" \t\r\n:"
+_SIZE_BYTES = 4
+
+
+class Frame(NamedTuple):
+    """A frame without its size; `position` is where it, size included, begins. `missing` bytes of it are not there."""
+
+    position: int
+    data: bytes
+    missing: int = 0
+
+
+@contextmanager
+def opened(name: str) -> Iterator[BinaryIO]:
+    """Open a file, or standard input for "-"."""
+    if name == STDIN:
+        yield sys.stdin.buffer
+    else:
+        with Path(name).open("rb", buffering=0) as file:
+            yield file
+
+
+def read_input(given: str | None, form: str, limit: int) -> bytes:
+    """Return the bytes of a file, of standard input, or of the argument itself in hex or base64."""
+    if given is None:
+        if sys.stdin.isatty():
+            raise click.UsageError("nothing to decode: give a file, hex or base64, or pipe something in")
+        given = STDIN
+    if given == STDIN or _is_file(given):
+        with opened(given) as file:
+            return read_bytes(_all_of(file, 3 * limit, given), form)
+    text = given.encode(errors="replace")
+    if form == "raw" or (
+        form == "auto" and not (_HALF_HEX.fullmatch(_plain(text)) or _is_hex(text) or _is_base64(text))
+    ):
+        raise click.UsageError(f"{given[:80]!r} is neither a file that is there, nor hex, nor base64")
+    return read_bytes(text, form)
+
+
+def read_bytes(data: bytes, form: str) -> bytes:
+    """Return `data`, or what it says in hex or base64; "auto" takes for text what can be that."""
+    if not data:
+        raise click.ClickException("the input is empty")
+    if form == "auto" and _HALF_HEX.fullmatch(_plain(data)):
+        raise click.ClickException("an odd number of hex digits: is one missing? (--input base64 if it is that)")
+    if form == "hex" or (form == "auto" and _is_hex(data)):
+        try:
+            return bytes.fromhex(_plain(data).decode())
+        except ValueError as error:
+            raise click.ClickException(f"the input is not hex: {error}") from None
+    if form == "base64" or (form == "auto" and _is_base64(data)):
+        try:
+            text = _plain(data).rstrip(b"=").translate(bytes.maketrans(b"-_", b"+/"))
+            return base64.b64decode(text + b"=" * (-len(text) % 4), validate=True)
+        except binascii.Error as error:
+            raise click.ClickException(f"the input is not base64: {error}") from None
+    return data
+
+
+def cut_frames(data: bytes, prefix: bool | None, *, requests: bool) -> list[Frame]:
+    """Return the frames in `data`: one without a size, or any number each behind its size; None finds out which.
+
+    What is cut off at the end is a frame with `missing` bytes.
+    """
+    frames = _sized(data)
+    if prefix is None:
+        prefix = frames is not None and (
+            not frames[-1].missing or (requests and _begins_request(data, _SIZE_BYTES) and not _begins_request(data, 0))
+        )
+    if not prefix:
+        return [Frame(0, data)]
+    if frames is None:
+        raise click.ClickException(
+            "the bytes do not begin with a frame's size; --no-size-prefix takes them as they are"
+        )
+    return frames
+
+
+def _sized(data: bytes) -> list[Frame] | None:
+    """The frames, if each begins with a size that can be one."""
+    frames = []
+    at = 0
+    while at < len(data):
+        size = int.from_bytes(data[at : at + _SIZE_BYTES], "big", signed=True)
+        if len(data) - at < _SIZE_BYTES:
+            frames.append(Frame(at, b"", _SIZE_BYTES - (len(data) - at)))
+            break
+        if size <= 0:
+            return None
+        frame = data[at + _SIZE_BYTES : at + _SIZE_BYTES + size]
+        frames.append(Frame(at, frame, size - len(frame)))
+        at += _SIZE_BYTES + size
+    return frames or None
+
+
+def _begins_request(data: bytes, at: int) -> bool:
+    cls = requests_by_key().get(int.from_bytes(data[at : at + 2], "big", signed=True))
+    return cls is not None and cls.min_version <= int.from_bytes(data[at + 2 : at + 4], "big") <= cls.max_version
+
+
+def _is_file(name: str) -> bool:
+    try:
+        return Path(name).exists()
+    except OSError:
+        return False  # longer than a name can be
+
+
+def _plain(text: bytes) -> bytes:
+    return text.translate(None, _BETWEEN).removeprefix(b"0x")
+
+
+def _is_hex(data: bytes) -> bool:
+    return _HEX.fullmatch(_plain(data)) is not None
+
+
+def _is_base64(data: bytes) -> bool:
+    text = data.translate(None, b" \t\r\n")
+    return len(text) % 4 != 1 and _BASE64.fullmatch(text) is not None
+
+
+def _all_of(file: BinaryIO, limit: int, name: str) -> bytes:
+    parts = bytearray()
+    while data := file.read(1 << 20):
+        parts += data
+        if len(parts) > limit:
+            raise click.ClickException(
+                f"{name}: more than {limit} bytes; --connection and --log read files of any size"
+            )
+    return bytes(parts)

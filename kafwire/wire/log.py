@@ -1,0 +1,129 @@
+"""Cuts a log segment, or the records of a Fetch or Produce, into its batches, one at a time. Pure: no I/O.
+
+    log = LogReader()
+    while data := file.read(65536):
+        log.feed(data)
+        for entry in log.batches(): ...
+    log.leftover                    # bytes of an incomplete batch at the end
+
+What is kept is one batch, and what was fed since `batches` was last exhausted.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafwire.errors import ProtocolError
+from kafwire.records import RecordBatch, decode_batches
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
+__all__ = ["LogBatch", "LogReader", "split_batches"]
+
+MAX_BATCH_BYTES = 100 << 20
+MAX_DECOMPRESSED = 256 << 20
+
+_BEFORE_LENGTH = 8  # the base offset, or the offset of a message of magic 0 or 1
+_OVERHEAD = _BEFORE_LENGTH + 4
+_SMALLEST = 14  # what a message of magic 0 has behind its length, at least
+
+
+@dataclass(frozen=True, slots=True)
+class LogBatch:
+    """One batch; `position` is that of its first byte in the log, `size` the number of its bytes there."""
+
+    position: int
+    size: int
+    batch: RecordBatch
+
+
+class LogReader:
+    """Bytes in, batches out; checksums are verified, records decoded. Not for several threads."""
+
+    def __init__(self, *, max_batch_bytes: int = MAX_BATCH_BYTES, max_decompressed: int = MAX_DECOMPRESSED) -> None:
+        """Start at position 0. A batch of more than `max_batch_bytes`, or that decompresses to more than
+        `max_decompressed`, is an error.
+        """
+        self.position = 0
+        self._buffer = bytearray()
+        self._max_batch_bytes = max_batch_bytes
+        self._max_decompressed = max_decompressed
+
+    @property
+    def leftover(self) -> int:
+        """How many bytes since `position` are not part of a batch yet."""
+        return len(self._buffer)
+
+    def feed(self, data: "BytesLike") -> None:
+        """Take more bytes."""
+        self._buffer += memoryview(data).cast("B")
+
+    def batches(self) -> Iterator[LogBatch]:
+        """Iterate over the batches that are whole.
+
+        Raises `ProtocolError`, with the position in the log as `offset`, for bytes that are no batch. The reader stays
+        in front of them.
+        """
+        while (size := self._next_size()) is not None:
+            data = bytes(memoryview(self._buffer)[:size])
+            batch = _decode(data, self.position, self._max_decompressed)
+            entry = LogBatch(self.position, size, batch)
+            del self._buffer[:size], data
+            self.position += size
+            yield entry
+
+    def _next_size(self) -> int | None:
+        if len(self._buffer) < _OVERHEAD:
+            return None
+        length = int.from_bytes(self._buffer[_BEFORE_LENGTH:_OVERHEAD], "big", signed=True)
+        _check_length(length, self.position, self._max_batch_bytes)
+        return _OVERHEAD + length if len(self._buffer) >= _OVERHEAD + length else None
+
+
+def split_batches(data: "BytesLike", *, max_decompressed: int = MAX_DECOMPRESSED) -> Iterator[LogBatch | int]:
+    """Iterate over the batches in `data`, each decoded when it is its turn.
+
+    A last element that is a number says how many bytes of an incomplete batch come at the end: brokers cut there.
+    Raises `ProtocolError`, with the position as `offset`, for bytes that are no batch.
+    """
+    view = memoryview(data).cast("B")
+    position = 0
+    while position < len(view):
+        rest = len(view) - position
+        if rest < _OVERHEAD:
+            yield rest
+            return
+        length = int.from_bytes(view[position + _BEFORE_LENGTH : position + _OVERHEAD], "big", signed=True)
+        _check_length(length, position, None)
+        size = _OVERHEAD + length
+        if rest < size:
+            yield rest
+            return
+        yield LogBatch(position, size, _decode(view[position : position + size], position, max_decompressed))
+        position += size
+
+
+def _check_length(length: int, position: int, limit: int | None) -> None:
+    if length == 0:
+        raise ProtocolError(
+            "a batch of length 0: space of the file that was allocated and not written, or lost in a crash",
+            offset=position,
+        )
+    if length < _SMALLEST:
+        raise ProtocolError(f"a batch of length {length}: this is no log, or a damaged one", offset=position)
+    if limit is not None and length > limit:
+        raise ProtocolError(f"a batch of length {length}, the limit is {limit}", offset=position)
+
+
+def _decode(data: "BytesLike", position: int, max_decompressed: int) -> RecordBatch:
+    try:
+        found = decode_batches(data, max_decompressed=max_decompressed)
+    except ProtocolError as error:
+        # the text too says where, but counts from the batch's first byte
+        message = re.sub(r" \(byte \d+\)", "", error.message)
+        raise ProtocolError(message, offset=position + (error.offset or 0)) from None
+    if len(found) != 1:
+        raise ProtocolError("a batch whose length does not hold it", offset=position)
+    return found[0]
