@@ -45,7 +45,7 @@ cdef extern from "Python.h":
 cdef enum:
     LARGE = 16384  # bytes
     WORTH_DELAYING = 4  # elements
-    UNKNOWN_COST = 112  # the memory of an unknown tagged field beside its bytes: a pair, a number, a place in a list
+    UNKNOWN_COST = 136  # the memory of an unknown tagged field beside its bytes: a pair, a number, a place in two lists
 
 
 cdef class Plan(Table):
@@ -70,10 +70,10 @@ cdef class Plan(Table):
             source.close()
         return message
 
-    def decode_prefix(self, data):
+    def decode_prefix(self, data, int64_t max_memory=INT64_MAX):
         """(the message that `data` begins with, the bytes it took): for headers."""
         cdef Source source = Source()
-        source.open(self, data, INT64_MAX)
+        source.open(self, data, max_memory)
         try:
             message = read_struct(self, source)
             used = source.offset()

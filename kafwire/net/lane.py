@@ -20,6 +20,7 @@ from kafwire.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, 
 from kafwire.logic.backoff import delay_ms
 from kafwire.net.engine import Engine
 from kafwire.net.transport import NativeConnection
+from kafwire.protocol.spec import MAX_MEMORY
 from kafwire.wire import versions
 
 # Before a broker has proved itself it may not claim more (see docs/design.md, "Hostile bytes").
@@ -237,7 +238,9 @@ class Lane:
         self.send(correlation_id, [request], answered, timeout_ms=timeout_ms or self._config.request_timeout_ms)
         frame = await future
         try:
-            return protocol.decode_response(type(message), frame, version)[1]
+            # Whoever allows larger frames expects larger answers.
+            allowed = max(MAX_MEMORY, 3 * self._config.max_frame_bytes)
+            return protocol.decode_response(type(message), frame, version, max_memory=allowed)[1]
         except ProtocolError as error:
             self.fail("an answer could not be read")
             raise ProtocolError(

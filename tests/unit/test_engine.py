@@ -123,8 +123,8 @@ def test_stopping_ends_members_tasks_and_both_threads() -> None:
         finally:
             ended.append("task")
 
-    engine.start(lambda: tasks.append(asyncio.ensure_future(forever())))
     tasks: list[Any] = []
+    engine.start(lambda: tasks.append(asyncio.ensure_future(forever())))
     engine.run(asyncio.sleep(0))
     thread = engine._thread
     engine.stop()

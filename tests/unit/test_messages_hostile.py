@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 
 from kafwire.errors import ProtocolError
-from kafwire.protocol import MESSAGES, Message, MetadataResponse
+from kafwire.protocol import MESSAGES, Message, MetadataRequest, MetadataResponse, decode_response
 from kafwire.protocol.spec import MAX_MEMORY, Field, Struct
 from tests.unit import reference_messages as reference
 
@@ -105,6 +105,7 @@ PAIRS = [
 def test_what_is_paid_covers_what_is_taken(cls: type[Message], version: int, make: Element) -> None:
     """The memory that objects really take is never above the smallest allowance under which they are made."""
     for name, body in crowded(cls, version, 3000, make):
+        cls.decode(body, version)  # compiles the version
         tracemalloc.start()
         try:
             message: Any = cls.decode(body, version)
@@ -150,6 +151,28 @@ def test_text_is_paid_by_what_it_takes_as_text() -> None:
     assert MetadataResponse.decode(body, 9, max_memory=900_000) == message
     with pytest.raises(ProtocolError, match="the message would take more than 700000 bytes"):
         MetadataResponse.decode(body, 9, max_memory=700_000)
+
+
+def tags(count: int) -> bytes:
+    """Unknown tagged fields of no bytes."""
+    return uvarint(count) + b"".join(uvarint(tag) + b"\0" for tag in range(1000, 1000 + count))
+
+
+def test_unknown_tagged_fields_are_paid_for() -> None:
+    body = smallest_struct(MetadataResponse, 12, flexible=True)[:-1] + tags(10_000)
+    tracemalloc.start()
+    message = MetadataResponse.decode(body, 12)
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(message.unknown_tagged_fields) == 10_000
+    with pytest.raises(ProtocolError, match="the message would take more than"):
+        MetadataResponse.decode(body, 12, max_memory=taken - 2048)
+
+
+def test_a_header_of_tagged_fields_is_bounded_too() -> None:
+    answer = b"\0\0\0\1" + tags(2_000_000)
+    with pytest.raises(ProtocolError, match=f"would take more than {MAX_MEMORY} bytes"):
+        decode_response(MetadataRequest, answer, 12)
 
 
 PROGRAM = """

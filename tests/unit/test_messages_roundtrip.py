@@ -17,6 +17,14 @@ VERSIONS = [
 ]
 
 
+def assert_survives(message: Message, version: int) -> None:
+    """A decoded message is the same after encoding and decoding; one with a float that is no number equals nothing."""
+    encoded = message.encode(version)
+    again = type(message).decode(encoded, version)
+    assert again.encode(version) == encoded
+    assert again == message or "=nan" in repr(message)
+
+
 @pytest.mark.parametrize(("cls", "version"), VERSIONS)
 @given(st.data())
 @settings(max_examples=8)
@@ -63,7 +71,7 @@ def test_damaged_anywhere(cls: type[Message], version: int, data: st.DataObject,
             message = cls.decode(bytes(damaged), version)
         except ProtocolError:
             continue
-        assert cls.decode(message.encode(version), version) == message
+        assert_survives(message, version)
 
 
 @given(st.sampled_from(VERSIONS), st.binary(max_size=64))
@@ -74,4 +82,4 @@ def test_noise(case: object, data: bytes) -> None:
         message = cls.decode(data, version)
     except ProtocolError:
         return
-    assert cls.decode(message.encode(version), version) == message
+    assert_survives(message, version)

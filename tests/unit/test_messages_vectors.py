@@ -21,6 +21,10 @@ def ours(vector: dict[str, Any]) -> bool:
     return name in MESSAGES and MESSAGES[name].min_version <= vector["version"] <= MESSAGES[name].max_version
 
 
+# Fields that have another name in Kafka's next releases, from which some vectors come.
+NAMES_OF_LATER = {("TxnOffsetCommitRequest", "generationIdOrMemberEpoch"): "generationId"}
+
+
 def of_kind(*kinds: str) -> list[Any]:
     return [pytest.param(vector, id=vector["id"]) for vector in VECTORS if vector["kind"] in kinds and ours(vector)]
 
@@ -48,7 +52,8 @@ def test_bytes_and_back(vector: dict[str, Any]) -> None:
     cls, version = MESSAGES[vector["message"]], vector["version"]
     head, body = body_of(vector)
     message = cls.decode(body, version)
-    holds(vector["expect"], kafka_json(message), vector["message"])
+    expected = {NAMES_OF_LATER.get((vector["message"], name), name): value for name, value in vector["expect"].items()}
+    holds(expected, kafka_json(message), vector["message"])
     assert cls.from_dict(message.to_dict()) == message
     assert message.encode(version) == body
     if vector["kind"] == "request_frame":

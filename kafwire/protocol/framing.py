@@ -1,0 +1,95 @@
+"""What stands around a message: the headers of requests and responses, and the version before bytes inside records.
+
+Sizes of frames are not of this place: they belong to a connection (see `kafwire.wire.frames`).
+"""
+
+from typing import TYPE_CHECKING, TypeVar
+
+from kafwire.errors import ProtocolError
+from kafwire.protocol.header import RequestHeader, ResponseHeader
+from kafwire.protocol.spec import MAX_MEMORY, Data, Request, Response
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
+_API_VERSIONS_KEY = 18
+_UNSUPPORTED_VERSION = 35
+
+R = TypeVar("R", bound=Response)
+D = TypeVar("D", bound=Data)
+
+
+def encode_request_header(
+    request_class: type[Request[Response]], version: int, correlation_id: int, client_id: str | None
+) -> bytes:
+    """Return the header of a request of `version`: header version 2 where that one is flexible, else 1."""
+    return RequestHeader(
+        request_api_key=request_class.api_key,
+        request_api_version=version,
+        correlation_id=correlation_id,
+        client_id=client_id,
+    ).encode(2 if version >= request_class.flexible_from else 1)
+
+
+def encode_request(message: Request[Response], version: int, correlation_id: int, client_id: str | None) -> bytes:
+    """Return header and body of a request, without the size that comes before them on a connection.
+
+    Raises `ProtocolError` when the version cannot carry the message.
+    """
+    header = encode_request_header(type(message), version, correlation_id, client_id)
+    return type(message).plan(version).encode(message, header)
+
+
+def decode_response(
+    request_class: type[Request[R]], data: "BytesLike", version: int, *, max_memory: int = MAX_MEMORY
+) -> tuple[int, R]:
+    """Read the answer to a request of `version`: (correlation id, message). `data` begins after the frame's size.
+
+    An ApiVersions answer has header version 0 always, and one with UNSUPPORTED_VERSION may be in version 0 whatever
+    was asked (KIP-511), or in no version at all, as some brokers do; then the message has the error code and no ranges.
+    Raises `ProtocolError` for bytes that are not exactly one such answer, or an answer that would take more than
+    `max_memory` bytes (see `Message.decode`).
+    """
+    response_class: type[R] = request_class.response  # type: ignore[assignment]
+    api_versions = request_class.api_key == _API_VERSIONS_KEY
+    flexible = version >= response_class.flexible_from and not api_versions
+    header, used = ResponseHeader.plan(1 if flexible else 0).decode_prefix(data, max_memory)
+    body = memoryview(data)[used:]
+    if api_versions and body[:2] == _UNSUPPORTED_VERSION.to_bytes(2, "big"):
+        return header.correlation_id, _refused_version(response_class, body, version)
+    return header.correlation_id, response_class.decode(body, version, max_memory=max_memory)
+
+
+def _refused_version(response_class: type[R], body: memoryview, version: int) -> R:
+    for attempt in (0, version):
+        try:
+            return response_class.decode(body, attempt)
+        except ProtocolError:
+            continue
+    return response_class.from_dict({"error_code": _UNSUPPORTED_VERSION})
+
+
+def encode_versioned(message: Data, version: int) -> bytes:
+    """Return `message` with its version before it, as an int16.
+
+    So are the subscription and assignment of a consumer, and the key and the value of a transaction's mark.
+    """
+    return version.to_bytes(2, "big", signed=True) + message.encode(version)
+
+
+def decode_versioned(message_class: type[D], data: "BytesLike") -> tuple[int, D]:
+    """Read what `encode_versioned` writes: (version, message).
+
+    A version above ours is read as our highest, and what follows is left alone: such messages only ever grow at their
+    end. Raises `ProtocolError` for anything else that is not one such message.
+    """
+    view = memoryview(data).cast("B")
+    version = int.from_bytes(view[:2], "big", signed=True)
+    if len(view) < 2:
+        raise ProtocolError(f"a version takes 2 bytes, {len(view)} are left", api=message_class.__name__, offset=0)
+    body = view[2:]
+    if version <= message_class.max_version:
+        return version, message_class.decode(body, version)
+    message: D
+    message, _ = message_class.plan(message_class.max_version).decode_prefix(body, MAX_MEMORY)
+    return version, message
