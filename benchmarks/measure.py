@@ -51,6 +51,13 @@ class Bench:
         options = {"seconds": f"{self.seconds:g}", **contender.options, **variant}
         if row.kind == "decode":
             answer = self._run(row, contender, options | {"file": str(self.blobs[row.topic])})
+        elif row.kind == "encode":
+            size = row.topic.value_bytes
+            answer = self._run(
+                row, contender, options | {"payload": str(self.payloads[size]), "value_bytes": str(size)}
+            )
+        elif row.kind == "message":
+            answer = self._run(row, contender, options)
         elif contender.task in WRITES:
             answer = self._write(row, contender, options)
         else:
@@ -61,7 +68,7 @@ class Bench:
         if row.kind == "memory":
             memory = answer["memory_kib"]
             return Measured((memory["peak"] - memory["before"]) / 1024, seconds, answer["note"], cpu)
-        return Measured(records / seconds / 1e6, seconds, answer["note"], cpu)
+        return Measured(records / seconds / (1e3 if row.kind == "message" else 1e6), seconds, answer["note"], cpu)
 
     def _read(self, row: Row, contender: Contender, options: dict[str, str]) -> dict[str, Any]:
         size = row.topic.value_bytes

@@ -16,6 +16,8 @@ _TITLES: Mapping[Kind, str] = {
     "beside": "Beside a computing neighbour (million records per second)",
     "memory": "Peak memory above the RSS after imports (MiB)",
     "decode": "Decode batches in memory to columns, one core (million records per second)",
+    "encode": "Encode Arrow columns to batches in memory, one core (million records per second)",
+    "message": "Decode a message in memory, one core (thousand messages per second)",
     "import": "Import (ms)",
 }
 

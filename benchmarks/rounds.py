@@ -117,17 +117,18 @@ class Verdict:
         """Whether the goal is reached; no figure is not reached."""
         if self.value is None:
             return False
-        return self.value >= self.goal.least if self.goal.over else self.value <= self.goal.most
+        return self.value <= self.goal.most if self.goal.most else self.value >= self.goal.least
 
     def as_text(self, unit: str) -> str:
         """For people: `kafwire scan / confluent consume 5.2 x (goal >= 4 x): met`."""
         goal = self.goal
         what = f"{goal.of} / {goal.over}" if goal.over else goal.of
-        bound = f">= {goal.least:g} x" if goal.over else f"<= {goal.most:g} {unit}"
+        unit = "x" if goal.over else unit
+        bound = f"<= {goal.most:g} {unit}" if goal.most else f">= {goal.least:g} {unit}"
         if self.value is None:
             found = "no figure"
         else:
-            found = f"{self.value:.2f} x" if goal.over else f"{self.value:.1f} {unit}"
+            found = f"{self.value:.2f} {unit}" if goal.over else f"{self.value:.1f} {unit}"
         return f"{what} {found} (goal {bound}): {'met' if self.met else 'NOT MET'}"
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Literal
 
-Kind = Literal["consume", "produce", "beside", "memory", "decode", "import"]
+Kind = Literal["consume", "produce", "beside", "memory", "decode", "encode", "message", "import"]
 
 LINGER_MS = 5
 BATCH_BYTES = 1_048_576
@@ -46,7 +46,7 @@ class Contender:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """`of` is at least `least` times `over`, or, without `over`, at most `most` of the row's unit."""
+    """`of` is at least `least` times `over`; without `over`, at most `most` or at least `least` of the row's unit."""
 
     of: str
     over: str = ""
@@ -199,7 +199,36 @@ def _decode(topic: Topic) -> Row:
         "M records/s",
         topic,
         [Contender("kafwire", "kafwire_decode", "decode"), Contender("plain C", "floor", "decode")],
+        [Goal("kafwire", "plain C", 0.6)],
         short=topic.name == "100-lz4-1m",
+    )
+
+
+def _encode(codec: str) -> Row:
+    return Row(
+        f"encode-100-{codec}",
+        "encode",
+        "M records/s",
+        Topic(100, codec, LARGE_BATCH),
+        [Contender("kafwire", "kafwire_encode", "encode", {"codec": codec})],
+        [Goal("kafwire", least=8.0)] if codec == "none" else [],
+        short=codec == "none",
+    )
+
+
+def _message(name: str) -> Row:
+    return Row(
+        f"message-{name}",
+        "message",
+        "k messages/s",
+        _LZ4,
+        [
+            Contender("kafwire", "kafwire_messages", name),
+            Contender("kafwire, all read", "kafwire_messages", f"{name}_read"),
+            Contender("kafka-python", "kafkapython_messages", name),
+        ],
+        [Goal("kafwire", "kafka-python", 20.0)],
+        short=name == "metadata",
     )
 
 
@@ -223,6 +252,8 @@ ROWS: Sequence[Row] = [
     _memory("send_batch-1000-none", "send_batch", "produce", _PLAIN),
     _memory("send-100-lz4", "send", "produce", _LZ4),
     *[_decode(topic) for topic in TOPICS if topic.value_bytes == 100],
+    *[_encode(codec) for codec in ("none", "lz4")],
+    *[_message(name) for name in ("metadata", "fetch")],
     Row(
         "import",
         "import",

@@ -1,0 +1,63 @@
+"""kafwire on a message in memory: decoded; and decoded with every field read, so that nothing is put off."""
+
+from collections.abc import Callable
+from typing import Any
+
+import kafwire
+from benchmarks import answers
+from benchmarks.workers.common import Options, Pass, Stopwatch, work
+from kafwire.protocol import FetchResponse, MetadataResponse
+
+TIMES = 200
+
+
+def metadata(_options: Options) -> Callable[[], Pass]:
+    """Decode a Metadata answer."""
+    return _repeat(MetadataResponse, answers.metadata(), answers.METADATA_VERSION, _nothing)
+
+
+def metadata_read(_options: Options) -> Callable[[], Pass]:
+    """Decode a Metadata answer and look at each partition's arrays."""
+    return _repeat(MetadataResponse, answers.metadata(), answers.METADATA_VERSION, _read_metadata)
+
+
+def fetch(_options: Options) -> Callable[[], Pass]:
+    """Decode a Fetch answer."""
+    return _repeat(FetchResponse, answers.fetch(), answers.FETCH_VERSION, _nothing)
+
+
+def fetch_read(_options: Options) -> Callable[[], Pass]:
+    """Decode a Fetch answer and look at each partition."""
+    return _repeat(FetchResponse, answers.fetch(), answers.FETCH_VERSION, _read_fetch)
+
+
+def _nothing(_message: Any) -> int:
+    return 0
+
+
+def _read_metadata(message: Any) -> int:
+    return sum(len(topic.partitions) for topic in message.topics)
+
+
+def _read_fetch(message: Any) -> int:
+    return sum(len(topic.partitions) for topic in message.responses)
+
+
+def _repeat(cls: Any, data: bytes, version: int, read: Callable[[Any], int]) -> Callable[[], Pass]:
+    if cls.decode(data, version).encode(version) != data:
+        raise ValueError("decoding and encoding changes the message")
+
+    def once() -> Pass:
+        clock = Stopwatch()
+        for _ in range(TIMES):
+            read(cls.decode(data, version))
+        return Pass(clock.seconds(), TIMES, TIMES * len(data))
+
+    return once
+
+
+if __name__ == "__main__":
+    work(
+        {"metadata": metadata, "metadata_read": metadata_read, "fetch": fetch, "fetch_read": fetch_read},
+        kafwire.__version__,
+    )
