@@ -1,0 +1,91 @@
+"""What an input of the target `message` means, and what must hold for it.
+
+Byte 0: twice the API key, plus one for the response; from 200 on the messages without a key, by name. Byte 1: the
+version, counted from the lowest. Byte 2, flags: 1: followed by 16 KiB of zeros, which makes the decoder put off inner
+arrays; 2: bytes that may change; 4: a response comes with its header. So inputs keep their meaning as messages are added.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafwire import protocol
+from kafwire.errors import ProtocolError
+
+DATA = 200
+LARGE, WRITABLE, WITH_HEADER = 1, 2, 4
+PADDING = bytes(1 << 14)
+HEAD = 3
+HIGHEST_TAG = 0x7FFFFFFE
+
+
+class Broken(Exception):
+    """An invariant does not hold."""
+
+
+class Run:
+    """One message, and the request it answers, if it does."""
+
+    def __init__(self, message: Any, request: Any) -> None:
+        self.message = message
+        self.request = request
+        self.versions = message.max_version - message.min_version + 1
+        for version in range(message.min_version, message.max_version + 1):
+            message.plan(version)
+
+
+def number(name: str) -> int:
+    """Return byte 0 of the inputs for a message."""
+    message: Any = protocol.MESSAGES[name]
+    if hasattr(message, "api_key"):
+        return 2 * int(message.api_key) + name.endswith("Response")
+    return DATA + sorted(n for n in protocol.MESSAGES if not hasattr(protocol.MESSAGES[n], "api_key")).index(name)
+
+
+def runs() -> list[Run | None]:
+    """Return what byte 0 stands for, None for nothing."""
+    found: list[Run | None] = [None] * 256
+    for name, message in protocol.MESSAGES.items():
+        request = protocol.MESSAGES[name.removesuffix("Response") + "Request"] if name.endswith("Response") else None
+        found[number(name)] = Run(message, request)
+    return found
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal, or different in nothing but floats that are no numbers."""
+    return bool(one == other) or repr(one) == repr(other)
+
+
+def check(data: bytes, known: list[Run | None]) -> None:
+    """Raise `Broken` when the invariant does not hold for an input."""
+    run = known[data[0]] if len(data) >= HEAD else None
+    if run is None:
+        return
+    version = run.message.min_version + data[1] % run.versions
+    body: bytes | bytearray = data[HEAD:]
+    if data[2] & WRITABLE:
+        body = bytearray(body)
+    if data[2] & LARGE:
+        _check_body(run, version, body + PADDING, data[2])
+    _check_body(run, version, body, data[2])
+
+
+def _check_body(run: Run, version: int, body: bytes | bytearray, manner: int) -> None:
+    message = run.message
+    try:
+        if manner & WITH_HEADER and run.request is not None:
+            _, first = protocol.decode_response(run.request, body, version)
+            if run.request.api_key == 18:  # may be of another version than asked for
+                return
+        else:
+            first = message.decode(body, version)
+    except ProtocolError:
+        return
+    encoded = first.encode(version)
+    second = message.decode(encoded, version)
+    if not same(first, second) or second.encode(version) != encoded:
+        raise Broken(f"{message.__name__} version {version} changes by encoding and decoding")
+    if manner & LARGE and version >= message.flexible_from and not second.unknown_tagged_fields:
+        second.unknown_tagged_fields = ((HIGHEST_TAG, PADDING),)
+        if not same(second, message.decode(second.encode(version), version)):
+            raise Broken(f"{message.__name__} version {version} changes when it is large")

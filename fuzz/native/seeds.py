@@ -1,0 +1,116 @@
+"""Inputs to start from, made of the known vectors, and words for libFuzzer's dictionaries."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+from fuzz.native import choice
+from fuzz.targets import FetchAnswers, FrameCore, vectors
+from fuzz.mutate import LIES, varint as uvarint
+from kafwire import protocol
+
+RECORDS = ("record_batches", "message_set", "concatenation", "malformed_records")
+CODEC_AT = 22  # the low byte of a batch's attributes
+RIGHT_CRC, PACK = 1, 2
+
+
+def _records() -> list[bytes]:
+    return [bytes.fromhex(vector["hex"]) for vector in vectors(*RECORDS)]
+
+
+def frame() -> Iterator[bytes]:
+    """Streams of answers, some with zeros after them."""
+    for stream in FrameCore().corpus():
+        for options, filler in ((0, 0), (2, 0), (3, 0), (10, 0), (18, 0), (235, 0)):
+            yield bytes([options, filler]) + b"cuts" + stream
+    for size in (16_000, 17_001, 60_000):
+        yield b"\3\377cuts" + struct.pack(">ii", 4 + size, 1)
+        yield b"\377\377cuts" + struct.pack(">ii", 4 + size, 1)
+
+
+def varint() -> Iterator[bytes]:
+    """Numbers of all lengths."""
+    for last in (0, 1, 2, 15, 16, 127):
+        for length in range(11):
+            number = b"\377" * length + bytes([last])
+            yield b"\x80" + number
+            yield b"\xc0" + number
+            yield b"\x00" + b"\6" * len(number) + number
+    yield b"\x00" + bytes(range(48)) + bytes(range(48))
+
+
+def header() -> Iterator[bytes]:
+    """Record batches, and fetch answers."""
+    for records in _records():
+        yield b"\x00" + records
+    for answer in FetchAnswers().corpus():
+        yield bytes([2 * answer[0] + 1]) + answer[1:]
+
+
+def snappy() -> Iterator[bytes]:
+    """Blocks, and data."""
+    from kafwire.compression import compress
+
+    for records in _records():
+        yield b"\x01" + records
+        yield b"\x00" + bytes(compress("snappy", records))[20:]  # after the xerial header and the block's length
+
+
+def codec() -> Iterator[bytes]:
+    """Batches as they are, and batches that the target compresses."""
+    for i, records in enumerate(_records()):
+        yield b"\x01\x3f" + records
+        if i % 4 == 0:
+            yield bytes([1 | i & 0xFC, 63]) + records
+        if len(records) > CODEC_AT and records[16] == 2 and records[CODEC_AT] & 7 == 0:
+            for number in range(1, 5):
+                attributes = bytes([records[CODEC_AT] | number])
+                yield bytes([RIGHT_CRC | PACK, 63]) + records[:CODEC_AT] + attributes + records[CODEC_AT + 1 :]
+
+
+def message() -> Iterator[bytes]:
+    """Bodies by other clients, and every version of every message with its defaults."""
+    for vector in vectors("request_body", "response_body", "malformed_message", "data"):
+        if vector["message"] in protocol.MESSAGES:
+            yield _message(vector["message"], int(vector["version"]), bytes.fromhex(vector["hex"]))
+    for vector in vectors("request_frame"):
+        body = bytes.fromhex(vector["hex"])[4:]
+        yield _message("RequestHeader", 1, body)
+        yield _message("RequestHeader", 2, body)
+    for name, made in protocol.MESSAGES.items():
+        for version in range(made.min_version, made.max_version + 1):
+            yield _message(name, version, b"")
+            yield _message(name, version, bytes(64))
+            yield _message(name, version, b"\2" * 64)
+
+
+def _message(name: str, version: int, body: bytes) -> bytes:
+    lowest = protocol.MESSAGES[name].min_version
+    return bytes([choice.number(name), max(version - lowest, 0), len(body) % 8]) + body
+
+
+SEEDS = {"frame": frame, "varint": varint, "header": header, "snappy": snappy, "codec": codec, "message": message}
+
+
+def write(target: str, folder: Path) -> None:
+    """Write the seeds of a target, one file each, named by content."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for seed in SEEDS[target]():
+        (folder / hashlib.sha1(seed, usedforsecurity=False).hexdigest()).write_bytes(seed)
+
+
+def dictionary(target: str) -> str:
+    """Return numbers that lie, in the forms of the target; in libFuzzer's format."""
+    words = set()
+    for number in LIES:
+        for form in "bhiq":
+            bits = 8 * struct.calcsize(form)
+            words.add(struct.pack(">" + form.upper(), number & ((1 << bits) - 1)))
+        words.add(uvarint(number & 0xFFFFFFFF))
+        words.add(uvarint((number << 1 ^ number >> 63) & 0xFFFFFFFFFFFFFFFF))
+    if target in ("codec", "snappy"):
+        words |= {b"\x82SNAPPY\0", b"\x1f\x8b\x08", b"\x04\x22\x4d\x18", b"\x28\xb5\x2f\xfd", b"\xfe\xff", b"\x00\x00\x00\x00\x02"}
+    return "".join('"' + "".join(f"\\x{byte:02x}" for byte in word) + '"\n' for word in sorted(words))
