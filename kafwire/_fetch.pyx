@@ -148,6 +148,11 @@ def scan_headers(Buffer frame, size_t position, size_t size):
             got = batch_header(data + at, size - at, &header, &reason)
             if got <= 0:
                 break
+            if header.base_offset < 0 or header.last_offset_delta < 0 or \
+                    header.base_offset > 0x7FFFFFFFFFFFFFFELL - header.last_offset_delta:
+                reason = "offsets below zero or above the largest"
+                got = -1
+                break
             if header.base_offset < next_offset:
                 reason = "base offsets do not rise"
                 got = -1

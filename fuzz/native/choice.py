@@ -1,8 +1,9 @@
 """What an input of the target `message` means, and what must hold for it.
 
 Byte 0: twice the API key, plus one for the response; from 200 on the messages without a key, by name. Byte 1: the
-version, counted from the lowest. Byte 2, flags: 1: followed by 16 KiB of zeros, which makes the decoder put off inner
-arrays; 2: bytes that may change; 4: a response comes with its header. So inputs keep their meaning as messages are added.
+version, counted from the lowest. Byte 2: 1: bytes that may change; 2: a response comes with its header; 224 and more: once
+more with 16 KiB of zeros behind, which makes the decoder put off inner arrays. So inputs keep their meaning as messages
+are added.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from kafwire import protocol
 from kafwire.errors import ProtocolError
 
 DATA = 200
-LARGE, WRITABLE, WITH_HEADER = 1, 2, 4
+WRITABLE, WITH_HEADER, LARGE = 1, 2, 224
 PADDING = bytes(1 << 14)
 HEAD = 3
 HIGHEST_TAG = 0x7FFFFFFE
@@ -65,7 +66,7 @@ def check(data: bytes, known: list[Run | None]) -> None:
     body: bytes | bytearray = data[HEAD:]
     if data[2] & WRITABLE:
         body = bytearray(body)
-    if data[2] & LARGE:
+    if data[2] >= LARGE:
         _check_body(run, version, body + PADDING, data[2])
     _check_body(run, version, body, data[2])
 
@@ -85,7 +86,7 @@ def _check_body(run: Run, version: int, body: bytes | bytearray, manner: int) ->
     second = message.decode(encoded, version)
     if not same(first, second) or second.encode(version) != encoded:
         raise Broken(f"{message.__name__} version {version} changes by encoding and decoding")
-    if manner & LARGE and version >= message.flexible_from and not second.unknown_tagged_fields:
+    if manner >= LARGE and version >= message.flexible_from and not second.unknown_tagged_fields:
         second.unknown_tagged_fields = ((HIGHEST_TAG, PADDING),)
         if not same(second, message.decode(second.encode(version), version)):
             raise Broken(f"{message.__name__} version {version} changes when it is large")

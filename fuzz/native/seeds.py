@@ -28,7 +28,7 @@ def frame() -> Iterator[bytes]:
             yield bytes([options, filler]) + b"cuts" + stream
     for size in (16_000, 17_001, 60_000):
         yield b"\3\377cuts" + struct.pack(">ii", 4 + size, 1)
-        yield b"\377\377cuts" + struct.pack(">ii", 4 + size, 1)
+        yield b"\377\377HUGE" + struct.pack(">ii", 4 + size, 1)
 
 
 def varint() -> Iterator[bytes]:
@@ -89,7 +89,8 @@ def message() -> Iterator[bytes]:
 
 def _message(name: str, version: int, body: bytes) -> bytes:
     lowest = protocol.MESSAGES[name].min_version
-    return bytes([choice.number(name), max(version - lowest, 0), len(body) % 8]) + body
+    manner = len(body) % 4 + (choice.LARGE if len(body) % 16 == 3 else 0)
+    return bytes([choice.number(name), max(version - lowest, 0), manner]) + body
 
 
 SEEDS = {"frame": frame, "varint": varint, "header": header, "snappy": snappy, "codec": codec, "message": message}
