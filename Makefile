@@ -1,7 +1,7 @@
 # make test     all tests: unit, conformance, integration, spark; and the unit tests on every other CPython here
 # make demo     the flights of 2013 through Kafka and Spark, and back
 # make bench    speed beside other clients, on one broker (BENCH=name: only that row)
-# make fuzz     mutated bytes into every decoder (SECONDS=30, SEED=chance)
+# make fuzz     hostile bytes into every decoder, under sanitizers too, which takes clang (SECONDS=60, SEED=chance)
 # make lint     ruff, cython-lint, mypy, import-linter
 # make format   what ruff can put right by itself
 # make build    the environment in .venv and the compiled extensions
@@ -12,7 +12,7 @@
 PYTHON ?= python3
 TESTS ?= tests
 BENCH ?=
-SECONDS ?= 30
+SECONDS ?= 60
 SEED ?=
 
 VENV := .venv

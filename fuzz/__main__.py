@@ -1,6 +1,7 @@
-"""`python -m fuzz [--seconds N] [--seed S] [TARGET ...]`: mutated bytes into everything that reads a stranger's bytes.
+"""`python -m fuzz [--seconds N] [--seed S] [TARGET ...]`: hostile bytes into everything that reads a stranger's bytes.
 
-A find is written to `build/fuzz/<target>-<seed>-<number>.bin`; it becomes a committed case of that target's tests.
+Mutation targets (`fuzz/targets.py`) run in this interpreter, on the extensions as they are; native targets
+(`fuzz/native`) are built with sanitizers and guided by coverage. A find is kept under `build/fuzz/`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ import time
 from pathlib import Path
 
 from fuzz.mutate import Mutator
+from fuzz.native.build import TARGETS as NATIVE
+from fuzz.native.build import BuildError, build
+from fuzz.native.run import Runner
 from fuzz.targets import TARGETS, Broken
 
 FINDS = Path("build/fuzz")
@@ -56,19 +60,41 @@ def run(name: str, seed: int, seconds: float) -> int:
     return finds
 
 
+def run_native(programs: dict[str, Path], seed: int, seconds: float) -> int:
+    """Run native targets for `seconds` each; returns the number of finds."""
+    runner = Runner()
+    return sum(runner.slice(name, program, seconds, seed) for name, program in programs.items())
+
+
 def main() -> int:
     """Parse the command line, run the targets one after the other."""
-    parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(TARGETS))
-    parser.add_argument("--seconds", type=float, default=30.0, help="for all targets together (default: 30)")
+    parser = argparse.ArgumentParser(
+        prog="python -m fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    every = [*TARGETS, *NATIVE]
+    parser.add_argument(
+        "targets", nargs="*", metavar="TARGET", help=f"{', '.join(TARGETS)}; native: {', '.join(NATIVE)}"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=30.0, help="for all targets together, building apart (default: 30)"
+    )
     parser.add_argument("--seed", type=int, default=None, help="default: another one each time, printed")
     options = parser.parse_args()
-    unknown = set(options.targets) - set(TARGETS)
+    unknown = set(options.targets) - set(every)
     if unknown:
-        parser.error(f"unknown target {', '.join(sorted(unknown))}; there are {', '.join(TARGETS)}")
-    names = options.targets or list(TARGETS)
+        parser.error(f"unknown target {', '.join(sorted(unknown))}; there are {', '.join(every)}")
+    names = options.targets or every
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)
-    return 1 if sum(run(name, seed, options.seconds / len(names)) for name in names) else 0
+    share = options.seconds / len(names)
+    print(f"seed {seed}", flush=True)
+    try:
+        programs = build([name for name in names if name in NATIVE])
+        finds = sum(run(name, seed, share) for name in names if name in TARGETS)
+        finds += run_native(programs, seed, share)
+    except (BuildError, RuntimeError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 1 if finds else 0
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""Coverage-guided fuzzing of the decoders as machine code: libFuzzer with AddressSanitizer and UndefinedBehaviorSanitizer."""
+"""Coverage-guided fuzzing of the decoders as machine code: libFuzzer and sanitizers."""

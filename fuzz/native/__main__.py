@@ -1,14 +1,14 @@
 """`python -m fuzz.native`: long runs, in slices; they take up changes of the sources at each slice.
 
-    python -m fuzz.native run --seconds 36000 --slice 120      # all targets in turn; runs on under nohup
-    python -m fuzz.native totals                               # all that has been run, as a table
-    python -m fuzz.native replay FILE ...                      # inputs of the target that their folder is named after
+python -m fuzz.native run --seconds 36000 --slice 120      # all targets in turn; runs on under nohup
+python -m fuzz.native totals                               # all that has been run, as a table
+python -m fuzz.native replay FILE ...                      # inputs of the target that their folder is named after
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime
+import datetime as dt
 import random
 import signal
 import sys
@@ -33,7 +33,9 @@ def rotate(targets: list[str], seconds: float, slice_s: float, seed: int) -> int
         try:
             programs |= build([target])
         except BuildError as error:  # sources in the middle of a change
-            print(f"{target}: not built, {'the last one runs' if target in programs else 'left out'}: {error}", flush=True)
+            print(
+                f"{target}: not built, {'the last one runs' if target in programs else 'left out'}: {error}", flush=True
+            )
         if target in programs:
             try:
                 finds += runner.slice(target, programs[target], min(slice_s, left), seed + turn)
@@ -86,7 +88,7 @@ def main() -> int:
         parser.error(f"unknown target {', '.join(sorted(unknown))}; there are {', '.join(TARGETS)}")
     seconds = options.seconds
     if options.until:
-        now = datetime.datetime.now(datetime.UTC)
+        now = dt.datetime.now(dt.UTC)
         hour, minute = map(int, options.until.split(":"))
         seconds = (now.replace(hour=hour, minute=minute, second=0, microsecond=0) - now).total_seconds() % 86400
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)

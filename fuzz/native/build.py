@@ -7,6 +7,7 @@ sources may change while programs run.
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import os
 import re
 import shutil
@@ -43,7 +44,14 @@ DIRECTIVES = {
     "initializedcheck": False,
 }
 SANITIZERS = "address,undefined"
-FLAGS = ["-std=gnu11", "-g1", "-fno-omit-frame-pointer", "-fno-strict-aliasing", "-fno-sanitize-recover=all", "-pthread"]
+FLAGS = [
+    "-std=gnu11",
+    "-g1",
+    "-fno-omit-frame-pointer",
+    "-fno-strict-aliasing",
+    "-fno-sanitize-recover=all",
+    "-pthread",
+]
 OURS = ["-O2", "-Wall", "-Wextra", "-Werror"]
 # What Cython writes is not ours to have warnings in; and every call of a constructor without arguments adds 0 to NULL.
 GENERATED = ["-O1", "-w"]
@@ -154,11 +162,9 @@ class Builder:
     """One run over what is out of date."""
 
     def __init__(self) -> None:
-        import Cython
-
         self._compiler = compiler()
         self._words = (_version(self._compiler), *FLAGS)
-        self._cython = Cython.__version__
+        self._cython = importlib.metadata.version("cython")
         self._headers = [path.relative_to(ROOT) for path in sorted((ROOT / NATIVE).glob("*.h"))]
         self._declarations = [path.relative_to(ROOT) for path in sorted((ROOT / "kafwire").glob("*.pxd"))]
         self._pool = ThreadPoolExecutor(os.cpu_count() or 1)
@@ -169,9 +175,9 @@ class Builder:
             made = {target: self._program(target) for target in targets}
             return {target: ROOT / program for target, program in made.items()}
 
-    def one_file(self, name: str, source: Path) -> Path:
+    def one_file(self, name: str, source: Path, *own: str) -> Path:
         """Build a target of one C file: for the tests of the runner."""
-        flags = [*OURS, f"-fsanitize=fuzzer,{SANITIZERS}"]
+        flags = [*OURS, f"-fsanitize=fuzzer,{SANITIZERS}", *own]
         place = Key(*self._words, *flags).add(source).place("programs", name, "")
         return ROOT / _make(place, [self._compiler, *FLAGS, *flags, str(source), "-o", "@"])
 
@@ -225,4 +231,6 @@ def _python_library() -> list[str]:
 
 def build(targets: list[str]) -> dict[str, Path]:
     """Build what is out of date of these targets; returns their programs. Raises `BuildError`."""
+    if not targets:
+        return {}
     return Builder().build(targets)

@@ -102,6 +102,8 @@ cdef const char *slice_(const uint8_t *data, size_t size) except? NULL:
         return b"scan_headers passes over what cannot be a batch"
     if whole != at or first_found != first:
         return b"scan_headers finds other batches"
+    if whole and not next_offset > first_found >= 0:
+        return b"a slice that ends before it begins"
     return NULL
 
 

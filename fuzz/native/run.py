@@ -137,16 +137,15 @@ class Runner:
             totals.peak_mib = max(totals.peak_mib, int(numbers.get("peak_rss_mb", 0)))
             if problem:
                 totals.finds[problem[0]] = problem[1]
+        rate = executions / max(done.cpu_s, 0.01)
+        ended = "1 find" if problem else "a stall" if stalled else "no find"
         print(
-            f"{target}: {executions} executions in {done.cpu_s:.0f} s of CPU ({executions / max(done.cpu_s, 0.01):.0f}/s) "
-            f"from seed {seed}, coverage {coverage}, {1 if problem else 0} finds{', a stall' if stalled else ''}",
+            f"{target}: {executions} executions in {done.cpu_s:.0f} s of CPU ({rate:.0f}/s) from seed {seed}, "
+            f"coverage {coverage}, {ended}",
             flush=True,
         )
         if problem:
-            print(
-                f"{target}: {problem[1]}\n  {problem[0]}; once it is mended, keep it as a case: cp {problem[0]} {self._cases / target}/",
-                flush=True,
-            )
+            print(f"{target}: {problem[1]}\n  once it is mended: cp {problem[0]} {self._cases / target}/", flush=True)
         return 1 if problem else 0
 
     def replay(self, program: Path, files: list[Path]) -> str | None:
@@ -208,7 +207,7 @@ class Runner:
         (found.with_suffix(".txt")).write_text(text[-20000:])
         return str(found), _reason(text)
 
-    def _run(self, command: list[object]) -> "Done":
+    def _run(self, command: list[object]) -> Done:
         before = os.times()
         self._child = subprocess.Popen(
             [str(word) for word in command],
@@ -263,7 +262,7 @@ def environment() -> str:
 def table(totals: dict[str, Totals]) -> str:
     """Return the totals as a table for fuzz/README.md."""
     lines = [
-        "| target | executions | CPU time | seeds | executions / CPU second | coverage | peak memory | stalls | finds |",
+        "| target | executions | CPU time | seeds | per CPU second | coverage | peak memory | stalls | finds |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for name, entry in totals.items():

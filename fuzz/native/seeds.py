@@ -7,9 +7,10 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+from fuzz.mutate import LIES
+from fuzz.mutate import varint as uvarint
 from fuzz.native import choice
 from fuzz.targets import FetchAnswers, FrameCore, vectors
-from fuzz.mutate import LIES, varint as uvarint
 from kafwire import protocol
 
 RECORDS = ("record_batches", "message_set", "concatenation", "malformed_records")
@@ -113,5 +114,12 @@ def dictionary(target: str) -> str:
         words.add(uvarint(number & 0xFFFFFFFF))
         words.add(uvarint((number << 1 ^ number >> 63) & 0xFFFFFFFFFFFFFFFF))
     if target in ("codec", "snappy"):
-        words |= {b"\x82SNAPPY\0", b"\x1f\x8b\x08", b"\x04\x22\x4d\x18", b"\x28\xb5\x2f\xfd", b"\xfe\xff", b"\x00\x00\x00\x00\x02"}
+        words |= {
+            b"\x82SNAPPY\0",
+            b"\x1f\x8b\x08",
+            b"\x04\x22\x4d\x18",
+            b"\x28\xb5\x2f\xfd",
+            b"\xfe\xff",
+            b"\x00\x00\x00\x00\x02",
+        }
     return "".join('"' + "".join(f"\\x{byte:02x}" for byte in word) + '"\n' for word in sorted(words))

@@ -1,17 +1,26 @@
-"""The fuzz targets hold for a short while from a fixed seed, and a broken decoder does not get past them."""
+"""The fuzz targets hold for a short while from a fixed seed, what was once found stays mended, and the runners find
+planted mistakes. The native targets themselves are run by `make fuzz`.
+"""
 
 from __future__ import annotations
 
+import ast
 import random
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from fuzz import __main__ as fuzzing
+from fuzz.native import build, seeds
+from fuzz.native import run as native
+from fuzz.native.replay import REPLAY
 from fuzz.targets import TARGETS, Broken
 
+ROOT = Path(__file__).resolve().parents[2]
 SEED = 20130101
+CASES = sorted(native.CASES.glob("*/*"))
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -44,3 +53,91 @@ def test_what_escapes_is_found_and_kept(
     printed = capsys.readouterr().out
     assert "IndexError escaped" in printed
     assert "the first byte is not zero" in printed
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}-{case.stem}")
+def test_what_was_found_stays_mended(case: Path) -> None:
+    REPLAY[case.parent.name](case.read_bytes())
+
+
+@pytest.mark.parametrize("name", build.TARGETS)
+def test_native_seeds_hold_in_the_normal_build(name: str) -> None:
+    found = list(seeds.SEEDS[name]())
+    assert len(found) > 10
+    chance = random.Random(SEED)
+    for seed in chance.sample(found, min(len(found), 40)):
+        REPLAY[name](seed)
+
+
+def test_native_builds_read_cython_as_setup_does() -> None:
+    tree = ast.parse((ROOT / "setup.py").read_text())
+    found = [
+        {ast.unparse(key): ast.unparse(value) for key, value in zip(node.keys, node.values, strict=True) if key}
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Dict) and "boundscheck" in ast.unparse(node)
+    ]
+    assert len(found) == 1
+    ours = {repr(key): repr(value) for key, value in build.DIRECTIVES.items()}
+    assert ours.items() <= found[0].items()
+    assert set(found[0]) - set(ours) == {"'embedsignature'", "'linetrace'"}
+
+
+def test_each_module_a_native_target_runs_is_linked() -> None:
+    modules = build.closure(["_codec"], "from kafwire._fetch import parse_answer")
+    assert modules == ["_buffer", "_codec", "_compress", "_fetch", "_legacy", "_libraries"]
+    assert [source.name for source in build.native_sources(modules)] == ["crc32c.c", "snappy.c"]
+
+
+def test_a_missing_clang_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("FUZZ_CC", raising=False)
+    with pytest.raises(build.BuildError, match="apt-get install clang libclang-rt"):
+        build.compiler()
+    fake = tmp_path / "clang"
+    fake.write_text(
+        '#!/bin/sh\nif [ "$1" = --version ]; then echo "Debian clang version 14.0.6"; else echo "libclang_rt.a"; fi\n'
+    )
+    fake.chmod(0o755)
+    with pytest.raises(build.BuildError, match="libclang-rt-14-dev"):
+        build.compiler()
+
+
+PLANTED = {"overflow": "O", "undefined": "U", "leak": "L"}
+REASONS = {"overflow": "heap-buffer-overflow", "undefined": "signed integer overflow", "leak": "byte.s. leaked"}
+
+
+@pytest.mark.parametrize("mistake", PLANTED)
+def test_the_native_runner_finds_a_planted_mistake(
+    mistake: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    letter = PLANTED[mistake]
+    monkeypatch.setattr(build, "BUILD", tmp_path)
+    monkeypatch.setattr(native, "MINIMISE_S", 1)
+    program = build.Builder().one_file("planted", ROOT / "tests/native/planted.c", f"-DMISTAKE='{letter}'")
+    runner = native.Runner(tmp_path, tmp_path / "cases")
+    start = tmp_path / "corpus/planted"
+    start.mkdir(parents=True)
+    (start / "start").write_bytes(b"+K+")  # one byte short of the mistake
+    assert runner.slice("planted", program, 20, SEED) == 1
+    totals = runner.state.read()["planted"]
+    assert totals.executions > 0
+    assert totals.seeds == [SEED]
+    ((found, reason),) = totals.finds.items()
+    assert Path(found).read_bytes().startswith(letter.encode() + b"K")
+    assert re.search(REASONS[mistake], reason)
+    wrong = runner.replay(program, [Path(found)])
+    assert wrong
+    assert re.search(REASONS[mistake], wrong)
+    assert f"{reason}" in capsys.readouterr().out
+
+
+def test_totals_add_up(tmp_path: Path) -> None:
+    state = native.State(tmp_path / "state.json")
+    for seed in range(3):
+        with state.change("frame") as totals:
+            totals.executions += 1_000_000
+            totals.cpu_s += 30
+            totals.seeds.append(seed)
+    printed = native.table(state.read())
+    assert "| frame | 3,000,000 | 1.5 min | 3 | 33,333 |" in printed
+    assert "frame, varint, header and message: 3,000,000 executions" in printed

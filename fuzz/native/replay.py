@@ -1,0 +1,107 @@
+"""Committed inputs of native targets through the normal build: the same bytes, by the public doors.
+
+`fuzz/cases/<target>/` holds what once broke an invariant; the native program replays it with every check, this here in
+any environment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import struct
+import zlib
+
+import crc32c
+
+from fuzz.native import choice
+from fuzz.targets import FetchAnswers, FrameCore, Messages
+from kafwire._buffer import Buffer
+from kafwire._fetch import scan_headers
+from kafwire.compression import compress, decompress
+from kafwire.errors import ProtocolError
+from kafwire.records import decode_batches
+
+RIGHT_CRC, PACK = 1, 2
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+LIMITS = (1 << 16, 1000, 1 << 18, 1 << 20)
+
+
+def frame(data: bytes) -> None:
+    """Cut the stream as the mutation target does."""
+    FrameCore().check(data[6:], random.Random(0))
+
+
+def varint(data: bytes) -> None:
+    """Read the numbers by the decoder of messages."""
+    Messages().check(data, random.Random(0))
+
+
+def header(data: bytes) -> None:
+    """Scan a slice, or parse an answer."""
+    if data and data[0] % 2:
+        FetchAnswers().check(bytes([data[0] // 2 % 15]) + data[1:], random.Random(0))
+    elif data:
+        with contextlib.suppress(ProtocolError):
+            frame_ = Buffer(data[1:])
+            next_offset, whole, first = scan_headers(frame_, 0, len(frame_))
+            assert whole <= len(frame_), "more whole bytes than there are"
+            assert not whole or next_offset > first >= 0, "a slice that ends before it begins"
+
+
+def snappy(data: bytes) -> None:
+    """Decompress a block, or compress data and back."""
+    if data and data[0] & 1:
+        assert decompress("snappy", compress("snappy", data[1:])) == data[1:]
+    elif data:
+        with contextlib.suppress(ProtocolError):
+            decompress("snappy", data[1:])
+
+
+def codec(data: bytes) -> None:
+    """Decode record bytes, prepared as the flags say."""
+    if len(data) < 2:
+        return
+    blob = data[2:]
+    if data[0] & PACK:
+        blob = _packed(blob)
+    if data[0] & RIGHT_CRC:
+        blob = _right_crcs(blob)
+    with contextlib.suppress(ProtocolError):
+        for batch in decode_batches(blob, max_decompressed=LIMITS[data[1] >> 6]):
+            assert batch.to_arrow().num_rows == len(batch)
+
+
+def message(data: bytes) -> None:
+    """Decode, encode, decode again."""
+    choice.check(data, choice.runs())
+
+
+def _whole(blob: bytes, at: int) -> int:
+    """Return the size of the batch at a place, 0 for none."""
+    if len(blob) - at < 17:
+        return 0
+    length = struct.unpack_from(">i", blob, at + 8)[0]
+    least = {0: 14, 1: 22, 2: 49}.get(blob[at + 16], 1 << 31)
+    return 12 + length if least <= length <= len(blob) - at - 12 else 0
+
+
+def _packed(blob: bytes) -> bytes:
+    size = _whole(blob, 0)
+    if size < 61 or blob[16] != 2 or not 1 <= blob[22] & 7 <= 4:
+        return blob
+    made = blob[:61] + compress(CODECS[blob[22] & 7], blob[61:size])
+    return made[:8] + struct.pack(">i", len(made) - 12) + made[12:]
+
+
+def _right_crcs(blob: bytes) -> bytes:
+    out, at = bytearray(blob), 0
+    while size := _whole(blob, at):
+        if blob[at + 16] == 2:
+            out[at + 17 : at + 21] = struct.pack(">I", crc32c.crc32c(blob[at + 21 : at + size]))
+        else:
+            out[at + 12 : at + 16] = struct.pack(">I", zlib.crc32(blob[at + 16 : at + size]))
+        at += size
+    return bytes(out)
+
+
+REPLAY = {"frame": frame, "varint": varint, "header": header, "snappy": snappy, "codec": codec, "message": message}
