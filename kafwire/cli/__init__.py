@@ -60,6 +60,16 @@ class Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(_COMMANDS.items()))
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the subcommand. What click's own `main` would make code 1 of gets its code here."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise click.exceptions.Exit(INTERRUPTED) from None
+        except BrokenPipeError:
+            _discard_output()
+            raise click.exceptions.Exit(BROKEN_PIPE) from None
+
     def main(  # type: ignore[override] # it returns in no case
         self,
         args: Sequence[str] | None = None,
@@ -94,11 +104,8 @@ class Commands(click.Group):
             return error.exit_code, _line(where, f"{text[:1].lower()}{text[1:]} (see '{where} --help')")
         except click.ClickException as error:
             return error.exit_code, _line("kafwire", error.format_message())
-        except (click.Abort, KeyboardInterrupt):
+        except click.Abort:
             return INTERRUPTED, ""
-        except BrokenPipeError:
-            _discard_output()
-            return BROKEN_PIPE, ""
         except OSError as error:
             return 1, _line("kafwire", f"{error.filename}: {error.strerror}" if error.filename else str(error))
         except KafkaError as error:

@@ -115,14 +115,14 @@ def command(
         if api or version is not None:
             raise click.UsageError("a request says its API and version; --body is for one without a header")
         data = read_input(given, form, max_frame_bytes)
-        decoder.requests(cut_frames(data, size_prefix, requests=True))
+        decoder.requests(cut_frames(data, size_prefix, max_frame_bytes, requests=True))
     else:
         request, version = _api_and_version(mode or "request", api, version)
         data = read_input(given, form, max_frame_bytes)
         if body:
             decoder.bare(request if mode == "request" else request.response, version, data)
         else:
-            decoder.responses(cut_frames(data, size_prefix, requests=False), request, version)
+            decoder.responses(cut_frames(data, size_prefix, max_frame_bytes, requests=False), request, version)
     return decoder.finish()
 
 

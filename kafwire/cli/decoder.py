@@ -106,7 +106,7 @@ class Decoder:
             streams = {CLIENT: files.enter_context(opened(client)), SERVER: files.enter_context(opened(server))}
             while dump.wanted is not None:
                 side = dump.wanted
-                data = streams[side].read(_CHUNK)
+                data = streams[side].read1(_CHUNK)
                 if data:
                     dump.feed(side, data)
                 else:
@@ -251,7 +251,7 @@ class Decoder:
         log = LogReader()
         with opened(name) as file:
             try:
-                while data := file.read(_CHUNK):
+                while data := file.read1(_CHUNK):
                     log.feed(data)
                     for entry in log.batches():
                         self._log_batch(entry)

@@ -6,8 +6,9 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, cast
 
 import click
 
@@ -20,7 +21,9 @@ STDIN = "-"
 
 _HEX = re.compile(rb"(?:[0-9a-fA-F]{2})+")
 _HALF_HEX = re.compile(rb"[0-9a-fA-F](?:[0-9a-fA-F]{2})*")
-_BASE64 = re.compile(rb"[A-Za-z0-9+/_-]+={0,2}")
+# A frame or message begins with six bits of 0: its size, key or version is no larger. So the misspelt name of a file is
+# hardly ever taken for base64.
+_BASE64 = re.compile(rb"A[A-Za-z0-9+/_-]*={0,2}")
 _BETWEEN = b" \t\r\n:"
 _SIZE_BYTES = 4
 
@@ -34,12 +37,12 @@ class Frame(NamedTuple):
 
 
 @contextmanager
-def opened(name: str) -> Iterator[BinaryIO]:
-    """Open a file, or standard input for "-"."""
+def opened(name: str) -> Iterator[BufferedReader]:
+    """Open a file, or standard input for "-". Its `read1` gives what there is, without waiting for more."""
     if name == STDIN:
-        yield sys.stdin.buffer
+        yield cast("BufferedReader", sys.stdin.buffer)
     else:
-        with Path(name).open("rb", buffering=0) as file:
+        with Path(name).open("rb") as file:
             yield file
 
 
@@ -80,12 +83,12 @@ def read_bytes(data: bytes, form: str) -> bytes:
     return data
 
 
-def cut_frames(data: bytes, prefix: bool | None, *, requests: bool) -> list[Frame]:
+def cut_frames(data: bytes, prefix: bool | None, limit: int, *, requests: bool) -> list[Frame]:
     """Return the frames in `data`: one without a size, or any number each behind its size; None finds out which.
 
-    What is cut off at the end is a frame with `missing` bytes.
+    What is cut off at the end is a frame with `missing` bytes. No size is above `limit`.
     """
-    frames = _sized(data)
+    frames = _sized(data, limit)
     if prefix is None:
         prefix = frames is not None and (
             not frames[-1].missing or (requests and _begins_request(data, _SIZE_BYTES) and not _begins_request(data, 0))
@@ -99,7 +102,7 @@ def cut_frames(data: bytes, prefix: bool | None, *, requests: bool) -> list[Fram
     return frames
 
 
-def _sized(data: bytes) -> list[Frame] | None:
+def _sized(data: bytes, limit: int) -> list[Frame] | None:
     """The frames, if each begins with a size that can be one."""
     frames = []
     at = 0
@@ -108,7 +111,7 @@ def _sized(data: bytes) -> list[Frame] | None:
         if len(data) - at < _SIZE_BYTES:
             frames.append(Frame(at, b"", _SIZE_BYTES - (len(data) - at)))
             break
-        if size <= 0:
+        if not 0 < size <= limit:
             return None
         frame = data[at + _SIZE_BYTES : at + _SIZE_BYTES + size]
         frames.append(Frame(at, frame, size - len(frame)))

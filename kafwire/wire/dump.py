@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from kafwire.errors import ProtocolError
 from kafwire.protocol import MESSAGES, Request, Response
 from kafwire.protocol.header import RequestHeader, ResponseHeader
+from kafwire.protocol.spec import MAX_MEMORY
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -162,7 +163,7 @@ def read_request(data: "BytesLike", position: int = 0) -> RequestFrame:
             raise ProtocolError(f"no API has the key {api_key}")
         known = cls.min_version <= version <= cls.max_version
         flexible = version >= cls.flexible_from
-        header, used = RequestHeader.plan(2 if flexible else 1).decode_prefix(data)
+        header, used = RequestHeader.plan(2 if flexible else 1).decode_prefix(data, MAX_MEMORY)
         # The plan of a version that does not exist raises what there is to say.
         message = cls.decode(memoryview(data)[used if known else 0 :], version)
     except ProtocolError as reason:
@@ -200,7 +201,7 @@ def read_response(
     message: Response | None = None
     error: ProtocolError | None = None
     try:
-        header, used = ResponseHeader.plan(1 if flexible else 0).decode_prefix(data)
+        header, used = ResponseHeader.plan(1 if flexible else 0).decode_prefix(data, MAX_MEMORY)
         body = memoryview(data)[used:]
         if api_versions and body[:2] == _UNSUPPORTED_VERSION:
             message, version, error = _refused_version(cls, body, version)

@@ -1,0 +1,194 @@
+"""The command as a process: pipes, exit codes, what an import costs; and the commands that need no input."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import kafwire
+from kafwire.cli import main
+from kafwire.protocol import MESSAGES, MetadataRequest, encode_request
+from kafwire.records import encode_batch
+
+REQUEST = encode_request(MetadataRequest(), 12, 7, "me")
+COMMAND = [sys.executable, "-m", "kafwire"]
+
+
+def run(*arguments: str, data: bytes = b"") -> "subprocess.CompletedProcess[bytes]":
+    return subprocess.run([*COMMAND, *arguments], input=data, capture_output=True, check=False, timeout=60)
+
+
+def test_a_pipe() -> None:
+    ran = run("decode", data=REQUEST)
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    assert json.loads(ran.stdout)["api"] == "Metadata"
+    assert ran.stdout.count(b"\n") == 1
+
+
+def test_text_is_utf_8_whatever_the_locale() -> None:
+    request = encode_request(MetadataRequest(), 1, 7, "größer")
+    environment = {**os.environ, "LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    ran = subprocess.run([*COMMAND, "decode"], input=request, capture_output=True, check=True, env=environment)
+    assert '"clientId":"größer"' in ran.stdout.decode()
+
+
+def test_codes_and_errors_of_a_process() -> None:
+    failed = run("decode", "7fff00000000000500016dff")
+    assert failed.returncode == 1
+    assert failed.stderr == b"kafwire: the request at byte 0: no API has the key 32767\n"
+    assert json.loads(failed.stdout)["hex"] == "7fff00000000000500016dff"
+    wrong = run("decod")
+    assert (wrong.returncode, wrong.stdout) == (2, b"")
+    assert wrong.stderr == b"kafwire: no such command 'decod'; did you mean 'decode'? (see 'kafwire --help')\n"
+    missing = run("decode", "--log", "no-such-file.log")
+    assert (missing.returncode, missing.stderr) == (1, b"kafwire: no-such-file.log: No such file or directory\n")
+    alone = run()
+    assert (alone.returncode, alone.stdout) == (2, b"")
+    assert alone.stderr.startswith(b"Usage: kafwire ")
+
+
+def test_a_reader_that_goes_away(tmp_path: Path) -> None:
+    file = tmp_path / "x.log"
+    file.write_bytes(encode_batch([b"x" * 100] * 1000) * 100)
+    process = subprocess.Popen(
+        [*COMMAND, "decode", "--records", str(file)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert json.loads(process.stdout.readline())["offset"] == 0
+    process.stdout.close()
+    assert process.wait(60) == 141
+    assert process.stderr.read() == b""
+    process.stderr.close()
+
+
+def test_a_reader_that_was_never_there() -> None:
+    """The output is small enough to wait in the buffer until the end."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        ran = subprocess.run([*COMMAND, "decode", REQUEST.hex()], stdout=writing, stderr=subprocess.PIPE, check=False)
+    finally:
+        os.close(writing)
+    assert (ran.returncode, ran.stderr) == (141, b"")
+
+
+def test_a_full_disk() -> None:
+    with Path("/dev/full").open("wb") as full:
+        ran = subprocess.run([*COMMAND, "decode", REQUEST.hex()], stdout=full, stderr=subprocess.PIPE, check=False)
+    assert ran.returncode == 1
+    assert ran.stderr == b"kafwire: [Errno 28] No space left on device\n"
+
+
+def test_ctrl_c(tmp_path: Path) -> None:
+    """While it waits for more of a log, what there is has been written."""
+    process = subprocess.Popen(
+        [*COMMAND, "decode", "--log"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(encode_batch([b"a"]))
+    process.stdin.flush()
+    assert json.loads(process.stdout.readline())["count"] == 1
+    process.send_signal(signal.SIGINT)
+    try:
+        out, errors = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert (process.returncode, out, errors) == (130, b"", b"")
+
+
+def test_what_help_and_version_import() -> None:
+    program = (
+        "import sys\n"
+        "from kafwire.cli import main\n"
+        "try: main([{!r}], prog_name='kafwire')\n"
+        "except SystemExit as end: code = end.code\n"
+        "print(code, *sorted(sys.modules), file=sys.stderr)"
+    )
+    for option in ("--help", "--version"):
+        ran = subprocess.run([sys.executable, "-c", program.format(option)], capture_output=True, text=True, check=True)
+        code, *modules = ran.stderr.split()
+        assert code == "0"
+        unwanted = {"asyncio", "pyarrow", "ssl", "kafwire.protocol", "kafwire.net", "kafwire.testing", "kafwire._codec"}
+        assert not unwanted & set(modules)
+
+
+def test_version() -> None:
+    assert run("--version").stdout.decode() == f"kafwire {kafwire.__version__}\n"
+
+
+@pytest.mark.parametrize("name", ["decode", "fuzz", "info", "messages"])
+def test_every_command_has_help(name: str) -> None:
+    listed = CliRunner().invoke(main, ["--help"], prog_name="kafwire").stdout
+    assert re.search(rf"^  {name} ", listed, re.MULTILINE)
+    result = CliRunner().invoke(main, [name, "-h"], prog_name="kafwire")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith(f"Usage: kafwire {name} ")
+
+
+def test_info() -> None:
+    shown = json.loads(CliRunner().invoke(main, ["info", "--json"]).stdout)
+    assert shown["versions"]["kafwire"] == kafwire.__version__
+    assert shown["protocol"]["messages"] == len(MESSAGES)
+    assert {"crc32c", "gzip", "lz4", "snappy", "zstd"} <= shown["nativeCode"].keys()
+    text = CliRunner().invoke(main, ["info"]).stdout
+    for section, values in shown.items():
+        assert f"{section}:\n" in text
+        for name in values:
+            assert re.search(rf"^  {name} ", text, re.MULTILINE)
+
+
+def test_the_list_of_messages() -> None:
+    text = CliRunner().invoke(main, ["messages"]).stdout
+    assert re.search(r"^  3  Metadata +0-13 +9\+$", text, re.MULTILINE)
+    assert re.search(r"^  -  ConsumerProtocolAssignment +0-3 +-$", text, re.MULTILINE)
+    lines = CliRunner().invoke(main, ["messages", "--json"]).stdout.splitlines()
+    assert [json.loads(line)["message"] for line in lines] == list(MESSAGES)
+
+
+def test_the_fields_of_a_message() -> None:
+    text = CliRunner().invoke(main, ["messages", "MetadataRequest", "--version", "8"]).stdout
+    assert text == (
+        "MetadataRequest version 8 of 0 to 13\n"
+        "  topics: []MetadataRequestTopic, nullable\n"
+        "    name: string\n"
+        "  allowAutoTopicCreation: bool, default true\n"
+        "  includeClusterAuthorizedOperations: bool\n"
+        "  includeTopicAuthorizedOperations: bool\n"
+    )
+    both = CliRunner().invoke(main, ["messages", "metadata", "--json"]).stdout.splitlines()
+    assert [json.loads(line)["message"] for line in both] == ["MetadataRequest", "MetadataResponse"]
+    fields = json.loads(both[0])["fields"]
+    assert fields[0]["fields"][0] == {"name": "topicId", "type": "uuid", "nullable": False, "tag": None}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["Metadat"], "did you mean Metadata?"),
+        (["MetadataReqest"], "did you mean Metadata"),
+        (["MetadatRequest"], "did you mean MetadataRequest"),
+        (["3", "--version", "99"], "MetadataRequest has no version 99, it has 0 to 13; did you mean 13?"),
+        (["--version", "1"], "--version goes with a name"),
+    ],
+)
+def test_messages_that_are_not_there(arguments: list[str], message: str) -> None:
+    result = CliRunner().invoke(main, ["messages", *arguments], prog_name="kafwire")
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_all_messages_are_shown_in_all_versions() -> None:
+    for name in MESSAGES:
+        for version in range(MESSAGES[name].min_version, MESSAGES[name].max_version + 1):
+            result = CliRunner().invoke(main, ["messages", name, "--json", "--version", str(version)])
+            assert result.exit_code == 0, (name, version)
+            assert json.loads(result.stdout)["version"] == version
