@@ -31,7 +31,7 @@ def rotate(targets: list[str], seconds: float, slice_s: float, seed: int) -> int
     while (left := end - time.monotonic()) >= 1 and not runner.stopped:
         target = targets[turn % len(targets)]
         try:
-            programs |= build([target])
+            programs |= build([target], jobs=1)  # a long run takes one core
         except BuildError as error:  # sources in the middle of a change
             print(
                 f"{target}: not built, {'the last one runs' if target in programs else 'left out'}: {error}", flush=True

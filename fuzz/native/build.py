@@ -161,13 +161,13 @@ def native_sources(modules: list[str]) -> list[Path]:
 class Builder:
     """One run over what is out of date."""
 
-    def __init__(self) -> None:
+    def __init__(self, jobs: int | None = None) -> None:
         self._compiler = compiler()
         self._words = (_version(self._compiler), *FLAGS)
         self._cython = importlib.metadata.version("cython")
         self._headers = [path.relative_to(ROOT) for path in sorted((ROOT / NATIVE).glob("*.h"))]
         self._declarations = [path.relative_to(ROOT) for path in sorted((ROOT / "kafwire").glob("*.pxd"))]
-        self._pool = ThreadPoolExecutor(os.cpu_count() or 1)
+        self._pool = ThreadPoolExecutor(jobs or os.cpu_count() or 1)
 
     def build(self, targets: list[str]) -> dict[str, Path]:
         """Build the targets' programs; returns where they are."""
@@ -229,8 +229,11 @@ def _python_library() -> list[str]:
     return words
 
 
-def build(targets: list[str]) -> dict[str, Path]:
-    """Build what is out of date of these targets; returns their programs. Raises `BuildError`."""
+def build(targets: list[str], jobs: int | None = None) -> dict[str, Path]:
+    """Build what is out of date of these targets, by `jobs` compilers at once (by default one per core).
+
+    Returns their programs. Raises `BuildError`.
+    """
     if not targets:
         return {}
-    return Builder().build(targets)
+    return Builder(jobs).build(targets)
