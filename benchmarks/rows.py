@@ -225,6 +225,7 @@ def _message(name: str) -> Row:
         [
             Contender("kafwire", "kafwire_messages", name),
             Contender("kafwire, all read", "kafwire_messages", f"{name}_read"),
+            *([Contender("kafwire, fetcher", "kafwire_messages", "fetch_engine")] if name == "fetch" else []),
             Contender("kafka-python", "kafkapython_messages", name),
         ],
         [Goal("kafwire", "kafka-python", 20.0)],

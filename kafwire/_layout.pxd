@@ -42,6 +42,7 @@ cdef extern from *:
     int kw_kind_size(int kind)
     int kw_kind_cost(int kind)
     Py_ssize_t kw_instance_size(PyObject *cls)
+    void PyObject_GC_UnTrack(PyObject *object)
 
 
 cdef enum Kind:
@@ -146,6 +147,12 @@ cdef inline void put(object instance, Py_ssize_t offset, object value) noexcept:
     """Fill a slot that is still empty."""
     Py_INCREF(value)
     slot_at(<PyObject *>instance, offset)[0] = <PyObject *>value
+
+
+cdef inline object untracked(object made):
+    """What decoding makes holds no cycle, and the collector need not walk over it again and again as it grows."""
+    PyObject_GC_UnTrack(<PyObject *>made)
+    return made
 
 
 cdef object start_value(const Op *op)

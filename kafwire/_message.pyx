@@ -28,7 +28,7 @@ from kafwire._compose cimport compose
 from kafwire._layout cimport (
     BOOL, BYTES, FLOAT64, INT8, INT16, INT32, INT64, LIST_COST, MOST_TAG, RECORDS, SHARED, STRING, STRUCT, UINT16,
     UINT32, UUID, Delayed, Op, Place, Table, Trace, kw_allocate, kw_kind_cost, kw_kind_size, kw_slot_offset, place_of,
-    put, start_value,
+    put, start_value, untracked,
 )
 
 import uuid
@@ -37,8 +37,6 @@ from kafwire.errors import ProtocolError
 
 
 cdef extern from "Python.h":
-    int PyGC_Disable()
-    int PyGC_Enable()
     Py_ssize_t PyUnicode_GET_LENGTH(object text)
     int PyUnicode_KIND(object text)
 
@@ -54,19 +52,13 @@ cdef class Plan(Table):
     def decode(self, data, int64_t max_memory=INT64_MAX):
         """The message in `data`, which must hold it and no more, if its objects take at most `max_memory` bytes."""
         cdef Source source = Source()
-        cdef bint collecting = False
         source.open(self, data, max_memory)
-        # What is built here has no cycles, and walking it again and again as it grows doubles the time it takes.
-        if source.buffer.len >= LARGE:
-            collecting = PyGC_Disable()
-            source.delaying = source.buffer.readonly
+        source.delaying = source.buffer.len >= LARGE and source.buffer.readonly
         try:
             message = read_struct(self, source)
             if source.left():
                 raise broken(source, f"{source.left()} bytes are left over after the message")
         finally:
-            if collecting:
-                PyGC_Enable()
             source.close()
         return message
 
@@ -183,13 +175,17 @@ cdef object make_delayed(Delayed delayed):
         source.close()
 
 
+cdef inline object start(const Op *op):
+    return <object>op.default if op.fill == SHARED else untracked(start_value(op))
+
+
 cdef object read_struct(Table table, Source source):
     cdef object instance
     cdef const Op *op
     cdef Place *place
     cdef int i
     pay(source, table.cost)
-    instance = None if source.checking else kw_allocate(<PyObject *>table.cls)
+    instance = None if source.checking else untracked(kw_allocate(<PyObject *>table.cls))
     source.trace.depth += 1
     place = &source.trace.at[source.trace.depth]
     place.element = -1
@@ -202,7 +198,7 @@ cdef object read_struct(Table table, Source source):
     if not source.checking:
         for i in range(table.absent_count):
             op = &table.absent[i]
-            put(instance, op.slot, <object>op.default if op.fill == SHARED else start_value(op))
+            put(instance, op.slot, start(op))
     if table.flexible:
         place.op = NULL
         read_tagged(table, instance, source)
@@ -247,7 +243,7 @@ cdef int read_tagged(Table table, object instance, Source source) except -1:
         while known < table.tagged_count and table.tagged[known].tag < tag:
             op = &table.tagged[known]
             if not source.checking:
-                put(instance, op.slot, start_value(op))
+                put(instance, op.slot, start(op))
             known += 1
         if known < table.tagged_count and table.tagged[known].tag == tag:
             op = &table.tagged[known]
@@ -271,7 +267,7 @@ cdef int read_tagged(Table table, object instance, Source source) except -1:
         return 0
     while known < table.tagged_count:
         op = &table.tagged[known]
-        put(instance, op.slot, start_value(op))
+        put(instance, op.slot, start(op))
         known += 1
     put(instance, table.layout.unknown_slot, () if unknown is None else tuple(unknown))
     return 0
@@ -445,7 +441,7 @@ cdef object read_array(const Op *op, Source source):
     if source.checking:
         check_elements(op, source, count)
         return None
-    values = PyList_New(count)
+    values = untracked(PyList_New(count))
     for i in range(count):
         place.element = i
         value = read_struct(<Table>op.table, source) if op.kind == STRUCT else read_value(op, source)

@@ -6,6 +6,8 @@ from typing import Any
 import kafwire
 from benchmarks import answers
 from benchmarks.workers.common import Options, Pass, Stopwatch, work
+from kafwire._buffer import Buffer
+from kafwire._fetch import parse_answer
 from kafwire.protocol import FetchResponse, MetadataResponse
 
 TIMES = 200
@@ -29,6 +31,22 @@ def fetch(_options: Options) -> Callable[[], Pass]:
 def fetch_read(_options: Options) -> Callable[[], Pass]:
     """Decode a Fetch answer and look at each partition."""
     return _repeat(FetchResponse, answers.fetch(), answers.FETCH_VERSION, _read_fetch)
+
+
+def fetch_engine(_options: Options) -> Callable[[], Pass]:
+    """Read a Fetch answer as the fetcher of a scan does: every partition, its records as slices of the frame."""
+    body = answers.fetch()
+    frame = Buffer(b"\0\0\0\1\0" + body)
+    if len(parse_answer(frame, answers.FETCH_VERSION).partitions) != 1_000:
+        raise ValueError("the answer has 1,000 partitions")
+
+    def once() -> Pass:
+        clock = Stopwatch()
+        for _ in range(TIMES):
+            parse_answer(frame, answers.FETCH_VERSION)
+        return Pass(clock.seconds(), TIMES, TIMES * len(body))
+
+    return once
 
 
 def _nothing(_message: Any) -> int:
@@ -58,6 +76,12 @@ def _repeat(cls: Any, data: bytes, version: int, read: Callable[[Any], int]) -> 
 
 if __name__ == "__main__":
     work(
-        {"metadata": metadata, "metadata_read": metadata_read, "fetch": fetch, "fetch_read": fetch_read},
+        {
+            "metadata": metadata,
+            "metadata_read": metadata_read,
+            "fetch": fetch,
+            "fetch_read": fetch_read,
+            "fetch_engine": fetch_engine,
+        },
         kafwire.__version__,
     )
