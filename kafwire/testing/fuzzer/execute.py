@@ -1,0 +1,356 @@
+"""One case on the wire: what was sent, and what came back for each of its requests. Nothing is judged here."""
+
+import secrets
+import struct
+import time
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+from uuid import UUID
+
+from kafwire import protocol
+from kafwire.errors import KafkaConnectionError, ProtocolError
+from kafwire.protocol.spec import Request, Struct
+from kafwire.testing.fuzzer import case as cases
+from kafwire.testing.fuzzer import damage, paths
+from kafwire.testing.fuzzer.anatomy import dissect
+from kafwire.testing.fuzzer.case import Bind, Case, Step
+from kafwire.testing.fuzzer.connection import CLIENT_ID, BadSizeError, ClosedError, Connection, Target
+from kafwire.testing.fuzzer.generate import FRESH
+from kafwire.testing.fuzzer.oddities import stamp
+from kafwire.testing.fuzzer.safety import frames_of, permits, read_request, request_class, unfinished
+
+ANSWERED, CLOSED, SILENT, WAITING, NONE, REFUSED, BAD_SIZE = (
+    "answered", "closed", "silent", "waiting", "none", "refused", "bad size",
+)  # fmt: skip
+_PATIENCE = 0.3
+_FIRST_CORRELATION_ID = 1000
+_BATCH_HEADER = 61
+
+
+class ForbiddenError(Exception):
+    """The case's bytes hold a request that may not be sent."""
+
+
+@dataclass
+class Answer:
+    """What became of one step.
+
+    `status`: answered; closed, silent (no answer in time), waiting (none in time, by right), none (none expected, and
+    none came), refused (no connection), bad size. `request` and `version` are as the server was to see them, None where
+    kafwire cannot read them any more.
+    """
+
+    step: int
+    status: str = NONE
+    sent: bytes = b""
+    received: bytes = b""
+    api: str = ""
+    version: int = -1
+    request: Any = None
+    response: Any = None
+    error: str = ""
+    asked_id: int | None = None
+    answered_id: int | None = None
+    seconds: float = 0.0
+    waits: float = 0.0
+    extra: int = 0
+
+
+@dataclass
+class Transcript:
+    """A case as it was run."""
+
+    case: Case
+    answers: list[Answer] = field(default_factory=list)
+
+
+def execute(target: Target, case: Case, *, destructive: bool, topics: dict[str, UUID] | None = None) -> Transcript:
+    """Send the case. `topics` are the server's ids by name, if they may differ from those in the case.
+
+    Raises `ForbiddenError` before anything harmful is sent, `damage.NotApplicableError` if a damage finds no place.
+    """
+    run = _Run(target, case, destructive, _renamed(case.topics, topics))
+    try:
+        if case.delivery == cases.TURNS:
+            run.in_turns()
+        else:
+            run.at_once()
+    finally:
+        run.close()
+    return Transcript(case, run.answers)
+
+
+def _renamed(then: dict[str, UUID], now: dict[str, UUID] | None) -> dict[UUID, UUID]:
+    if now is None:
+        return {}
+    return {topic_id: now[name] for name, topic_id in then.items() if name in now and now[name] != topic_id}
+
+
+class _Run:
+    def __init__(self, target: Target, case: Case, destructive: bool, ids: dict[UUID, UUID]) -> None:
+        self.target = target
+        self.case = case
+        self.destructive = destructive
+        self.ids = ids
+        self.token = secrets.token_hex(len(FRESH) // 2)
+        self.answers: list[Answer] = []
+        self.connection: Connection | None = None
+
+    def close(self) -> None:
+        if self.connection is not None:
+            self.connection.close()
+
+    def _connect(self, answer: Answer) -> bool:
+        try:
+            self.connection = Connection(self.target)
+        except KafkaConnectionError as error:
+            answer.status, answer.error = REFUSED, str(error)
+            return False
+        return True
+
+    # -- one request after the other
+
+    def in_turns(self) -> None:
+        for index, step in enumerate(self.case.steps):
+            answer, stream = self._prepare(index, step)
+            self.answers.append(answer)
+            if self.connection is None and not self._connect(answer):
+                return
+            self._turn(step, answer, stream)
+            if answer.status != ANSWERED and index + 1 < len(self.case.steps):
+                return
+
+    def _turn(self, step: Step, answer: Answer, stream: bytes) -> None:
+        connection = self.connection
+        assert connection is not None
+        whole = sum(1 for _ in frames_of(stream))
+        rest, _ = unfinished(stream)
+        silent = _no_answer_expected(answer.request) and not step.damage
+        began = time.monotonic()
+        try:
+            connection.send(stream)
+            if silent:
+                self._probe(answer, connection)
+                return
+            if rest or not whole:
+                connection.finish()
+            patience = self.target.timeout + answer.waits
+            if answer.waits > self.target.timeout or (step.damage and _no_answer_expected(answer.request)):
+                patience = _PATIENCE
+            answer.received = connection.receive(began + patience)
+            answer.seconds = time.monotonic() - began
+            answer.status = ANSWERED
+            if not whole:
+                answer.extra = 1
+            elif rest:
+                self._drain(answer, connection, whole)
+        except ClosedError as error:
+            answer.status, answer.received = CLOSED, error.rest
+        except TimeoutError as error:
+            waits = answer.waits > self.target.timeout or (step.damage and _no_answer_expected(answer.request))
+            answer.status, answer.error = (WAITING if waits else SILENT), str(error)
+        except BadSizeError as error:
+            answer.status, answer.error = BAD_SIZE, str(error)
+        answer.seconds = time.monotonic() - began
+        _read(answer)
+
+    def _drain(self, answer: Answer, connection: Connection, whole: int) -> None:
+        """The rest of the stream can never become a request: after its answers, the server has to close."""
+        deadline = time.monotonic() + self.target.timeout + answer.waits
+        count = 1
+        try:
+            while True:
+                connection.receive(deadline)
+                count += 1
+        except ClosedError:
+            answer.extra = max(0, count - whole)
+        except TimeoutError as error:
+            answer.status, answer.error = SILENT, f"after the end of the stream: {error}"
+
+    def _probe(self, answer: Answer, connection: Connection) -> None:
+        """Nothing is to answer a request without acknowledgement: the next answer has to be the next request's."""
+        probe = protocol.encode_request(protocol.ApiVersionsRequest(), 0, 77, CLIENT_ID)
+        answer.status = NONE
+        try:
+            connection.send(struct.pack(">i", len(probe)) + probe)
+            data = connection.receive(time.monotonic() + self.target.timeout)
+            if data[:4] != struct.pack(">i", 77):
+                answer.status, answer.received = ANSWERED, data
+                answer.error = "an answer came to a request that has none (acks=0)"
+        except ClosedError:
+            # How a broker says that it failed: there is no other way without an answer.
+            pass
+        except TimeoutError as error:
+            answer.status, answer.error = SILENT, f"the next request: {error}"
+        except BadSizeError as error:
+            answer.status, answer.error = BAD_SIZE, str(error)
+
+    # -- all requests before the first answer
+
+    def at_once(self) -> None:
+        streams = []
+        for index, step in enumerate(self.case.steps):
+            answer, stream = self._prepare(index, step)
+            self.answers.append(answer)
+            streams.append(stream)
+        if not self._connect(self.answers[0]):
+            return
+        connection = self.connection
+        assert connection is not None
+        began = time.monotonic()
+        try:
+            self._write(connection, streams)
+        except (ClosedError, TimeoutError) as error:
+            # What was answered before is read all the same.
+            self.answers[-1].error = str(error)
+        deadline = began + self.target.timeout
+        for answer in self.answers:
+            deadline += answer.waits
+            self._read_in_order(connection, answer, deadline)
+            answer.seconds = time.monotonic() - began
+            _read(answer)
+            if answer.status in (SILENT, BAD_SIZE):
+                return
+        if self.case.delivery == cases.HALF_CLOSED:
+            self._await_end(connection)
+
+    def _read_in_order(self, connection: Connection, answer: Answer, deadline: float) -> None:
+        try:
+            answer.received = connection.receive(deadline)
+            answer.status = ANSWERED
+        except ClosedError as error:
+            answer.status, answer.received = CLOSED, error.rest
+        except TimeoutError as error:
+            answer.status, answer.error = SILENT, str(error)
+        except BadSizeError as error:
+            answer.status, answer.error = BAD_SIZE, str(error)
+
+    def _await_end(self, connection: Connection) -> None:
+        last = self.answers[-1]
+        try:
+            connection.receive(time.monotonic() + self.target.timeout)
+            last.extra = 1
+        except ClosedError:
+            pass
+        except (TimeoutError, BadSizeError) as error:
+            last.status, last.error = SILENT, f"after the end of the stream: {error}"
+
+    def _write(self, connection: Connection, streams: list[bytes]) -> None:
+        data = b"".join(streams)
+        if self.case.delivery == cases.PIPELINED:
+            pieces = streams
+        elif self.case.delivery == cases.BYTEWISE:
+            pieces = [data[i : i + 1] for i in range(len(data))]
+        elif self.case.delivery == cases.SPLIT:
+            cuts = sorted({cut % len(data) for cut in self.case.pieces} | {0, len(data)})
+            pieces = [data[a:b] for a, b in pairwise(cuts)]
+        else:
+            pieces = [data]
+        for piece in pieces:
+            connection.send(piece)
+        if self.case.delivery == cases.HALF_CLOSED:
+            connection.finish()
+
+    # -- bytes
+
+    def _prepare(self, index: int, step: Step) -> tuple[Answer, bytes]:
+        message = paths.clone(step.message)
+        for bind in step.binds:
+            _bind(message, bind, self.answers)
+        _refresh(message, self.token, self.ids)
+        correlation_id = _FIRST_CORRELATION_ID + index
+        frame = protocol.encode_request(message, step.version, correlation_id, CLIENT_ID)
+        answer = Answer(index, api=step.api, version=step.version, request=message, asked_id=correlation_id)
+        answer.waits = waits(message)
+        if step.damage:
+            spans = dissect(request_class(step.api), step.version, frame)
+            stream = damage.apply(frame, spans, step.damage)
+            _as_seen(answer, stream)
+        else:
+            stream = struct.pack(">i", len(frame)) + frame
+        if not permits(stream, destructive=self.destructive):
+            raise ForbiddenError(f"{step.api} version {step.version} may not be sent without --destructive")
+        answer.sent = stream
+        return answer, stream
+
+
+def _as_seen(answer: Answer, stream: bytes) -> None:
+    """Read damaged bytes as the server will."""
+    seen = next(frames_of(stream), b"")
+    answer.asked_id = struct.unpack_from(">i", seen, 4)[0] if len(seen) >= 8 else None
+    read = read_request(seen)
+    if read is None:
+        answer.api, answer.version, answer.request = "", -1, None
+        return
+    answer.api, answer.version, answer.request = read
+    answer.waits = max(answer.waits, waits(read[2]))
+
+
+def _bind(message: Any, bind: Bind, answers: list[Answer]) -> None:
+    if bind.step >= len(answers) or answers[bind.step].response is None:
+        return
+    response = answers[bind.step].response
+    try:
+        if bind.target.endswith("@producer"):
+            path = paths.parse(bind.target.removesuffix("@producer"))
+            batch = paths.get(message, path)
+            if batch is not None and len(batch) > _BATCH_HEADER and response.error_code == 0:
+                stamped = stamp(bytes(batch), response.producer_id, response.producer_epoch, 0)
+                paths.put(message, path, stamped)
+            return
+        paths.put(message, paths.parse(bind.target), paths.get(response, paths.parse(bind.source)))
+    except (LookupError, AttributeError):
+        return
+
+
+def _refresh(message: Struct, token: str, ids: dict[UUID, UUID]) -> None:
+    """Fill in the run's own suffix for names, and the server's own ids for topics."""
+    for each in type(message).__fields__:
+        value = getattr(message, each.name)
+        if each.struct is not None and value is not None:
+            for element in value if each.array else [value]:
+                _refresh(element, token, ids)
+        elif each.kind == "string":
+            if isinstance(value, str) and FRESH in value:
+                setattr(message, each.name, value.replace(FRESH, token))
+            elif each.array and value:
+                setattr(message, each.name, [text.replace(FRESH, token) for text in value])
+        elif each.kind == "uuid" and not each.array and value in ids:
+            setattr(message, each.name, ids[value])
+
+
+def waits(message: Any) -> float:
+    """For how long a server may hold back the answer to `message` by right, in seconds."""
+    if message is None:
+        return 0.0
+    name = type(message).__name__.removesuffix("Request")
+    if name in ("Fetch", "ShareFetch"):
+        return max(0, int(message.max_wait_ms)) / 1000
+    if name == "JoinGroup":
+        # A broker gathers a new group's members for a while (group.initial.rebalance.delay.ms), within the time-out.
+        longest = max(int(message.rebalance_timeout_ms), int(message.session_timeout_ms), 0) / 1000
+        return longest + 3.0
+    if name == "SyncGroup":
+        return 10.0
+    if hasattr(message, "timeout_ms"):
+        return max(0, int(message.timeout_ms)) / 1000
+    return 0.0
+
+
+def _no_answer_expected(request: Any) -> bool:
+    return isinstance(request, Request) and request.api_key == 0 and getattr(request, "acks", 1) == 0
+
+
+def _read(answer: Answer) -> None:
+    """Decode what came back."""
+    if answer.status != ANSWERED or answer.error:
+        return
+    if len(answer.received) >= 4:
+        (answer.answered_id,) = struct.unpack_from(">i", answer.received)
+    if not answer.api or not answer.received:
+        return
+    try:
+        _, answer.response = protocol.decode_response(request_class(answer.api), answer.received, answer.version)
+    except ProtocolError as error:
+        answer.error = str(error)

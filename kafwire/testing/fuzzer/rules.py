@@ -1,0 +1,452 @@
+"""What the protocol promises of an answer, as data: one line per promise.
+
+`RULES` is the table. A rule looks at a request and its answer and yields a sentence for each promise that is broken.
+To add one, add a line: with `echo`, `at_least`, `unique`, `rising`, or a function of your own in `Rule`. Fields are
+named as paths: "topics[]/partitions[]:partition_index" are the partition indexes in all topics.
+
+`promise` is the source: a definition's text, a KIP, or what every client has to rely on. What nobody promised is no
+rule.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kafwire.errors import ERROR_CODES, ProtocolError
+from kafwire.records import decode_batches
+from kafwire.testing.fuzzer.world import World
+
+Check = Callable[[Any, Any, int, World], Iterator[str]]
+ANY = "*"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One promise. `api` "*" is every API; `check` gets request, response, version and what is known of the server."""
+
+    name: str
+    api: str
+    check: Check
+    promise: str
+
+
+def select(message: Any, path: str) -> Iterator[tuple[Any, ...]]:
+    """The values at "a[]:key,key/b[]:key": one tuple for each way down; without a key, the element itself."""
+    yield from _select(message, path.split("/"), ())
+
+
+def _select(message: Any, steps: list[str], before: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    if not steps:
+        yield before
+        return
+    name, _, keys = steps[0].partition(":")
+    for element in getattr(message, name.removesuffix("[]")) or ():
+        found = tuple(getattr(element, key) for key in keys.split(",")) if keys else (element,)
+        if not keys and len(steps) > 1:
+            found = ()
+        yield from _select(element, steps[1:], before + found)
+
+
+def walk(message: Any, place: str = "") -> Iterator[tuple[str, str, Any]]:
+    """Every plain field: (place, name, value)."""
+    for field in message.__fields__:
+        value = getattr(message, field.name)
+        where = f"{place}.{field.name}".removeprefix(".")
+        if field.struct is None:
+            yield where, field.name, value
+        elif field.array:
+            for element in value or ():
+                yield from walk(element, f"{where}[]")
+        elif value is not None:
+            yield from walk(value, where)
+
+
+def _failed(response: Any) -> bool:
+    return bool(getattr(response, "error_code", 0))
+
+
+def echo(
+    api: str,
+    asked: str,
+    answered: str,
+    *,
+    exact: bool = True,
+    when: Callable[[Any, Any, int], bool] | None = None,
+    promise: str = "an answer is about what was asked: one entry for each",
+) -> Rule:
+    """What was asked for is answered, once, and nothing else. With exact=False something may be missing.
+
+    An answer whose own error code says that all failed may lack entries, and has none that nobody asked for.
+    """
+
+    def check(request: Any, response: Any, version: int, world: World) -> Iterator[str]:
+        del world
+        if when is not None and not when(request, response, version):
+            return
+        wanted, got = list(select(request, asked)), list(select(response, answered))
+        unasked = set(got) - set(wanted)
+        if unasked:
+            yield f"answers what was not asked: {sorted(map(repr, unasked))[:3]} in {answered}"
+        if exact and not _failed(response):
+            missing = set(wanted) - set(got)
+            if missing:
+                yield f"leaves out {sorted(map(repr, missing))[:3]} in {answered}"
+        twice = [each for each, count in Counter(got).items() if count > 1]
+        if twice and len(set(wanted)) == len(wanted):
+            yield f"answers {sorted(map(repr, twice))[:3]} twice in {answered}"
+
+    return Rule("echo", api, check, promise)
+
+
+def same_count(api: str, asked: str, answered: str, *, promise: str = "one result for each entry, in order") -> Rule:
+    """As many results as entries, for answers that do not repeat what they are about."""
+
+    def check(request: Any, response: Any, version: int, world: World) -> Iterator[str]:
+        del version, world
+        wanted, got = len(getattr(request, asked)), len(getattr(response, answered))
+        if wanted != got and not _failed(response):
+            yield f"{answered} has {got} entries for {wanted} in {asked}"
+
+    return Rule("count", api, check, promise)
+
+
+def unique(api: str, path: str, *, promise: str) -> Rule:
+    """No two entries with the same keys."""
+
+    def check(request: Any, response: Any, version: int, world: World) -> Iterator[str]:
+        del request, version, world
+        twice = [each for each, count in Counter(select(response, path)).items() if count > 1]
+        if twice:
+            yield f"{path} has {sorted(map(repr, twice))[:3]} more than once"
+
+    return Rule("unique", api, check, promise)
+
+
+def at_least(api: str, path: str, low: int, *, when_ok: bool = True, promise: str) -> Rule:
+    """Numbers are not below `low`; `path` ends in the number, which may come after the entry's error code."""
+
+    def check(request: Any, response: Any, version: int, world: World) -> Iterator[str]:
+        del request, version, world
+        if "/" not in path and "[]" not in path:
+            value = getattr(response, path, low)
+            if value < low and not (when_ok and _failed(response)):
+                yield f"{path} is below {low}"
+            return
+        for *_, code, value in select(response, path):
+            if value < low and not (when_ok and code):
+                yield f"{path} is below {low}"
+
+    return Rule("range", api, check, promise)
+
+
+def rising(api: str, path: str, *, promise: str) -> Rule:
+    """`path` ends in an error code and numbers that must not fall; negative ones say that nothing is known."""
+
+    def check(request: Any, response: Any, version: int, world: World) -> Iterator[str]:
+        del request, version, world
+        for found in select(response, path):
+            numbers = [number for number in found if isinstance(number, int) and not isinstance(number, bool)]
+            code, *values = numbers[-(path.rsplit(":", 1)[1].count(",") + 1) :]
+            known = [value for value in values if value >= 0]
+            if code == 0 and known != sorted(known):
+                yield f"{path} are not in order"
+
+    return Rule("order", api, check, promise)
+
+
+def only_if_ok(api: str, check: Callable[[Any, Any, int], str | None], promise: str, name: str = "value") -> Rule:
+    """`check` returns a sentence when an answer without error breaks the promise."""
+
+    def run(request: Any, response: Any, version: int, world: World) -> Iterator[str]:
+        del world
+        if not _failed(response):
+            said = check(request, response, version)
+            if said:
+                yield said
+
+    return Rule(name, api, run, promise)
+
+
+# -- promises that need more than a path
+
+
+def _error_codes(request: Any, response: Any, version: int, world: World) -> Iterator[str]:
+    del request, version, world
+    for place, name, value in walk(response):
+        if name.endswith("error_code") and value not in ERROR_CODES:
+            yield f"{place} is {value}, which is no error code of Kafka's"
+
+
+def _versions_sound(request: Any, response: Any, version: int, world: World) -> Iterator[str]:
+    del request, version
+    for each in response.api_keys:
+        if not 0 <= each.min_version <= each.max_version:
+            yield f"api key {each.api_key} has versions {each.min_version} to {each.max_version}"
+    found = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
+    if response.error_code == 0 and world.ranges and found != world.ranges:
+        changed = sorted(key for key in found.keys() | world.ranges.keys() if found.get(key) != world.ranges.get(key))
+        yield f"api versions differ from those at the start, for api keys {changed[:5]}"
+
+
+def _versions_refused(request: Any, response: Any, version: int, world: World) -> Iterator[str]:
+    del request, version
+    if response.error_code == 35 and 18 in world.ranges:
+        found = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
+        if found.get(18) != world.ranges[18]:
+            yield "an answer with UNSUPPORTED_VERSION does not name the versions of ApiVersions"
+
+
+def _metadata_topics(request: Any, response: Any, version: int, world: World) -> Iterator[str]:
+    del world
+    if request.topics is None or (version == 0 and not request.topics) or _failed(response):
+        return
+    if any(topic.name is None and not topic.topic_id.int for topic in request.topics):
+        return
+    names = {topic.name for topic in request.topics if topic.name is not None}
+    ids = {topic.topic_id for topic in request.topics if topic.topic_id.int}
+    by_name = {topic.name for topic in response.topics}
+    by_id = {topic.topic_id for topic in response.topics}
+    if not ids:
+        if by_name - names:
+            yield "answers topics that were not asked for"
+        if names - by_name:
+            yield "leaves out topics that were asked for"
+    elif not names:
+        if by_id - ids:
+            yield "answers topic ids that were not asked for"
+        if ids - by_id:
+            yield "leaves out topic ids that were asked for"
+
+
+def _metadata_partitions(request: Any, response: Any, version: int, world: World) -> Iterator[str]:
+    del request, version, world
+    brokers = {broker.node_id for broker in response.brokers}
+    for topic in response.topics:
+        indexes = [part.partition_index for part in topic.partitions]
+        if len(indexes) != len(set(indexes)):
+            yield "a topic has a partition twice"
+        for part in topic.partitions:
+            if part.error_code:
+                continue
+            if part.leader_id not in brokers:
+                yield "a partition without error has a leader that is not among the brokers"
+            if not set(part.isr_nodes) <= set(part.replica_nodes):
+                yield "a partition's in-sync replicas are not all replicas"
+            if len(part.replica_nodes) != len(set(part.replica_nodes)):
+                yield "a partition has a replica twice"
+            if min([part.partition_index, *part.replica_nodes], default=0) < 0:
+                yield "a partition index or replica is negative"
+
+
+def _fetched_records(request: Any, response: Any, version: int, world: World) -> Iterator[str]:
+    del version, world
+    wanted = {
+        (topic.topic, topic.topic_id, part.partition): part.fetch_offset
+        for topic in request.topics
+        for part in topic.partitions
+    }
+    for topic in response.responses:
+        for part in topic.partitions:
+            if not part.records:
+                continue
+            if part.error_code:
+                yield "records come with an error code"
+            try:
+                batches = decode_batches(part.records)
+            except ProtocolError as error:
+                yield f"records cannot be read: {error.message}"
+                continue
+            start = wanted.get((topic.topic, topic.topic_id, part.partition_index))
+            if batches and start is not None and batches[0].last_offset < start:
+                yield "the first batch lies before the offset asked for"
+            offsets = [batch.base_offset for batch in batches]
+            if offsets != sorted(set(offsets)):
+                yield "batches are not in order of their offsets"
+            if batches and part.high_watermark >= 0 and batches[-1].base_offset >= part.high_watermark:
+                yield "records at or above the high watermark"
+
+
+def _committed_offsets(request: Any, response: Any, version: int, world: World) -> Iterator[str]:
+    del request, version, world
+    topics = [*response.topics, *(topic for group in response.groups for topic in group.topics)]
+    for topic in topics:
+        for part in topic.partitions:
+            if part.error_code and part.committed_offset >= 0:
+                yield "an offset comes with an error code"
+
+
+def _joined(request: Any, response: Any, version: int) -> str | None:
+    del version
+    if response.generation_id < 0:
+        return "a generation below 0 without error"
+    if not response.member_id:
+        return "no member id without error"
+    if response.protocol_name not in {protocol.name for protocol in request.protocols}:
+        return "a protocol that the member did not offer"
+    ids = [member.member_id for member in response.members]
+    if response.leader == response.member_id and response.member_id not in ids:
+        return "the leader is not among the members that it gets"
+    return None
+
+
+def _member_id_given(request: Any, response: Any, version: int, world: World) -> Iterator[str]:
+    del request, version, world
+    if response.error_code == 79 and not response.member_id:
+        yield "MEMBER_ID_REQUIRED without the member id to join with"
+
+
+def _cursor(request: Any, response: Any, version: int, world: World) -> Iterator[str]:
+    del version, world
+    asked = {topic.name for topic in request.topics}
+    if asked and {topic.name for topic in response.topics if topic.name is not None} - asked:
+        yield "answers topics that were not asked for"
+    count = sum(len(topic.partitions) for topic in response.topics)
+    if request.response_partition_limit > 0 and count > request.response_partition_limit:
+        yield "more partitions than response_partition_limit"
+
+
+def _full_fetch(request: Any, response: Any, version: int) -> bool:
+    del response
+    return version < 7 or request.session_epoch in (-1, 0)
+
+
+def _some(name: str) -> Callable[[Any, Any, int], bool]:
+    def given(request: Any, response: Any, version: int) -> bool:
+        del response, version
+        return bool(getattr(request, name))
+
+    return given
+
+
+def _no_share_end(request: Any, response: Any, version: int) -> bool:
+    del response, version
+    return bool(request.share_session_epoch == 0)
+
+
+_DEFINITION = "the API's definition"
+_THROTTLE = "definitions: the duration in milliseconds for which the request was throttled, or zero if it was not"
+
+RULES: tuple[Rule, ...] = (
+    Rule("error-code", ANY, _error_codes, "org.apache.kafka.common.protocol.Errors lists all codes"),
+    at_least(ANY, "throttle_time_ms", 0, when_ok=False, promise=_THROTTLE),
+    # the record path
+    echo(
+        "Produce",
+        "topic_data[]:name,topic_id/partition_data[]:index",
+        "responses[]:name,topic_id/partition_responses[]:index",
+    ),
+    at_least("Produce", "responses[]/partition_responses[]:error_code,base_offset", 0, promise=_DEFINITION),
+    echo(
+        "Fetch",
+        "topics[]:topic,topic_id/partitions[]:partition",
+        "responses[]:topic,topic_id/partitions[]:partition_index",
+        when=_full_fetch,
+        promise="KIP-227: a full fetch answers every partition",
+    ),
+    rising(
+        "Fetch",
+        "responses[]/partitions[]:error_code,log_start_offset,last_stable_offset,high_watermark",
+        promise="KIP-98: the last stable offset is at most the high watermark; KIP-107: log start",
+    ),
+    Rule("records", "Fetch", _fetched_records, "record batches of the message format, below the high watermark"),
+    echo("ListOffsets", "topics[]:name/partitions[]:partition_index", "topics[]:name/partitions[]:partition_index"),
+    echo("OffsetForLeaderEpoch", "topics[]:topic/partitions[]:partition", "topics[]:topic/partitions[]:partition"),
+    echo("DeleteRecords", "topics[]:name/partitions[]:partition_index", "topics[]:name/partitions[]:partition_index"),
+    # topics
+    unique("Metadata", "brokers[]:node_id", promise="a node id names one broker"),
+    Rule("echo", "Metadata", _metadata_topics, "definition: the topics to fetch metadata for"),
+    Rule("value", "Metadata", _metadata_partitions, "a partition without error has a live leader among the brokers"),
+    Rule("echo", "DescribeTopicPartitions", _cursor, "KIP-966"),
+    echo("CreateTopics", "topics[]:name", "topics[]:name"),
+    echo("CreatePartitions", "topics[]:name", "results[]:name"),
+    echo("DeleteTopics", "topic_names[]", "responses[]:name", when=_some("topic_names")),
+    echo(
+        "AlterPartitionReassignments",
+        "topics[]:name/partitions[]:partition_index",
+        "responses[]:name/partitions[]:partition_index",
+    ),
+    echo(
+        "ListPartitionReassignments",
+        "topics[]:name/partition_indexes[]",
+        "topics[]:name/partitions[]:partition_index",
+        exact=False,
+        when=_some("topics"),
+    ),
+    echo("DescribeConfigs", "resources[]:resource_type,resource_name", "results[]:resource_type,resource_name"),
+    echo("AlterConfigs", "resources[]:resource_type,resource_name", "responses[]:resource_type,resource_name"),
+    echo(
+        "IncrementalAlterConfigs", "resources[]:resource_type,resource_name", "responses[]:resource_type,resource_name"
+    ),
+    echo(
+        "AlterReplicaLogDirs",
+        "dirs[]/topics[]:name/partitions[]",
+        "results[]:topic_name/partitions[]:partition_index",
+    ),
+    unique("DescribeLogDirs", "results[]:log_dir", promise="one result for each log directory"),
+    echo("DescribeProducers", "topics[]:name/partition_indexes[]", "topics[]:name/partitions[]:partition_index"),
+    # groups
+    echo("DescribeGroups", "groups[]", "groups[]:group_id"),
+    echo("ConsumerGroupDescribe", "group_ids[]", "groups[]:group_id"),
+    echo("ShareGroupDescribe", "group_ids[]", "groups[]:group_id"),
+    echo("StreamsGroupDescribe", "group_ids[]", "groups[]:group_id"),
+    echo("DeleteGroups", "groups_names[]", "results[]:group_id"),
+    unique("ListGroups", "groups[]:group_id", promise="a group id names one group"),
+    echo(
+        "OffsetCommit",
+        "topics[]:name,topic_id/partitions[]:partition_index",
+        "topics[]:name,topic_id/partitions[]:partition_index",
+    ),
+    echo("TxnOffsetCommit", "topics[]:name/partitions[]:partition_index", "topics[]:name/partitions[]:partition_index"),
+    echo("OffsetDelete", "topics[]:name/partitions[]:partition_index", "topics[]:name/partitions[]:partition_index"),
+    echo(
+        "OffsetFetch",
+        "topics[]:name/partition_indexes[]",
+        "topics[]:name/partitions[]:partition_index",
+        when=_some("topics"),
+    ),
+    echo("OffsetFetch", "groups[]:group_id", "groups[]:group_id", promise="KIP-709: one answer for each group"),
+    Rule("value", "OffsetFetch", _committed_offsets, "definition: the committed offset, -1 if there is none"),
+    echo("FindCoordinator", "coordinator_keys[]", "coordinators[]:key", promise="KIP-699: one answer for each key"),
+    only_if_ok("JoinGroup", _joined, "the group protocol: members get an id, a generation and a common protocol"),
+    Rule("value", "JoinGroup", _member_id_given, "KIP-394"),
+    echo("DescribeShareGroupOffsets", "groups[]:group_id", "groups[]:group_id"),
+    echo("DeleteShareGroupOffsets", "topics[]:topic_name", "responses[]:topic_name", exact=False),
+    echo(
+        "ShareFetch",
+        "topics[]:topic_id/partitions[]:partition_index",
+        "responses[]:topic_id/partitions[]:partition_index",
+        exact=False,
+        when=_no_share_end,
+        promise="KIP-932: a new session's partitions are those of the request",
+    ),
+    # transactions
+    at_least("InitProducerId", "producer_id", 0, promise="KIP-98: the producer id that was given"),
+    at_least("InitProducerId", "producer_epoch", 0, promise="KIP-98"),
+    echo(
+        "AddPartitionsToTxn",
+        "v3_and_below_topics[]:name/partitions[]",
+        "results_by_topic_v3_and_below[]:name/results_by_partition[]:partition_index",
+    ),
+    echo("AddPartitionsToTxn", "transactions[]:transactional_id", "results_by_transaction[]:transactional_id"),
+    echo("DescribeTransactions", "transactional_ids[]", "transaction_states[]:transactional_id"),
+    unique("ListTransactions", "transaction_states[]:transactional_id", promise="a transactional id is listed once"),
+    # the cluster
+    Rule("value", "ApiVersions", _versions_sound, "KIP-35: a range of versions for each API"),
+    Rule("value", "ApiVersions", _versions_refused, "KIP-511: the answer says which versions of ApiVersions there are"),
+    unique("ApiVersions", "api_keys[]:api_key", promise="KIP-35: one range for each API"),
+    unique("DescribeCluster", "brokers[]:broker_id", promise="a node id names one broker"),
+    same_count("CreateAcls", "creations", "results"),
+    same_count("DeleteAcls", "filters", "filter_results"),
+    same_count("AlterClientQuotas", "entries", "entries"),
+    echo("DescribeUserScramCredentials", "users[]:name", "results[]:user", when=_some("users")),
+    unique("ListConfigResources", "config_resources[]:resource_type,resource_name", promise="KIP-1142"),
+)
+
+
+def broken(api: str, request: Any, response: Any, version: int, world: World) -> Iterator[tuple[Rule, str]]:
+    """Each broken promise, with a sentence on what was seen."""
+    for rule in RULES:
+        if rule.api in (ANY, api):
+            for said in dict.fromkeys(rule.check(request, response, version, world)):
+                yield rule, said

@@ -1,0 +1,191 @@
+"""What the fuzzer may send, and to whom.
+
+Every API of Kafka 4.3 has its class here. Without `destructive` only the first two are sent:
+
+- read: changes nothing;
+- session: touches only groups, producers and clients that the fuzzer named itself;
+- write: creates or changes topics, records, configurations, credentials, ...;
+- destructive: deletes, or belongs to the controllers and to the brokers among themselves.
+
+Damage can turn one request into another, so it is the bytes that are looked at, as the server will see them.
+"""
+
+import ipaddress
+import socket
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+from kafwire.errors import KafkaConnectionError, ProtocolError
+from kafwire.protocol import MESSAGES
+from kafwire.protocol.header import RequestHeader
+from kafwire.protocol.spec import Request, Struct
+
+READ, SESSION, WRITE, DESTRUCTIVE = "read", "session", "write", "destructive"
+PREFIX = "kafwire-fuzz-"
+
+_CLASSES = {
+    READ: """Fetch ListOffsets Metadata OffsetFetch FindCoordinator DescribeGroups ListGroups ApiVersions
+        OffsetForLeaderEpoch DescribeAcls DescribeConfigs DescribeLogDirs DescribeDelegationToken
+        ListPartitionReassignments DescribeClientQuotas DescribeUserScramCredentials DescribeQuorum DescribeCluster
+        DescribeProducers DescribeTransactions ListTransactions ConsumerGroupDescribe ListConfigResources
+        DescribeTopicPartitions ShareGroupDescribe StreamsGroupDescribe DescribeShareGroupOffsets""",
+    SESSION: """OffsetCommit JoinGroup Heartbeat LeaveGroup SyncGroup SaslHandshake SaslAuthenticate InitProducerId
+        ConsumerGroupHeartbeat GetTelemetrySubscriptions PushTelemetry ShareGroupHeartbeat ShareFetch
+        ShareAcknowledge""",
+    # AddPartitionsToTxn and its like end in markers in the user's topics; a streams group creates its topics.
+    WRITE: """Produce CreateTopics CreatePartitions AddPartitionsToTxn AddOffsetsToTxn EndTxn TxnOffsetCommit CreateAcls
+        AlterConfigs IncrementalAlterConfigs AlterReplicaLogDirs CreateDelegationToken RenewDelegationToken
+        ExpireDelegationToken ElectLeaders AlterPartitionReassignments AlterClientQuotas AlterUserScramCredentials
+        StreamsGroupHeartbeat AlterShareGroupOffsets""",
+    DESTRUCTIVE: """DeleteTopics DeleteRecords DeleteAcls DeleteGroups OffsetDelete DeleteShareGroupOffsets
+        UpdateFeatures UnregisterBroker WriteTxnMarkers AddRaftVoter RemoveRaftVoter UpdateRaftVoter
+        InitializeShareGroupState ReadShareGroupState WriteShareGroupState DeleteShareGroupState
+        ReadShareGroupStateSummary Vote BeginQuorumEpoch EndQuorumEpoch AlterPartition Envelope FetchSnapshot
+        BrokerRegistration BrokerHeartbeat AllocateProducerIds ControllerRegistration AssignReplicasToDirs
+        LeaderAndIsr StopReplica UpdateMetadata ControlledShutdown""",
+}
+CLASS_OF: dict[str, str] = {name: kind for kind, names in _CLASSES.items() for name in names.split()}
+# Requests to a broker that answers and is gone, or is no longer a member; not even a scratch cluster outlives them.
+NEVER = {"ControlledShutdown", "StopReplica", "LeaderAndIsr", "UpdateMetadata"}
+
+_OWN = {"group_id", "transactional_id", "v3_and_below_transactional_id"}
+_MAX_REQUEST = 100 << 20
+# A produce request to a server may be of any version; those before 4.0 are not declared here.
+_HEADER_START = struct.Struct(">hh")
+
+
+def request_name(api_key: int) -> str | None:
+    """Kafka's name of an API that kafwire has messages of, else None."""
+    return _NAMES_BY_KEY.get(api_key)
+
+
+def _by_key() -> dict[int, str]:
+    found = {}
+    for name in MESSAGES:
+        if name.endswith("Request"):
+            request_class = MESSAGES[name]
+            assert issubclass(request_class, Request)
+            found[request_class.api_key] = name.removesuffix("Request")
+    return found
+
+
+_NAMES_BY_KEY = _by_key()
+
+
+def request_class(api: str) -> type[Request[Any]]:
+    """The class of `api`'s requests."""
+    found = MESSAGES[f"{api}Request"]
+    assert issubclass(found, Request)
+    return found
+
+
+def allowed(api: str, *, destructive: bool) -> bool:
+    """Whether `api` may be sent at all."""
+    kind = CLASS_OF.get(api, DESTRUCTIVE)
+    return api not in NEVER and (destructive or kind in (READ, SESSION))
+
+
+def frames_of(stream: bytes) -> Iterator[bytes]:
+    """The frames that a server finds in what it is sent, up to the first that is not there whole."""
+    position = 0
+    while len(stream) - position >= 4:
+        (size,) = struct.unpack_from(">i", stream, position)
+        if size < 0 or size > len(stream) - position - 4:
+            return
+        yield stream[position + 4 : position + 4 + size]
+        position += 4 + size
+
+
+def unfinished(stream: bytes) -> tuple[int, int]:
+    """What comes after the last whole frame: (bytes that are there, the size they claim; -1 with no whole size)."""
+    position = sum(4 + len(frame) for frame in frames_of(stream))
+    rest = len(stream) - position
+    return rest, struct.unpack_from(">i", stream, position)[0] if rest >= 4 else -1
+
+
+def read_request(frame: bytes) -> tuple[str, int, Any] | None:
+    """(API, version, message) if `frame` begins with a request as kafwire reads it; bytes may be left over."""
+    if len(frame) < 4:
+        return None
+    key, version = _HEADER_START.unpack_from(frame)
+    name = request_name(key)
+    if name is None:
+        return None
+    found = request_class(name)
+    try:
+        _, used = RequestHeader.plan(2 if version >= found.flexible_from else 1).decode_prefix(frame)
+        message, _ = found.plan(version).decode_prefix(memoryview(frame)[used:])
+    except ProtocolError:
+        return None
+    return name, version, message
+
+
+def permits(stream: bytes, *, destructive: bool) -> bool:
+    """Whether all that a server can find in `stream` may be sent to it.
+
+    Without `destructive`: no frame of an API that changes anything, nothing that creates a topic, no group or
+    transactional id that is not the fuzzer's own in a request that could touch it, no fetch in a replica's name.
+    """
+    for frame in frames_of(stream):
+        if len(frame) < 4:
+            continue
+        key, _ = _HEADER_START.unpack_from(frame)
+        name = request_name(key)
+        if name is None:
+            if not destructive and key in _UNDECLARED_DANGER:
+                return False
+            continue
+        if not allowed(name, destructive=destructive):
+            return False
+        if destructive:
+            continue
+        read = read_request(frame)
+        if read is not None and not _harmless(*read):
+            return False
+    return True
+
+
+# LeaderAndIsr, StopReplica, UpdateMetadata, ControlledShutdown; and whatever is newer than kafwire.
+_UNDECLARED_DANGER = {*range(4, 8), *range(93, 1000)}
+
+
+def _harmless(name: str, version: int, message: Any) -> bool:
+    if name == "Metadata":
+        # Before version 4 a request cannot say that a topic is not to be created.
+        if version < 4:
+            return not message.topics
+        return not message.topics or not message.allow_auto_topic_creation
+    if name in ("Fetch", "ListOffsets", "OffsetForLeaderEpoch") and message.replica_id >= 0:
+        return False
+    if name == "Fetch" and message.replica_state.replica_id >= 0:
+        return False
+    return CLASS_OF[name] != SESSION or _own_names(message)
+
+
+def _own_names(message: Struct) -> bool:
+    for field in type(message).__fields__:
+        value = getattr(message, field.name)
+        if field.name in _OWN and value is not None and not value.startswith(PREFIX):
+            return field.name == "v3_and_below_transactional_id" and not value
+        if field.struct is not None and value is not None:
+            for element in value if field.array else [value]:
+                if not _own_names(element):
+                    return False
+    return True
+
+
+def addresses(host: str, port: int) -> list[tuple[int, tuple[Any, ...]]]:
+    """All addresses of `host`: (family, socket address). Raises `KafkaConnectionError` if it has none."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise KafkaConnectionError(f"{host}:{port} cannot be resolved: {error}; check the name") from error
+    return [(family, address) for family, _, _, _, address in found]
+
+
+def remote_addresses(resolved: list[tuple[int, tuple[Any, ...]]]) -> list[str]:
+    """Those of the resolved addresses that are not loopback."""
+    return [
+        str(address[0]) for _, address in resolved if not ipaddress.ip_address(address[0].split("%")[0]).is_loopback
+    ]

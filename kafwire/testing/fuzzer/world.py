@@ -1,0 +1,185 @@
+"""What the fuzzer knows of the server: its API versions, brokers, topics, and offsets at the time of the survey."""
+
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from kafwire.errors import KafkaConnectionError, ProtocolError
+from kafwire.protocol import (
+    ApiVersionsRequest,
+    CreateTopicsRequest,
+    ListOffsetsRequest,
+    MetadataRequest,
+    ProduceRequest,
+)
+from kafwire.records import encode_batch
+from kafwire.testing.fuzzer.connection import Connection, Target
+from kafwire.testing.fuzzer.safety import PREFIX, request_class
+
+API_VERSIONS, PRODUCE, LIST_OFFSETS, METADATA, CREATE_TOPICS = 18, 0, 2, 3, 19
+OWN_TOPICS = {f"{PREFIX}one": 1, f"{PREFIX}three": 3}
+_TOPICS_KEPT = 8
+_EARLIEST, _LATEST = -2, -1
+
+
+@dataclass
+class Partition:
+    """A partition as the survey found it."""
+
+    leader: int
+    start: int = 0
+    end: int = 0
+
+
+@dataclass
+class Topic:
+    """A topic as the survey found it; its id is zero where the server has none."""
+
+    name: str
+    id: UUID
+    partitions: dict[int, Partition]
+
+
+@dataclass
+class World:
+    """The survey's result."""
+
+    ranges: dict[int, tuple[int, int]] = field(default_factory=dict)
+    node_id: int = 0
+    brokers: list[int] = field(default_factory=list)
+    topics: dict[str, Topic] = field(default_factory=dict)
+    cluster_id: str | None = None
+    destructive: bool = False
+
+    def versions(self, api: str) -> range:
+        """The versions of `api` that the server advertises and kafwire has; those marked unstable are left out."""
+        found = request_class(api)
+        low, high = self.ranges.get(found.api_key, (1, 0))
+        return range(max(low, found.min_version), min(high, found.max_stable_version) + 1)
+
+    def topic_ids(self) -> dict[str, UUID]:
+        """The ids by name."""
+        return {name: topic.id for name, topic in self.topics.items() if topic.id.int}
+
+
+def ask_versions(target: Target) -> dict[int, tuple[int, int]]:
+    """What the server advertises: version 3 of the question, or 0 for servers that know no better."""
+    named = ApiVersionsRequest(client_software_name="kafwire-fuzz", client_software_version="1")
+    for version, request in ((3, named), (0, ApiVersionsRequest())):
+        with Connection(target) as connection:
+            response = connection.call(request, version)
+        if response.api_keys:
+            return {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
+    raise ProtocolError("the server names no API in its answer to ApiVersions; is it a Kafka listener?")
+
+
+def survey(target: Target, *, destructive: bool) -> World:
+    """Look the server over. With `destructive`, make sure first that it has the fuzzer's own topics with records.
+
+    Raises `KafkaConnectionError` or `ProtocolError` when it cannot be done.
+    """
+    world = World(ranges=ask_versions(target), destructive=destructive)
+    if METADATA not in world.ranges:
+        return world
+    with Connection(target) as connection:
+        if destructive:
+            _make_topics(connection, world)
+        _read_metadata(connection, world, None)
+        if LIST_OFFSETS in world.ranges:
+            _read_offsets(connection, world)
+    return world
+
+
+def _latest(world: World, api: str) -> int:
+    versions = world.versions(api)
+    if not versions:
+        raise KafkaConnectionError(f"no version of {api} is shared with the server")
+    return versions[-1]
+
+
+def _read_metadata(connection: Connection, world: World, names: list[str] | None) -> Any:
+    version = _latest(world, "Metadata")
+    topics: Any = None if names is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+    if names is None and version == 0:
+        topics = []
+    response = connection.call(MetadataRequest(topics=topics, allow_auto_topic_creation=names is not None), version)
+    world.brokers = sorted(broker.node_id for broker in response.brokers)
+    world.cluster_id = response.cluster_id
+    here = [broker.node_id for broker in response.brokers if broker.port == connection.target.port]
+    world.node_id = here[0] if here else world.brokers[0] if world.brokers else 0
+    found = sorted(
+        (topic for topic in response.topics if topic.name and topic.error_code == 0 and topic.partitions),
+        # The fuzzer's own first; internal ones last, where a listing has to be cut.
+        key=lambda topic: (topic.is_internal, topic.name not in OWN_TOPICS, topic.name),
+    )
+    if world.destructive:
+        # What is changed is the fuzzer's own; one topic of the server itself is there to be looked at.
+        found = [topic for topic in found if topic.name in OWN_TOPICS]
+    for topic in found[:_TOPICS_KEPT]:
+        partitions = {part.partition_index: Partition(part.leader_id) for part in topic.partitions}
+        world.topics[topic.name] = Topic(topic.name, topic.topic_id, dict(sorted(partitions.items())))
+    return response
+
+
+def _read_offsets(connection: Connection, world: World) -> None:
+    version = _latest(world, "ListOffsets")
+    for timestamp in (_EARLIEST, _LATEST):
+        topics = [
+            ListOffsetsRequest.ListOffsetsTopic(
+                name=topic.name,
+                partitions=[
+                    ListOffsetsRequest.ListOffsetsPartition(partition_index=index, timestamp=timestamp)
+                    for index, partition in topic.partitions.items()
+                    if partition.leader == world.node_id
+                ],
+            )
+            for topic in world.topics.values()
+        ]
+        response = connection.call(ListOffsetsRequest(topics=topics), version)
+        for answered in response.topics:
+            for part in answered.partitions:
+                partition = world.topics[answered.name].partitions.get(part.partition_index)
+                if partition is not None and part.error_code == 0:
+                    if timestamp == _EARLIEST:
+                        partition.start = part.offset
+                    else:
+                        partition.end = part.offset
+
+
+def _make_topics(connection: Connection, world: World) -> None:
+    if CREATE_TOPICS in world.ranges:
+        topics = [
+            CreateTopicsRequest.CreatableTopic(name=name, num_partitions=count, replication_factor=1)
+            for name, count in OWN_TOPICS.items()
+        ]
+        connection.call(CreateTopicsRequest(topics=topics, timeout_ms=5000), _latest(world, "CreateTopics"))
+    connection.settle(lambda: _have_leaders(_read_metadata(connection, world, list(OWN_TOPICS))))
+    if PRODUCE in world.ranges:
+        _fill(connection, world)
+
+
+def _have_leaders(response: Any) -> bool:
+    return all(
+        topic.error_code == 0 and topic.partitions and all(part.leader_id >= 0 for part in topic.partitions)
+        for topic in response.topics
+    )
+
+
+def _fill(connection: Connection, world: World) -> None:
+    version = _latest(world, "Produce")
+    for codec in ("none", "lz4"):
+        data = [
+            ProduceRequest.TopicProduceData(
+                name=topic.name if version < 13 else "",
+                topic_id=topic.id if version >= 13 else UUID(int=0),
+                partition_data=[
+                    ProduceRequest.PartitionProduceData(
+                        index=index, records=encode_batch([b"one", b"two", b"three"], compression=codec)
+                    )
+                    for index, partition in topic.partitions.items()
+                    if partition.leader == world.node_id
+                ],
+            )
+            for topic in world.topics.values()
+        ]
+        connection.call(ProduceRequest(acks=1, timeout_ms=5000, topic_data=data), version)
