@@ -4,7 +4,7 @@ import random
 import subprocess
 import sys
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, TextIO
@@ -36,7 +36,11 @@ _RESURVEY_EVERY = 2000
 _PROGRESS_SECONDS = 5.0
 _REVIVAL_SECONDS = 30.0
 _LATE_FACTOR = 6
+_LATE_SECONDS = 30.0
 _LATE_LOOKED_AT = 2
+_SUSPECTS = 8
+_DEATH_SECONDS = 0.7
+_DEATHS_OF_A_KIND = 2
 # They wait for others, or say nothing: not for a queue of requests on one connection.
 _NOT_PIPELINED = {"JoinGroup", "SyncGroup", "Produce", "SaslHandshake", "SaslAuthenticate"}
 
@@ -102,6 +106,7 @@ class Campaign:
         self.result = Result()
         self._kept: dict[tuple[Any, ...], Find] = {}
         self._slow: Counter[str] = Counter()
+        self._recent: deque[Case] = deque(maxlen=_SUSPECTS)
         self._alike: dict[tuple[str, str, str], list[Find]] = {}
 
     def _pairs(self) -> list[tuple[str, int]]:
@@ -213,6 +218,7 @@ class Campaign:
         if (case.damaged or violations) and not self._alive():
             self._dead(case, transcript)
             return
+        self._recent.append(case)
         for violation in violations:
             self._found(case, transcript, violation)
 
@@ -234,19 +240,44 @@ class Campaign:
         return True
 
     def _dead(self, case: Case, transcript: Transcript) -> None:
-        violation = Violation(DIED, len(case.steps) - 1, "the server takes no connections any more", _DIED_PROMISE)
-        self._say(f"find: {DIED}, {case.target.api} version {case.target.version}, case {case.number}")
+        """A server may take a moment to die: the last cases are sent again, newest first, to find whose it was."""
         if not self._revived():
+            violation = self._death(case)
+            self._say(f"find: {DIED}, at or before case {case.number}; it does not come back")
             self.result.dead = True
             self._keep(case, transcript, violation, "0 of 0", shrunk=False)
             return
 
         def dies(candidate: Case) -> bool:
-            if self._run(candidate) is None or self._alive():
+            if self._run(candidate) is None:
                 return False
+            deadline = time.monotonic() + _DEATH_SECONDS
+            while self._alive():
+                if time.monotonic() > deadline:
+                    return False
+                time.sleep(0.05)
             return self._revived()
 
-        self._confirm(case, transcript, violation, dies)
+        for suspect in [case, *reversed(self._recent)]:
+            if dies(suspect):
+                self._say(f"find: {DIED}, {suspect.target.api} version {suspect.target.version}, case {suspect.number}")
+                self._recent.clear()
+                if self._alike_deaths(suspect) < _DEATHS_OF_A_KIND:
+                    self._confirm(suspect, Transcript(suspect), self._death(suspect), dies)
+                return
+        self._say(f"find: {DIED}, at or before case {case.number}; none of the last cases alone does it again")
+        self._keep(case, transcript, self._death(case), f"0 of {_REPEATS}", shrunk=False)
+
+    def _death(self, case: Case) -> Violation:
+        return Violation(DIED, len(case.steps) - 1, "the server takes no connections any more", _DIED_PROMISE)
+
+    def _alike_deaths(self, case: Case) -> int:
+        """Counts a death with the finds of the same API, and returns how many there are."""
+        same = [find for find in self.result.finds if find.violation.rule == DIED and find.api == case.target.api]
+        if len(same) >= _DEATHS_OF_A_KIND:
+            same[0].count += 1
+            same[0].versions.add(case.target.version)
+        return len(same)
 
     # -- finds
 
@@ -290,7 +321,9 @@ class Campaign:
         if shrunk:
             small = shrink(case, again, seconds=self.options.shrink_seconds)
             if violation.rule == DIED:
-                return self._keep(small, transcript, violation, f"{times} of {_REPEATS}", shrunk=True)
+                transcript = self._run(small) or transcript
+                self._revived()
+                return self._keep(small, transcript, self._death(small), f"{times} of {_REPEATS}", shrunk=True)
             ran = self._run(small)
             same = [
                 found
@@ -303,7 +336,7 @@ class Campaign:
 
     def _late(self, case: Case) -> float | None:
         """The seconds after which the answer comes that was missing; None if it does not come, or all is in order."""
-        patient = replace(self.target, timeout=_LATE_FACTOR * self.target.timeout)
+        patient = replace(self.target, timeout=max(_LATE_SECONDS, _LATE_FACTOR * self.target.timeout))
         try:
             ran = execute.execute(patient, case, destructive=self.options.destructive, topics=self.world.topic_ids())
         except (ForbiddenError, damage.NotApplicableError, KafkaError):

@@ -100,12 +100,14 @@ def echo(
 
 
 def same_count(api: str, asked: str, answered: str, *, promise: str = "one result for each entry, in order") -> Rule:
-    """As many results as entries, for answers that do not repeat what they are about."""
+    """As many results as entries, where no two entries are alike."""
 
     def check(request: Any, response: Any, version: int, world: World) -> Iterator[str]:
         del version, world
-        wanted, got = len(getattr(request, asked)), len(getattr(response, answered))
-        if wanted != got and not _failed(response):
+        entries = getattr(request, asked)
+        wanted, got = len(entries), len(getattr(response, answered))
+        alike = len({repr(each.to_dict()) for each in entries}) < len(entries)
+        if not alike and wanted != got and not _failed(response):
             yield f"{answered} has {got} entries for {wanted} in {asked}"
 
     return Rule("count", api, check, promise)

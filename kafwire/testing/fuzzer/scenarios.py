@@ -132,7 +132,11 @@ def _fetch_session(rng: random.Random, world: World, target: Step) -> tuple[Step
 
 def _as_producer(rng: random.Random, world: World, target: Step) -> tuple[Step, ...]:
     message: Any = target.message
-    init = _step(world, "InitProducerId", {"transaction_timeout_ms": 60000, "producer_id": -1, "producer_epoch": -1})
+    init = _step(
+        world,
+        "InitProducerId",
+        {"transactional_id": None, "transaction_timeout_ms": 60000, "producer_id": -1, "producer_epoch": -1},
+    )
     if init is None or rng.random() < 0.4:
         return (target,)
     binds = tuple(

@@ -1,10 +1,12 @@
 """What the fuzzer knows of the server: its API versions, brokers, topics, and offsets at the time of the survey."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from uuid import UUID
 
-from kafwire.errors import KafkaConnectionError, ProtocolError
+from kafwire.errors import KafkaConnectionError, KafkaError, ProtocolError
 from kafwire.protocol import (
     ApiVersionsRequest,
     CreateTopicsRequest,
@@ -12,6 +14,7 @@ from kafwire.protocol import (
     MetadataRequest,
     ProduceRequest,
 )
+from kafwire.protocol.spec import Request
 from kafwire.records import encode_batch
 from kafwire.testing.fuzzer.connection import Connection, Target
 from kafwire.testing.fuzzer.safety import PREFIX, request_class
@@ -90,19 +93,25 @@ def survey(target: Target, *, destructive: bool) -> World:
     return world
 
 
-def _latest(world: World, api: str) -> int:
-    versions = world.versions(api)
-    if not versions:
-        raise KafkaConnectionError(f"no version of {api} is shared with the server")
-    return versions[-1]
+def _ask(connection: Connection, world: World, api: str, make: Callable[[int], Request[Any]]) -> tuple[Any, int]:
+    """The answer in the newest version that can be read, and that version: a bug is to be found, not to stop us."""
+    failure: KafkaError = KafkaConnectionError(f"no version of {api} is shared with the server")
+    for version in reversed(world.versions(api)):
+        try:
+            return connection.call(make(version), version), version
+        except ProtocolError as error:
+            failure = error
+    raise failure
 
 
 def _read_metadata(connection: Connection, world: World, names: list[str] | None) -> Any:
-    version = _latest(world, "Metadata")
-    topics: Any = None if names is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
-    if names is None and version == 0:
-        topics = []
-    response = connection.call(MetadataRequest(topics=topics, allow_auto_topic_creation=names is not None), version)
+    def make(version: int) -> MetadataRequest:
+        topics: Any = None if names is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+        if names is None and version == 0:
+            topics = []
+        return MetadataRequest(topics=topics, allow_auto_topic_creation=names is not None or version < 4)
+
+    response, _ = _ask(connection, world, "Metadata", make)
     world.brokers = sorted(broker.node_id for broker in response.brokers)
     world.cluster_id = response.cluster_id
     here = [broker.node_id for broker in response.brokers if broker.port == connection.target.port]
@@ -122,7 +131,6 @@ def _read_metadata(connection: Connection, world: World, names: list[str] | None
 
 
 def _read_offsets(connection: Connection, world: World) -> None:
-    version = _latest(world, "ListOffsets")
     for timestamp in (_EARLIEST, _LATEST):
         topics = [
             ListOffsetsRequest.ListOffsetsTopic(
@@ -135,7 +143,8 @@ def _read_offsets(connection: Connection, world: World) -> None:
             )
             for topic in world.topics.values()
         ]
-        response = connection.call(ListOffsetsRequest(topics=topics), version)
+        request = ListOffsetsRequest(topics=topics)
+        response, _ = _ask(connection, world, "ListOffsets", partial(_always, request))
         for answered in response.topics:
             for part in answered.partitions:
                 partition = world.topics[answered.name].partitions.get(part.partition_index)
@@ -152,10 +161,16 @@ def _make_topics(connection: Connection, world: World) -> None:
             CreateTopicsRequest.CreatableTopic(name=name, num_partitions=count, replication_factor=1)
             for name, count in OWN_TOPICS.items()
         ]
-        connection.call(CreateTopicsRequest(topics=topics, timeout_ms=5000), _latest(world, "CreateTopics"))
+        request = CreateTopicsRequest(topics=topics, timeout_ms=5000)
+        _ask(connection, world, "CreateTopics", partial(_always, request))
     connection.settle(lambda: _have_leaders(_read_metadata(connection, world, list(OWN_TOPICS))))
     if PRODUCE in world.ranges:
         _fill(connection, world)
+
+
+def _always(request: Request[Any], version: int) -> Request[Any]:
+    del version
+    return request
 
 
 def _have_leaders(response: Any) -> bool:
@@ -166,8 +181,7 @@ def _have_leaders(response: Any) -> bool:
 
 
 def _fill(connection: Connection, world: World) -> None:
-    version = _latest(world, "Produce")
-    for codec in ("none", "lz4"):
+    def make(version: int, codec: str) -> ProduceRequest:
         data = [
             ProduceRequest.TopicProduceData(
                 name=topic.name if version < 13 else "",
@@ -182,4 +196,7 @@ def _fill(connection: Connection, world: World) -> None:
             )
             for topic in world.topics.values()
         ]
-        connection.call(ProduceRequest(acks=1, timeout_ms=5000, topic_data=data), version)
+        return ProduceRequest(acks=1, timeout_ms=5000, topic_data=data)
+
+    for codec in ("none", "lz4"):
+        _ask(connection, world, "Produce", partial(make, codec=codec))
