@@ -23,12 +23,17 @@ ANY = "*"
 
 @dataclass(frozen=True)
 class Rule:
-    """One promise. `api` "*" is every API; `check` gets request, response, version and what is known of the server."""
+    """One promise. `api` "*" is every API; `check` gets request, response, version and what is known of the server.
+
+    `asked` and `answered` are the paths that it reads in request and response, where it is made from paths.
+    """
 
     name: str
     api: str
     check: Check
     promise: str
+    asked: str = ""
+    answered: str = ""
 
 
 def select(message: Any, path: str) -> Iterator[tuple[Any, ...]]:
@@ -96,7 +101,7 @@ def echo(
         if twice and len(set(wanted)) == len(wanted):
             yield f"answers {sorted(map(repr, twice))[:3]} twice in {answered}"
 
-    return Rule("echo", api, check, promise)
+    return Rule("echo", api, check, promise, asked, answered)
 
 
 def same_count(api: str, asked: str, answered: str, *, promise: str = "one result for each entry, in order") -> Rule:
@@ -110,7 +115,7 @@ def same_count(api: str, asked: str, answered: str, *, promise: str = "one resul
         if not alike and wanted != got and not _failed(response):
             yield f"{answered} has {got} entries for {wanted} in {asked}"
 
-    return Rule("count", api, check, promise)
+    return Rule("count", api, check, promise, f"{asked}[]", f"{answered}[]")
 
 
 def unique(api: str, path: str, *, promise: str) -> Rule:
@@ -122,7 +127,7 @@ def unique(api: str, path: str, *, promise: str) -> Rule:
         if twice:
             yield f"{path} has {sorted(map(repr, twice))[:3]} more than once"
 
-    return Rule("unique", api, check, promise)
+    return Rule("unique", api, check, promise, answered=path)
 
 
 def at_least(api: str, path: str, low: int, *, when_ok: bool = True, promise: str) -> Rule:
@@ -139,7 +144,7 @@ def at_least(api: str, path: str, low: int, *, when_ok: bool = True, promise: st
             if value < low and not (when_ok and code):
                 yield f"{path} is below {low}"
 
-    return Rule("range", api, check, promise)
+    return Rule("range", api, check, promise, answered=path)
 
 
 def rising(api: str, path: str, *, promise: str) -> Rule:
@@ -154,7 +159,7 @@ def rising(api: str, path: str, *, promise: str) -> Rule:
             if code == 0 and known != sorted(known):
                 yield f"{path} are not in order"
 
-    return Rule("order", api, check, promise)
+    return Rule("order", api, check, promise, answered=path)
 
 
 def only_if_ok(api: str, check: Callable[[Any, Any, int], str | None], promise: str, name: str = "value") -> Rule:
