@@ -249,6 +249,20 @@ class Struct(Structure, metaclass=MessageType):
 
     unknown_tagged_fields: tuple[tuple[int, bytes], ...] = ()
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: ARG002 - nothing here holds itself
+        """Print only what differs from the defaults: what IPython and Hypothesis show."""
+        cls = type(self)
+        blank = cls()
+        names = (*cls.__layout__.names, "unknown_tagged_fields")
+        values = {name: getattr(self, name) for name in names if getattr(self, name) != getattr(blank, name)}
+        with printer.group(4, f"{cls.__qualname__}(", ")"):
+            for i, (name, value) in enumerate(values.items()):
+                if i:
+                    printer.text(",")
+                printer.breakable(" " if i else "")
+                printer.text(f"{name}=")
+                printer.pretty(value)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name: structs as dicts, records as bytes, unknown tagged fields if there are any."""
         result = {name: _plain(getattr(self, name)) for name in type(self).__layout__.names}

@@ -1,4 +1,4 @@
-"""A slow, obvious encoder of declared messages, to compare the compiled one with; Kafka's JSON form; and strategies.
+"""A slow, obvious encoder of declared messages, to compare the compiled one with; and Kafka's JSON form.
 
 It follows Kafka's protocol guide word for word and shares only the declarations with `kafwire._message`.
 """
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from kafwire.protocol import Message, Struct
 from kafwire.protocol.spec import Field
+from kafwire.testing import strategies
 
 FORMATS = {"int8": ">b", "int16": ">h", "uint16": ">H", "int32": ">i", "uint32": ">I", "int64": ">q", "float64": ">d"}
 
@@ -122,46 +123,6 @@ def holds(expected: Any, actual: Any, place: str) -> None:
         assert actual == expected, place
 
 
-# --- strategies ---
-
-TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.just("x" * 130)
-BYTES = st.binary(max_size=8) | st.just(bytes(130))
-PLAIN: dict[str, st.SearchStrategy[Any]] = {
-    "bool": st.booleans(),
-    "int8": st.integers(-0x80, 0x7F),
-    "int16": st.integers(-0x8000, 0x7FFF),
-    "uint16": st.integers(0, 0xFFFF),
-    "int32": st.integers(-0x80000000, 0x7FFFFFFF),
-    "uint32": st.integers(0, 0xFFFFFFFF),
-    "int64": st.integers(-(2**63), 2**63 - 1),
-    "float64": st.floats(allow_nan=False),
-    "string": TEXT,
-    "bytes": BYTES,
-    "records": BYTES,
-    "uuid": st.binary(min_size=16, max_size=16).map(lambda data: UUID(bytes=data)),
-}
-
-
-def values(field: Field, version: int, flexible: bool, unknown: bool) -> st.SearchStrategy[Any]:
-    one = instances(field.struct, version, flexible, unknown) if field.struct else PLAIN[field.kind]
-    if field.array:
-        one = st.lists(one, max_size=3)
-    return one | st.none() if version in field.nullable else one
-
-
-def instances(cls: type[Struct], version: int, flexible: bool, unknown: bool) -> st.SearchStrategy[Any]:
-    fields = {
-        field.name: values(field, version, flexible, unknown) for field in cls.__fields__ if version in field.versions
-    }
-    if flexible and unknown:
-        # Java refuses a tag that some other version knows; we keep it like any that nobody knows.
-        taken = {field.tag for field in cls.__fields__}
-        tags = st.integers(0, 2**31 - 2).filter(lambda tag: tag not in taken)
-        pairs = st.dictionaries(tags, st.binary(max_size=130), max_size=2)
-        fields["unknown_tagged_fields"] = pairs.map(lambda chosen: tuple(sorted(chosen.items())))
-    return st.builds(cls, **fields)
-
-
 def messages(cls: type[Message], version: int, *, unknown: bool = True) -> st.SearchStrategy[Any]:
     """Messages whose fields are those of `version`; with `unknown`, also tagged fields that nobody has declared."""
-    return instances(cls, version, version >= cls.flexible_from, unknown)
+    return strategies.messages(cls, version, unknown_tags=unknown)

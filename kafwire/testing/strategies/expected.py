@@ -1,0 +1,82 @@
+"""What is drawn with the bytes of batches: the records that they must decode to; and the values that fill them."""
+
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from kafwire.testing.strategies.wire import Wire
+
+__all__ = ["EncodedBatch", "ExpectedRecord", "RecordsBlob", "data", "draw_base", "gaps", "headers", "timestamps"]
+
+_MAX_OFFSET = (1 << 63) - 1
+
+_INT64 = st.integers(-(1 << 63), _MAX_OFFSET)
+timestamps = st.integers(0, 2_000_000_000_000) | st.just(-1) | _INT64 | st.sampled_from([_MAX_OFFSET, -(1 << 63)])
+_LENGTHS = st.sampled_from([63, 64, 127, 128, 700, 8191, 8192])  # a zigzag varint grows at 64 and at 8,192
+data = st.none() | st.binary(max_size=12) | _LENGTHS.map(lambda size: b"abcdefg".ljust(size, b"."))
+_HEADER_KEYS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8).map(str.encode)
+headers = st.lists(st.tuples(_HEADER_KEYS, data), max_size=3).map(tuple)
+gaps = st.integers(0, 2) | st.integers(0, 100_000_000)
+
+
+@dataclass(frozen=True)
+class ExpectedRecord:
+    """What a reader must see of one record.
+
+    `timestamp_ms` is -1 where there is none: in magic 0, or when the producer set none. Header keys are UTF-8.
+    """
+
+    offset: int = 0
+    timestamp_ms: int = -1
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: tuple[tuple[bytes, bytes | None], ...] = ()
+
+
+@dataclass(frozen=True)
+class EncodedBatch:
+    """One batch as bytes, and what those say.
+
+    `records` may have holes among their offsets, and be empty: compaction leaves both. A reader goes on at
+    `last_offset` + 1. Of a control batch, `records` is the marker, which readers of data do not show. With
+    `log_append_time` the records' timestamp is the batch's `max_timestamp_ms`. Magic 0 and 1 know no producers: -1.
+    """
+
+    data: Wire
+    records: tuple[ExpectedRecord, ...]
+    magic: int = 2
+    codec: str = "none"
+    base_offset: int = 0
+    last_offset: int = 0
+    leader_epoch: int = -1
+    log_append_time: bool = False
+    transactional: bool = False
+    control: bool = False
+    max_timestamp_ms: int = -1
+    producer_id: int = -1
+    producer_epoch: int = -1
+    base_sequence: int = -1
+
+
+@dataclass(frozen=True)
+class RecordsBlob:
+    """Batches one after the other, as a Fetch answer and a log segment hold them.
+
+    `tail` is how many bytes at the end are the beginning of one more batch: brokers cut at a size. `records` are those
+    of all whole batches, control batches included, with rising offsets.
+    """
+
+    data: Wire
+    batches: tuple[EncodedBatch, ...]
+    tail: int = 0
+
+    @property
+    def records(self) -> tuple[ExpectedRecord, ...]:
+        """The records of all whole batches."""
+        return tuple(record for batch in self.batches for record in batch.records)
+
+
+def draw_base(draw: DrawFn, bases: SearchStrategy[int], last: int) -> int:
+    """Return a base offset with room for a batch that reaches `last` beyond it."""
+    return min(draw(bases), _MAX_OFFSET - 1 - last)

@@ -1,0 +1,185 @@
+"""Strategies of what is on a connection: frames, and both streams of a client and its broker, in pieces."""
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from kafwire.protocol.header import RequestHeader, ResponseHeader
+from kafwire.protocol.spec import Request, Response
+from kafwire.testing.strategies.messages import Versioned, messages, requests, responses
+from kafwire.testing.strategies.wire import Wire, Writer, encoded
+
+__all__ = ["Connection", "Frame", "connections", "frames", "split"]
+
+_API_VERSIONS = 18
+_CLIENT_IDS = st.sampled_from(["", "kafwire", "x" * 200]) | st.none()
+_CORRELATION_IDS = st.integers(0, 100) | st.integers(-(1 << 31), (1 << 31) - 1)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A request or a response as it is on the wire, and what it says.
+
+    `data` begins with the size prefix (4 bytes); `payload` is what follows it, header and body.
+    """
+
+    data: Wire
+    message: Request[Response] | Response
+    version: int
+    correlation_id: int
+    client_id: str | None = None
+
+    @property
+    def payload(self) -> bytes:
+        """Header and body."""
+        return bytes(self.data[4:])
+
+
+@dataclass(frozen=True)
+class Connection:
+    """What one client sent and what it was answered: `responses[i]` is owed to `requests[i]`.
+
+    A Produce request with acks=0 has no answer, None. `sent` and `received` are the two streams, in the pieces in which
+    they arrived.
+    """
+
+    requests: tuple[Frame, ...]
+    responses: tuple[Frame | None, ...]
+    sent: tuple[bytes, ...]
+    received: tuple[bytes, ...]
+
+
+def frames(
+    kind: Literal["request", "response"] | None = None,
+    names: Sequence[str] | None = None,
+    *,
+    correlation_ids: SearchStrategy[int] | None = None,
+    unknown_tags: bool = True,
+    records: SearchStrategy[Any] | None = None,
+    unstable: bool = False,
+) -> SearchStrategy[Frame]:
+    """Draw a frame of a connection: size prefix, header in the version that goes with the body's, body.
+
+    Args:
+        kind: "request" or "response"; None: either.
+        names: APIs ("Metadata"); None: all.
+        correlation_ids: default: any number of 32 bits.
+        unknown_tags, records, unstable: as for `messages`.
+
+    """
+    options: dict[str, Any] = {"unknown_tags": unknown_tags, "records": records, "unstable": unstable}
+    ids = _CORRELATION_IDS if correlation_ids is None else correlation_ids
+    if kind not in {None, "request", "response"}:
+        raise ValueError(f"kind is 'request', 'response' or None, not {kind!r}")
+    asked = st.builds(_request_frame, requests(names, **options), ids, _CLIENT_IDS)
+    answered = st.builds(_response_frame, responses(names, **options), ids)
+    return {"request": asked, "response": answered, None: asked | answered}[kind]
+
+
+def split(data: bytes | Sequence[bytes], *, max_pieces: int = 8) -> SearchStrategy[tuple[bytes, ...]]:
+    """Draw the bytes cut into at most `max_pieces` pieces, none of them empty; simplest: one piece.
+
+    Given several frames, half of the cuts are near their ends, where a reader changes its mind.
+    """
+    whole = bytes(data) if isinstance(data, (bytes, bytearray, memoryview)) else b"".join(data)
+    if len(whole) < 2:
+        return st.just((whole,) if whole else ())
+    ends, near = 0, set()
+    for part in [whole] if isinstance(data, (bytes, bytearray, memoryview)) else data:
+        near |= {ends + step for step in (-1, 1, 3, 4, 5, 7, 8, 9)}
+        ends += len(part)
+        near.add(ends)
+    inside = sorted(cut for cut in near if 0 < cut < len(whole))
+    cuts = st.sets(st.integers(1, len(whole) - 1) | st.sampled_from(inside), max_size=max_pieces - 1)
+    return cuts.map(lambda chosen: _pieces(whole, sorted(chosen)))
+
+
+def connections(
+    names: Sequence[str] | None = None,
+    *,
+    max_requests: int = 5,
+    unknown_tags: bool = True,
+    records: SearchStrategy[Any] | None = None,
+) -> SearchStrategy[Connection]:
+    """Draw a connection's requests, with rising correlation ids, and an answer in the right version to each.
+
+    Answers come in the order of requests, as Kafka's do. Both streams come in pieces, cut anywhere.
+
+    Args:
+        names: APIs ("Metadata"); None: all.
+        max_requests: the most requests; the least is one.
+        unknown_tags, records: as for `messages`.
+
+    """
+    return _connections(names, max_requests, {"unknown_tags": unknown_tags, "records": records})
+
+
+@st.composite
+def _connections(draw: DrawFn, names: Sequence[str] | None, max_requests: int, options: dict[str, Any]) -> Connection:
+    correlation_id = draw(st.integers(0, 3) | st.integers(0, (1 << 31) - 1 - 10 * max_requests))
+    client_id = draw(_CLIENT_IDS)
+    asked: list[Frame] = []
+    answered: list[Frame | None] = []
+    for _ in range(draw(st.integers(1, max_requests))):
+        request = draw(requests(names, **options))
+        asked.append(_request_frame(request, correlation_id, client_id))
+        if is_answered(request.message):
+            answer = draw(_answers(request, options))
+            answered.append(_response_frame(Versioned(answer, request.version), correlation_id))
+        else:
+            answered.append(None)
+        correlation_id += 1 + draw(st.integers(0, 9))
+    received = [frame.data for frame in answered if frame is not None]
+    return Connection(
+        tuple(asked),
+        tuple(answered),
+        draw(split([frame.data for frame in asked])),
+        draw(split(received)),
+    )
+
+
+def is_answered(request: Request[Response]) -> bool:
+    """Whether a broker answers this request: not a Produce with acks=0."""
+    return not (type(request).__name__ == "ProduceRequest" and getattr(request, "acks", 1) == 0)
+
+
+def _answers(request: Versioned[Request[Response]], options: dict[str, Any]) -> SearchStrategy[Any]:
+    return messages(type(request.message).response, request.version, **options)
+
+
+def _pieces(whole: bytes, cuts: list[int]) -> tuple[bytes, ...]:
+    return tuple(whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True))
+
+
+def _framed(header: Wire, body: Wire) -> Wire:
+    out = Writer()
+    out.mark("int32", "size of the frame", struct.pack(">i", len(header) + len(body)))
+    out.add(header, "header: ")
+    out.add(body)
+    return out.wire()
+
+
+def _request_frame(request: Versioned[Request[Response]], correlation_id: int, client_id: str | None) -> Frame:
+    message, version = request
+    cls = type(message)
+    header = RequestHeader(
+        request_api_key=cls.api_key,
+        request_api_version=version,
+        correlation_id=correlation_id,
+        client_id=client_id,
+    )
+    data = _framed(encoded(header, 2 if version >= cls.flexible_from else 1), request.data)
+    return Frame(data, message, version, correlation_id, client_id)
+
+
+def _response_frame(response: Versioned[Response], correlation_id: int) -> Frame:
+    message, version = response
+    cls = type(message)
+    # A client must be able to read an answer to ApiVersions before it knows what the broker speaks (KIP-511).
+    flexible = version >= cls.flexible_from and cls.api_key != _API_VERSIONS
+    data = _framed(encoded(ResponseHeader(correlation_id=correlation_id), 1 if flexible else 0), response.data)
+    return Frame(data, message, version, correlation_id)

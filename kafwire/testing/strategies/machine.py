@@ -1,0 +1,304 @@
+"""A stateful test of the client's side of a connection: whatever frames requests and gives answers to whom they belong.
+
+    class Mine(ConnectionMachine):
+        def connect(self) -> ConnectionAdapter:
+            return MyAdapter(self.max_frame)
+
+    TestMine = Mine.TestCase             # pytest and unittest collect this
+
+Hypothesis plays the client's user on one side and a broker, honest or not, on the other. What comes of it is compared
+with a small model. `ConnectionAdapter` is what has to be written for the subject of the test.
+"""
+
+import enum
+import struct
+from abc import ABC, abstractmethod
+from typing import ClassVar, NamedTuple
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from kafwire.errors import ProtocolError
+from kafwire.protocol.header import RequestHeader
+
+__all__ = ["ConnectionAdapter", "ConnectionMachine", "Fault"]
+
+_MAX_ID = (1 << 31) - 1
+# Around the sizes at which readers change from one buffer to another.
+_SIZES = st.integers(0, 20) | st.sampled_from([1_000, 4_096, 16_380, 16_384, 65_528, 65_536, 70_000])
+_ALL = 1 << 30
+_PATTERN = struct.pack(">20000I", *range(20_000))
+_COUNTS = st.just(_ALL) | st.integers(1, 4) | st.sampled_from([5, 7, 8, 9, 12, 100, 16_384, 65_536])
+
+
+class ConnectionAdapter(ABC):
+    """What `ConnectionMachine` drives: one connection that moves no bytes by itself."""
+
+    refusals: ClassVar[tuple[type[Exception], ...]] = (ProtocolError,)
+    """What `feed` raises for bytes that break the protocol; anything else is a failure."""
+
+    @abstractmethod
+    def queue(self, token: int, correlation_id: int, request: bytes, *, answered: bool) -> None:
+        """Take a request to be sent: header and body, without the size prefix.
+
+        The header has `correlation_id` in it. `answered` is false for what a broker does not answer, Produce with
+        acks=0.
+        """
+
+    @abstractmethod
+    def take(self, limit: int) -> bytes:
+        """Return the next bytes to send, at least one if there are any and at most `limit`; none after a refusal."""
+
+    @abstractmethod
+    def feed(self, data: bytes) -> None:
+        """Receive bytes. Raises one of `refusals` if they break the protocol, and on every call after that.
+
+        A frame's size is judged by its four bytes, the correlation id once it is there or when the frame is complete.
+        """
+
+    @abstractmethod
+    def completions(self) -> list[tuple[int, bytes | None]]:
+        """Return what has completed since the last call, in that order: the token, and the frame after its size prefix.
+
+        None instead of a frame: a request that is not answered has been taken whole.
+        """
+
+    @abstractmethod
+    def close(self) -> list[int]:
+        """End the connection; return the tokens that have not completed, oldest first."""
+
+
+class Fault(enum.Enum):
+    """What a broken broker may send."""
+
+    UNKNOWN_ID = "an id that no request has had"
+    REPEATED_ID = "a second answer to a request"
+    LATER_ID = "the answer to a later request than the oldest one"
+    EARLY = "the answer to a request that has not left in full"
+    TOO_LARGE = "a frame above the limit"
+    TOO_SMALL = "a frame that has no room for a correlation id, or of negative size"
+
+
+class _Request(NamedTuple):
+    token: int
+    correlation_id: int
+    size: int  # on the wire
+    answered: bool
+
+
+class _Incoming(NamedTuple):
+    """One frame on its way to the client: whose answer it is, or else from how many of its bytes on it is refused."""
+
+    data: bytes
+    token: int | None
+    may_refuse: int = 0
+    must_refuse: int = 0
+
+
+class ConnectionMachine(RuleBasedStateMachine):
+    """Requests are pipelined, taken and answered in pieces of any size; answers break rules; connections end anywhere.
+
+    Subclasses say how to `connect`, may set `max_frame` (bytes after the size prefix, the largest that the adapter
+    takes), and `faults`, the kinds of broken answers to try: leave out those that your client does not promise to
+    refuse. A failure is an AssertionError that says what was expected; Hypothesis prints the fewest steps that lead to
+    it.
+    """
+
+    max_frame: ClassVar[int] = 1 << 20
+    faults: ClassVar[frozenset[Fault]] = frozenset(Fault)
+
+    def connect(self) -> ConnectionAdapter:
+        """Return a fresh connection."""
+        raise NotImplementedError(f"{type(self).__name__} has to define connect()")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._token = 0
+        self._next_id = 0
+        self._open()
+
+    def _open(self) -> None:
+        self._adapter = self.connect()
+        self._unsent: list[_Request] = []  # the first of them may be partly out
+        self._out = bytearray()  # what the adapter still has to give
+        self._owed: list[_Request] = []  # the broker has these and has not answered
+        self._waiting: list[_Request] = []  # sent, answered or not, and not completed
+        self._incoming: list[_Incoming] = []
+        self._into = 0  # bytes of the first of `_incoming` that were delivered
+        self._completed: list[tuple[int, bytes | None]] = []
+        self._answered_ids: list[int] = []
+        self._broken = False  # the broker has sent something bad
+        self._refused = False
+
+    # --- the client's user ---
+
+    @initialize(first_id=st.integers(0, 3) | st.sampled_from([_MAX_ID - 1, _MAX_ID]))
+    def number_from(self, first_id: int) -> None:
+        """Begin with this correlation id."""
+        self._next_id = first_id
+
+    @rule(size=_SIZES, answered=st.sampled_from([True, True, True, False]), skipped_ids=st.integers(0, 2))
+    def queue(self, size: int, answered: bool, skipped_ids: int) -> None:
+        """Queue a request with a body of `size` bytes."""
+        correlation_id = self._next_id + skipped_ids
+        if correlation_id > _MAX_ID:
+            correlation_id = skipped_ids
+        self._next_id = correlation_id + 1 if correlation_id < _MAX_ID else 0
+        self._token += 1
+        header = RequestHeader(request_api_key=0, request_api_version=0, correlation_id=correlation_id, client_id="c")
+        payload = header.encode(1) + _body(size, self._token)
+        self._adapter.queue(self._token, correlation_id, payload, answered=answered)
+        request = _Request(self._token, correlation_id, 4 + len(payload), answered)
+        self._unsent.append(request)
+        self._out += struct.pack(">i", len(payload)) + payload
+
+    @rule(sizes=st.lists(_SIZES, min_size=1, max_size=3))
+    def send(self, sizes: list[int]) -> None:
+        """Queue requests with bodies of these sizes and let the adapter send all it has."""
+        for size in sizes:
+            self.queue(size, answered=True, skipped_ids=0)
+        while self._out and not self._refused:
+            self.take(_ALL)
+
+    @rule(limit=_COUNTS)
+    def take(self, limit: int) -> None:
+        """Let the adapter send at most `limit` bytes."""
+        data = self._adapter.take(limit)
+        if self._refused:
+            assert not data, f"{len(data)} bytes were sent on a connection that is broken"
+            return
+        assert len(data) <= limit, f"take({limit}) gave {len(data)} bytes"
+        assert data or not self._out, f"take({limit}) gave nothing; {len(self._out)} bytes have not left"
+        wanted = bytes(self._out[: len(data)])
+        assert data == wanted, f"take({limit}) gave {_shown(data)}, expected {_shown(wanted)}"
+        del self._out[: len(data)]
+        while self._unsent and sum(request.size for request in self._unsent[1:]) >= len(self._out):
+            request = self._unsent.pop(0)
+            if request.answered:
+                self._owed.append(request)
+                self._waiting.append(request)
+            else:
+                self._completed.append((request.token, None))
+
+    @rule()
+    def collect(self) -> None:
+        """Compare what has completed."""
+        found = self._adapter.completions()
+        assert found == self._completed, f"completed: {_listed(found)}; expected: {_listed(self._completed)}"
+        self._completed = []
+
+    @rule()
+    def reconnect(self) -> None:
+        """End the connection, in the middle of a frame maybe, and begin another one."""
+        self.collect()
+        lost = list(self._adapter.close())
+        expected = [request.token for request in (*self._waiting, *self._unsent)]
+        assert lost == expected, f"close() says that {lost} have not completed; expected {expected}"
+        self._open()
+
+    # --- the broker ---
+
+    @precondition(lambda self: self._owed and not self._broken)
+    @rule(size=_SIZES)
+    def answer(self, size: int) -> None:
+        """Answer the oldest request with a body of `size` bytes; the answer is on its way."""
+        request = self._owed.pop(0)
+        body = struct.pack(">i", request.correlation_id) + _body(size, ~request.token)
+        self._incoming.append(_Incoming(struct.pack(">i", len(body)) + body, request.token))
+        self._answered_ids.append(request.correlation_id)
+
+    @precondition(lambda self: self._incoming)
+    @rule(count=_COUNTS)
+    def deliver(self, count: int) -> None:
+        """Deliver at most `count` of the bytes that are on their way, in one piece."""
+        stream = b"".join(frame.data for frame in self._incoming)
+        piece = stream[self._into : self._into + count]
+        may = must = False
+        self._into += len(piece)
+        while self._incoming:
+            frame = self._incoming[0]
+            if frame.token is None:
+                may = self._into >= frame.may_refuse
+                must = self._into >= frame.must_refuse
+                break
+            if self._into < len(frame.data):
+                break
+            self._into -= len(frame.data)
+            self._incoming.pop(0)
+            self._waiting = [request for request in self._waiting if request.token != frame.token]
+            self._completed.append((frame.token, frame.data[4:]))
+        error = self._feed(piece)
+        assert may or error is None, f"feed({_shown(piece)}) raised {error!r}, and nothing is wrong with those bytes"
+        assert error or not must, f"feed({_shown(piece)}) took bytes that break the protocol"
+        if error:
+            self._refused = True
+            self._incoming, self._into = [], 0
+
+    @precondition(lambda self: self._refused)
+    @rule(data=st.binary(min_size=1, max_size=8))
+    def deliver_to_the_broken(self, data: bytes) -> None:
+        """Deliver more after a refusal: that is refused too."""
+        assert self._feed(data), f"feed({_shown(data)}) took bytes after it had refused some"
+
+    def _feed(self, data: bytes) -> Exception | None:
+        try:
+            self._adapter.feed(data)
+        except self._adapter.refusals as error:
+            return error
+        return None
+
+    @precondition(lambda self: not self._broken and self._possible_faults())
+    @rule(data=st.data(), size=st.just(0) | st.integers(0, 20), by=st.integers(0, 3))
+    def break_rules(self, data: st.DataObject, size: int, by: int) -> None:
+        """Send something bad that is possible at this moment; the broker sends nothing after it."""
+        fault = data.draw(st.sampled_from(self._possible_faults()), "fault")
+        body = _body(size, 0)
+        if fault is Fault.TOO_LARGE:
+            self._send_fault(self.max_frame + 1 + by * 0x1FFFFFFF, body, 4)
+        elif fault is Fault.TOO_SMALL:
+            self._send_fault((3, 0, -1, -(1 << 31))[by], body, 4)
+        else:
+            wrong_id = {
+                Fault.UNKNOWN_ID: lambda: -1 - by,
+                Fault.REPEATED_ID: lambda: self._answered_ids[-1],
+                Fault.LATER_ID: lambda: self._owed[1].correlation_id,
+                Fault.EARLY: lambda: self._unsent[0].correlation_id,
+            }[fault]()
+            self._send_fault(4 + size, struct.pack(">i", wrong_id) + body, 8)
+        if fault is Fault.EARLY:
+            self.deliver(_ALL)  # at once, while it is early
+
+    def _possible_faults(self) -> list[Fault]:
+        impossible = set(Fault) - self.faults
+        if not self._answered_ids:
+            impossible.add(Fault.REPEATED_ID)
+        if len(self._owed) < 2:
+            impossible.add(Fault.LATER_ID)
+        if not self._unsent:
+            impossible.add(Fault.EARLY)
+        return [fault for fault in Fault if fault not in impossible]
+
+    def _send_fault(self, size: int, body: bytes, may_refuse: int) -> None:
+        data = struct.pack(">i", size) + body
+        must_refuse = len(data) if may_refuse == 8 else 4
+        self._incoming.append(_Incoming(data, None, may_refuse, must_refuse))
+        self._broken = True
+
+    def teardown(self) -> None:
+        """End the last connection."""
+        self._adapter.close()
+
+
+def _body(size: int, seed: int) -> bytes:
+    """Bytes by which a piece that is mixed up, shifted or repeated is seen."""
+    start = seed % 251
+    return _PATTERN[start : start + size]
+
+
+def _shown(data: bytes) -> str:
+    return repr(data) if len(data) <= 40 else f"{data[:32]!r}... ({len(data)} bytes)"
+
+
+def _listed(completions: list[tuple[int, bytes | None]]) -> str:
+    shown = [f"{token}: {'sent' if frame is None else _shown(frame)}" for token, frame in completions]
+    return "{" + ", ".join(shown) + "}"

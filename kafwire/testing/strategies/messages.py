@@ -1,0 +1,285 @@
+"""Strategies of Kafka's messages: one of them, or any; in one version, or any."""
+
+import difflib
+import functools
+from collections.abc import Iterable
+from typing import Any, Generic, NamedTuple, TypeVar, overload
+from uuid import UUID
+
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from kafwire.protocol import MESSAGES
+from kafwire.protocol.spec import Field, Message, Request, Response, Struct
+from kafwire.testing.strategies.wire import Wire, encoded
+
+__all__ = ["Versioned", "api_messages", "message_class", "messages", "requests", "responses"]
+
+M = TypeVar("M", bound=Message)
+_MOST_TAG = 2**31 - 2
+
+# A length of 127 takes one byte as a varint and 128 two; a compact length is one more than the length, and 16,383
+# is the last that fits two bytes. Longer than that, few tests learn more.
+_LONG = st.sampled_from([126, 127, 128, 300, 16_382, 16_383])
+_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | _LONG.map(lambda size: "x" * size)
+_BYTES = st.binary(max_size=8) | _LONG.map(bytes)
+
+
+def _integers(bits: int, *, signed: bool = True) -> SearchStrategy[int]:
+    return st.integers(-(1 << bits - 1), (1 << bits - 1) - 1) if signed else st.integers(0, (1 << bits) - 1)
+
+
+_PLAIN: dict[str, SearchStrategy[Any]] = {
+    "bool": st.booleans(),
+    "int8": _integers(8),
+    "int16": _integers(16),
+    "uint16": _integers(16, signed=False),
+    "int32": _integers(32),
+    "uint32": _integers(32, signed=False),
+    "int64": st.integers(-1000, 1000) | _integers(64) | st.sampled_from([(1 << 63) - 1, -(1 << 63)]),
+    "float64": st.floats(allow_nan=False),
+    "string": _TEXT,
+    "bytes": _BYTES,
+    "records": _BYTES,
+    "uuid": st.binary(min_size=16, max_size=16).map(lambda data: UUID(bytes=data)),
+}
+_SIMPLEST: dict[str, object] = {"bool": False, "float64": 0.0, "string": "", "bytes": b"", "uuid": UUID(int=0)}
+
+
+class Versioned(NamedTuple, Generic[M]):
+    """A message and a version that can carry it; unpacks as such a pair."""
+
+    message: M
+    version: int
+
+    @property
+    def data(self) -> Wire:
+        """The body, with the places of its lengths."""
+        return encoded(self.message, self.version)
+
+
+class _Options(NamedTuple):
+    unknown_tags: bool
+    max_elements: int
+    records: SearchStrategy[Any]
+
+
+def message_class(cls_or_name: type[M] | str) -> type[M]:
+    """Return the class of a message given by itself or by Kafka's name; ValueError for a name that is none."""
+    if not isinstance(cls_or_name, str):
+        return cls_or_name
+    if cls_or_name not in MESSAGES:
+        near = difflib.get_close_matches(cls_or_name, MESSAGES, 3)
+        hint = f"did you mean {', '.join(near)}?" if near else "kafwire.protocol.MESSAGES has all names"
+        raise ValueError(f"{cls_or_name!r} is no message of Kafka; {hint}")
+    found: Any = MESSAGES[cls_or_name]
+    return found  # type: ignore[no-any-return]
+
+
+@overload
+def messages(
+    cls_or_name: type[M],
+    version: int,
+    *,
+    unknown_tags: bool = ...,
+    max_elements: int = ...,
+    records: SearchStrategy[Any] | None = ...,
+) -> SearchStrategy[M]: ...
+
+
+@overload
+def messages(
+    cls_or_name: str,
+    version: int,
+    *,
+    unknown_tags: bool = ...,
+    max_elements: int = ...,
+    records: SearchStrategy[Any] | None = ...,
+) -> SearchStrategy[Any]: ...
+
+
+@overload
+def messages(
+    cls_or_name: type[M],
+    version: None = ...,
+    *,
+    unknown_tags: bool = ...,
+    max_elements: int = ...,
+    records: SearchStrategy[Any] | None = ...,
+    unstable: bool = ...,
+) -> SearchStrategy[Versioned[M]]: ...
+
+
+@overload
+def messages(
+    cls_or_name: str,
+    version: None = ...,
+    *,
+    unknown_tags: bool = ...,
+    max_elements: int = ...,
+    records: SearchStrategy[Any] | None = ...,
+    unstable: bool = ...,
+) -> SearchStrategy[Versioned[Any]]: ...
+
+
+def messages(
+    cls_or_name: type[M] | str,
+    version: int | None = None,
+    *,
+    unknown_tags: bool = True,
+    max_elements: int = 3,
+    records: SearchStrategy[Any] | None = None,
+    unstable: bool = False,
+) -> SearchStrategy[Any]:
+    """Draw a message; with `version`, as that version can carry it, else a `Versioned` with a version drawn too.
+
+    A field that the version lacks is at its default, so the message survives encoding and decoding unchanged.
+    Values take their whole range, are null where null is allowed, and sometimes have lengths at which a varint grows.
+    They are well-formed, not sensible: a topic's name may be empty, a port negative.
+
+        messages("MetadataRequest", 12)             # MetadataRequest
+        messages(MetadataRequest)                   # Versioned(MetadataRequest, 0 to 13)
+
+    Args:
+        cls_or_name: a class of `kafwire.protocol`, or Kafka's name of it.
+        version: one that the message has, unstable ones included.
+        unknown_tags: also draw tagged fields that no version declares, in flexible versions, two at most per struct.
+        max_elements: the most elements of an array of the message itself; arrays further in have two at most.
+        records: what to put into fields of record bytes (`bytes`, or None where null is allowed); default: any bytes.
+            `records_blobs().map(lambda blob: blob.data)` are valid ones.
+        unstable: without `version`: also draw a version that Kafka marks unstable.
+
+    Raises:
+        ValueError: no such message, or version.
+
+    """
+    cls = message_class(cls_or_name)
+    options = _Options(unknown_tags, max_elements, _BYTES if records is None else records)
+    if version is not None:
+        if not cls.min_version <= version <= cls.max_version:
+            raise ValueError(f"{cls.__name__} has versions {cls.min_version} to {cls.max_version}, not {version}")
+        return _structs(cls, version, version >= cls.flexible_from, options)
+    return _versions(cls, unstable=unstable).flatmap(lambda drawn: _versioned(cls, drawn, options))
+
+
+def api_messages(
+    names: Iterable[str] | None = None,
+    *,
+    unknown_tags: bool = True,
+    max_elements: int = 3,
+    records: SearchStrategy[Any] | None = None,
+    unstable: bool = False,
+) -> SearchStrategy[Versioned[Any]]:
+    """Draw any message at any version: requests, responses, headers, and what lies inside of others.
+
+    `names` are Kafka's, as in `kafwire.protocol.MESSAGES`; None: all. The other arguments are those of `messages`.
+    """
+    return _any_of(sorted(MESSAGES if names is None else names), unknown_tags, max_elements, records, unstable)
+
+
+def requests(
+    names: Iterable[str] | None = None,
+    *,
+    unknown_tags: bool = True,
+    max_elements: int = 3,
+    records: SearchStrategy[Any] | None = None,
+    unstable: bool = False,
+) -> SearchStrategy[Versioned[Request[Response]]]:
+    """Draw any request at any version; `names` are those of APIs ("Metadata"), None: all.
+
+    The other arguments are those of `messages`.
+    """
+    chosen = _api_names(names, "Request")
+    return _any_of(chosen, unknown_tags, max_elements, records, unstable)
+
+
+def responses(
+    names: Iterable[str] | None = None,
+    *,
+    unknown_tags: bool = True,
+    max_elements: int = 3,
+    records: SearchStrategy[Any] | None = None,
+    unstable: bool = False,
+) -> SearchStrategy[Versioned[Response]]:
+    """Draw any response at any version; `names` are those of APIs ("Metadata"), None: all.
+
+    The other arguments are those of `messages`.
+    """
+    chosen = _api_names(names, "Response")
+    return _any_of(chosen, unknown_tags, max_elements, records, unstable)
+
+
+def _api_names(names: Iterable[str] | None, suffix: str) -> list[str]:
+    if names is not None:
+        return [name.removesuffix(suffix) + suffix for name in names]
+    base = Request if suffix == "Request" else Response
+    return sorted(name for name in MESSAGES if name.endswith(suffix) and issubclass(MESSAGES[name], base))
+
+
+def _any_of(
+    names: list[str],
+    unknown_tags: bool,
+    max_elements: int,
+    records: SearchStrategy[Any] | None,
+    unstable: bool,
+) -> SearchStrategy[Versioned[Any]]:
+    if not names:
+        raise ValueError("no message to choose from")
+    for name in names:
+        message_class(name)
+    return st.sampled_from(names).flatmap(
+        lambda name: messages(
+            name, unknown_tags=unknown_tags, max_elements=max_elements, records=records, unstable=unstable
+        )
+    )
+
+
+def _versions(cls: type[Message], *, unstable: bool) -> SearchStrategy[int]:
+    highest = cls.max_version if unstable else getattr(cls, "max_stable_version", cls.max_version)
+    return st.integers(cls.min_version, max(cls.min_version, highest))
+
+
+@functools.lru_cache(maxsize=8192)
+def _versioned(cls: type[M], version: int, options: _Options) -> SearchStrategy[Versioned[M]]:
+    made: SearchStrategy[M] = _structs(cls, version, version >= cls.flexible_from, options)
+    return st.builds(Versioned, message=made, version=st.just(version))
+
+
+@functools.lru_cache(maxsize=8192)
+def _structs(cls: type[Struct], version: int, flexible: bool, options: _Options) -> SearchStrategy[Any]:
+    """Instances whose fields are those of `version`."""
+    fields: dict[str, SearchStrategy[Any]] = {
+        field.name: _values(field, version, flexible, options) for field in cls.__fields__ if version in field.versions
+    }
+    if flexible and options.unknown_tags:
+        # Java refuses a tag that some other version knows; kafwire keeps it like any that nobody knows.
+        taken = {field.tag for field in cls.__fields__}
+        tags = st.integers(0, 127) | st.integers(0, _MOST_TAG)
+        pairs = st.dictionaries(tags.filter(lambda tag: tag not in taken), st.binary(max_size=130), max_size=2)
+        fields["unknown_tagged_fields"] = pairs.map(lambda chosen: tuple(sorted(chosen.items())))
+
+    return st.fixed_dictionaries(fields).map(lambda values: cls(**values))
+
+
+def _values(field: Field, version: int, flexible: bool, options: _Options) -> SearchStrategy[Any]:
+    """Values of a field, simplest first: the default."""
+    one: SearchStrategy[Any]
+    if field.struct is not None:
+        inner = options._replace(max_elements=min(options.max_elements, 2))
+        one = _structs(field.struct, version, flexible, inner)
+    else:
+        one = options.records if field.kind == "records" else _PLAIN[field.kind]
+    if field.array:
+        one = st.lists(one, max_size=options.max_elements)
+    # The simplest is what takes the fewest choices, so a default that is one of several stands by itself.
+    nullable = version in field.nullable
+    if nullable and field.default is None and not field.fresh:
+        return st.none() | one
+    if nullable and field.fresh:
+        fresh: Any = list if field.array else field.struct
+        return st.builds(fresh) | one | st.none()
+    if nullable:
+        return st.just(field.default) | one | st.none()
+    if field.fresh or field.default is None or field.default == _SIMPLEST.get(field.kind, 0):
+        return one
+    return st.just(field.default) | one

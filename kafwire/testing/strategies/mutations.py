@@ -1,0 +1,232 @@
+"""Damage: bytes made from valid ones by a few structured changes."""
+
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
+
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from kafwire.protocol.spec import Message
+from kafwire.testing.strategies.wire import Place, Wire, encoded, uvarint, varint
+
+__all__ = ["Mutated", "mutated"]
+
+T = TypeVar("T")
+_BITS = {"int8": 8, "int16": 16, "int32": 32}
+_FORMS = ("uvarint", "int32", "int16", "varint", "int8")
+_EXTREMES = [0, 1, -1, -2, 126, 127, 128, 255, 0x7FFF, 0x8000, 1 << 20, 0x7FFFFFFF, -(1 << 31), 1 << 62, -(1 << 63)]
+# Varints that are longer than any number needs, or than a reader may accept.
+_ODD_VARINTS = [b"\x80\x00", b"\x81\x80\x00", b"\xff" * 4 + b"\x1f", b"\xff" * 5, b"\xff" * 9 + b"\x01", b"\xff" * 11]
+
+
+@runtime_checkable
+class HasData(Protocol):
+    """What `mutated` takes besides bytes: something whose bytes are its `data`."""
+
+    @property
+    def data(self) -> bytes:
+        """The valid bytes."""
+
+
+class Mutated(bytes):
+    """Damaged bytes; `origin` is the valid value as it was drawn, `changes` says in words what was done to it.
+
+    May be equal to the valid bytes: that is what damage shrinks to.
+    """
+
+    origin: Any
+    changes: tuple[str, ...]
+
+    def __new__(cls, data: bytes, origin: Any, changes: tuple[str, ...] = ()) -> Self:
+        """Take the bytes and where they come from."""
+        made = super().__new__(cls, data)
+        made.origin = origin
+        made.changes = changes
+        return made
+
+    def __repr__(self) -> str:
+        """Return the bytes, what they were made from, and how."""
+        how = "; ".join(self.changes) or "unchanged"
+        return f"Mutated({bytes(self)!r}, origin={self.origin!r}, changes: {how})"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: ARG002 - nothing here holds itself
+        with printer.group(4, "Mutated(", ")"):
+            printer.breakable("")
+            printer.text(f"{bytes(self)!r}, changes: {'; '.join(self.changes) or 'none'},")
+            printer.breakable()
+            printer.text("origin=")
+            printer.pretty(self.origin)
+
+
+def mutated(
+    strategy: SearchStrategy[T], *, max_changes: int = 4, version: int | None = None
+) -> SearchStrategy[Mutated]:
+    """Draw bytes that are valid but for one to `max_changes` changes.
+
+    `strategy` draws bytes, or anything with `data`: a `Versioned`, `EncodedBatch`, `RecordsBlob` or `Frame`; or
+    messages by themselves if `version` says how to encode them. What was drawn is the result's `origin`.
+
+    Changes are bits flipped, bytes cut off, removed, repeated or put in, a piece of another drawn value in place of
+    one, and lies: a length or count that is one off, zero, negative or huge, or a varint without an end. Where the
+    bytes are a `Wire`, as those of this package are, lies go where its numbers are; in other bytes, anywhere. Batches
+    get their checksum put right after the damage every other time, so that it gets past the check.
+
+        @given(mutated(record_batches()))
+        def test_hostile(damaged):
+            try: my_decoder(bytes(damaged))
+            except MyProtocolError: pass
+
+    Every change has "nothing" as its simplest form, so what fails shrinks to valid bytes with the least damage.
+    """
+    if max_changes < 1:
+        raise ValueError(f"max_changes is {max_changes}; at least 1 is needed")
+    return _mutated(strategy, max_changes, version)
+
+
+@st.composite
+def _mutated(draw: DrawFn, strategy: SearchStrategy[Any], max_changes: int, version: int | None) -> Mutated:
+    origin = draw(strategy)
+    valid = _bytes_of(origin, version)
+    damage = _Damage(draw, valid, strategy.map(lambda value: _bytes_of(value, version)))
+    changes: list[str] = []
+    for _ in range(draw(st.integers(1, max_changes))):
+        before = bytes(damage.data)
+        said = getattr(damage, draw(st.sampled_from(_CHANGES)))()
+        if damage.data != before:
+            changes.append(said)
+    repair = valid.repair if isinstance(valid, Wire) else None
+    if changes and repair is not None and draw(st.booleans()):
+        repaired = repair(bytes(damage.data))
+        if repaired != damage.data:
+            changes.append("checksum put right")
+        return Mutated(repaired, origin, tuple(changes))
+    return Mutated(bytes(damage.data), origin, tuple(changes))
+
+
+_CHANGES = ("lie", "flip", "cut", "remove", "insert", "repeat", "splice")
+
+
+class _Damage:
+    """Bytes under change. Each change returns what it did, in words."""
+
+    def __init__(self, draw: DrawFn, valid: bytes, others: SearchStrategy[bytes]) -> None:
+        self.data = bytearray(valid)
+        self._places = list(valid.places) if isinstance(valid, Wire) else []
+        self._draw = draw
+        self._others = others
+
+    def _at(self) -> int:
+        return self._draw(st.integers(0, len(self.data)))
+
+    def _replace(self, at: int, gone: int, new: bytes) -> None:
+        """Replace bytes, forget the places within them, and move those behind."""
+        self.data[at : at + gone] = new
+        self._places = [
+            place._replace(offset=place.offset + len(new) - gone) if place.offset >= at + gone else place
+            for place in self._places
+            if place.offset >= at + gone or place.offset + place.size <= at
+        ]
+
+    def lie(self) -> str:
+        """Replace a number by another one."""
+        draw = self._draw
+        known = [place for place in self._places if place.offset + place.size <= len(self.data)]
+        if known:
+            place = draw(st.sampled_from(known))
+        else:
+            form = draw(st.sampled_from(_FORMS))
+            at = self._at()
+            place = Place(at, min(_BITS.get(form, 8) // 8, len(self.data) - at), form, f"a number ({form})")
+        true = _read(bytes(self.data[place.offset : place.offset + place.size]), place.form)
+        odd = b""
+        value = true
+        kind = draw(st.integers(0, 3))
+        if kind == 0:
+            value += draw(st.integers(0, 16) | st.integers(-16, 0))
+        elif kind == 1:
+            value = draw(st.sampled_from(_EXTREMES))
+        elif kind == 2 or "varint" not in place.form:
+            value = draw(st.integers(-(1 << 31), (1 << 31) - 1))
+        else:
+            odd = draw(st.sampled_from(_ODD_VARINTS))
+        if odd or value != true:
+            self._replace(place.offset, place.size, odd or _written(value, place.form))
+        return f"{place.name} at {place.offset}: {true} -> {'0x' + odd.hex() if odd else value}"
+
+    def flip(self) -> str:
+        """Change the bits of a byte."""
+        if not self.data:
+            return ""
+        at = self._draw(st.integers(0, len(self.data) - 1))
+        old = self.data[at]
+        self.data[at] ^= self._draw(st.integers(0, 255))
+        return f"byte {at}: {old:#04x} -> {self.data[at]:#04x}"
+
+    def cut(self) -> str:
+        """Take bytes off the end."""
+        count = self._draw(st.integers(0, len(self.data)))
+        self._replace(len(self.data) - count, count, b"")
+        return f"the last {count} bytes cut off"
+
+    def remove(self) -> str:
+        """Take bytes out."""
+        at = self._at()
+        count = self._draw(st.integers(0, min(16, len(self.data) - at)))
+        self._replace(at, count, b"")
+        return f"{count} bytes at {at} removed"
+
+    def insert(self) -> str:
+        """Put bytes in."""
+        at = self._at()
+        more = self._draw(st.binary(max_size=12))
+        self._replace(at, 0, more)
+        return f"{more!r} put in at {at}"
+
+    def repeat(self) -> str:
+        """Put bytes in twice."""
+        at = self._at()
+        count = self._draw(st.integers(0, min(64, len(self.data) - at)))
+        self._replace(at, 0, bytes(self.data[at : at + count]))
+        return f"{count} bytes at {at} repeated"
+
+    def splice(self) -> str:
+        """Replace bytes by a piece of another valid value."""
+        at = self._at()
+        gone = self._draw(st.integers(0, min(64, len(self.data) - at)))
+        other = self._draw(self._others)
+        begin = self._draw(st.integers(0, len(other)))
+        piece = bytes(other[begin : begin + self._draw(st.integers(0, 256))])
+        self._replace(at, gone, piece)
+        return f"{gone} bytes at {at} replaced by {piece!r}"
+
+
+def _bytes_of(value: Any, version: int | None) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, HasData):
+        return value.data
+    if isinstance(value, Message) and version is not None:
+        return encoded(value, version)
+    need = "needs a version for" if isinstance(value, Message) else "takes bytes, or what has them as its data, not"
+    raise TypeError(f"mutated() {need} {type(value).__name__}")
+
+
+def _written(value: int, form: str) -> bytes:
+    if form == "varint":
+        return varint(max(-(1 << 63), min(value, (1 << 63) - 1)))
+    if form == "uvarint":
+        return uvarint(value & ((1 << 32) - 1 if -(1 << 31) <= value < 1 << 32 else (1 << 64) - 1))
+    bits = _BITS[form]
+    return (value & ((1 << bits) - 1)).to_bytes(bits // 8, "big")
+
+
+def _read(data: bytes, form: str) -> int:
+    """Return the number that lies at the start of `data`; what is not there counts as zeros."""
+    if form in _BITS:
+        return int.from_bytes(data[: _BITS[form] // 8].ljust(_BITS[form] // 8, b"\0"), "big", signed=True)
+    value = shift = 0
+    for byte in data[:10]:
+        value |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            break
+    return (value >> 1) ^ -(value & 1) if form == "varint" else value
