@@ -62,6 +62,7 @@ cdef struct ArrowLayout:
     int count
     ArrowField fields[MAX_FIELDS]
     uint32_t columns  # the mask for DecodeSpec.columns
+    size_t row_bytes  # for DecodeSpec.row_bytes: what the constant columns and changed units take for each row
     int32_t partition
     kw_buf *topic  # UTF-8; NULL: null
     int busy  # guards the cache below

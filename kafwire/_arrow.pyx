@@ -30,6 +30,7 @@ cdef enum:
     NULLABLE = 2
     MILLISECONDS = 3
     MICROSECONDS = 6
+    KEPT_MOST = 8388608  # a longer topic column is built again for the next chunk
 
 
 # What Arrow wants to see instead of a NULL pointer where there is nothing.
@@ -282,7 +283,7 @@ cdef int text_leaf(ArrowArray *out, const Bytes *column, int64_t length) noexcep
                     to += 3
                     p += ill_formed(p, end - p)
             (<int32_t *>offsets.data)[i + 1] = <int32_t>(to - data.data)
-        answer = leaf(out, length, 0, 3, NULL, offsets, data)
+        answer = EXPORT_TOO_LARGE if to - data.data > 0x7FFFFFFF else leaf(out, length, 0, 3, NULL, offsets, data)
     kw_buf_unref(offsets)
     kw_buf_unref(data)
     return answer
@@ -400,6 +401,15 @@ cdef int fill_cache(ArrowLayout *layout, int64_t rows) noexcept nogil:
     return EXPORT_OK
 
 
+cdef void drop_cache(ArrowLayout *layout) noexcept nogil:
+    """What is exported keeps its own references."""
+    kw_buf_unref(layout.topic_offsets)
+    kw_buf_unref(layout.topic_data)
+    kw_buf_unref(layout.partition_data)
+    layout.topic_offsets = layout.topic_data = layout.partition_data = NULL
+    layout.cached_rows = 0
+
+
 cdef int types_array(ArrowArray *out, const Columns *c, ArrowLayout *layout, int width) noexcept nogil:
     cdef kw_buf *wide
     cdef int64_t i
@@ -472,6 +482,8 @@ cdef int columns_export(Columns *columns, ArrowLayout *layout, ArrowArray *out) 
     for i in range(layout.count):
         if answer == EXPORT_OK:
             answer = field_array(&owner.children[i], &layout.fields[i], columns, layout)
+    if layout.topic_data is not NULL and layout.topic_data.capacity > KEPT_MOST:
+        drop_cache(layout)
     kw_release(&layout.busy, 0)
     if answer != EXPORT_OK and out.release is not NULL:
         out.release(out)
@@ -549,8 +561,14 @@ cdef class Layout:
             field.kind = _FIELDS[column]
             if field.kind == COLUMN_TIMESTAMP:
                 field.width = _UNITS[timestamp_unit]
+                self.layout.row_bytes += 8 if field.width == MICROSECONDS else 0
             elif field.kind == COLUMN_TIMESTAMP_TYPE:
                 field.width = _TYPES[timestamp_type]
+                self.layout.row_bytes += 2 * field.width
+            elif field.kind == FIELD_PARTITION:
+                self.layout.row_bytes += 5  # 4, and a quarter more: see fill_cache
+            elif field.kind == FIELD_TOPIC:
+                self.layout.row_bytes += 5
             if field.kind < FIELD_TOPIC:
                 self.layout.columns |= <uint32_t>field.kind
             text = names.get(column, column).encode()
@@ -565,6 +583,7 @@ cdef class Layout:
                 raise MemoryError("no memory for a layout")
             memcpy(self.layout.topic.data, <const char *>text, len(text))
             self.layout.topic.size = len(text)
+            self.layout.row_bytes += 5 * len(text) // 4 if "topic" in columns else 0
 
     def __dealloc__(self):
         layout_clear(&self.layout)
@@ -597,7 +616,7 @@ cdef object export_error(int answer):
     if answer == EXPORT_OVERFLOW:
         raise ProtocolError("a record's timestamp does not fit in microseconds: read it with timestamp unit ms")
     if answer == EXPORT_TOO_LARGE:
-        raise ProtocolError("the topic column would pass 2 GiB: read smaller chunks")
+        raise ProtocolError("the topic column, or that of header keys, would pass 2 GiB: read smaller chunks")
     if answer == EXPORT_MISSING:
         raise ConfigError("a column is asked for that was not decoded")
     raise MemoryError("no memory for Arrow arrays")

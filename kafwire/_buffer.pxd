@@ -21,6 +21,14 @@ cdef extern from "native/buf.h" nogil:
     void kw_pool_trim(kw_pool *pool, size_t keep)
     size_t kw_pool_idle_bytes(kw_pool *pool)
     size_t kw_pool_live_bytes(kw_pool *pool)
+    void kw_buf_discard(kw_buf *buf, size_t start, size_t stop)
+    void kw_pool_set_budget(kw_pool *pool, size_t limit)
+    size_t kw_pool_budget(kw_pool *pool)
+    size_t kw_pool_charged(kw_pool *pool)
+    int kw_scratch_reserve(kw_pool *pool, kw_buf **buf, size_t capacity)
+    kw_buf *kw_scratch_wait(kw_pool *pool, size_t capacity)
+    enum:
+        KW_OVER_BUDGET
 
 
 cdef extern from *:
@@ -37,6 +45,23 @@ cdef class Buffer:
 
     @staticmethod
     cdef Buffer steal(kw_buf *buf)
+
+
+cdef enum:
+    DISCARD_STEP = 4194304  # how much of a large buffer is read before its memory is given back
+
+
+cdef inline void move_out(uint8_t *to, const uint8_t *source, size_t size, kw_buf *owner) noexcept nogil:
+    """Copy bytes that lie in `owner`, whose memory goes back on the way: never both copies are there as a whole."""
+    cdef size_t piece
+    while size > DISCARD_STEP:
+        piece = DISCARD_STEP
+        memcpy(to, source, piece)
+        kw_buf_discard(owner, source - owner.data, source - owner.data + piece)
+        to += piece
+        source += piece
+        size -= piece
+    memcpy(to, source, size)
 
 
 # A reader over bytes it does not own. Every read checks the bytes that are left; after a failed one `failed` stays set

@@ -10,6 +10,7 @@ cdef extern from "native/buf.h" nogil:
 cdef kw_pool *_pool = kw_pool_new(64 << 20)
 if _pool is NULL:
     raise MemoryError("kafwire could not make its buffer pool")
+kw_pool_set_budget(_pool, 1 << 30)
 
 
 cdef kw_pool *process_pool() noexcept nogil:
@@ -67,3 +68,14 @@ def trim_pool(size_t keep=0):
     """Give idle buffers back to the allocator until at most `keep` idle bytes remain."""
     with nogil:
         kw_pool_trim(_pool, keep)
+
+
+def set_budget(size_t limit):
+    """What the scratch memory of all decompression in this process may come to."""
+    with nogil:
+        kw_pool_set_budget(_pool, limit)
+
+
+def budget():
+    """(limit, charged): the budget, and what decompression holds of it at this moment."""
+    return kw_pool_budget(_pool), kw_pool_charged(_pool)

@@ -26,7 +26,7 @@ cdef enum:
     DECODE_NO_MEMORY = 2
     DECODE_CORRUPT = 3  # the bytes contradict themselves
     DECODE_CRC = 4
-    DECODE_TOO_LARGE = 5  # decompresses to more than max_decompressed, or a batch's column passes 2 GiB
+    DECODE_TOO_LARGE = 5  # above max_decompressed, above the process's budget, or a column would pass 2 GiB
     DECODE_UNSUPPORTED = 6  # a magic or codec that does not exist
     DECODE_ORDER = 7  # base offsets that do not rise (check_order)
 
@@ -37,6 +37,10 @@ cdef enum:
     STOP_ERROR = 3
 
     BATCH_HEADER = 61  # bytes before the records of a magic 2 batch
+
+    # What a batch decompresses to and the columns in `out` may take max_decompressed and this together: seven bytes of
+    # an empty record become thirty in columns. Decompressed bytes go back to the system while columns are made of them.
+    COLUMN_ROOM = 33554432
 
     ATTRIBUTE_CODEC = 7
     ATTRIBUTE_LOG_APPEND = 8
@@ -62,7 +66,9 @@ cdef struct DecodeSpec:
     int64_t end
     size_t chunk_bytes  # stop after the wire batch that takes Columns.raw_bytes to this; 0: no limit
     size_t max_batches  # stop after so many wire batches; 0: no limit
-    size_t max_decompressed  # per wire batch
+    size_t max_decompressed  # of one wire batch; see COLUMN_ROOM
+    size_t row_bytes  # what an export of the columns adds for each row (Layout knows)
+    size_t kept  # bytes of columns that the caller keeps meanwhile
     # read_committed: the response's list, after aborted_sort(); NULL: read_uncommitted
     AbortedTransaction *aborted
     int32_t aborted_count
@@ -140,7 +146,7 @@ cdef void columns_init(Columns *columns) noexcept nogil
 cdef void columns_clear(Columns *columns) noexcept nogil  # drop all buffers; ready to be filled again
 cdef void columns_finish(Columns *columns) noexcept nogil  # drop scratch, and what is much larger than its content
 cdef void columns_share(const Columns *columns, Columns *out) noexcept nogil  # a second holder of the same buffers
-cdef size_t columns_bytes(const Columns *columns) noexcept nogil  # memory held, for budgets
+cdef size_t columns_bytes(const Columns *columns) noexcept nogil  # memory held by buffers, after columns_finish
 
 cdef void spec_init(DecodeSpec *spec) noexcept nogil  # all columns, verify, skip control, no limits but 256 MiB
 cdef void aborted_sort(AbortedTransaction *aborted, int32_t count) noexcept nogil

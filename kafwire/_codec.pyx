@@ -12,10 +12,10 @@ from libc.stdio cimport snprintf
 from libc.stdlib cimport qsort
 from libc.string cimport memcpy, memset
 
-from kafwire._buffer cimport (__builtin_bswap32, __builtin_bswap64, kw_buf, kw_buf_new, kw_buf_ref, kw_buf_reserve,
-                              kw_buf_unref, process_pool)
-from kafwire._compress cimport (CODEC_NONE, CODEC_NO_MEMORY, CODEC_OK, CODEC_TOO_LARGE, CODEC_UNKNOWN,
-                                CODEC_UNRESOLVED, SLACK, decompress)
+from kafwire._buffer cimport (DISCARD_STEP, __builtin_bswap32, __builtin_bswap64, kw_buf, kw_buf_discard, kw_buf_new,
+                              kw_buf_ref, kw_buf_reserve, kw_buf_unref, kw_pool_budget, move_out, process_pool)
+from kafwire._compress cimport (CODEC_NONE, CODEC_NO_MEMORY, CODEC_OK, CODEC_OVER_BUDGET, CODEC_TOO_LARGE,
+                                CODEC_UNKNOWN, CODEC_UNRESOLVED, SLACK, decompress)
 from kafwire._legacy cimport legacy_records
 
 from kafwire.errors import ProtocolError
@@ -34,7 +34,10 @@ cdef enum:
     CRC_AT = 17
     CRC_FROM = 21
     LARGEST_COLUMN = 0x7FFFFFFF - SLACK  # int32 offsets
-    STOP_CHUNK_FULL_INSIDE = -1  # answer of decode_batch: the columns take no more, the batch was not begun
+    STOP_CHUNK_FULL_INSIDE = -1  # answer of decode_batch: the columns take no more, the batch left no trace
+    LARGE = 16777216  # capacity above which the pool maps a buffer, so that what was not touched takes no memory
+    HEADER_COST = 9  # bytes of columns for each header, without key and value
+    OVERHEAD = 320  # what a small buffer costs beside its capacity
 
 
 cdef uint32_t crc32c(uint32_t crc, const uint8_t *data, size_t size) noexcept nogil:
@@ -233,7 +236,9 @@ cdef void columns_share(const Columns *columns, Columns *out) noexcept nogil:
 
 
 cdef size_t held(const kw_buf *buf) noexcept nogil:
-    return 0 if buf is NULL else buf.capacity
+    if buf is NULL:
+        return 0
+    return OVERHEAD + (buf.capacity if buf.capacity <= LARGE else min(buf.capacity, buf.size + 65536))
 
 
 cdef size_t bytes_held(const Bytes *column) noexcept nogil:
@@ -245,6 +250,36 @@ cdef size_t columns_bytes(const Columns *columns) noexcept nogil:
             + held(columns.timestamp_type) + held(columns.header_offsets) + held(columns.scratch)
             + bytes_held(&columns.key) + bytes_held(&columns.value)
             + bytes_held(&columns.header_key) + bytes_held(&columns.header_value))
+
+
+cdef size_t row_cost(const Columns *c, const DecodeSpec *spec) noexcept nogil:
+    """Bytes of columns for each row, without those of keys, values and headers."""
+    cdef size_t cost = 2 + spec.row_bytes  # bits, and the timestamp type
+    if c.columns & COLUMN_OFFSET:
+        cost += 8
+    if c.columns & COLUMN_TIMESTAMP:
+        cost += 8
+    if c.columns & COLUMN_KEY:
+        cost += 4
+    if c.columns & COLUMN_VALUE:
+        cost += 4
+    if c.columns & COLUMN_HEADERS:
+        cost += 4
+    return cost
+
+
+cdef size_t content_cost(const Columns *c) noexcept nogil:
+    """Bytes of keys, values and headers. Arrow gets a copy of header keys that are not UTF-8, up to thrice as long."""
+    cdef size_t cost = c.key.used + c.value.used + c.header_key.used + c.header_value.used
+    cost += HEADER_COST * c.header_count
+    if c.header_key_not_utf8:
+        cost += 3 * c.header_key.used + 4 * c.header_count
+    return cost
+
+
+cdef size_t space_for_columns(const DecodeSpec *spec) noexcept nogil:
+    cdef size_t space = spec.max_decompressed + COLUMN_ROOM
+    return space - min(space, spec.kept)
 
 
 cdef void shrink(kw_buf **buf, size_t used) noexcept nogil:
@@ -418,20 +453,42 @@ cdef struct Payload:
     int64_t base_timestamp
     int64_t log_append  # timestamp of every record, if is_log_append
     bint is_log_append
+    kw_buf *scratch  # the large buffer that the bytes lie in, to be given back on the way; NULL: not this payload's
+    const uint8_t *discarded  # up to here
+    int64_t most_headers  # that `Columns` may come to
     # results
     const char *reason
+    bint too_large
     const uint8_t *at
     int32_t record
     int32_t control_type  # of the first record's key, -1 if it is none
 
 
-cdef const uint8_t *headers(Columns *c, const uint8_t *p, const uint8_t *stop, int32_t count, bint keep,
+cdef const uint8_t *give_back(Payload *in_, const uint8_t *p) noexcept nogil:
+    """Return what lies before p to the system; where to do so next."""
+    kw_buf_discard(in_.scratch, in_.discarded - in_.scratch.data, p - in_.scratch.data)
+    in_.discarded = p
+    return p + DISCARD_STEP
+
+
+cdef inline void copy_out(uint8_t *to, const uint8_t *source, size_t size, const Payload *in_) noexcept nogil:
+    if size > DISCARD_STEP and in_.scratch is not NULL:
+        move_out(to, source, size, in_.scratch)
+    else:
+        memcpy(to, source, size)
+
+
+cdef const uint8_t *headers(Columns *c, const uint8_t *p, const uint8_t *stop, int32_t count, bint keep, Payload *in_,
                             const char **reason) noexcept nogil:
     """Check `count` headers, and append them if `keep`. The byte after them, or NULL; reason NULL: no memory."""
     cdef int32_t size, i
     cdef int64_t at = c.header_count
     if count < 0 or count > (stop - p) // 2:
         reason[0] = "a header count that the record cannot hold"
+        return NULL
+    if keep and at + count > in_.most_headers:
+        reason[0] = "its headers take more memory than max_decompressed allows"
+        in_.too_large = True
         return NULL
     if keep and reserve_headers(c, count, stop - p) != 0:
         return NULL
@@ -441,11 +498,11 @@ cdef const uint8_t *headers(Columns *c, const uint8_t *p, const uint8_t *stop, i
             reason[0] = "a header key that is null or longer than the record"
             return NULL
         if keep:
-            memcpy(c.header_key.data.data + c.header_key.used, p, size)
-            c.header_key.used += size
-            (<int32_t *>c.header_key.offsets.data)[at + i + 1] = <int32_t>c.header_key.used
             if not c.header_key_not_utf8 and not is_utf8(p, size):
                 c.header_key_not_utf8 = True
+            copy_out(c.header_key.data.data + c.header_key.used, p, size, in_)
+            c.header_key.used += size
+            (<int32_t *>c.header_key.offsets.data)[at + i + 1] = <int32_t>c.header_key.used
         p = varint(p + size, stop, &size)
         if p is NULL or size < -1 or size > stop - p:
             reason[0] = "a header value longer than the record"
@@ -456,7 +513,7 @@ cdef const uint8_t *headers(Columns *c, const uint8_t *p, const uint8_t *stop, i
                     return NULL
                 c.header_value.nulls += 1
             else:
-                memcpy(c.header_value.data.data + c.header_value.used, p, size)
+                copy_out(c.header_value.data.data + c.header_value.used, p, size, in_)
                 c.header_value.used += size
             (<int32_t *>c.header_value.offsets.data)[at + i + 1] = <int32_t>c.header_value.used
         if size > 0:
@@ -464,13 +521,6 @@ cdef const uint8_t *headers(Columns *c, const uint8_t *p, const uint8_t *stop, i
     if keep:
         c.header_count = at + count
     return p
-
-
-cdef int fail(Payload *in_, const char *reason, const uint8_t *at, int32_t record) noexcept nogil:
-    in_.reason = reason
-    in_.at = at
-    in_.record = record
-    return DECODE_CORRUPT
 
 
 cdef int append_records(Columns *c, Payload *in_, const DecodeSpec *spec, bint keep_any) noexcept nogil:
@@ -497,12 +547,19 @@ cdef int append_records(Columns *c, Payload *in_, const DecodeSpec *spec, bint k
     cdef bint want_timestamp = mask & (COLUMN_TIMESTAMP | COLUMN_TIMESTAMP_TYPE) != 0
     cdef bint is_log_append = in_.is_log_append, keep
     cdef const uint8_t *readable = in_.readable
+    cdef const uint8_t *next_discard = NULL
     cdef int64_t base_offset = in_.base_offset, capacity = c.capacity
     cdef int32_t last_offset_delta = in_.last_offset_delta
     cdef const char *reason = NULL
     memcpy(&before, c, sizeof(Columns))
     in_.control_type = -1
+    next_discard -= 1  # never
+    if in_.scratch is not NULL:
+        in_.discarded = p
+        next_discard = p + DISCARD_STEP
     for i in range(in_.count):
+        if p >= next_discard:
+            next_discard = give_back(in_, p)
         begin = p
         p = varint(p, end, &length)
         if p is NULL or length < SMALLEST_RECORD - 1 or length > end - p:
@@ -537,7 +594,7 @@ cdef int append_records(Columns *c, Payload *in_, const DecodeSpec *spec, bint k
         offset = base_offset + offset_delta
         keep = mask != 0 and offset >= start and offset < limit
         if header_count != 0:
-            p = headers(c, p, stop, header_count, keep and header_offsets is not NULL, &reason)
+            p = headers(c, p, stop, header_count, keep and header_offsets is not NULL, in_, &reason)
             if p is NULL:
                 break
         if p != stop:
@@ -561,7 +618,10 @@ cdef int append_records(Columns *c, Payload *in_, const DecodeSpec *spec, bint k
                 c.timestamp_nulls += 1
         if value_offsets is not NULL:
             if value_size > 0:
-                copy(value_data + value_used, value, value_size, readable)
+                if value_size > DISCARD_STEP:
+                    copy_out(value_data + value_used, value, value_size, in_)
+                else:
+                    copy(value_data + value_used, value, value_size, readable)
                 value_used += value_size
             elif value_size < 0:
                 if mark_null(&c.value.validity, row, capacity) != 0:
@@ -575,7 +635,10 @@ cdef int append_records(Columns *c, Payload *in_, const DecodeSpec *spec, bint k
                         grow(&c.key.data, key_used, key_used + key_size) != 0:
                     p = NULL
                     break
-                copy(c.key.data.data + key_used, key, key_size, readable)
+                if key_size > DISCARD_STEP:
+                    copy_out(c.key.data.data + key_used, key, key_size, in_)
+                else:
+                    copy(c.key.data.data + key_used, key, key_size, readable)
                 key_used += key_size
             elif key_size < 0:
                 if mark_null(&c.key.validity, row, capacity) != 0:
@@ -598,7 +661,10 @@ cdef int append_records(Columns *c, Payload *in_, const DecodeSpec *spec, bint k
     roll_back(c, &before, row)
     if reason is NULL:
         return DECODE_NO_MEMORY
-    return fail(in_, reason, begin, i)
+    in_.reason = reason
+    in_.at = begin
+    in_.record = i
+    return DECODE_TOO_LARGE if in_.too_large else DECODE_CORRUPT
 
 
 # --- batches --------------------------------------------------------------------------------------------------------
@@ -712,7 +778,7 @@ cdef int stop_with(DecodeStatus *status, int kind, const BatchHeader *header, si
 
 
 cdef int codec_failure(DecodeStatus *status, int answer, const BatchHeader *header, size_t at, const char *reason,
-                       size_t limit) noexcept nogil:
+                       size_t limit, const DecodeSpec *spec) noexcept nogil:
     if answer == CODEC_UNRESOLVED:
         status.codec = header.attributes & ATTRIBUTE_CODEC
         return stop_with(status, DECODE_NEED_CODEC, header, at, "the codec's library is not loaded yet")
@@ -725,13 +791,45 @@ cdef int codec_failure(DecodeStatus *status, int answer, const BatchHeader *head
         return stop_with(status, DECODE_NO_MEMORY, header, at, "no memory to decompress a batch")
     if answer == CODEC_TOO_LARGE:
         stop_with(status, DECODE_TOO_LARGE, header, at, "")
+        if limit < spec.max_decompressed:
+            snprintf(status.message, sizeof(status.message), "a batch that decompresses to more than the %zu bytes "
+                     "that what is read already leaves of max_decompressed = %zu", limit, spec.max_decompressed)
+        else:
+            snprintf(status.message, sizeof(status.message),
+                     "a batch that decompresses to more than max_decompressed = %zu bytes", limit)
+        return DECODE_TOO_LARGE
+    if answer == CODEC_OVER_BUDGET:
+        stop_with(status, DECODE_TOO_LARGE, header, at, "")
         snprintf(status.message, sizeof(status.message),
-                 "a batch that decompresses to more than max_decompressed = %zu bytes", limit)
+                 "a batch that decompresses to more than this process's budget for decompression, %zu bytes",
+                 kw_pool_budget(process_pool()))
         return DECODE_TOO_LARGE
     return stop_with(status, DECODE_CORRUPT, header, at, reason)
 
 
+cdef int no_space(DecodeStatus *status, const BatchHeader *header, size_t at, const Columns *c, int32_t count,
+                  const DecodeSpec *spec) noexcept nogil:
+    """Rows of batches before it are a chunk; alone, a batch that takes too much space is an error."""
+    if c.length > 0:
+        return STOP_CHUNK_FULL_INSIDE
+    stop_with(status, DECODE_TOO_LARGE, header, at, "")
+    snprintf(status.message, sizeof(status.message),
+             "its %d records take more memory as columns than max_decompressed = %zu bytes allows", count,
+             spec.max_decompressed)
+    return DECODE_TOO_LARGE
+
+
 cdef int decode_batch(const uint8_t *batch, size_t at, size_t left, BatchHeader *header, const DecodeSpec *spec,
+                      Columns *c, DecodeStatus *status) noexcept nogil:
+    cdef int answer = unpack_batch(batch, at, left, header, spec, c, status)
+    # a large buffer is charged to the process's budget: nobody may hold one while they wait for another
+    if c.scratch is not NULL and c.scratch.capacity > LARGE:
+        kw_buf_unref(c.scratch)
+        c.scratch = NULL
+    return answer
+
+
+cdef int unpack_batch(const uint8_t *batch, size_t at, size_t left, BatchHeader *header, const DecodeSpec *spec,
                       Columns *c, DecodeStatus *status) noexcept nogil:
     """One whole batch of any magic, CRC already checked: append its records, or find out that it has none to give."""
     cdef Payload in_
@@ -741,6 +839,9 @@ cdef int decode_batch(const uint8_t *batch, size_t at, size_t left, BatchHeader 
     cdef bint keep
     cdef const char *reason = NULL
     cdef int64_t last_offset = header.base_offset + header.last_offset_delta, rows
+    cdef size_t space = space_for_columns(spec), cost = row_cost(c, spec), need
+    cdef size_t limit = min(spec.max_decompressed, space)  # what the caller keeps may leave less
+    cdef Columns before
     memset(&in_, 0, sizeof(in_))
     in_.base_offset = header.base_offset
     in_.last_offset_delta = header.last_offset_delta
@@ -749,12 +850,10 @@ cdef int decode_batch(const uint8_t *batch, size_t at, size_t left, BatchHeader 
     in_.log_append = header.max_timestamp
     in_.count = header.count
     if header.magic < 2:
-        if c.scratch is not NULL:
-            c.scratch.size = 0
-        answer = legacy_records(batch, size, header, &c.scratch, spec.max_decompressed, spec.verify_crc, &in_.count,
-                                &in_.base_offset, &in_.last_offset_delta, &in_.base_timestamp, &reason)
+        answer = legacy_records(batch, size, header, &c.scratch, limit, spec.verify_crc, &in_.count, &in_.base_offset,
+                                &in_.last_offset_delta, &in_.base_timestamp, &reason)
         if answer != CODEC_OK:
-            return codec_failure(status, answer, header, at, reason, spec.max_decompressed)
+            return codec_failure(status, answer, header, at, reason, limit, spec)
         header.base_offset = in_.base_offset
         header.last_offset_delta = in_.last_offset_delta
         in_.start = c.scratch.data
@@ -771,12 +870,10 @@ cdef int decode_batch(const uint8_t *batch, size_t at, size_t left, BatchHeader 
         in_.end = in_.start + packed
         in_.readable = in_.start + left - BATCH_HEADER
         if codec != CODEC_NONE and not (packed == 0 and header.count == 0):
-            if c.scratch is not NULL:
-                c.scratch.size = 0
-            answer = decompress(codec, in_.start, packed, &c.scratch, spec.max_decompressed,
-                                <size_t>(c.ratio * <double>packed), &reason)
+            answer = decompress(codec, in_.start, packed, &c.scratch, limit, <size_t>(c.ratio * <double>packed),
+                                &reason)
             if answer != CODEC_OK:
-                return codec_failure(status, answer, header, at, reason, spec.max_decompressed)
+                return codec_failure(status, answer, header, at, reason, limit, spec)
             in_.end = in_.start  # nothing came out at all: no buffer either
             in_.readable = in_.end
             if c.scratch is not NULL:
@@ -794,6 +891,11 @@ cdef int decode_batch(const uint8_t *batch, size_t at, size_t left, BatchHeader 
             # what is there so far is a chunk; with nothing there yet the batch itself is too large
             return STOP_CHUNK_FULL_INSIDE if c.length > 0 else \
                 stop_with(status, DECODE_TOO_LARGE, header, at, "a column would pass 2 GiB")
+        # Bytes turn into columns: what a record takes of the payload, it does not take beside it.
+        need = c.length * cost + content_cost(c) + plain + in_.count * (cost - min(cost, <size_t>SMALLEST_RECORD))
+        if need > space:
+            return no_space(status, header, at, c, in_.count, spec)
+        in_.most_headers = c.header_count + <int64_t>((space - need) // (HEADER_COST - 2))
         # what is left of the chunk, at this batch's ratio: reserved at once, so that it need not be copied when it
         # grows
         expected = left
@@ -808,7 +910,12 @@ cdef int decode_batch(const uint8_t *batch, size_t at, size_t left, BatchHeader 
                 return stop_with(status, DECODE_NO_MEMORY, header, at, "no memory for the columns")
         if set_timestamp_type(c, header.attributes & ATTRIBUTE_LOG_APPEND != 0, in_.count) != 0:
             return stop_with(status, DECODE_NO_MEMORY, header, at, "no memory for the columns")
+    if c.scratch is not NULL and c.scratch.capacity > LARGE:
+        in_.scratch = c.scratch
+    memcpy(&before, c, sizeof(Columns))
     answer = append_records(c, &in_, spec, keep)
+    if answer == DECODE_TOO_LARGE and c.length > 0:
+        return STOP_CHUNK_FULL_INSIDE
     if answer == DECODE_NO_MEMORY:
         return stop_with(status, DECODE_NO_MEMORY, header, at, "no memory for the columns")
     if answer != DECODE_OK:
@@ -817,6 +924,9 @@ cdef int decode_batch(const uint8_t *batch, size_t at, size_t left, BatchHeader 
             status.error_offset = at + (in_.at - batch)
         snprintf(status.message, sizeof(status.message), "record %d of %d: %s", in_.record, in_.count, in_.reason)
         return answer
+    if c.header_key_not_utf8 and c.length * cost + content_cost(c) > space:
+        roll_back(c, &before, c.length)
+        return no_space(status, header, at, c, in_.count, spec)
     if control and spec.aborted is not NULL and (in_.control_type == 0 or in_.control_type == 1):
         pass_marker(spec, header.producer_id, header.base_offset)
     c.raw_bytes += plain

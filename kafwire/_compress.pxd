@@ -6,7 +6,8 @@ again.
 """
 from libc.stdint cimport int64_t, uint8_t
 
-from kafwire._buffer cimport kw_buf, kw_buf_new, kw_buf_reserve, process_pool
+from kafwire._buffer cimport (KW_OVER_BUDGET, kw_buf, kw_buf_new, kw_buf_reserve, kw_scratch_reserve,
+                              process_pool)
 
 
 cdef enum:
@@ -24,17 +25,25 @@ cdef enum:
     CODEC_TOO_LARGE = -3  # the output would pass the limit
     CODEC_CORRUPT = -4  # *reason says why
     CODEC_UNKNOWN = -5  # no such codec id
+    CODEC_OVER_BUDGET = -6  # it takes more than the process's budget for decompression
 
     CODEC_LEVEL_DEFAULT = -2147483648  # "no level given": the codec's own default
 
     SLACK = 64  # bytes that may be read and written beyond the used bytes of every buffer made here
 
 
-# Append the decompressed `source` to *out (at its `size`). *out may be replaced by a bigger buffer (NULL: made
-# here); it grows with what is really produced, never by what the data claims. `hint`: expected output size, 0 for
-# unknown.
+# Fill *out with the decompressed `source`. *out may be replaced by another buffer (NULL: made here); it grows with what
+# is really produced, never by what the data claims. `hint`: expected output size, 0 for unknown.
+#
+# Buffers above 16 MiB are charged to the process's budget. Where that is used up by others, the output so far is
+# dropped, and this call waits until all that `limit` allows can be had at once, and begins again: so nobody holds a
+# part while waiting for the rest, and a sound batch never fails because of what other threads read at the time. The
+# caller may hold no other buffer that is charged.
 cdef int decompress(int codec, const uint8_t *source, size_t size, kw_buf **out, size_t limit, size_t hint,
                     const char **reason) noexcept nogil
+# The same for an lz4 frame whose first `head_size` bytes are to be taken from `head`.
+cdef int decompress_lz4(const uint8_t *head, size_t head_size, const uint8_t *source, size_t size, kw_buf **out,
+                        size_t limit, const char **reason) noexcept nogil
 # Append the compressed `source` to *out in the framing Kafka's Java client writes.
 cdef int compress(int codec, int level, const uint8_t *source, size_t size, kw_buf **out,
                   const char **reason) noexcept nogil
@@ -52,6 +61,15 @@ cdef inline int make_room(kw_buf **out, size_t wanted) noexcept nogil:
     if kw_buf_reserve(out, out[0].size + wanted + SLACK) != 0:
         return CODEC_NO_MEMORY
     return CODEC_OK
+
+
+cdef inline int make_scratch(kw_buf **out, size_t wanted) noexcept nogil:
+    """The same for decompressed bytes, which are charged to the budget."""
+    cdef size_t used = out[0].size if out[0] is not NULL else 0
+    cdef int answer = kw_scratch_reserve(process_pool(), out, used + wanted + SLACK)
+    if answer == 0:
+        return CODEC_OK
+    return CODEC_OVER_BUDGET if answer == KW_OVER_BUDGET else CODEC_NO_MEMORY
 
 
 cdef inline size_t room(const kw_buf *out) noexcept nogil:

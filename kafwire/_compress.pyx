@@ -9,11 +9,13 @@ import importlib.util
 import os
 import warnings
 
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint32_t
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcmp, memcpy, memset
 
-from kafwire._buffer cimport kw_buf, kw_buf_unref
-from kafwire._libraries cimport (isal_compress, isal_decompress, lz4_compress, lz4_decompress, open_library,
+from kafwire._buffer cimport (kw_buf, kw_buf_new, kw_buf_unref, kw_pool_budget, kw_scratch_wait, move_out,
+                              process_pool)
+from kafwire._libraries cimport (LZ4_ROOM, isal_compress, isal_decompress, lz4_compress, lz4_decompress, open_library,
                                  zlib_compress, zlib_decompress, zstd_compress, zstd_decompress)
 
 from kafwire.errors import ConfigError, ProtocolError
@@ -68,14 +70,16 @@ cdef void put_big32(uint8_t *p, uint32_t value) noexcept nogil:
 cdef int snappy_block(const uint8_t *source, size_t size, kw_buf **out, size_t limit,
                       const char **reason) noexcept nogil:
     cdef size_t length
+    cdef int status
     if kw_snappy_length(source, size, &length) == 0:
         reason[0] = "snappy: the block's length is not plausible"
         return CODEC_CORRUPT
     if length > limit - min(limit, out[0].size if out[0] is not NULL else 0):
         return CODEC_TOO_LARGE
     # the length is backed by enough input to make it, so this allocation is in proportion to the bytes that are there
-    if make_room(out, length) != CODEC_OK:
-        return CODEC_NO_MEMORY
+    status = make_scratch(out, length)
+    if status != CODEC_OK:
+        return status
     if kw_snappy_decode(source, size, out[0].data + out[0].size, length) != 0:
         reason[0] = "snappy: the block is corrupt"
         return CODEC_CORRUPT
@@ -93,8 +97,9 @@ cdef int snappy_decompress(const uint8_t *source, size_t size, kw_buf **out, siz
     if size < XERIAL_HEADER:
         reason[0] = "snappy: the xerial header is cut off"
         return CODEC_CORRUPT
-    if make_room(out, hint) != CODEC_OK:
-        return CODEC_NO_MEMORY
+    status = make_scratch(out, min(hint, limit))
+    if status != CODEC_OK:
+        return status
     while at < size:
         if size - at < 4:
             reason[0] = "snappy: a xerial block's length is cut off"
@@ -132,38 +137,45 @@ cdef int snappy_compress(const uint8_t *source, size_t size, kw_buf **out) noexc
 
 # --- the slow road: the package's Python call -----------------------------------------------------------------------
 
-def _python_reader(codec):
-    """An object with decompress(data[, limit]), eof and unused_data, for one frame or member."""
-    if codec == CODEC_GZIP:
-        import zlib
-        return zlib.decompressobj(wbits=31)
-    if codec == CODEC_LZ4:
-        import lz4.frame
-        return lz4.frame.LZ4FrameDecompressor()
-    import zstandard
-    return zstandard.ZstdDecompressor().decompressobj()
+def _python_pieces(codec, data):
+    """The content of all frames or members in `data`, a few MiB at a time; raises whatever the package raises."""
+    at, begun = 0, False
+    while at < len(data) or not begun:
+        begun = True
+        if codec == CODEC_GZIP:
+            import zlib
+            reader = zlib.decompressobj(wbits=31)
+            rest = data[at:]
+            while not reader.eof:
+                yield reader.decompress(rest, _PIECE)
+                if not (rest := reader.unconsumed_tail) and not reader.eof:
+                    if not (piece := reader.decompress(b"", _PIECE)):
+                        raise EOFError("cut off")
+                    yield piece
+            at = len(data) - len(reader.unused_data)
+        elif codec == CODEC_LZ4:
+            import lz4.frame
+            reader = lz4.frame.LZ4FrameDecompressor()
+            rest = data[at:]
+            while not reader.eof:
+                piece = reader.decompress(rest, _PIECE)
+                if not piece and reader.needs_input and not rest:
+                    raise EOFError("cut off")
+                yield piece
+                rest = b""
+            at = len(data) - len(reader.unused_data or b"")
+        else:
+            import zstandard
+            reader = zstandard.ZstdDecompressor().decompressobj()
+            while not reader.eof:  # takes no limit: a few bytes at a time
+                if at == len(data):
+                    raise EOFError("cut off")
+                yield reader.decompress(data[at:at + 128])
+                at = min(at + 128, len(data))
+            at -= len(reader.unused_data)
 
 
-def _python_inflate(codec, data, limit):
-    """All frames or members in `data`, at most about `limit` bytes; raises whatever the package raises."""
-    pieces, produced, at = [], 0, 0
-    while at < len(data) or not pieces:
-        reader = _python_reader(codec)
-        while not reader.eof:
-            if codec == CODEC_ZSTD:  # this one takes no limit: feed it little by little
-                piece = reader.decompress(data[at:at + 1024])
-                at = min(at + 1024, len(data))
-            else:
-                piece = reader.decompress(data[at:], limit + 1 - produced)
-                at = len(data)
-            pieces.append(piece)
-            produced += len(piece)
-            if produced > limit:
-                return b"".join(pieces)
-            if at == len(data) and not reader.eof:
-                raise EOFError("cut off")
-        at -= len(reader.unused_data or b"")
-    return b"".join(pieces)
+_PIECE = 1 << 20
 
 
 def _python_deflate(codec, data, level):
@@ -179,21 +191,27 @@ def _python_deflate(codec, data, level):
     return zstandard.ZstdCompressor(level=3 if level is None else level).compress(data)
 
 
-cdef int append_bytes(kw_buf **out, bytes data) except *:
-    if make_room(out, len(data)) != CODEC_OK:
-        return CODEC_NO_MEMORY
-    memcpy(out[0].data + out[0].size, <const char *>data, len(data))
-    out[0].size += len(data)
-    return CODEC_OK
+cdef int append_bytes(kw_buf **out, bytes data, bint scratch) except *:
+    cdef int status = make_scratch(out, len(data)) if scratch else make_room(out, len(data))
+    if status == CODEC_OK:
+        memcpy(out[0].data + out[0].size, <const char *>data, len(data))
+        out[0].size += len(data)
+    return status
 
 
 cdef int python_decompress(int codec, const uint8_t *source, size_t size, kw_buf **out, size_t limit,
                            const char **reason) noexcept with gil:
+    cdef size_t produced = 0
+    cdef int status
     try:
-        data = _python_inflate(codec, (<const char *>source)[:size], limit)
-        if <size_t>len(data) > limit:
-            return CODEC_TOO_LARGE
-        return append_bytes(out, data)
+        for piece in _python_pieces(codec, (<const char *>source)[:size]):
+            produced += len(piece)
+            if produced > limit:
+                return CODEC_TOO_LARGE
+            status = append_bytes(out, piece, True)
+            if status != CODEC_OK:
+                return status
+        return append_bytes(out, b"", True)
     except MemoryError:
         return CODEC_NO_MEMORY
     except Exception:
@@ -205,7 +223,7 @@ cdef int python_compress(int codec, int level, const uint8_t *source, size_t siz
                          const char **reason) noexcept with gil:
     try:
         return append_bytes(out, _python_deflate(codec, (<const char *>source)[:size],
-                                                 None if level == CODEC_LEVEL_DEFAULT else level))
+                                                 None if level == CODEC_LEVEL_DEFAULT else level), False)
     except MemoryError:
         return CODEC_NO_MEMORY
     except Exception:
@@ -215,36 +233,101 @@ cdef int python_compress(int codec, int level, const uint8_t *source, size_t siz
 
 # --- the two calls --------------------------------------------------------------------------------------------------
 
+cdef int python_lz4(const uint8_t *head, size_t head_size, const uint8_t *source, size_t size, kw_buf **out,
+                    size_t limit, const char **reason) noexcept nogil:
+    cdef kw_buf *whole = kw_buf_new(process_pool(), size)
+    cdef int status
+    if whole is NULL:
+        return CODEC_NO_MEMORY
+    memcpy(whole.data, source, size)
+    memcpy(whole.data, head, head_size)
+    status = python_decompress(CODEC_LZ4, whole.data, size, out, limit, reason)
+    kw_buf_unref(whole)
+    return status
+
+
+# What is to be decompressed, apart so that it can be tried twice.
+cdef struct Task:
+    int codec
+    int state
+    const uint8_t *head  # lz4: stands for as many first bytes of the source
+    size_t head_size
+    const uint8_t *source
+    size_t size
+    size_t limit
+    size_t hint
+
+
+cdef int attempt(const Task *task, kw_buf **out, const char **reason) noexcept nogil:
+    cdef int status
+    if out[0] is not NULL:
+        out[0].size = 0
+    if task.state == PYTHON:
+        if task.head_size != 0:
+            return python_lz4(task.head, task.head_size, task.source, task.size, out, task.limit, reason)
+        return python_decompress(task.codec, task.source, task.size, out, task.limit, reason)
+    if task.codec == CODEC_LZ4:
+        return lz4_decompress(task.head, task.head_size, task.source, task.size, out, task.limit, task.hint, reason)
+    if task.codec == CODEC_ZSTD:
+        return zstd_decompress(task.source, task.size, out, task.limit, task.hint, reason)
+    if task.codec == CODEC_SNAPPY:
+        return snappy_decompress(task.source, task.size, out, task.limit, task.hint, reason)
+    if task.codec == CODEC_GZIP:
+        if task.state == SYSTEM_ZLIB:
+            return zlib_decompress(task.source, task.size, out, task.limit, task.hint, reason)
+        return isal_decompress(task.source, task.size, out, task.limit, task.hint, reason)
+    if task.size > task.limit:
+        return CODEC_TOO_LARGE
+    status = make_scratch(out, task.size)
+    if status == CODEC_OK:
+        memcpy(out[0].data, task.source, task.size)
+        out[0].size = task.size
+    return status
+
+
+cdef int perform(Task *task, kw_buf **out, const char **reason) noexcept nogil:
+    cdef int status
+    reason[0] = ""
+    if task.codec < 0 or task.codec >= CODEC_COUNT:
+        return CODEC_UNKNOWN
+    task.state = kw_acquire(&_state[task.codec])
+    if task.state == NOT_RESOLVED:
+        return CODEC_UNRESOLVED
+    if task.size > 0x7FFFFFFF:
+        return CODEC_TOO_LARGE
+    status = attempt(task, out, reason)
+    if status != CODEC_OVER_BUDGET:
+        return status
+    kw_buf_unref(out[0])
+    out[0] = kw_scratch_wait(process_pool(), task.limit + 2 * LZ4_ROOM + SLACK)
+    if out[0] is NULL:
+        return CODEC_NO_MEMORY
+    return attempt(task, out, reason)
+
+
 cdef int decompress(int codec, const uint8_t *source, size_t size, kw_buf **out, size_t limit, size_t hint,
                     const char **reason) noexcept nogil:
-    cdef int state
-    reason[0] = ""
-    if codec < 0 or codec >= CODEC_COUNT:
-        return CODEC_UNKNOWN
-    state = kw_acquire(&_state[codec])
-    if state == NOT_RESOLVED:
-        return CODEC_UNRESOLVED
-    if size > 0x7FFFFFFF:
-        return CODEC_TOO_LARGE
-    if state == PYTHON:
-        return python_decompress(codec, source, size, out, limit, reason)
-    if codec == CODEC_LZ4:
-        return lz4_decompress(source, size, out, limit, hint, reason)
-    if codec == CODEC_ZSTD:
-        return zstd_decompress(source, size, out, limit, hint, reason)
-    if codec == CODEC_SNAPPY:
-        return snappy_decompress(source, size, out, limit, hint, reason)
-    if codec == CODEC_GZIP:
-        if state == SYSTEM_ZLIB:
-            return zlib_decompress(source, size, out, limit, hint, reason)
-        return isal_decompress(source, size, out, limit, hint, reason)
-    if size > limit:
-        return CODEC_TOO_LARGE
-    if make_room(out, size) != CODEC_OK:
-        return CODEC_NO_MEMORY
-    memcpy(out[0].data + out[0].size, source, size)
-    out[0].size += size
-    return CODEC_OK
+    cdef Task task
+    memset(&task, 0, sizeof(task))
+    task.codec = codec
+    task.source = source
+    task.size = size
+    task.limit = min(limit, <size_t>1 << 40)
+    task.hint = hint
+    return perform(&task, out, reason)
+
+
+cdef int decompress_lz4(const uint8_t *head, size_t head_size, const uint8_t *source, size_t size, kw_buf **out,
+                        size_t limit, const char **reason) noexcept nogil:
+    cdef Task task
+    memset(&task, 0, sizeof(task))
+    task.codec = CODEC_LZ4
+    task.head = head
+    task.head_size = head_size
+    task.source = source
+    task.size = size
+    task.limit = min(limit, <size_t>1 << 40)
+    return perform(&task, out, reason)
 
 
 cdef int compress(int codec, int level, const uint8_t *source, size_t size, kw_buf **out,
@@ -270,7 +353,11 @@ cdef int compress(int codec, int level, const uint8_t *source, size_t size, kw_b
         if state == SYSTEM_ZLIB:
             return zlib_compress(level, source, size, out, reason)
         return isal_compress(level, source, size, out, reason)
-    return decompress(CODEC_NONE, source, size, out, size, 0, reason)
+    if make_room(out, size) != CODEC_OK:
+        return CODEC_NO_MEMORY
+    memcpy(out[0].data + out[0].size, source, size)
+    out[0].size += size
+    return CODEC_OK
 
 
 # --- finding the libraries ------------------------------------------------------------------------------------------
@@ -369,14 +456,24 @@ def codec_id(name):
         raise ConfigError(f"unknown compression {name!r}: it is one of {', '.join(NAMES)}") from None
 
 
+cdef bytes take_bytes(kw_buf *out):
+    """The content as bytes. It is given back to the allocator on the way, or a large one would be there twice."""
+    cdef bytes data = PyBytes_FromStringAndSize(NULL, out.size)
+    move_out(<uint8_t *>PyBytes_AS_STRING(data), out.data, out.size, out)
+    return data
+
+
 cdef bytes finish(int status, kw_buf *out, const char *reason, str name, str what, size_t limit):
     try:
         if status == CODEC_OK:
-            return (<const char *>out.data)[:out.size] if out is not NULL else b""
+            return take_bytes(out) if out is not NULL else b""
         if status == CODEC_NO_MEMORY:
             raise MemoryError(f"no memory to {what} {name} data")
         if status == CODEC_TOO_LARGE:
             raise ProtocolError(f"{name} data {what}es to more than {limit} bytes")
+        if status == CODEC_OVER_BUDGET:
+            raise ProtocolError(f"{name} data {what}es to more than this process's budget for decompression, "
+                                f"{kw_pool_budget(process_pool())} bytes: see compression.set_budget")
         raise ProtocolError(f"cannot {what} {name} data: {reason.decode()}")
     finally:
         kw_buf_unref(out)

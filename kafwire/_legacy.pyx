@@ -1,11 +1,10 @@
 """Magic 0 and 1 messages; `_legacy.pxd` is the contract."""
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memmove
 
-from kafwire._buffer cimport (__builtin_bswap32, __builtin_bswap64, kw_buf, kw_buf_new, kw_buf_reserve, kw_buf_unref,
-                              process_pool)
-from kafwire._compress cimport (CODEC_CORRUPT, CODEC_LZ4, CODEC_NONE, CODEC_NO_MEMORY, CODEC_OK, CODEC_UNKNOWN,
-                                CODEC_ZSTD, SLACK, decompress)
+from kafwire._buffer cimport __builtin_bswap32, __builtin_bswap64, kw_buf
+from kafwire._compress cimport (CODEC_CORRUPT, CODEC_LZ4, CODEC_NONE, CODEC_OK, CODEC_UNKNOWN, CODEC_ZSTD, decompress,
+                                decompress_lz4, make_room)
 
 
 cdef enum:
@@ -122,7 +121,7 @@ cdef size_t varlong_size(int64_t value) noexcept nogil:
 cdef uint8_t *put_bytes(uint8_t *p, const uint8_t *data, int32_t size) noexcept nogil:
     p = put_varlong(p, size)
     if size > 0:
-        memcpy(p, data, size)
+        memmove(p, data, size)
         p += size
     return p
 
@@ -140,14 +139,6 @@ cdef uint8_t *put_record(uint8_t *p, const Message *message, int64_t timestamp_d
     p = put_bytes(p, message.value, message.value_size)
     p[0] = 0
     return p + 1
-
-
-cdef int make_room(kw_buf **out, size_t wanted) noexcept nogil:
-    if out[0] is NULL:
-        out[0] = kw_buf_new(process_pool(), wanted + SLACK)
-        return CODEC_NO_MEMORY if out[0] is NULL else CODEC_OK
-    out[0].size = 0
-    return CODEC_OK if kw_buf_reserve(out, wanted + SLACK) == 0 else CODEC_NO_MEMORY
 
 
 # --- the lz4 header checksum of magic 0 -----------------------------------------------------------------------------
@@ -173,39 +164,31 @@ cdef uint32_t xxh32_short(const uint8_t *p, size_t size) noexcept nogil:
     return h ^ h >> 16
 
 
-cdef int unpack(int codec, const Message *wrapper, kw_buf **inner, size_t limit, const char **reason) noexcept nogil:
-    cdef kw_buf *repaired
+cdef int unpack(int codec, const Message *wrapper, kw_buf **out, size_t limit, const char **reason) noexcept nogil:
+    cdef uint8_t head[15]
     cdef size_t size = wrapper.value_size, descriptor
-    cdef int answer
     if codec != CODEC_LZ4 or wrapper.magic != 0 or size < 7:
-        return decompress(codec, wrapper.value, size, inner, limit, 0, reason)
+        return decompress(codec, wrapper.value, size, out, limit, 0, reason)
     descriptor = 2 + (8 if wrapper.value[4] & 8 else 0)
     if size < 5 + descriptor:
-        return decompress(codec, wrapper.value, size, inner, limit, 0, reason)
-    repaired = kw_buf_new(process_pool(), size)
-    if repaired is NULL:
-        return CODEC_NO_MEMORY
-    memcpy(repaired.data, wrapper.value, size)
-    repaired.data[4 + descriptor] = <uint8_t>(xxh32_short(repaired.data + 4, descriptor) >> 8 & 255)
-    answer = decompress(codec, repaired.data, size, inner, limit, 0, reason)
-    kw_buf_unref(repaired)
-    return answer
+        return decompress(codec, wrapper.value, size, out, limit, 0, reason)
+    memcpy(head, wrapper.value, 5 + descriptor)
+    head[4 + descriptor] = <uint8_t>(xxh32_short(head + 4, descriptor) >> 8 & 255)
+    return decompress_lz4(head, 5 + descriptor, wrapper.value, size, out, limit, reason)
 
 
-cdef int unwrap(const Message *wrapper, const kw_buf *inner, kw_buf **out, bint verify_crc, int32_t *count,
-                int64_t *base_offset, int32_t *last_offset_delta, int64_t *base_timestamp,
-                const char **reason) noexcept nogil:
+cdef int unwrap(const Message *wrapper, kw_buf *buf, bint verify_crc, int32_t *count, int64_t *base_offset,
+                int32_t *last_offset_delta, int64_t *base_timestamp, const char **reason) noexcept nogil:
+    """The messages in `buf` to records in the same place. A message of magic 0 has 22 bytes before its key, 4 before
+    its value and none behind, and becomes a record with at most 17, 5 and 1 of them (its timestamp takes one); one of
+    magic 1 has 30, and 26 are needed. So what is written never overtakes what is still to be read."""
     cdef Message message
     cdef size_t at = 0
     cdef int64_t first = 0, first_timestamp = 0, timestamp
-    cdef uint8_t *to
+    cdef uint8_t *to = buf.data
     cdef int32_t n = 0
-    # the old format takes more bytes per message than magic 2 can per record
-    if make_room(out, inner.size) != CODEC_OK:
-        return CODEC_NO_MEMORY
-    to = out[0].data
-    while at < inner.size:
-        reason[0] = read_message(inner.data + at, inner.size - at, verify_crc, &message)
+    while at < buf.size:
+        reason[0] = read_message(buf.data + at, buf.size - at, verify_crc, &message)
         if reason[0] is not NULL:
             return CODEC_CORRUPT
         if message.magic != wrapper.magic or message.attributes & CODEC_MASK:
@@ -225,7 +208,7 @@ cdef int unwrap(const Message *wrapper, const kw_buf *inner, kw_buf **out, bint 
     if n == 0:
         reason[0] = "a compressed message with nothing in it"
         return CODEC_CORRUPT
-    out[0].size = to - out[0].data
+    buf.size = to - buf.data
     count[0] = n
     last_offset_delta[0] = <int32_t>(message.offset - first)
     base_timestamp[0] = first_timestamp
@@ -244,15 +227,17 @@ cdef int legacy_records(const uint8_t *message, size_t size, const BatchHeader *
                         bint verify_crc, int32_t *count, int64_t *base_offset, int32_t *last_offset_delta,
                         int64_t *base_timestamp, const char **reason) noexcept nogil:
     cdef Message outer
-    cdef kw_buf *inner = NULL
     cdef int codec, answer
     reason[0] = read_message(message, size, verify_crc, &outer)
     if reason[0] is not NULL:
         return CODEC_CORRUPT
     codec = outer.attributes & CODEC_MASK
+    if out[0] is not NULL:
+        out[0].size = 0
     if codec == CODEC_NONE:
-        if make_room(out, size) != CODEC_OK:
-            return CODEC_NO_MEMORY
+        answer = make_room(out, size)
+        if answer != CODEC_OK:
+            return answer
         out[0].size = put_record(out[0].data, &outer, 0, 0) - out[0].data
         count[0] = 1
         base_offset[0] = outer.offset
@@ -264,11 +249,10 @@ cdef int legacy_records(const uint8_t *message, size_t size, const BatchHeader *
     if outer.value_size < 0:
         reason[0] = "a compressed message without a value"
         return CODEC_CORRUPT
-    answer = unpack(codec, &outer, &inner, limit, reason)
-    if answer == CODEC_OK and inner is NULL:
+    answer = unpack(codec, &outer, out, limit, reason)
+    if answer != CODEC_OK:
+        return answer
+    if out[0] is NULL:
         reason[0] = "a compressed message with nothing in it"
-        answer = CODEC_CORRUPT
-    if answer == CODEC_OK:
-        answer = unwrap(&outer, inner, out, verify_crc, count, base_offset, last_offset_delta, base_timestamp, reason)
-    kw_buf_unref(inner)
-    return answer
+        return CODEC_CORRUPT
+    return unwrap(&outer, out[0], verify_crc, count, base_offset, last_offset_delta, base_timestamp, reason)

@@ -11,8 +11,13 @@ from kafwire._buffer cimport kw_buf
 # False: it is not there, or lacks one. Needs the GIL, and nobody using the codec meanwhile.
 cdef bint open_library(int codec, str path, bint zlib) except *
 
-cdef int lz4_decompress(const uint8_t *source, size_t size, kw_buf **out, size_t limit, size_t hint,
-                        const char **reason) noexcept nogil
+cdef enum:
+    LZ4_ROOM = 65536  # lz4 decodes into this much room at once, and may be that much beyond the limit when it stops
+
+
+# The first `head_size` bytes are taken from `head` instead.
+cdef int lz4_decompress(const uint8_t *head, size_t head_size, const uint8_t *source, size_t size, kw_buf **out,
+                        size_t limit, size_t hint, const char **reason) noexcept nogil
 cdef int lz4_compress(int level, const uint8_t *source, size_t size, kw_buf **out, const char **reason) noexcept nogil
 cdef int zstd_decompress(const uint8_t *source, size_t size, kw_buf **out, size_t limit, size_t hint,
                          const char **reason) noexcept nogil

@@ -10,7 +10,7 @@ from libc.string cimport memset
 
 from kafwire._buffer cimport kw_buf, kw_buf_new, kw_buf_unref, process_pool
 from kafwire._compress cimport (CODEC_CORRUPT, CODEC_LEVEL_DEFAULT, CODEC_LZ4, CODEC_NO_MEMORY, CODEC_OK,
-                                CODEC_TOO_LARGE, CODEC_ZSTD, first_guess, make_room, room)
+                                CODEC_TOO_LARGE, CODEC_ZSTD, first_guess, make_room, make_scratch, room)
 
 
 cdef extern from "dlfcn.h" nogil:
@@ -85,44 +85,45 @@ cdef size_t (*LZ4F_compressFrame)(void *to, size_t to_size, const void *source, 
                                   const LZ4FPreferences *preferences) noexcept nogil
 
 
-cdef int lz4_frames(void *context, const uint8_t *source, size_t size, kw_buf **out, size_t limit,
-                    const char **reason) noexcept nogil:
-    cdef size_t at = 0, consumed, produced, left = 1, space
-    cdef size_t start = out[0].size
+cdef int lz4_frames(void *context, const uint8_t *head, size_t head_size, const uint8_t *source, size_t size,
+                    kw_buf **out, size_t limit, const char **reason) noexcept nogil:
+    cdef size_t at = 0, consumed, produced, left = 1, space, done = 0
+    cdef int status
     while at < size or left != 0:
         # A whole block of room lets lz4 decode in place; below that it decodes aside and copies.
-        space = room(out[0])
-        if space < 65536:
-            if out[0].size - start > limit:
-                return CODEC_TOO_LARGE
-            if make_room(out, max(out[0].size - start, <size_t>65536)) != CODEC_OK:
-                return CODEC_NO_MEMORY
-            space = room(out[0])
+        space = min(room(out[0]), limit - done + LZ4_ROOM)
+        if space < LZ4_ROOM:
+            status = make_scratch(out, min(max(done, <size_t>LZ4_ROOM), limit - done + LZ4_ROOM))
+            if status != CODEC_OK:
+                return status
+            space = min(room(out[0]), limit - done + LZ4_ROOM)
         produced = space
-        consumed = size - at
-        left = LZ4F_decompress(context, out[0].data + out[0].size, &produced, source + at, &consumed, NULL)
+        consumed = (head_size if at < head_size else size) - at
+        left = LZ4F_decompress(context, out[0].data + out[0].size, &produced,
+                               (head if at < head_size else source) + at, &consumed, NULL)
         if LZ4F_isError(left):
             reason[0] = "lz4: the frame is corrupt"
             return CODEC_CORRUPT
         at += consumed
         out[0].size += produced
-        if out[0].size - start > limit:
+        done += produced
+        if done > limit:
             return CODEC_TOO_LARGE
-        if at == size and left != 0 and produced < space and consumed == 0 and produced == 0:
+        if at == size and left != 0 and consumed == 0 and produced == 0:
             reason[0] = "lz4: the frame is cut off"
             return CODEC_CORRUPT
     return CODEC_OK
 
 
-cdef int lz4_decompress(const uint8_t *source, size_t size, kw_buf **out, size_t limit, size_t hint,
-                        const char **reason) noexcept nogil:
+cdef int lz4_decompress(const uint8_t *head, size_t head_size, const uint8_t *source, size_t size, kw_buf **out,
+                        size_t limit, size_t hint, const char **reason) noexcept nogil:
     cdef void *context = take(_lz4_contexts)
     cdef int status
     if context is NULL and LZ4F_isError(LZ4F_createDecompressionContext(&context, LZ4F_VERSION)):
         return CODEC_NO_MEMORY
-    status = make_room(out, max(first_guess(size, 0, hint, limit), <size_t>65536))
+    status = make_scratch(out, max(first_guess(size, 0, hint, limit), <size_t>LZ4_ROOM))
     if status == CODEC_OK:
-        status = lz4_frames(context, source, size, out, limit, reason)
+        status = lz4_frames(context, head, head_size, source, size, out, limit, reason)
     # Not every release's reset forgets how much of a refused frame was still to come: such a context is not used again.
     if status != CODEC_OK or not give(_lz4_contexts, context):
         LZ4F_freeDecompressionContext(context)
@@ -174,6 +175,7 @@ cdef int zstd_frames(void *context, const uint8_t *source, size_t size, kw_buf *
     was too small, so that all attempts together cost at most twice the last."""
     cdef uint64_t claim = ZSTD_getFrameContentSize(source, size)
     cdef size_t space, produced
+    cdef int status
     if claim >= <uint64_t>-2:  # not known, or not a frame
         claim = 0
         if ZSTD_decompressBound is not NULL:  # what the blocks that are there can hold at most
@@ -181,8 +183,9 @@ cdef int zstd_frames(void *context, const uint8_t *source, size_t size, kw_buf *
             claim = 0 if ZSTD_isError(claim) else min(claim, limit)
     elif claim > limit:
         return CODEC_TOO_LARGE
-    if make_room(out, first_guess(size, claim, hint, limit)) != CODEC_OK:
-        return CODEC_NO_MEMORY
+    status = make_scratch(out, first_guess(size, claim, hint, limit))
+    if status != CODEC_OK:
+        return status
     while True:
         space = min(room(out[0]), limit)
         produced = ZSTD_decompressDCtx(context, out[0].data + out[0].size, space, source, size)
@@ -194,8 +197,9 @@ cdef int zstd_frames(void *context, const uint8_t *source, size_t size, kw_buf *
             return CODEC_CORRUPT
         if space >= limit:
             return CODEC_TOO_LARGE
-        if make_room(out, min(2 * space + 65536, limit)) != CODEC_OK:
-            return CODEC_NO_MEMORY
+        status = make_scratch(out, min(2 * space + 65536, limit))
+        if status != CODEC_OK:
+            return status
 
 
 cdef int zstd_decompress(const uint8_t *source, size_t size, kw_buf **out, size_t limit, size_t hint,
@@ -327,8 +331,9 @@ cdef int gzip_member(kw_buf *memory, const uint8_t *source, size_t size, kw_buf 
         return CODEC_CORRUPT
     # The last four bytes are this member's length if it is the only one: a hint, as good as the bytes behind it.
     space = min(first_guess(size, little32(source + size - 4), hint, limit), size * DEFLATE_RATIO)
-    if make_room(out, space) != CODEC_OK:
-        return CODEC_NO_MEMORY
+    status = make_scratch(out, space)
+    if status != CODEC_OK:
+        return status
     while True:
         space = min(min(room(out[0]), limit), <size_t>0xFFFFFFFF)
         isal_inflate_init(state)
@@ -344,8 +349,9 @@ cdef int gzip_member(kw_buf *memory, const uint8_t *source, size_t size, kw_buf 
             return CODEC_CORRUPT
         if space >= limit:
             return CODEC_TOO_LARGE
-        if make_room(out, min(2 * space + 65536, limit)) != CODEC_OK:
-            return CODEC_NO_MEMORY
+        status = make_scratch(out, min(2 * space + 65536, limit))
+        if status != CODEC_OK:
+            return status
     end = source + size - state.avail_in
     if state.avail_in < GZIP_TRAILER:
         reason[0] = "gzip: the trailer is cut off"
@@ -446,17 +452,20 @@ cdef unsigned long (*deflateBound)(ZStream *stream, unsigned long size) noexcept
 
 
 cdef int zlib_members(ZStream *stream, kw_buf **out, size_t limit, const char **reason) noexcept nogil:
-    cdef size_t start = out[0].size, space
+    cdef size_t space, done = 0
     cdef int status
     while True:
-        if room(out[0]) == 0 and make_room(out, out[0].size - start + 65536) != CODEC_OK:
-            return CODEC_NO_MEMORY
-        space = min(room(out[0]), <size_t>0x7FFFFFFF)
+        if room(out[0]) == 0:
+            status = make_scratch(out, min(done + 65536, limit - done + 1))
+            if status != CODEC_OK:
+                return status
+        space = min(min(room(out[0]), limit - done + 1), <size_t>0x7FFFFFFF)
         stream.next_out = out[0].data + out[0].size
         stream.avail_out = <unsigned>space
         status = inflate(stream, 0)
         out[0].size += space - stream.avail_out
-        if out[0].size - start > limit:
+        done += space - stream.avail_out
+        if done > limit:
             return CODEC_TOO_LARGE
         if status == Z_STREAM_END:
             if stream.avail_in == 0:
@@ -474,8 +483,9 @@ cdef int zlib_decompress(const uint8_t *source, size_t size, kw_buf **out, size_
                          const char **reason) noexcept nogil:
     cdef ZStream stream
     cdef int status
-    if make_room(out, first_guess(size, 0, hint, limit) + 1) != CODEC_OK:
-        return CODEC_NO_MEMORY
+    status = make_scratch(out, first_guess(size, 0, hint, limit) + 1)
+    if status != CODEC_OK:
+        return status
     memset(&stream, 0, sizeof(stream))
     stream.next_in = source
     stream.avail_in = <unsigned>size

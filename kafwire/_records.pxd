@@ -1,8 +1,9 @@
 """What Python sees of decoded batches: `Batch`, `RecordBatch` and lazily made `Record`s over Columns."""
-from libc.stdint cimport int8_t, int64_t
+from cpython.ref cimport PyObject
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
 from kafwire._arrow cimport Layout
-from kafwire._codec cimport BatchHeader, Columns
+from kafwire._codec cimport BatchHeader, Columns, DecodeSpec
 
 
 cdef class Record:
@@ -18,23 +19,55 @@ cdef class Record:
 
 cdef class Records:
     """Decoded rows of one partition: a sequence of Record, and a struct array for Arrow."""
-    cdef Columns columns
+    cdef Columns columns  # none while `away`
     cdef Layout layout
     cdef readonly object topic
     cdef readonly object partition
+    cdef int64_t rows
+    cdef size_t space  # what columns and the Python objects of one record may take together
+    cdef bint heavy  # one record may be large
+    cdef bint away  # fetch() brings the columns back
+    cdef int32_t pins  # columns in use: they must stay
 
+    cdef void settle(self, const DecodeSpec *spec) noexcept  # once the columns are there
+    cdef int fetch(self) except -1
     cdef Record record(self, int64_t row)
+    cdef Record made(self, int64_t row)
 
 
 cdef class Batch(Records):
     cdef readonly int64_t base_offset  # of the first wire batch, or where reading began
     cdef readonly int64_t next_offset  # where to go on
 
-    # Takes over the columns' buffers (and resets *columns). columns_finish() it first.
+    # Takes over the columns' buffers (and resets *columns). columns_finish() it first. `spec`: what made them.
     @staticmethod
-    cdef Batch take(Columns *columns, Layout layout, object topic, object partition, int64_t base_offset,
-                    int64_t next_offset)
+    cdef Batch take(Columns *columns, Layout layout, object topic, object partition, const DecodeSpec *spec)
+
+
+# The batches of one blob, decoded with a limit on what they hold together. Those that have columns form a list, of
+# borrowed references: a batch leaves it when it dies.
+cdef class Shelf:
+    cdef const uint8_t[::1] data
+    cdef DecodeSpec spec
+    cdef Layout layout
+    cdef PyObject *first
+    cdef size_t kept  # bytes of columns and objects
+    cdef size_t objects  # bytes of the batches as objects
+    cdef bint shared  # its batches may be put away, and come back through it
+
+    cdef RecordBatch read(self, size_t at, size_t *consumed)
+    cdef int decode(self, RecordBatch batch, size_t *consumed) except -1
+    cdef object too_many(self, size_t at)
+    cdef void keep(self, RecordBatch batch) noexcept
+    cdef void drop(self, RecordBatch batch) noexcept
+    cdef void put_away(self) noexcept
 
 
 cdef class RecordBatch(Records):
     cdef BatchHeader header
+    cdef Shelf shelf  # None: it keeps its columns
+    cdef size_t at  # where it lies in the shelf's data
+    cdef size_t size
+    cdef size_t taken  # of the shelf's `kept`, by its columns
+    cdef PyObject *next
+    cdef PyObject *previous

@@ -94,6 +94,16 @@ class RecordBatch(Records):
     @property
     def max_timestamp_ms(self) -> int | None: ...
 
+@final
+class Shelf:
+    def __init__(self, data: Buffer, verify_crc: bool, max_decompressed: int) -> None: ...
+
+@final
+class BatchIterator:
+    def __init__(self, data: Buffer, verify_crc: bool, max_decompressed: int) -> None: ...
+    def __iter__(self) -> Iterator[RecordBatch]: ...
+    def __next__(self) -> RecordBatch: ...
+
 def decode_batches(data: Buffer, verify_crc: bool, max_decompressed: int) -> list[RecordBatch]: ...
 def decode_chunks(
     data: Buffer,
@@ -107,6 +117,7 @@ def decode_chunks(
     verify_crc: bool = True,
     check_order: bool = False,
     aborted: Sequence[tuple[int, int]] | None = None,
+    max_decompressed: int = 268435456,
 ) -> list[Batch]: ...
 def encode_batch(
     records_or_arrow: object,

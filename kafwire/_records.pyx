@@ -5,6 +5,7 @@ chunk alive.
 """
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.ref cimport PyObject
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
@@ -12,16 +13,17 @@ from libc.string cimport memcpy
 from kafwire._arrow cimport Layout, Rows, RowsReader
 from kafwire._buffer cimport kw_buf, kw_buf_unref
 from kafwire._codec cimport (ATTRIBUTE_CODEC, ATTRIBUTE_CONTROL, ATTRIBUTE_LOG_APPEND, ATTRIBUTE_TRANSACTIONAL,
-                             DECODE_NEED_CODEC, DECODE_OK, AbortedTransaction, Bytes, Columns, DecodeSpec, DecodeStatus,
-                             aborted_sort, batch_header, columns_clear, columns_finish, columns_init, columns_share,
-                             decode_chunk, decode_error, spec_init)
+                             COLUMN_ROOM, DECODE_NEED_CODEC, DECODE_OK, DECODE_TOO_LARGE, AbortedTransaction, Bytes,
+                             Columns, DecodeSpec, DecodeStatus, aborted_sort, batch_header, columns_bytes,
+                             columns_clear, columns_finish, columns_init, columns_share, decode_chunk, decode_error,
+                             spec_init)
 from kafwire._compress cimport CODEC_LEVEL_DEFAULT, CODEC_NO_MEMORY, resolve_codec
 from kafwire._encode cimport (WRITER_NO_MEMORY, WRITER_TOO_LARGE, BatchWriter, batch_stamp,
                               encode_headers, writer_append_at, writer_append_rows, writer_close, writer_open,
                               writer_seal)
 
 from kafwire._compress import NAMES, codec_id
-from kafwire.errors import ConfigError, RecordTooLargeError
+from kafwire.errors import ConfigError, ProtocolError, RecordTooLargeError
 
 
 # --- records --------------------------------------------------------------------------------------------------------
@@ -119,13 +121,46 @@ cdef class RecordIterator:
 
     def __next__(self):
         cdef int64_t row = self.row
-        if row >= self.source.columns.length:
+        if row >= self.source.rows:
             raise StopIteration
         self.row = row + 1
         return self.source.record(row)
 
     def __length_hint__(self):
-        return self.source.columns.length - self.row
+        return self.source.rows - self.row
+
+
+# How much one record of a batch may be before it is looked at whether there is room for its Python objects. A header
+# takes a tuple, a str and a bytes; an str may take four bytes for each of UTF-8, beside the bytes it is made from.
+cdef enum:
+    HEAVY_BYTES = 16777216
+    HEAVY_HEADERS = 65536
+    HEADER_OBJECTS = 184
+    TEXT_FACTOR = 6
+
+
+cdef int64_t cell_size(const Bytes *column, int64_t start, int64_t stop) noexcept:
+    cdef const int32_t *offsets
+    if column.offsets is NULL:
+        return 0
+    offsets = <const int32_t *>column.offsets.data
+    return offsets[stop] - offsets[start]
+
+
+cdef int check_size(Records batch, int64_t row) except -1:
+    """Raise ProtocolError for a record whose objects would pass, with the columns, what decoding may take."""
+    cdef const Columns *c = &batch.columns
+    cdef const int32_t *headers
+    cdef size_t size = cell_size(&c.key, row, row + 1) + cell_size(&c.value, row, row + 1)
+    if c.header_offsets is not NULL:
+        headers = <const int32_t *>c.header_offsets.data
+        size += <size_t>HEADER_OBJECTS * (headers[row + 1] - headers[row])
+        size += TEXT_FACTOR * cell_size(&c.header_key, headers[row], headers[row + 1])
+        size += cell_size(&c.header_value, headers[row], headers[row + 1])
+    if size + columns_bytes(c) > batch.space:
+        raise ProtocolError(f"record {row} takes {size} bytes as Python objects, beside columns of {columns_bytes(c)}: "
+                            "more than max_decompressed allows; raise that, or read it with to_arrow()")
+    return 0
 
 
 cdef class Records:
@@ -139,9 +174,30 @@ cdef class Records:
         columns_clear(&self.columns)
 
     def __len__(self):
-        return self.columns.length
+        return self.rows
+
+    cdef void settle(self, const DecodeSpec *spec) noexcept:
+        cdef const Columns *c = &self.columns
+        self.rows = c.length
+        self.space = spec.max_decompressed + COLUMN_ROOM
+        self.heavy = c.key.used + c.value.used + c.header_value.used + 4 * c.header_key.used > HEAVY_BYTES \
+            or c.header_count > HEAVY_HEADERS
+
+    cdef int fetch(self) except -1:
+        raise NotImplementedError
 
     cdef Record record(self, int64_t row):
+        if self.away:
+            self.fetch()
+        if self.heavy:
+            check_size(self, row)
+        self.pins += 1
+        try:
+            return self.made(row)
+        finally:
+            self.pins -= 1
+
+    cdef Record made(self, int64_t row):
         cdef Record record = Record.__new__(Record)
         cdef const Columns *c = &self.columns
         record.topic = self.topic
@@ -164,12 +220,12 @@ cdef class Records:
     def __getitem__(self, index):
         cdef int64_t row
         if isinstance(index, slice):
-            return [self.record(row) for row in range(*index.indices(self.columns.length))]
+            return [self.record(row) for row in range(*index.indices(self.rows))]
         row = index
         if row < 0:
-            row += self.columns.length
-        if not 0 <= row < self.columns.length:
-            raise IndexError(f"record {index} of {self.columns.length}")
+            row += self.rows
+        if not 0 <= row < self.rows:
+            raise IndexError(f"record {index} of {self.rows}")
         return self.record(row)
 
     def __arrow_c_schema__(self):
@@ -179,6 +235,8 @@ cdef class Records:
     def __arrow_c_array__(self, requested_schema=None):
         """(schema, array) PyCapsules of a struct array. Nothing is copied; `requested_schema` is not looked at."""
         cdef Columns shared
+        if self.away:
+            self.fetch()
         columns_share(&self.columns, &shared)
         return self.layout.schema_capsule(), self.layout.array_capsule(&shared)
 
@@ -197,20 +255,20 @@ cdef class Batch(Records):
     """
 
     @staticmethod
-    cdef Batch take(Columns *columns, Layout layout, object topic, object partition, int64_t base_offset,
-                    int64_t next_offset):
+    cdef Batch take(Columns *columns, Layout layout, object topic, object partition, const DecodeSpec *spec):
         cdef Batch batch = Batch.__new__(Batch)
         memcpy(&batch.columns, columns, sizeof(Columns))
         columns_init(columns)
         batch.layout = layout
         batch.topic = topic
         batch.partition = partition
-        batch.base_offset = base_offset
-        batch.next_offset = next_offset
+        batch.base_offset = batch.columns.base_offset
+        batch.next_offset = batch.columns.next_offset
+        batch.settle(spec)
         return batch
 
     def __repr__(self):
-        return (f"<kafwire Batch of {self.topic}-{self.partition}: {self.columns.length} records, "
+        return (f"<kafwire Batch of {self.topic}-{self.partition}: {self.rows} records, "
                 f"offsets [{self.base_offset}, {self.next_offset})>")
 
 
@@ -219,12 +277,23 @@ _PLAIN = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
 
 
 @cython.final
+@cython.no_gc_clear  # it leaves its shelf when it dies
 cdef class RecordBatch(Records):
     """One wire batch (magic 2), or one message of magic 0 or 1 with what is compressed in it: a sequence of `Record`.
 
     Fields are as on the wire: `producer_id`, `producer_epoch`, `base_sequence` and `partition_leader_epoch` are -1
     where there is none; `max_timestamp_ms` is None where the wire says -1.
     """
+
+    def __dealloc__(self):
+        if self.shelf is not None:
+            self.shelf.drop(self)
+            self.shelf.kept -= OBJECT_BYTES
+            self.shelf.objects -= OBJECT_BYTES
+
+    cdef int fetch(self) except -1:
+        cdef size_t consumed
+        return self.shelf.decode(self, &consumed)
 
     @property
     def base_offset(self):
@@ -287,72 +356,196 @@ cdef class RecordBatch(Records):
         return None if self.header.max_timestamp == -1 else self.header.max_timestamp
 
     def __repr__(self):
-        return (f"<kafwire RecordBatch of magic {self.magic}: {self.columns.length} records, "
+        return (f"<kafwire RecordBatch of magic {self.magic}: {self.rows} records, "
                 f"offsets {self.base_offset} to {self.last_offset}, compression {self.compression}>")
 
 
 # --- decode ---------------------------------------------------------------------------------------------------------
 
-cdef int run(const uint8_t *data, size_t size, const DecodeSpec *spec, Columns *columns, DecodeStatus *status,
-             size_t position) except -1:
-    """decode_chunk, resolving codecs on the way; raises what it fails with, `position` being that of `data`."""
+cdef int run(const uint8_t *data, size_t size, const DecodeSpec *spec, Columns *columns,
+             DecodeStatus *status) except -100:
+    """decode_chunk, resolving codecs on the way; its positions are from `data` on."""
     cdef int answer
     cdef size_t done = 0
     while True:
         with nogil:
             answer = decode_chunk(data + done, size - done, spec, columns, status)
-        if answer != DECODE_OK and answer != DECODE_NEED_CODEC:
-            decode_error(status, position + done)
         done += status.consumed
+        status.error_offset += done - status.consumed
         status.consumed = done
-        if answer == DECODE_OK:
-            return 0
+        if answer != DECODE_NEED_CODEC:
+            return answer
         resolve_codec(status.codec)
 
 
-cdef RecordBatch decode_one(const uint8_t *data, size_t size, const DecodeSpec *spec, Layout layout, size_t position,
-                            size_t *consumed):
-    """The batch at `data`, or None where only part of one is left."""
-    cdef RecordBatch batch = RecordBatch.__new__(RecordBatch)
-    cdef DecodeStatus status
-    cdef const char *reason
-    cdef int64_t last
-    run(data, size, spec, &batch.columns, &status, position)
-    consumed[0] = status.consumed
-    if status.consumed == 0:
-        return None
-    batch_header(data, size, &batch.header, &reason)
-    last = batch.columns.next_offset - 1
-    batch.header.base_offset = batch.columns.base_offset
-    batch.header.last_offset_delta = <int32_t>(last - batch.header.base_offset)
-    batch.layout = layout
-    columns_finish(&batch.columns)
-    return batch
+cdef enum:
+    OBJECT_BYTES = 768  # what a RecordBatch takes beside the buffers of its columns
+
+
+@cython.final
+@cython.no_gc_clear  # the batches of a shelf die after it has been found garbage, and leave it then
+cdef class Shelf:
+    """The batches of one blob, in bounded memory.
+
+    All together may hold what one may take. When one more does not fit, all others put their columns away; whoever is
+    touched next decodes its bytes again.
+    """
+
+    def __cinit__(self, const uint8_t[::1] data, bint verify_crc, size_t max_decompressed):
+        self.data = data
+        self.layout = Layout(columns=_PLAIN)
+        spec_init(&self.spec)
+        self.spec.verify_crc = verify_crc
+        self.spec.skip_control = False
+        self.spec.max_batches = 1
+        self.spec.max_decompressed = max_decompressed
+        self.spec.row_bytes = self.layout.layout.row_bytes
+
+    cdef RecordBatch read(self, size_t at, size_t *consumed):
+        """The batch at `at`, or None where only part of one is left."""
+        cdef RecordBatch batch = RecordBatch.__new__(RecordBatch)
+        cdef const char *reason
+        cdef int64_t last
+        batch.layout = self.layout
+        batch.at = at
+        batch.size = self.data.shape[0] - at
+        self.decode(batch, consumed)
+        if consumed[0] == 0:
+            return None
+        batch_header(&self.data[at], batch.size, &batch.header, &reason)
+        batch.size = consumed[0]
+        last = batch.columns.next_offset - 1
+        batch.header.base_offset = batch.columns.base_offset
+        batch.header.last_offset_delta = <int32_t>(last - batch.header.base_offset)
+        return batch
+
+    cdef int decode(self, RecordBatch batch, size_t *consumed) except -1:
+        """Give `batch` its columns."""
+        cdef Columns columns
+        cdef DecodeStatus status
+        cdef DecodeSpec spec = self.spec
+        cdef int answer
+        columns_init(&columns)
+        try:
+            while True:
+                spec.kept = self.kept
+                answer = run(&self.data[batch.at], batch.size, &spec, &columns, &status)
+                if answer != DECODE_TOO_LARGE or self.first is NULL:
+                    break
+                self.put_away()
+                if spec.kept == self.kept:  # they are in use
+                    break
+            if answer == DECODE_TOO_LARGE and self.objects > self.spec.max_decompressed // 2:
+                self.too_many(batch.at)
+            if answer != DECODE_OK:
+                decode_error(&status, batch.at)
+            columns_finish(&columns)
+            consumed[0] = status.consumed
+            if batch.columns.length == 0:  # another thread may have been as fast
+                columns_clear(&batch.columns)
+                memcpy(&batch.columns, &columns, sizeof(Columns))
+                columns_init(&columns)
+                batch.away = False
+                batch.settle(&spec)
+                if batch.shelf is not None:
+                    self.keep(batch)
+        finally:
+            columns_clear(&columns)
+        return 0
+
+    cdef object too_many(self, size_t at):
+        raise ProtocolError(f"more than {self.objects // OBJECT_BYTES} batches in one call take more memory than "
+                            "max_decompressed allows: read them one by one, with iter_batches", offset=at)
+
+    cdef void keep(self, RecordBatch batch) noexcept:
+        if batch.rows == 0:
+            return
+        batch.taken = columns_bytes(&batch.columns)
+        self.kept += batch.taken
+        batch.previous = NULL
+        batch.next = self.first
+        if self.first is not NULL:
+            (<RecordBatch>self.first).previous = <PyObject *>batch
+        self.first = <PyObject *>batch
+
+    cdef void drop(self, RecordBatch batch) noexcept:
+        if batch.taken == 0:
+            return
+        self.kept -= batch.taken
+        batch.taken = 0
+        if batch.previous is not NULL:
+            (<RecordBatch>batch.previous).next = batch.next
+        else:
+            self.first = batch.next
+        if batch.next is not NULL:
+            (<RecordBatch>batch.next).previous = batch.previous
+        batch.next = batch.previous = NULL
+
+    cdef void put_away(self) noexcept:
+        cdef PyObject *place = self.first
+        cdef RecordBatch batch
+        while place is not NULL:
+            batch = <RecordBatch>place
+            place = batch.next
+            if batch.pins == 0 and batch.rows != 0:
+                self.drop(batch)
+                columns_clear(&batch.columns)
+                batch.away = True
 
 
 def decode_batches(const uint8_t[::1] data, bint verify_crc, size_t max_decompressed):
-    cdef const uint8_t *start = &data[0] if data.shape[0] else NULL
+    cdef Shelf shelf = Shelf(data, verify_crc, max_decompressed)
     cdef size_t at = 0, size = data.shape[0], consumed = 0
-    cdef DecodeSpec spec
-    cdef Layout layout = Layout(columns=_PLAIN)
     cdef RecordBatch batch
     cdef list batches = []
-    spec_init(&spec)
-    spec.verify_crc = verify_crc
-    spec.skip_control = False
-    spec.max_batches = 1
-    spec.max_decompressed = max_decompressed
+    cdef bint spilled = False
     while at < size:
-        batch = decode_one(start + at, size - at, &spec, layout, at, &consumed)
+        batch = shelf.read(at, &consumed)
         if batch is None:
             break
+        batch.shelf = shelf
+        shelf.objects += OBJECT_BYTES
+        shelf.kept += OBJECT_BYTES
+        shelf.keep(batch)
         batches.append(batch)
         at += consumed
+        if shelf.objects > max_decompressed + COLUMN_ROOM:
+            shelf.too_many(at)
+    for batch in batches:
+        spilled = spilled or batch.away
+    if not spilled:  # nobody needs the bytes again
+        for batch in batches:
+            shelf.drop(batch)
+            batch.shelf = None
     return batches
 
 
+@cython.final
+cdef class BatchIterator:
+    """The batches of a blob one by one; each keeps its own columns."""
+    cdef Shelf shelf
+    cdef size_t at
+
+    def __init__(self, const uint8_t[::1] data, bint verify_crc, size_t max_decompressed):
+        self.shelf = Shelf(data, verify_crc, max_decompressed)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef size_t consumed = 0
+        cdef RecordBatch batch = None
+        if self.at < <size_t>self.shelf.data.shape[0]:
+            batch = self.shelf.read(self.at, &consumed)
+        if batch is None:
+            raise StopIteration
+        self.at += consumed
+        return batch
+
+
 def decode_chunks(const uint8_t[::1] data, Layout layout, *, topic=None, partition=None, size_t chunk_bytes=4 << 20,
-                  start=None, end=None, bint verify_crc=True, bint check_order=False, aborted=None):
+                  start=None, end=None, bint verify_crc=True, bint check_order=False, aborted=None,
+                  size_t max_decompressed=256 << 20):
     """As a fetch does it: `data` as a list of Batch of about `chunk_bytes` each, with the columns of `layout`,
     records in [start, end), without control batches, and without the batches of the `aborted` [(producer id, first
     offset)]."""
@@ -369,6 +562,8 @@ def decode_chunks(const uint8_t[::1] data, Layout layout, *, topic=None, partiti
     spec.check_order = check_order
     spec.verify_crc = verify_crc
     spec.chunk_bytes = chunk_bytes
+    spec.max_decompressed = max_decompressed
+    spec.row_bytes = layout.layout.row_bytes
     if start is not None:
         spec.start = start
     if end is not None:
@@ -386,12 +581,13 @@ def decode_chunks(const uint8_t[::1] data, Layout layout, *, topic=None, partiti
             spec.aborted = transactions
             spec.aborted_count = len(aborted)
         while at < size:
-            run(p + at, size - at, &spec, &columns, &status, at)
+            if run(p + at, size - at, &spec, &columns, &status) != DECODE_OK:
+                decode_error(&status, at)
             if status.consumed == 0:
                 break
             at += status.consumed
             columns_finish(&columns)
-            batches.append(Batch.take(&columns, layout, topic, partition, columns.base_offset, columns.next_offset))
+            batches.append(Batch.take(&columns, layout, topic, partition, &spec))
     finally:
         columns_clear(&columns)
         free(transactions)

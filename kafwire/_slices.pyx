@@ -26,6 +26,7 @@ from kafwire._buffer cimport Buffer, kw_buf, kw_buf_ref
 from kafwire._codec cimport (
     DECODE_NEED_CODEC,
     DECODE_OK,
+    DECODE_TOO_LARGE,
     STOP_CHUNK_FULL,
     AbortedTransaction,
     Columns,
@@ -189,6 +190,7 @@ cdef int next_columns(ReaderState *state, Columns *out, int32_t *cursor) noexcep
             state.spec.end = state.slice.end
             state.spec.aborted = <AbortedTransaction *> state.slice.aborted
             state.spec.aborted_count = state.slice.aborted_count
+            state.spec.row_bytes = state.layouts[state.slice.cursor].row_bytes
         memset(&status, 0, sizeof(status))
         got = decode_chunk(
             state.slice.data + state.position, state.slice.size - state.position, &state.spec, out, &status
@@ -254,9 +256,11 @@ cdef void _decode_failed(ReaderState *state, DecodeStatus *status) noexcept with
     try:
         decode_error(status, state.position)
     except ProtocolError as error:
+        advice = "raise it to read on" if status.kind == DECODE_TOO_LARGE else (
+            "the log is damaged, or bytes were changed on their way"
+        )
         owner.set_error(ProtocolError(
-            f"{topic}-{partition}, batch at offset {status.base_offset}: {error.message}; the log is damaged, "
-            "or bytes were changed on their way",
+            f"{topic}-{partition}, batch at offset {status.base_offset}: {error.message}; {advice}",
             api="FetchResponse", offset=error.offset,
         ))
     except Exception as error:
@@ -332,9 +336,7 @@ cdef class SliceReader:
                     columns_finish(&columns)
             if got > 0:
                 topic, partition = self.names[cursor]
-                return Batch.take(
-                    &columns, <Layout> self.layouts[cursor], topic, partition, columns.base_offset, columns.next_offset
-                )
+                return Batch.take(&columns, <Layout> self.layouts[cursor], topic, partition, &self.state.spec)
             self.close()
             if got < 0:
                 raise self.error

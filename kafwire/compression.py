@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafwire._buffer import budget as _budget
+from kafwire._buffer import set_budget as _set_budget
 from kafwire._compress import NAMES, compress_bytes, decompress_bytes, origin
 from kafwire._compress import codec_id as _codec_id
 from kafwire.errors import ConfigError
@@ -11,7 +13,7 @@ from kafwire.errors import ConfigError
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["CODECS", "codec_id", "compress", "decompress", "info"]
+__all__ = ["CODECS", "budget", "codec_id", "compress", "decompress", "info", "set_budget"]
 
 CODECS: tuple[str, ...] = NAMES
 """Names in the order of Kafka's numbers."""
@@ -46,3 +48,20 @@ def compress(codec: str, data: Buffer, level: int | None = None) -> bytes:
 def decompress(codec: str, data: Buffer, *, max_decompressed: int = 256 << 20) -> bytes:
     """Return the content of `data`; ProtocolError if it is corrupt or passes `max_decompressed` bytes."""
     return decompress_bytes(codec, memoryview(data).cast("B"), max_decompressed)
+
+
+def budget() -> tuple[int, int]:
+    """Return the process's budget for decompression in bytes, and how much of it is in use at this moment."""
+    return _budget()
+
+
+def set_budget(limit_bytes: int) -> None:
+    """Set how much memory all decompression of this process may take at the same time (default: 1 GiB).
+
+    What decompresses to less than about 16 MiB is free: it neither waits nor counts. A larger batch that finds the
+    budget used up by other threads waits for them, so it is late but never lost. One that is larger than the whole
+    budget is a ProtocolError, as it is with `max_decompressed`.
+    """
+    if not isinstance(limit_bytes, int) or not 0 <= limit_bytes < 1 << 63:
+        raise ConfigError(f"a budget of {limit_bytes!r} bytes: expected a number from 0 on")
+    _set_budget(limit_bytes)

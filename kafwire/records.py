@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from kafwire._records import Batch, Record, RecordBatch
+from kafwire._records import Batch, BatchIterator, Record, RecordBatch
 from kafwire._records import decode_batches as _decode_batches
 from kafwire._records import encode_batch as _encode_batch
 from kafwire.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from typing_extensions import Buffer
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         | tuple[bytes | None, bytes | None, int | None, Headers | None]
     )
 
-__all__ = ["Batch", "Record", "RecordBatch", "decode_batches", "encode_batch"]
+__all__ = ["Batch", "Record", "RecordBatch", "decode_batches", "encode_batch", "iter_batches"]
 
 MAX_DECOMPRESSED = 256 << 20
 _TIMESTAMP_TYPES = {0: 0, 1: 1, "create": 0, "log_append": 1}
@@ -39,16 +39,31 @@ def decode_batches(
 
     An incomplete batch at the end is left out: brokers cut there. Control batches are included.
 
+    Every batch is decoded here, so what is wrong with any of them is raised here. All together hold at most
+    `max_decompressed` and 32 MiB: where that is not enough, batches keep their place in `data` instead of their
+    columns, and are decoded once more when they are used. `iter_batches` decodes each only once, whatever the size.
+
     Args:
-        data: any contiguous bytes-like object.
+        data: any contiguous bytes-like object. It must not change while its batches are in use.
         verify_crc: compare checksums. Without it, lengths are still checked.
-        max_decompressed: the most bytes one batch may decompress to.
+        max_decompressed: the most bytes that one batch may decompress to, and with 32 MiB more the most memory that
+            it may take with its columns.
 
     Raises:
         ProtocolError: the bytes are not record batches; `offset` is the byte position in `data`.
 
     """
     return _decode_batches(memoryview(data).cast("B"), verify_crc, max_decompressed)
+
+
+def iter_batches(
+    data: Buffer, *, verify_crc: bool = True, max_decompressed: int = MAX_DECOMPRESSED
+) -> Iterator[RecordBatch]:
+    """Yield the batches that `decode_batches` returns, each decoded when it is asked for.
+
+    So a log segment of any size takes the memory of one batch; a ProtocolError comes after the batches before it.
+    """
+    return BatchIterator(memoryview(data).cast("B"), verify_crc, max_decompressed)
 
 
 def encode_batch(

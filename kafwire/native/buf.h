@@ -18,6 +18,7 @@ typedef struct kw_buf {
     size_t capacity;
     uint8_t *data; /* 64-byte aligned */
     kw_pool *pool;
+    size_t charged; /* bytes of the pool's budget that it holds */
     struct kw_buf *next; /* link in the pool's free list, or in a list of the owner's */
 } kw_buf;
 
@@ -34,5 +35,22 @@ void kw_buf_unref(kw_buf *buf); /* NULL is allowed */
 /* Make room for `capacity` bytes; keeps the first `size` bytes. The caller must hold the only reference.
  * 0, or -1 for no memory (then *buf is as it was). */
 int kw_buf_reserve(kw_buf **buf, size_t capacity);
+/* The content of data[from, to) is not needed any more: the memory of a large buffer goes back, its addresses stay. */
+void kw_buf_discard(kw_buf *buf, size_t from, size_t to);
+
+/* The budget: what all scratch buffers of the process may hold together. A buffer of up to 16 MiB costs nothing, so
+ * that ordinary work neither waits nor fails; a larger one is charged with its capacity until its last reference is
+ * dropped. */
+enum { KW_NO_MEMORY = -1, KW_OVER_BUDGET = -2 };
+void kw_pool_set_budget(kw_pool *pool, size_t limit);
+size_t kw_pool_budget(kw_pool *pool);
+size_t kw_pool_charged(kw_pool *pool);
+/* As kw_buf_new and kw_buf_reserve (*buf NULL: the former), charged. 0, or why not; never waits. While others wait for
+ * the budget, it is theirs. */
+int kw_scratch_reserve(kw_pool *pool, kw_buf **buf, size_t capacity);
+/* A buffer of `capacity` bytes, or of what the whole budget can pay for if that is less: waits until others have given
+ * back enough; first come, first served. The caller may hold no charged buffer, or two who wait for one another never
+ * end. NULL: no memory. */
+kw_buf *kw_scratch_wait(kw_pool *pool, size_t capacity);
 
 #endif

@@ -1,0 +1,43 @@
+"""How much memory hostile record bytes take: never more than the cap and 64 MiB, whatever they are and however read."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.unit.hostile_batches import ATTACKS, MIB
+
+ROOT = Path(__file__).resolve().parents[2]
+CAP = 256 * MIB
+# The other roads share the decoder with the first; what differs is what they keep, and what columns they add.
+OTHERWISE = [
+    "gzip 1000x",
+    "zstd 32,000x",
+    "a value of 250 MiB in lz4",
+    "a header key of 60 MiB that is not UTF-8",
+    "30 million empty headers",
+    "four bombs of 200 MiB in one blob",
+    "thirty batches of 400,000 empty records in one blob",
+]
+
+
+@pytest.mark.parametrize("road", ["list", "one by one", "reader"])
+def test_peak_memory_stays_under_the_cap_and_64_mib(road: str) -> None:
+    attacks = {attack.name: attack for attack in ATTACKS if road == "list" or attack.name in OTHERWISE}
+    command = [sys.executable, "-m", "tests.unit.weigh_attacks", road, *attacks]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    weighed = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [name for name, _, _ in weighed] == list(attacks)
+    heavy = [f"{name}: {grown / MIB:.0f} MiB" for name, grown, _ in weighed if grown > CAP + 64 * MIB]
+    assert not heavy
+    wrong = []
+    for name, _, outcome in weighed:
+        expected = attacks[name].match
+        if isinstance(outcome, int) != (expected is None) or (expected is not None and expected not in outcome):
+            wrong.append((name, outcome))
+    assert not wrong
