@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafwire._buffer import budget as _budget
-from kafwire._buffer import set_budget as _set_budget
 from kafwire._compress import NAMES, compress_bytes, decompress_bytes, origin
 from kafwire._compress import codec_id as _codec_id
 from kafwire.errors import ConfigError
@@ -52,7 +50,9 @@ def decompress(codec: str, data: Buffer, *, max_decompressed: int = 256 << 20) -
 
 def budget() -> tuple[int, int]:
     """Return the process's budget for decompression in bytes, and how much of it is in use at this moment."""
-    return _budget()
+    from kafwire._buffer import budget
+
+    return budget()
 
 
 def set_budget(limit_bytes: int) -> None:
@@ -64,4 +64,6 @@ def set_budget(limit_bytes: int) -> None:
     """
     if not isinstance(limit_bytes, int) or not 0 <= limit_bytes < 1 << 63:
         raise ConfigError(f"a budget of {limit_bytes!r} bytes: expected a number from 0 on")
-    _set_budget(limit_bytes)
+    from kafwire._buffer import set_budget
+
+    set_budget(limit_bytes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from kafwire._records import Batch, BatchIterator, Record, RecordBatch
+from kafwire._records import Batch, Record, RecordBatch
 from kafwire._records import decode_batches as _decode_batches
 from kafwire._records import encode_batch as _encode_batch
 from kafwire.errors import ConfigError
@@ -63,6 +63,8 @@ def iter_batches(
 
     So a log segment of any size takes the memory of one batch; a ProtocolError comes after the batches before it.
     """
+    from kafwire._records import BatchIterator
+
     return BatchIterator(memoryview(data).cast("B"), verify_crc, max_decompressed)
 
 
