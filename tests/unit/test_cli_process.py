@@ -68,12 +68,15 @@ def test_a_reader_that_goes_away(tmp_path: Path) -> None:
     process.stderr.close()
 
 
-def test_a_reader_that_was_never_there() -> None:
+@pytest.mark.parametrize(
+    "arguments", [["decode", REQUEST.hex()], ["info", "--json"], ["messages"]], ids=["decode", "info", "messages"]
+)
+def test_a_reader_that_was_never_there(arguments: list[str]) -> None:
     """The output is small enough to wait in the buffer until the end."""
     reading, writing = os.pipe()
     os.close(reading)
     try:
-        ran = subprocess.run([*COMMAND, "decode", REQUEST.hex()], stdout=writing, stderr=subprocess.PIPE, check=False)
+        ran = subprocess.run([*COMMAND, *arguments], stdout=writing, stderr=subprocess.PIPE, check=False)
     finally:
         os.close(writing)
     assert (ran.returncode, ran.stderr) == (141, b"")
