@@ -95,6 +95,7 @@ def command(
             destructive=destructive,
             timeout=timeout,
             revive=command_reviver(shlex.split(revive)) if revive else None,
+            found=lambda find: find.write(out),
             progress=sys.stderr,
         )
         click.echo(f"fuzzing {target.name} with --seed {seed}", err=True)

@@ -1,5 +1,6 @@
 """The whole run: makes cases from the seed, sends them, keeps the finds, stays within the budget."""
 
+import contextlib
 import random
 import subprocess
 import sys
@@ -51,7 +52,10 @@ class RemoteError(Exception):
 
 @dataclass
 class Options:
-    """What a campaign is told. `seconds` and `requests` are the budget; `revive` starts a dead server again."""
+    """What a campaign is told. `seconds` and `requests` are the budget.
+
+    `revive` starts a dead server again; `found` gets each find as it is made.
+    """
 
     seed: int = 1
     only_case: int | None = None
@@ -63,6 +67,7 @@ class Options:
     timeout: float = 5.0
     shrink_seconds: float = 40.0
     revive: Callable[[], None] | None = None
+    found: Callable[[Find], object] | None = None
     progress: TextIO | None = None
 
 
@@ -162,11 +167,18 @@ class Campaign:
     # -- the run
 
     def run(self) -> Result:
-        """Run until the budget is used up, or the server is dead for good."""
-        began = last = time.monotonic()
+        """Run until the budget is used up, Ctrl-C is pressed, or the server is dead for good."""
+        began = time.monotonic()
         numbers: Iterable[int] = _count() if self.options.only_case is None else [self.options.only_case]
         if not self.pairs:
             return self.result
+        with contextlib.suppress(KeyboardInterrupt):
+            self._all(numbers, began)
+        self.result.seconds = time.monotonic() - began
+        return self.result
+
+    def _all(self, numbers: Iterable[int], began: float) -> None:
+        last = began
         for number in numbers:
             spent = time.monotonic() - began
             over = self.options.requests is not None and self.coverage.sent >= self.options.requests
@@ -180,8 +192,6 @@ class Campaign:
             self._one(self.case(number))
             if self.result.dead:
                 break
-        self.result.seconds = time.monotonic() - began
-        return self.result
 
     def _say(self, text: str) -> None:
         if self.options.progress is not None:
@@ -369,6 +379,8 @@ class Campaign:
             return kept
         self._kept[key] = find
         self.result.finds.append(find)
+        if self.options.found is not None:
+            self.options.found(find)
         return find
 
     def summary(self) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def _connection(case: Case, answer: Answer, *, damaged: bool, half_closed: bool)
     if answer.status == execute.REFUSED:
         yield REFUSED, answer.error
     elif answer.status == execute.SILENT:
-        yield HANG, f"no answer and no close in time ({'damaged' if damaged else case.kind} request)"
+        yield HANG, "no answer and no close in time"
     elif answer.status == execute.BAD_SIZE:
         yield BAD_SIZE, answer.error
     elif answer.status == execute.CLOSED and not damaged and not half_closed:

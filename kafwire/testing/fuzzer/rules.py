@@ -82,18 +82,18 @@ def echo(
 ) -> Rule:
     """What was asked for is answered, once, and nothing else. With exact=False something may be missing.
 
-    An answer whose own error code says that all failed may lack entries, and has none that nobody asked for.
+    An answer whose own error code says that all failed promises nothing about its entries.
     """
 
     def check(request: Any, response: Any, version: int, world: World) -> Iterator[str]:
         del world
-        if when is not None and not when(request, response, version):
+        if _failed(response) or (when is not None and not when(request, response, version)):
             return
         wanted, got = list(select(request, asked)), list(select(response, answered))
         unasked = set(got) - set(wanted)
         if unasked:
             yield f"answers what was not asked: {sorted(map(repr, unasked))[:3]} in {answered}"
-        if exact and not _failed(response):
+        if exact:
             missing = set(wanted) - set(got)
             if missing:
                 yield f"leaves out {sorted(map(repr, missing))[:3]} in {answered}"
