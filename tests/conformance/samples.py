@@ -48,7 +48,7 @@ def _one(field: Field, version: int, flexible: bool, numbers: Iterator[int]) -> 
         case "bytes" | "records":
             return f"bytes {number}".encode() * 20
         case "uuid":
-            return UUID(int=(number << 120) + number)
+            return UUID(int=(0xFBEFFF << 104) + number)  # with both of the characters that are not plain base64
         case "bool":
             return not field.default
         case "float64":

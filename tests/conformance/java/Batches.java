@@ -94,7 +94,8 @@ class Batches {
                 .put("key", record.hasKey() ? Oracle.bytes(record.key()) : null)
                 .put("value", record.hasValue() ? Oracle.bytes(record.value()) : null);
             if (batch.isControlBatch())
-                one.put("type", record.hasKey() ? ControlRecordType.parse(record.key()).name() : null);
+                one.put("type", record.keySize() == 4 && record.key().getShort(0) == 0
+                    ? ControlRecordType.parse(record.key()).name() : null);
             ArrayNode headers = one.putArray("headers");
             for (Header header : record.headers())
                 headers.addArray().add(header.key()).add(header.value());
