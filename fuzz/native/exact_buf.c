@@ -10,7 +10,7 @@
 enum { ALIGNMENT = 64, DOUBLING_FROM = 4096 };
 
 struct kw_pool {
-    size_t live_bytes;
+    size_t live_bytes, budget;
 };
 
 static kw_pool only;
@@ -58,6 +58,25 @@ int kw_buf_reserve(kw_buf **buf, size_t capacity) {
     *buf = grown;
     return 0;
 }
+
+/* What is discarded and used all the same shows as nonsense. */
+void kw_buf_discard(kw_buf *buf, size_t from, size_t to) {
+    if (from < to) memset(buf->data + from, 0xA5, to - from);
+}
+
+/* The budget charges buffers above 16 MiB only, and no target lets one grow so large. */
+void kw_pool_set_budget(kw_pool *pool, size_t limit) { pool->budget = limit; }
+size_t kw_pool_budget(kw_pool *pool) { return pool->budget; }
+size_t kw_pool_charged(kw_pool *pool) {
+    (void)pool;
+    return 0;
+}
+int kw_scratch_reserve(kw_pool *pool, kw_buf **buf, size_t capacity) {
+    if (*buf) return kw_buf_reserve(buf, capacity) ? KW_NO_MEMORY : 0;
+    *buf = kw_buf_new(pool, capacity);
+    return *buf ? 0 : KW_NO_MEMORY;
+}
+kw_buf *kw_scratch_wait(kw_pool *pool, size_t capacity) { return kw_buf_new(pool, capacity); }
 
 void kw_pool_trim(kw_pool *pool, size_t keep) {
     (void)pool;
