@@ -36,8 +36,6 @@ _REPEATS = 3
 _RESURVEY_EVERY = 2000
 _PROGRESS_SECONDS = 5.0
 _REVIVAL_SECONDS = 30.0
-_LATE_FACTOR = 6
-_LATE_SECONDS = 30.0
 _LATE_LOOKED_AT = 2
 _SUSPECTS = 8
 _DEATH_SECONDS = 0.7
@@ -66,6 +64,7 @@ class Options:
     destructive: bool = False
     timeout: float = 5.0
     shrink_seconds: float = 40.0
+    late_seconds: float = 30.0
     revive: Callable[[], None] | None = None
     found: Callable[[Find], object] | None = None
     progress: TextIO | None = None
@@ -346,7 +345,7 @@ class Campaign:
 
     def _late(self, case: Case) -> float | None:
         """The seconds after which the answer comes that was missing; None if it does not come, or all is in order."""
-        patient = replace(self.target, timeout=max(_LATE_SECONDS, _LATE_FACTOR * self.target.timeout))
+        patient = replace(self.target, timeout=max(self.options.late_seconds, self.target.timeout))
         try:
             ran = execute.execute(patient, case, destructive=self.options.destructive, topics=self.world.topic_ids())
         except (ForbiddenError, damage.NotApplicableError, KafkaError):

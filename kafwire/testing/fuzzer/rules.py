@@ -445,7 +445,6 @@ RULES: tuple[Rule, ...] = (
     unique("DescribeCluster", "brokers[]:broker_id", promise="a node id names one broker"),
     same_count("CreateAcls", "creations", "results"),
     same_count("DeleteAcls", "filters", "filter_results"),
-    same_count("AlterClientQuotas", "entries", "entries"),
     echo("DescribeUserScramCredentials", "users[]:name", "results[]:user", when=_some("users")),
     unique("ListConfigResources", "config_resources[]:resource_type,resource_name", promise="KIP-1142"),
 )
