@@ -51,8 +51,10 @@ JAVA_IS_LAXER = {
     "a message length that is too small or beyond|a message is cut off|another magic inside a message set": (
         "Java leaves out what is cut off inside a message too"
     ),
+    "a batch length below the smallest batch": "Java looks at nothing of a batch that is cut off",
     "offsets inside a compressed message that do not rise": "Java does not compare the offsets of records",
     "an offset delta that .* does not rise, or is beyond": "Java does not compare the offsets of records",
+    "delta that is no varint": "Java drops the bits of a varint that are too many",
 }
 
 # --- batches as JSON, in the form that java/Batches.java has ---
