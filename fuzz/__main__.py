@@ -1,7 +1,8 @@
 """`python -m fuzz [--seconds N] [--seed S] [TARGET ...]`: hostile bytes into everything that reads a stranger's bytes.
 
 Mutation targets (`fuzz/targets.py`) run in this interpreter, on the extensions as they are; native targets
-(`fuzz/native`) are built with sanitizers and guided by coverage. A find is kept under `build/fuzz/`.
+(`fuzz/native`) are built with sanitizers and guided by coverage; Python targets (`fuzz/atheris`) are guided by the
+interpreter's branches, where atheris is installed. A find is kept under `build/fuzz/`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import sys
 import time
 from pathlib import Path
 
+from fuzz.atheris.run import TARGETS as PYTHON
+from fuzz.atheris.run import available, run_python
 from fuzz.mutate import Mutator
 from fuzz.native.build import TARGETS as NATIVE
 from fuzz.native.build import BuildError, build
@@ -71,9 +74,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    every = [*TARGETS, *NATIVE]
+    every = [*TARGETS, *NATIVE, *(PYTHON if available() else ())]
     parser.add_argument(
-        "targets", nargs="*", metavar="TARGET", help=f"{', '.join(TARGETS)}; native: {', '.join(NATIVE)}"
+        "targets",
+        nargs="*",
+        metavar="TARGET",
+        help=f"{', '.join(TARGETS)}; native: {', '.join(NATIVE)}; with atheris: {', '.join(PYTHON)}",
     )
     parser.add_argument(
         "--seconds", type=float, default=30.0, help="for all targets together, building apart (default: 30)"
@@ -91,6 +97,7 @@ def main() -> int:
         programs = build([name for name in names if name in NATIVE])
         finds = sum(run(name, seed, share) for name in names if name in TARGETS)
         finds += run_native(programs, seed, share)
+        finds += run_python([name for name in names if name in PYTHON], seed, share)
     except (BuildError, RuntimeError) as error:
         print(error, file=sys.stderr)
         return 2

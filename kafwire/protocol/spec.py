@@ -274,7 +274,7 @@ class Struct(Structure, metaclass=MessageType):
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Make an instance from what `to_dict` returns; a field that is missing gets its default.
 
-        Raises `ProtocolError` for a name that is not a field, or a struct that is not a mapping.
+        Raises `ProtocolError` for a name that is not a field, a struct that is not a mapping, a tag that is no number.
         """
         return cls._from_dict(values, cls.__qualname__)
 
@@ -284,6 +284,8 @@ class Struct(Structure, metaclass=MessageType):
             raise ProtocolError(f"{place}: expected a mapping, not {type(values).__name__}")
         arguments = dict(values)
         unknown = arguments.pop("unknown_tagged_fields", {})
+        if not isinstance(unknown, Mapping) or not all(isinstance(tag, int) for tag in unknown):
+            raise ProtocolError(f"{place}.unknown_tagged_fields: expected a mapping from tags to bytes")
         for name in arguments:
             if name not in cls.__layout__.index:
                 raise ProtocolError(f"{place} has no field {name!r}; it has {', '.join(cls.__layout__.names)}")

@@ -20,7 +20,7 @@ from fuzz.targets import TARGETS, Broken
 
 ROOT = Path(__file__).resolve().parents[2]
 SEED = 20130101
-CASES = sorted(native.CASES.glob("*/*"))
+CASES = sorted(case for name in REPLAY for case in (native.CASES / name).glob("*"))
 
 
 @pytest.mark.parametrize("name", TARGETS)
