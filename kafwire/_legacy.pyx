@@ -1,5 +1,5 @@
 """Magic 0 and 1 messages; `_legacy.pxd` is the contract."""
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove
 
 from kafwire._buffer cimport __builtin_bswap32, __builtin_bswap64, kw_buf
@@ -219,6 +219,9 @@ cdef int unwrap(const Message *wrapper, kw_buf *buf, bint verify_crc, int32_t *c
         base_offset[0] = wrapper.offset - last_offset_delta[0]
     if base_offset[0] < 0:
         reason[0] = "offsets below zero"
+        return CODEC_CORRUPT
+    if base_offset[0] > INT64_MAX - 1 - last_offset_delta[0]:  # the offset after the last one has to exist
+        reason[0] = "an offset above the largest"
         return CODEC_CORRUPT
     return CODEC_OK
 

@@ -147,6 +147,16 @@ def test_offsets_must_rise_and_stay_within_the_batch(deltas: tuple[int, int]) ->
         decode_batches(reference_encode(PlainBatch(records, last_offset_delta=4)))
 
 
+def test_the_largest_offset_of_all_is_no_offset_of_a_record() -> None:
+    """A compressed message of magic 1 whose last offset is 2^63 - 1: there is no offset to go on from."""
+    wrapper = bytes.fromhex(
+        "7ffffffffffffffe000000376ed132110003ffffffff0000002904224d1860401a1a0000807fffffffffffffff0000000ea7ec68030000"
+        "ffffffffffffffff00000000"
+    )
+    with pytest.raises(ProtocolError, match="an offset above the largest"):
+        decode_batches(wrapper)
+
+
 @pytest.mark.parametrize("codec", CODECS)
 def test_damage_behind_a_right_checksum_never_escapes(codec: str) -> None:
     seed = random.SystemRandom().getrandbits(32)
