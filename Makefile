@@ -36,7 +36,7 @@ demo: build $(VENV)/has-demo jars
 bench: build $(VENV)/has-bench jars
 	$(BIN)/python -m benchmarks $(BENCH)
 
-fuzz: build $(VENV)/has-unit
+fuzz: build $(VENV)/has-fuzz
 	$(BIN)/python -m fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 lint: build $(VENV)/has-test $(VENV)/has-bench $(VENV)/has-demo $(VENV)/has-lint
