@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import random
 import struct
-import uuid
 from typing import Any
 
 import pytest
@@ -17,55 +16,15 @@ from kafwire._fetch import FetchAnswer, parse_answer, scan_headers
 from kafwire.errors import ProtocolError
 from kafwire.protocol import FetchResponse
 from kafwire.records import encode_batch
+from kafwire.testing.strategies import Versioned, messages
 
 VERSIONS = range(4, 19)
-int16, int32, int64 = (st.integers(-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (16, 32, 64))
+ANSWERS = messages(FetchResponse, records=st.none() | st.binary(max_size=200), unstable=True)
 
 
 def frame_of(message: FetchResponse, version: int, correlation_id: int = 77) -> bytes:
     header = struct.pack(">i", correlation_id) + (b"\0" if version >= 12 else b"")
     return header + message.encode(version)
-
-
-@st.composite
-def partitions(draw: st.DrawFn) -> FetchResponse.PartitionData:
-    transactions = st.builds(FetchResponse.AbortedTransaction, producer_id=int64, first_offset=int64)
-    part = FetchResponse.PartitionData(
-        partition_index=draw(int32),
-        error_code=draw(int16),
-        high_watermark=draw(int64),
-        last_stable_offset=draw(int64),
-        log_start_offset=draw(int64),
-        aborted_transactions=draw(st.none() | st.lists(transactions, max_size=3)),
-        records=draw(st.none() | st.binary(max_size=200)),
-    )
-    if draw(st.booleans()):
-        part.unknown_tagged_fields = ((9, b"what a later version may add"),)
-    return part
-
-
-@st.composite
-def answers(draw: st.DrawFn) -> tuple[FetchResponse, int]:
-    version = draw(st.sampled_from(VERSIONS))
-    topics = [
-        FetchResponse.FetchableTopicResponse(
-            topic=draw(st.text(max_size=20)) if version < 13 else "",
-            topic_id=uuid.UUID(int=draw(st.integers(0, 2**128 - 1))) if version >= 13 else uuid.UUID(int=0),
-            partitions=draw(st.lists(partitions(), max_size=3)),
-        )
-        for _ in range(draw(st.integers(0, 3)))
-    ]
-    message = FetchResponse(
-        throttle_time_ms=draw(int32),
-        error_code=draw(int16),
-        session_id=draw(int32) if version >= 7 else 0,
-        responses=topics,
-    )
-    if version < 12:
-        for topic in topics:
-            for part in topic.partitions:
-                part.unknown_tagged_fields = ()
-    return message, version
 
 
 def seen(answer: FetchAnswer, data: bytes) -> list[tuple[Any, ...]]:
@@ -101,8 +60,8 @@ def declared(message: FetchResponse, version: int) -> list[tuple[Any, ...]]:
     ]
 
 
-@given(answers())
-def test_what_is_read_is_what_the_declared_message_wrote(case: tuple[FetchResponse, int]) -> None:
+@given(ANSWERS)
+def test_what_is_read_is_what_the_declared_message_wrote(case: Versioned[FetchResponse]) -> None:
     message, version = case
     data = frame_of(message, version)
     answer = parse_answer(Buffer(data), version)
@@ -120,8 +79,8 @@ def test_the_shortest_topic_there_can_be_is_read(version: int) -> None:
 
 
 @settings(max_examples=40)
-@given(answers())
-def test_a_truncated_answer_is_an_error_wherever_it_ends(case: tuple[FetchResponse, int]) -> None:
+@given(ANSWERS)
+def test_a_truncated_answer_is_an_error_wherever_it_ends(case: Versioned[FetchResponse]) -> None:
     message, version = case
     data = frame_of(message, version)
     for end in range(len(data)):
@@ -133,17 +92,17 @@ def test_a_truncated_answer_is_an_error_wherever_it_ends(case: tuple[FetchRespon
         assert caught.value.offset <= end
 
 
-@given(answers(), st.binary(min_size=1, max_size=5))
-def test_bytes_left_over_are_an_error(case: tuple[FetchResponse, int], more: bytes) -> None:
+@given(ANSWERS, st.binary(min_size=1, max_size=5))
+def test_bytes_left_over_are_an_error(case: Versioned[FetchResponse], more: bytes) -> None:
     message, version = case
     with pytest.raises(ProtocolError, match=f"{len(more)} bytes are left over"):
         parse_answer(Buffer(frame_of(message, version) + more), version)
 
 
 @settings(max_examples=300)
-@given(answers(), st.data())
+@given(ANSWERS, st.data())
 def test_damaged_bytes_are_read_otherwise_or_a_protocol_error(
-    case: tuple[FetchResponse, int], data: st.DataObject
+    case: Versioned[FetchResponse], data: st.DataObject
 ) -> None:
     message, version = case
     damaged = bytearray(frame_of(message, version))
