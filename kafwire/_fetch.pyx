@@ -46,10 +46,27 @@ cdef class FetchAnswer:
     cdef readonly list partitions
 
 
-cdef int64_t _count(Reader *r, bint flexible, int least) noexcept nogil:
-    """An array's count, -1 for null; one that the bytes left cannot hold is a failure."""
+cdef enum:
+    # What the objects of an answer take, and what they may take together, as with any other message: entries of
+    # thirty bytes become objects of two hundred.
+    PARTITION_BYTES = 256
+    ABORTED_BYTES = 160
+    MOST_BYTES = 268435456
+
+
+cdef int64_t _length(Reader *r, bint flexible, bint nullable) noexcept nogil:
+    """A length or count, -1 for null where null may be; anything else below zero is a failure."""
     cdef int64_t n = (<int64_t> read_uvarint(r)) - 1 if flexible else read_i32(r)
-    if n > (r.end - r.at) // least or n < -1:
+    if n < 0 and not (n == -1 and nullable):
+        r.failed = True
+        return -1
+    return n
+
+
+cdef int64_t _count(Reader *r, bint flexible, int least, bint nullable) noexcept nogil:
+    """An array's count, -1 for null; one that the bytes left cannot hold is a failure."""
+    cdef int64_t n = _length(r, flexible, nullable)
+    if n > (r.end - r.at) // least:
         r.failed = True
         return -1
     return n
@@ -60,7 +77,7 @@ def parse_answer(Buffer frame, int version):
     cdef Reader reader
     cdef Reader *r = &reader
     cdef bint flexible = version >= 12
-    cdef int64_t topics, partitions, n, size
+    cdef int64_t topics, partitions, n, size, taken = 0
     cdef const uint8_t *at
     cdef PartitionAnswer answer
     cdef FetchAnswer out = FetchAnswer.__new__(FetchAnswer)
@@ -78,18 +95,20 @@ def parse_answer(Buffer frame, int version):
     if version >= 7:
         out.error_code = read_i16(r)
         out.session_id = read_i32(r)
-    topics = _count(r, flexible, 3)
-    while topics > 0 and not r.failed:
+    topics = _count(r, flexible, 3, False)
+    while topics > 0 and not r.failed and taken <= MOST_BYTES:
         topics -= 1
         if version >= 13:
             at = read_bytes(r, 16)
             topic = at[:16] if at is not NULL else b""
         else:
-            n = (<int64_t> read_uvarint(r)) - 1 if flexible else read_i16(r)
-            at = read_bytes(r, n) if n >= 0 else NULL
+            n = _length(r, True, False) if flexible else read_i16(r)
+            r.failed = r.failed or n < 0
+            at = read_bytes(r, n)
             topic = at[:n].decode("utf-8", "replace") if at is not NULL else ""
-        partitions = _count(r, flexible, 26)
-        while partitions > 0 and not r.failed:
+        partitions = _count(r, flexible, 26, False)
+        taken += PARTITION_BYTES * max(partitions, 0)
+        while partitions > 0 and not r.failed and taken <= MOST_BYTES:
             partitions -= 1
             answer = PartitionAnswer.__new__(PartitionAnswer)
             answer.topic = topic
@@ -99,15 +118,16 @@ def parse_answer(Buffer frame, int version):
             answer.last_stable_offset = read_i64(r)
             answer.log_start_offset = read_i64(r) if version >= 5 else -1
             answer.aborted = []
-            n = _count(r, flexible, 16)
-            while n > 0 and not r.failed:
+            n = _count(r, flexible, 16, True)
+            taken += ABORTED_BYTES * max(n, 0)
+            while n > 0 and not r.failed and taken <= MOST_BYTES:
                 n -= 1
                 answer.aborted.append((read_i64(r), read_i64(r)))
                 if flexible:
                     skip_tags(r)
             if version >= 11:
                 read_i32(r)  # the preferred read replica
-            size = (<int64_t> read_uvarint(r)) - 1 if flexible else read_i32(r)
+            size = _length(r, flexible, True)
             if size > 0:
                 at = read_bytes(r, size)
                 if at is not NULL:
@@ -120,6 +140,9 @@ def parse_answer(Buffer frame, int version):
             skip_tags(r)
     if flexible:
         skip_tags(r)
+    if taken > MOST_BYTES:
+        raise ProtocolError(f"its partitions and aborted transactions would take more than {MOST_BYTES} bytes of memory",
+                            api="FetchResponse", version=version, offset=r.at - frame.buf.data)
     if r.failed or r.at != r.end:
         raise ProtocolError(
             "a truncated or contradictory answer" if r.failed else f"{r.end - r.at} bytes are left over",

@@ -189,3 +189,16 @@ def test_random_damage_to_headers_is_read_otherwise_or_a_protocol_error() -> Non
         with contextlib.suppress(ProtocolError):
             _, whole, _ = scan_headers(Buffer(damaged), 0, len(damaged))
             assert whole <= len(damaged)
+
+
+def test_an_answer_of_very_many_partitions_is_refused_before_it_becomes_objects() -> None:
+    """Thirty bytes each, which become two hundred: what the envelope takes has the limit of any other message."""
+    entry = struct.pack(">ihqqi", 0, 0, 0, 0, 0) + struct.pack(">i", 0)
+    count = 1 + (256 << 20) // 256
+    data = struct.pack(">ii", 7, 0) + struct.pack(">i", 1) + b"\0\1t" + struct.pack(">i", count) + entry * count
+    with pytest.raises(ProtocolError, match="would take more than 268435456 bytes"):
+        parse_answer(Buffer(data), 4)
+    aborted = struct.pack(">ihqqi", 0, 0, 0, 0, 2_000_000) + bytes(16 * 2_000_000) + struct.pack(">i", 0)
+    data = struct.pack(">ii", 7, 0) + struct.pack(">i", 1) + b"\0\1t" + struct.pack(">i", 1) + aborted
+    with pytest.raises(ProtocolError, match="would take more than 268435456 bytes"):
+        parse_answer(Buffer(data), 4)
