@@ -141,8 +141,10 @@ def parse_answer(Buffer frame, int version):
     if flexible:
         skip_tags(r)
     if taken > MOST_BYTES:
-        raise ProtocolError(f"its partitions and aborted transactions would take more than {MOST_BYTES} bytes of memory",
-                            api="FetchResponse", version=version, offset=r.at - frame.buf.data)
+        raise ProtocolError(
+            f"its partitions and aborted transactions would take more than {MOST_BYTES} bytes of memory",
+            api="FetchResponse", version=version, offset=r.at - frame.buf.data,
+        )
     if r.failed or r.at != r.end:
         raise ProtocolError(
             "a truncated or contradictory answer" if r.failed else f"{r.end - r.at} bytes are left over",
