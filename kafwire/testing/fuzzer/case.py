@@ -14,7 +14,6 @@ from kafwire.testing.fuzzer.damage import Damage
 from kafwire.testing.fuzzer.safety import request_class
 
 VALID, ODD, DAMAGED, CONNECTION = "valid", "odd", "damaged", "connection"
-KINDS = (VALID, ODD, DAMAGED, CONNECTION)
 
 # turns: each request waits for the answer before. The others send all requests at once, and differ in the writes.
 TURNS, PIPELINED, JOINED, BYTEWISE, SPLIT, HALF_CLOSED = (

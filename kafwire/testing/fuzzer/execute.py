@@ -194,6 +194,8 @@ class _Run:
             answer, stream = self._prepare(index, step)
             self.answers.append(answer)
             streams.append(stream)
+        # One that ends early swallows the beginning of the next, and what comes after it is another request.
+        self._permit(b"".join(streams), "the requests, as they follow each other,")
         if not self._connect(self.answers[0]):
             return
         connection = self.connection
@@ -254,6 +256,11 @@ class _Run:
 
     # -- bytes
 
+    def _permit(self, stream: bytes, what: str) -> None:
+        if not permits(stream, destructive=self.destructive):
+            never = "at all" if self.destructive else "without --destructive"
+            raise ForbiddenError(f"{what} may not be sent {never}")
+
     def _prepare(self, index: int, step: Step) -> tuple[Answer, bytes]:
         message = paths.clone(step.message)
         for bind in step.binds:
@@ -269,8 +276,7 @@ class _Run:
             _as_seen(answer, stream)
         else:
             stream = struct.pack(">i", len(frame)) + frame
-        if not permits(stream, destructive=self.destructive):
-            raise ForbiddenError(f"{step.api} version {step.version} may not be sent without --destructive")
+        self._permit(stream, f"{step.api} version {step.version}")
         answer.sent = stream
         return answer, stream
 

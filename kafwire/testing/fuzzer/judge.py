@@ -15,11 +15,11 @@ CLOSED, HANG, CORRELATION, UNREADABLE, UNASKED, BAD_SIZE, REFUSED = (
 )  # fmt: skip
 
 PROMISES = {
-    CLOSED: "every request of a version that the server advertises is answered",
+    CLOSED: "protocol guide: every request results in an answer; the server advertises the version",
     HANG: "a server answers, or closes the connection",
     CORRELATION: "protocol guide: answers come in the order of the requests, each with its correlation id",
     UNREADABLE: "an answer is in the version of its request, to the last byte",
-    UNASKED: "protocol guide: one answer to a request, none to one without acknowledgement",
+    UNASKED: "protocol guide: one answer to a request; none to a produce request that wants no acknowledgement",
     BAD_SIZE: "protocol guide: an answer begins with its size",
     REFUSED: "a server goes on taking connections",
 }

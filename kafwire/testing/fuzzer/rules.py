@@ -354,7 +354,7 @@ RULES: tuple[Rule, ...] = (
     rising(
         "Fetch",
         "responses[]/partitions[]:error_code,log_start_offset,last_stable_offset,high_watermark",
-        promise="KIP-98: the last stable offset is at most the high watermark; KIP-107: log start",
+        promise="definition: all transactions before the last stable offset are decided, the log starts at its start",
     ),
     Rule("records", "Fetch", _fetched_records, "record batches of the message format, below the high watermark"),
     echo("ListOffsets", "topics[]:name/partitions[]:partition_index", "topics[]:name/partitions[]:partition_index"),
@@ -364,7 +364,7 @@ RULES: tuple[Rule, ...] = (
     unique("Metadata", "brokers[]:node_id", promise="a node id names one broker"),
     Rule("echo", "Metadata", _metadata_topics, "definition: the topics to fetch metadata for"),
     Rule("value", "Metadata", _metadata_partitions, "a partition without error has a live leader among the brokers"),
-    Rule("echo", "DescribeTopicPartitions", _cursor, "KIP-966"),
+    Rule("echo", "DescribeTopicPartitions", _cursor, "definition: the topics asked for, at most so many partitions"),
     echo("CreateTopics", "topics[]:name", "topics[]:name"),
     echo("CreatePartitions", "topics[]:name", "results[]:name"),
     echo("DeleteTopics", "topic_names[]", "responses[]:name", when=_some("topic_names")),
@@ -412,11 +412,21 @@ RULES: tuple[Rule, ...] = (
         "topics[]:name/partitions[]:partition_index",
         when=_some("topics"),
     ),
-    echo("OffsetFetch", "groups[]:group_id", "groups[]:group_id", promise="KIP-709: one answer for each group"),
+    echo(
+        "OffsetFetch",
+        "groups[]:group_id",
+        "groups[]:group_id",
+        promise="definition: version 8 fetches the offsets of several groups at a time",
+    ),
     Rule("value", "OffsetFetch", _committed_offsets, "definition: the committed offset, -1 if there is none"),
-    echo("FindCoordinator", "coordinator_keys[]", "coordinators[]:key", promise="KIP-699: one answer for each key"),
+    echo(
+        "FindCoordinator",
+        "coordinator_keys[]",
+        "coordinators[]:key",
+        promise="KIP-699 and definition: one coordinator for each key",
+    ),
     only_if_ok("JoinGroup", _joined, "the group protocol: members get an id, a generation and a common protocol"),
-    Rule("value", "JoinGroup", _member_id_given, "KIP-394"),
+    Rule("value", "JoinGroup", _member_id_given, "KIP-394: the member joins again with the id of this answer"),
     echo("DescribeShareGroupOffsets", "groups[]:group_id", "groups[]:group_id"),
     echo("DeleteShareGroupOffsets", "topics[]:topic_name", "responses[]:topic_name", exact=False),
     echo(
@@ -425,11 +435,16 @@ RULES: tuple[Rule, ...] = (
         "responses[]:topic_id/partitions[]:partition_index",
         exact=False,
         when=_no_share_end,
-        promise="KIP-932: a new session's partitions are those of the request",
+        promise="KIP-932, definition: epoch 0 opens a session, with the partitions of the request",
     ),
     # transactions
-    at_least("InitProducerId", "producer_id", 0, promise="KIP-98: the producer id that was given"),
-    at_least("InitProducerId", "producer_epoch", 0, promise="KIP-98"),
+    at_least(
+        "InitProducerId",
+        "producer_id",
+        0,
+        promise="definition: the current producer id; its default, without one, is -1",
+    ),
+    at_least("InitProducerId", "producer_epoch", 0, promise="definition: the current epoch of the producer id"),
     echo(
         "AddPartitionsToTxn",
         "v3_and_below_topics[]:name/partitions[]",
@@ -446,7 +461,11 @@ RULES: tuple[Rule, ...] = (
     same_count("CreateAcls", "creations", "results"),
     same_count("DeleteAcls", "filters", "filter_results"),
     echo("DescribeUserScramCredentials", "users[]:name", "results[]:user", when=_some("users")),
-    unique("ListConfigResources", "config_resources[]:resource_type,resource_name", promise="KIP-1142"),
+    unique(
+        "ListConfigResources",
+        "config_resources[]:resource_type,resource_name",
+        promise="definition: each configuration resource is a type and a name",
+    ),
 )
 
 

@@ -49,10 +49,18 @@ CLASS_OF: dict[str, str] = {name: kind for kind, names in _CLASSES.items() for n
 # Requests to a broker that answers and is gone, or is no longer a member; not even a scratch cluster outlives them.
 NEVER = {"ControlledShutdown", "StopReplica", "LeaderAndIsr", "UpdateMetadata"}
 
-_OWN = {"group_id", "transactional_id", "v3_and_below_transactional_id"}
-_MAX_REQUEST = 100 << 20
-# A produce request to a server may be of any version; those before 4.0 are not declared here.
+_OWN = {"group_id", "transactional_id"}
 _HEADER_START = struct.Struct(">hh")
+# The keys of the requests in `NEVER`, which kafwire has no messages for; and those that newer servers may give APIs.
+_NEVER_KEYS = range(4, 8)
+_KEYS_TO_COME = range(93, 1000)
+# The same for versions; beyond is what no server has.
+_VERSIONS_TO_COME = 64
+# What these do depends on what is in them; the other APIs that may be sent only read, whatever they are asked.
+_CONDITIONAL = {"Metadata", "Fetch", "ListOffsets", "OffsetForLeaderEpoch"}
+# kafwire's words for a message that ends before it is whole: no server can read that. Of all else that kafwire refuses
+# (text that is not UTF-8, tags out of order, an odd null) another reader may be more tolerant.
+_ENDS_EARLY = ("runs past the end", "are announced", "do not fit into")
 
 
 def request_name(api_key: int) -> str | None:
@@ -106,6 +114,13 @@ def unfinished(stream: bytes) -> tuple[int, int]:
 
 def read_request(frame: bytes) -> tuple[str, int, Any] | None:
     """(API, version, message) if `frame` begins with a request as kafwire reads it; bytes may be left over."""
+    try:
+        return _read(frame)
+    except ProtocolError:
+        return None
+
+
+def _read(frame: bytes) -> tuple[str, int, Any] | None:
     if len(frame) < 4:
         return None
     key, version = _HEADER_START.unpack_from(frame)
@@ -113,11 +128,8 @@ def read_request(frame: bytes) -> tuple[str, int, Any] | None:
     if name is None:
         return None
     found = request_class(name)
-    try:
-        _, used = RequestHeader.plan(2 if version >= found.flexible_from else 1).decode_prefix(frame)
-        message, _ = found.plan(version).decode_prefix(memoryview(frame)[used:])
-    except ProtocolError:
-        return None
+    _, used = RequestHeader.plan(2 if version >= found.flexible_from else 1).decode_prefix(frame)
+    message, _ = found.plan(version).decode_prefix(memoryview(frame)[used:])
     return name, version, message
 
 
@@ -125,29 +137,28 @@ def permits(stream: bytes, *, destructive: bool) -> bool:
     """Whether all that a server can find in `stream` may be sent to it.
 
     Without `destructive`: no frame of an API that changes anything, nothing that creates a topic, no group or
-    transactional id that is not the fuzzer's own in a request that could touch it, no fetch in a replica's name.
+    transactional id that is not the fuzzer's own in a request that could touch it, no fetch in a replica's name. Where
+    that depends on a request's fields, one that kafwire cannot read is refused, unless no server can read it.
     """
-    for frame in frames_of(stream):
-        if len(frame) < 4:
-            continue
-        key, _ = _HEADER_START.unpack_from(frame)
-        name = request_name(key)
-        if name is None:
-            if not destructive and key in _UNDECLARED_DANGER:
-                return False
-            continue
-        if not allowed(name, destructive=destructive):
-            return False
-        if destructive:
-            continue
-        read = read_request(frame)
-        if read is not None and not _harmless(*read):
-            return False
-    return True
+    return all(len(frame) < 4 or _permits_frame(frame, destructive=destructive) for frame in frames_of(stream))
 
 
-# LeaderAndIsr, StopReplica, UpdateMetadata, ControlledShutdown; and whatever is newer than kafwire.
-_UNDECLARED_DANGER = {*range(4, 8), *range(93, 1000)}
+def _permits_frame(frame: bytes, *, destructive: bool) -> bool:
+    key, version = _HEADER_START.unpack_from(frame)
+    name = request_name(key)
+    if name is None:
+        return key not in _NEVER_KEYS and (destructive or key not in _KEYS_TO_COME)
+    if destructive or not allowed(name, destructive=destructive):
+        return allowed(name, destructive=destructive)
+    if name not in _CONDITIONAL and CLASS_OF[name] != SESSION:
+        return True
+    try:
+        read = _read(frame)
+    except ProtocolError as error:
+        if not request_class(name).min_version <= version <= request_class(name).max_version:
+            return not 0 <= version < _VERSIONS_TO_COME
+        return any(words in error.message for words in _ENDS_EARLY)
+    return read is not None and _harmless(*read)
 
 
 def _harmless(name: str, version: int, message: Any) -> bool:
@@ -167,7 +178,7 @@ def _own_names(message: Struct) -> bool:
     for field in type(message).__fields__:
         value = getattr(message, field.name)
         if field.name in _OWN and value is not None and not value.startswith(PREFIX):
-            return field.name == "v3_and_below_transactional_id" and not value
+            return False
         if field.struct is not None and value is not None:
             for element in value if field.array else [value]:
                 if not _own_names(element):

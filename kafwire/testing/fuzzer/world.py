@@ -143,7 +143,7 @@ def _read_offsets(connection: Connection, world: World) -> None:
             )
             for topic in world.topics.values()
         ]
-        request = ListOffsetsRequest(topics=topics)
+        request = ListOffsetsRequest(replica_id=-1, topics=topics)
         response, _ = _ask(connection, world, "ListOffsets", partial(_always, request))
         for answered in response.topics:
             for part in answered.partitions:

@@ -1,0 +1,37 @@
+"""`kafwire fuzz` against real brokers: every version of every API that only reads is asked, and nothing new turns up."""
+
+import pytest
+
+from kafwire.testing.cluster import KafkaCluster
+from kafwire.testing.fuzzer import Campaign, Options
+from kafwire.testing.fuzzer.campaign import resolve
+from kafwire.testing.fuzzer.safety import CLASS_OF, READ
+
+SEED = 20_261_121
+REQUESTS = 300
+TIMEOUT = 20.0  # a busy machine is no find
+
+# What these brokers are known to do: (rule, API); docs/fuzzing.md tells more and has the reproducers.
+KNOWN = {("closed", "DescribeAcls"): "a resource type, operation or permission of 0 closes the connection"}
+# APIs that are left out, and why.
+LEFT_OUT = {
+    "DescribeShareGroupOffsets": "waits 28 s for a partition that does not exist; test_messages_broker.py asks it",
+    "OffsetFetch": "Kafka 3.9.1 never answers versions 8 and 9 without groups; test_messages_broker.py asks it",
+}
+
+
+@pytest.mark.parametrize("fixture", ["cluster", "cluster_391"])
+def test_reads_find_nothing_that_is_not_known(fixture: str, request: pytest.FixtureRequest) -> None:
+    cluster: KafkaCluster = request.getfixturevalue(fixture)
+    apis = frozenset(api for api, kind in CLASS_OF.items() if kind == READ and api not in LEFT_OUT)
+    target = resolve(cluster.bootstrap.partition(",")[0], allow_remote=False, timeout=TIMEOUT)
+    campaign = Campaign(target, Options(seed=SEED, seconds=300, requests=REQUESTS, timeout=TIMEOUT, apis=apis))
+    print(f"seed {SEED}")
+    result = campaign.run()
+    new = [find.to_json() for find in result.finds if (find.violation.rule, find.api) not in KNOWN]
+    assert new == []
+    advertised = {pair for pair in campaign.coverage.pairs if CLASS_OF[pair[0]] == READ and pair[0] not in LEFT_OUT}
+    sent = {pair for pair, counts in campaign.coverage.pairs.items() if counts.sent}
+    print(f"{len(advertised)} versions of APIs, {campaign.coverage.sent} requests, {result.cases} cases")
+    assert advertised - sent == set()
+    assert len(advertised) > 80
