@@ -50,23 +50,36 @@ def decode_response(
     Raises `ProtocolError` for bytes that are not exactly one such answer, or an answer that would take more than
     `max_memory` bytes (see `Message.decode`).
     """
-    response_class: type[R] = request_class.response  # type: ignore[assignment]
-    api_versions = request_class.api_key == _API_VERSIONS_KEY
-    flexible = version >= response_class.flexible_from and not api_versions
+    header, body = decode_response_header(request_class, data, version, max_memory=max_memory)
+    return header.correlation_id, decode_response_body(request_class, body, version, max_memory=max_memory)[1]
+
+
+def decode_response_header(
+    request_class: type[Request[Response]], data: "BytesLike", version: int, *, max_memory: int = MAX_MEMORY
+) -> tuple[ResponseHeader, memoryview]:
+    """Read the header of the answer to a request of `version`; what follows is the body."""
+    flexible = version >= request_class.response.flexible_from and request_class.api_key != _API_VERSIONS_KEY
     header, used = ResponseHeader.plan(1 if flexible else 0).decode_prefix(data, max_memory)
-    body = memoryview(data)[used:]
-    if api_versions and body[:2] == _UNSUPPORTED_VERSION.to_bytes(2, "big"):
-        return header.correlation_id, _refused_version(response_class, body, version)
-    return header.correlation_id, response_class.decode(body, version, max_memory=max_memory)
+    return header, memoryview(data).cast("B")[used:]
 
 
-def _refused_version(response_class: type[R], body: memoryview, version: int) -> R:
+def decode_response_body(
+    request_class: type[Request[R]], body: "BytesLike", version: int, *, max_memory: int = MAX_MEMORY
+) -> tuple[int | None, R]:
+    """Read what follows the header: (the version it is in, message), see `decode_response`.
+
+    None is the version of a refusal of which no more than the error code can be read.
+    """
+    response_class: type[R] = request_class.response  # type: ignore[assignment]
+    view = memoryview(body).cast("B")
+    if request_class.api_key != _API_VERSIONS_KEY or view[:2] != _UNSUPPORTED_VERSION.to_bytes(2, "big"):
+        return version, response_class.decode(view, version, max_memory=max_memory)
     for attempt in (0, version):
         try:
-            return response_class.decode(body, attempt)
+            return attempt, response_class.decode(view, attempt, max_memory=max_memory)
         except ProtocolError:
             continue
-    return response_class.from_dict({"error_code": _UNSUPPORTED_VERSION})
+    return None, response_class.from_dict({"error_code": _UNSUPPORTED_VERSION})
 
 
 def encode_versioned(message: Data, version: int) -> bytes:

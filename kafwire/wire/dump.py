@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from kafwire.errors import ProtocolError
 from kafwire.protocol import MESSAGES, Request, Response
+from kafwire.protocol.framing import decode_response_body, decode_response_header
 from kafwire.protocol.header import RequestHeader, ResponseHeader
 from kafwire.protocol.spec import MAX_MEMORY
 
@@ -51,8 +52,6 @@ _SIZE_BYTES = 4
 _REQUEST_START = struct.Struct(">hhi")  # API key, version, correlation id: so in every version of the header
 _PRODUCE = 0
 _SASL_HANDSHAKE = 17
-_API_VERSIONS = 18
-_UNSUPPORTED_VERSION = b"\x00\x23"
 _OTHER_PROTOCOLS = {
     b"\x16\x03": "this is a TLS handshake: what is encrypted cannot be decoded",
     b"\x17\x03": "these are TLS records: what is encrypted cannot be decoded",
@@ -97,8 +96,8 @@ class ResponseFrame:
     """An answer to `request`, which is None where no request of the dump has its correlation id.
 
     `version` is the one that `message` is in: 0 for the answer to an ApiVersions request whose version the broker does
-    not have (KIP-511), else that of the request. Some brokers send such an answer in no version at all; then `message`
-    has its error code, and `error` says what is wrong with the rest.
+    not have (KIP-511), else that of the request. Some brokers send such an answer in no version at all; then `version`
+    is None, and `message` has the error code alone.
     """
 
     position: int
@@ -188,50 +187,28 @@ def read_response(
     position: int = 0,
     request: RequestFrame | None = None,
 ) -> ResponseFrame:
-    """Read the answer to a request of `version`; `data` begins after the frame's size. What is wrong is in `error`.
-
-    An ApiVersions answer has header version 0 always. One with UNSUPPORTED_VERSION is in version 0 (KIP-511), in the
-    version that was asked for, or, from some brokers, an error code alone.
-    """
+    """Read the answer to a request of `version`, as `protocol.decode_response` does; what is wrong is in `error`."""
     data = bytes(data)
-    cls = request_class.response
-    api_versions = cls.api_key == _API_VERSIONS
-    flexible = version >= cls.flexible_from and not api_versions
+    found: int | None = version
     header: ResponseHeader | None = None
     message: Response | None = None
     error: ProtocolError | None = None
     try:
-        header, used = ResponseHeader.plan(1 if flexible else 0).decode_prefix(data, MAX_MEMORY)
-        body = memoryview(data)[used:]
-        if api_versions and body[:2] == _UNSUPPORTED_VERSION:
-            message, version, error = _refused_version(cls, body, version)
-        else:
-            message = cls.decode(body, version)
+        header, body = decode_response_header(request_class, data, version)
+        found, message = decode_response_body(request_class, body, version)
     except ProtocolError as reason:
         error = reason
     return ResponseFrame(
         position=position,
         data=data,
         request=request,
-        response_class=cls,
-        version=version,
+        response_class=request_class.response,
+        version=found,
         correlation_id=int.from_bytes(data[:4], "big", signed=True) if len(data) >= 4 else None,
         header=header,
         message=message,
         error=error,
     )
-
-
-def _refused_version(cls: type[Response], body: memoryview, asked: int) -> tuple[Response, int, ProtocolError | None]:
-    """The message, its version, and what is wrong if there is more behind the error code than the code alone."""
-    error: ProtocolError | None = None
-    for version in (0, asked):
-        try:
-            return cls.decode(body, version), version, None
-        except ProtocolError as reason:
-            error = error or reason
-    message = cls.from_dict({"error_code": int.from_bytes(_UNSUPPORTED_VERSION, "big")})
-    return message, 0, error if len(body) > len(_UNSUPPORTED_VERSION) else None
 
 
 # --- two streams ---
