@@ -7,8 +7,8 @@ ended by Ctrl-C; 141 nobody reads the output any more, as of any program in a pi
 
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
@@ -60,15 +60,17 @@ class Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(_COMMANDS.items()))
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Read the arguments, and show help and version where they are asked for."""
+        with _own_codes():
+            return super().make_context(info_name, args, parent, **extra)
+
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the subcommand. What click's own `main` would make code 1 of gets its code here."""
-        try:
+        """Run the subcommand."""
+        with _own_codes():
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            raise click.exceptions.Exit(INTERRUPTED) from None
-        except BrokenPipeError:
-            _discard_output()
-            raise click.exceptions.Exit(BROKEN_PIPE) from None
 
     def main(  # type: ignore[override] # it returns in no case
         self,
@@ -81,10 +83,13 @@ class Commands(click.Group):
         """Run the command line and exit with its code."""
         code, message = self._run(args, prog_name, complete_var, extra)
         try:
-            sys.stdout.flush()
+            sys.stdout.flush()  # what could not be written before is still there, and fails again
         except BrokenPipeError:
             _discard_output()
             code, message = BROKEN_PIPE, ""
+        except OSError as error:
+            _discard_output()
+            code, message = 1, _line("kafwire", str(error))
         if message:
             click.echo(message, err=True)
         sys.exit(code)
@@ -110,6 +115,17 @@ class Commands(click.Group):
             return 1, _line("kafwire", f"{error.filename}: {error.strerror}" if error.filename else str(error))
         except KafkaError as error:
             return 1, _line("kafwire", str(error))
+
+
+@contextmanager
+def _own_codes() -> Iterator[None]:
+    """Give what click's own `main` would make code 1 of its code."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    except BrokenPipeError:
+        raise click.exceptions.Exit(BROKEN_PIPE) from None
 
 
 def _line(where: str, message: str) -> str:

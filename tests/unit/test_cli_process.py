@@ -1,7 +1,9 @@
 """The command as a process: pipes, exit codes, what an import costs; and the commands that need no input."""
 
+import importlib.metadata
 import json
 import os
+import platform
 import re
 import signal
 import subprocess
@@ -12,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 import kafwire
+from kafwire._codec import crc32c_implementations
 from kafwire.cli import main
 from kafwire.protocol import MESSAGES, MetadataRequest, encode_request
 from kafwire.records import encode_batch
@@ -69,7 +72,9 @@ def test_a_reader_that_goes_away(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["decode", REQUEST.hex()], ["info", "--json"], ["messages"]], ids=["decode", "info", "messages"]
+    "arguments",
+    [["decode", REQUEST.hex()], ["info", "--json"], ["messages"], ["--help"], ["--version"], ["decode", "--help"]],
+    ids=" ".join,
 )
 def test_a_reader_that_was_never_there(arguments: list[str]) -> None:
     """The output is small enough to wait in the buffer until the end."""
@@ -83,10 +88,11 @@ def test_a_reader_that_was_never_there(arguments: list[str]) -> None:
 
 
 def test_a_full_disk() -> None:
-    with Path("/dev/full").open("wb") as full:
-        ran = subprocess.run([*COMMAND, "decode", REQUEST.hex()], stdout=full, stderr=subprocess.PIPE, check=False)
-    assert ran.returncode == 1
-    assert ran.stderr == b"kafwire: [Errno 28] No space left on device\n"
+    for arguments in (["decode", REQUEST.hex()], ["info", "--json"], ["--version"]):
+        with Path("/dev/full").open("wb") as full:
+            ran = subprocess.run([*COMMAND, *arguments], stdout=full, stderr=subprocess.PIPE, check=False)
+        assert ran.returncode == 1
+        assert ran.stderr == b"kafwire: [Errno 28] No space left on device\n"
 
 
 def test_ctrl_c(tmp_path: Path) -> None:
@@ -146,6 +152,63 @@ def test_info() -> None:
         assert f"{section}:\n" in text
         for name in values:
             assert re.search(rf"^  {name} ", text, re.MULTILINE)
+
+
+def test_what_info_says() -> None:
+    shown = json.loads(CliRunner().invoke(main, ["info", "--json"]).stdout)
+    assert shown["protocol"] == {
+        "apis": sum(name.endswith("Request") for name in MESSAGES),
+        "messages": len(MESSAGES),
+        "messageVersions": sum(len(range(cls.min_version, cls.max_version + 1)) for cls in MESSAGES.values()),
+    }
+    assert shown["versions"]["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert shown["versions"]["click"] == importlib.metadata.version("click")
+    assert shown["nativeCode"]["crc32c"] == crc32c_implementations()[0]
+    assert shown["machine"]["architecture"] == platform.machine()
+
+
+@pytest.mark.parametrize(
+    ("text", "features"),
+    [
+        ("processor : 0\nflags\t\t: fpu sse4_2 avx2 mmx\nflags : bmi2\n", ["sse4_2", "avx2"]),
+        ("Features\t: fp asimd crc32 sve\n", ["crc32", "asimd", "sve"]),
+        ("processor : 0\n", []),
+        (None, []),
+    ],
+    ids=["x86", "arm", "silent", "no Linux"],
+)
+def test_features_of_the_processor(
+    text: str | None, features: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "cpuinfo"
+    if text is not None:
+        file.write_text(text)
+    monkeypatch.setattr("kafwire.cli.info.Path", {"/proc/cpuinfo": file}.__getitem__)
+    shown = json.loads(CliRunner().invoke(main, ["info", "--json"]).stdout)
+    assert shown["machine"]["cpuFeatures"] == features
+    printed = CliRunner().invoke(main, ["info"]).stdout
+    assert re.search(rf"^  cpuFeatures +{' '.join(features)}$", printed, re.MULTILINE)
+
+
+def test_a_package_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    def version(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr("kafwire.cli.info.version", version)
+    assert json.loads(CliRunner().invoke(main, ["info", "--json"]).stdout)["versions"]["lz4"] is None
+    assert re.search("^  lz4 +not installed$", CliRunner().invoke(main, ["info"]).stdout, re.MULTILINE)
+
+
+def test_names_of_apis() -> None:
+    for name in ("Metadata", "METADATA", "3"):
+        lines = CliRunner().invoke(main, ["messages", name, "--json"]).stdout.splitlines()
+        assert [json.loads(line)["message"] for line in lines] == ["MetadataRequest", "MetadataResponse"], name
+    for name in ("metadatarequest", "MetadataRequest"):
+        (line,) = CliRunner().invoke(main, ["messages", name, "--json"]).stdout.splitlines()
+        assert json.loads(line)["message"] == "MetadataRequest"
+    for name in ("MetadataResponse", "metadatarequest", "3"):
+        body = ["decode", "--response", "--body", "--version", "99", "--api", name, "00"]
+        assert "MetadataResponse has no version 99" in CliRunner().invoke(main, body).stderr
 
 
 def test_the_list_of_messages() -> None:
