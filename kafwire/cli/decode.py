@@ -5,10 +5,10 @@ import click
 from kafwire.cli.decoder import Decoder
 from kafwire.cli.names import check_version, find_message, find_request
 from kafwire.cli.output import JsonWriter, pretty_option
-from kafwire.cli.source import FORMS, cut_frames, read_input
+from kafwire.cli.source import FORMS, STDIN, cut_frames, read_input
 from kafwire.protocol import Request, Response
-from kafwire.wire.batch_json import BYTES_FORMS, BytesForm
 from kafwire.wire.dump import MAX_FRAME_BYTES
+from kafwire.wire.lazy_json import BYTES_FORMS, BytesForm
 
 __all__ = ["command"]
 
@@ -58,7 +58,7 @@ Integers are exact whatever their size. Exit code 1: something could not be deco
     type=click.Choice(BYTES_FORMS),
     default="auto",
     show_default=True,
-    help='Form of keys and values; auto: text, or {"base64": ...} for what is not UTF-8.',
+    help='Form of keys and values; auto: text, or {"base64": ...} for what is no text.',
 )
 @click.option(
     "--max-frame-bytes",
@@ -96,12 +96,20 @@ def command(
         raise click.UsageError("one input only; --connection takes the two directions of a connection")
     if mode in {"connection", "log"} and (api or version is not None or body or form not in {"auto", "raw"}):
         raise click.UsageError(f"--{mode} reads raw bytes, and takes neither --api, --version nor --body")
+    if mode in {"connection", "log"} and size_prefix is not None:
+        raise click.UsageError(f"--{mode} takes no --size-prefix")
+    if mode == "log" and raw_records:
+        raise click.UsageError("--raw-records is for frames and messages: a log is its records")
+    if not all(inputs):
+        raise click.UsageError("an input is empty: give a file, hex or base64")
+    if inputs == (STDIN, STDIN):
+        raise click.UsageError("--connection cannot read both directions from standard input")
     given = inputs[0] if inputs else None
     decoder = Decoder(JsonWriter(pretty), records=records, raw_records=raw_records, bytes_form=bytes_form)
     if mode == "connection":
         decoder.connection(inputs[0], inputs[1], max_frame_bytes)
     elif mode == "log":
-        decoder.log(given or "-")
+        decoder.log(given or STDIN)
     elif message is not None:
         if api or body or size_prefix is not None:
             raise click.UsageError("--message takes neither --api, --body nor --size-prefix")
@@ -110,7 +118,7 @@ def command(
             check_version(cls, version)
         elif cls.__name__ in _HEADERS:
             raise click.UsageError(f"--message {cls.__name__} needs --version: its bytes do not say")
-        decoder.bare(cls, version, read_input(given, form, max_frame_bytes))
+        decoder.message(cls, version, read_input(given, form, max_frame_bytes))
     elif mode == "request" and not body:
         if api or version is not None:
             raise click.UsageError("a request says its API and version; --body is for one without a header")
@@ -119,8 +127,10 @@ def command(
     else:
         request, version = _api_and_version(mode or "request", api, version)
         data = read_input(given, form, max_frame_bytes)
-        if body:
-            decoder.bare(request if mode == "request" else request.response, version, data)
+        if body and mode == "request":
+            decoder.message(request, version, data)
+        elif body:
+            decoder.response_body(request, version, data)
         else:
             decoder.responses(cut_frames(data, size_prefix, max_frame_bytes, requests=False), request, version)
     return decoder.finish()

@@ -1,6 +1,5 @@
 """What `kafwire decode` writes for frames, messages, connections and logs, and what it has to complain about."""
 
-from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import PurePath
@@ -8,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafwire.cli.output import Elements, JsonWriter
+from kafwire.cli.output import JsonWriter
 from kafwire.cli.source import Frame, opened
 from kafwire.errors import ProtocolError
-from kafwire.protocol import Message, Request, Response
+from kafwire.protocol import Data, Message, Request, Response, decode_versioned
+from kafwire.protocol.framing import decode_response_body
 from kafwire.protocol.header import RequestHeader, ResponseHeader
 from kafwire.protocol.kafka_json import UNKNOWN_TAGGED_FIELDS, RecordsForm, to_json
-from kafwire.wire.batch_json import BytesForm, batch_json, records_json
+from kafwire.wire.batch_json import batch_json, records_json
 from kafwire.wire.dump import (
     CLIENT,
     SERVER,
@@ -28,7 +28,8 @@ from kafwire.wire.dump import (
     read_request,
     read_response,
 )
-from kafwire.wire.log import LogReader, split_batches
+from kafwire.wire.lazy_json import BytesForm, Elements, Text
+from kafwire.wire.log import LogBatch, LogReader, split_batches
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Decoder"]
 
 _CHUNK = 1 << 16
+_VERSION_BYTES = 2
 _FETCH_SNAPSHOT = 59  # its records are a piece of a file, cut anywhere
 _VERSION_IS_A_FIELD = {
     "LeaderChangeMessage",
@@ -44,7 +46,6 @@ _VERSION_IS_A_FIELD = {
     "KRaftVersionRecord",
     "VotersRecord",
 }
-_HAS_NO_VERSION = {"RequestHeader", "ResponseHeader"}
 _NO_LOGS = {
     ".index": "an index of offsets",
     ".timeindex": "an index of timestamps",
@@ -93,7 +94,7 @@ class Decoder:
                     "position": frame.position,
                     "size": len(frame.data),
                     "missing": frame.missing,
-                    "hex": frame.data.hex(),
+                    "hex": Text(frame.data, "hex"),
                 }
             )
         else:
@@ -133,7 +134,7 @@ class Decoder:
                         "side": event.side,
                         "position": event.position,
                         "size": len(event.data),
-                        "data": b64encode(event.data).decode(),
+                        "data": Text(event.data, "base64"),
                     }
                 )
             case Unanswered():
@@ -189,41 +190,63 @@ class Decoder:
         self._write_frame(head, frame, frame.version)
 
     def _write_frame(self, head: dict[str, Any], frame: RequestFrame | ResponseFrame, version: int | None) -> None:
-        if frame.message is not None and version is not None:
+        if frame.message is not None:
             head["body"] = self._body(frame.message, version)
         if frame.error is not None:
             self._problem(f"the {head['type']} at byte {frame.position}: {frame.error}")
-            head |= {"error": str(frame.error), "hex": frame.data.hex()}
+            head["error"] = str(frame.error)
+        if frame.error is not None or version is None:
+            head["hex"] = Text(frame.data, "hex")
         self._writer.write(head)
 
     # --- messages ---
 
-    def bare(self, cls: type[Message], version: int | None, data: bytes) -> None:
+    def message(self, cls: type[Message], version: int | None, data: bytes) -> None:
         """Decode a message without a header. Without `version` it is in the two bytes in front."""
         name = cls.__name__
         if version is None:
-            if len(data) < 2:
-                raise click.ClickException(f"{name} begins with two bytes of version; there are {len(data)} bytes")
-            version = int.from_bytes(data[:2], "big", signed=True)
-            data = data if name in _VERSION_IS_A_FIELD else data[2:]
+            if len(data) < _VERSION_BYTES:
+                raise click.ClickException(
+                    f"{name} begins with {_VERSION_BYTES} bytes of version; there are {len(data)} bytes"
+                )
+            shown = int.from_bytes(data[:_VERSION_BYTES], "big", signed=True)
+        else:
+            shown = version
         try:
-            message = cls.decode(data, version)
+            message = _decoded(cls, version, data)
         except ProtocolError as error:
-            self._problem(str(error))
-            self._writer.write(
-                {"type": "message", "message": name, "version": version, "error": str(error), "hex": data.hex()}
-            )
-            return
+            own = version is not None or name in _VERSION_IS_A_FIELD
+            self._bare_error(name, shown, error, data if own else data[_VERSION_BYTES:])
+        else:
+            self._bare(message, shown)
+
+    def response_body(self, request_class: type[Request[Response]], version: int, data: bytes) -> None:
+        """Decode an answer without its header."""
+        try:
+            found, message = decode_response_body(request_class, data, version)
+        except ProtocolError as error:
+            self._bare_error(request_class.response.__name__, version, error, data)
+        else:
+            self._bare(message, found)
+
+    def _bare(self, message: Message, version: int | None) -> None:
+        body = self._body(message, version)
+        self._writer.write({"type": "message", "message": type(message).__name__, "version": version, "body": body})
+
+    def _bare_error(self, name: str, version: int, error: ProtocolError, data: bytes) -> None:
+        self._problem(str(error))
         self._writer.write(
-            {"type": "message", "message": name, "version": version, "body": self._body(message, version)}
+            {"type": "message", "message": name, "version": version, "error": str(error), "hex": Text(data, "hex")}
         )
 
-    def _body(self, message: Message, version: int) -> dict[str, Any]:
-        return to_json(message, version, records=self._records_form(message))
+    def _body(self, message: Message, version: int | None) -> dict[str, Any]:
+        """The message as JSON; of one in no version, or in one above ours, what our own have."""
+        shown = 0 if version is None else min(version, message.max_version)
+        return to_json(message, shown, records=self._records_form(message))
 
     def _records_form(self, message: Message) -> RecordsForm:
         if self._raw_records:
-            return "base64"
+            return lambda data: Text(memoryview(data), "base64")
         if isinstance(message, Response) and message.api_key == _FETCH_SNAPSHOT:
             return "size"
         return lambda data: Elements(self._batches(data))
@@ -234,10 +257,7 @@ class Decoder:
                 if isinstance(entry, int):
                     yield {"incompleteBytes": entry}
                     break
-                head = batch_json(entry)
-                if self._records or entry.batch.is_control:
-                    head["records"] = Elements(records_json(entry, self._bytes_form))
-                yield head
+                yield self._batch(entry)
         except ProtocolError as error:
             self._problem(f"records: {_at_byte(error)}")
             yield {"error": error.message, "position": error.offset}
@@ -265,15 +285,26 @@ class Decoder:
                 "the file is cut off, or being written"
             )
 
-    def _log_batch(self, entry: Any) -> None:
-        if self._records:
-            for record in records_json(entry, self._bytes_form):
-                self._writer.write({"type": "record", **record})
+    def _log_batch(self, entry: LogBatch) -> None:
+        if not self._records:
+            self._writer.write({"type": "batch", **self._batch(entry)})
             return
-        head = {"type": "batch", **batch_json(entry)}
-        if entry.batch.is_control:
-            head["records"] = Elements(records_json(entry, self._bytes_form))
-        self._writer.write(head)
+        for record in self._records_of(entry):
+            self._writer.write({"type": "record", **record})
+
+    def _batch(self, entry: LogBatch) -> dict[str, Any]:
+        head = batch_json(entry)
+        if self._records or entry.batch.is_control:
+            head["records"] = Elements(self._records_of(entry))
+        return head
+
+    def _records_of(self, entry: LogBatch) -> Iterator[dict[str, Any]]:
+        """The records; the batch was decoded, so that what one of them raises is only that it takes too much memory."""
+        try:
+            yield from records_json(entry, self._bytes_form)
+        except ProtocolError as error:
+            self._problem(f"the batch at byte {entry.position}: {error.message}")
+            yield {"error": error.message}
 
     def _problem(self, text: str) -> None:
         self._problems += 1
@@ -282,6 +313,15 @@ class Decoder:
 
 def _api_name(cls: type[Request[Response]] | type[Response] | None) -> str | None:
     return None if cls is None else cls.name.removesuffix("Request").removesuffix("Response")
+
+
+def _decoded(cls: type[Message], version: int | None, data: bytes) -> Message:
+    if version is not None:
+        return cls.decode(data, version)
+    if issubclass(cls, Data) and cls.__name__ not in _VERSION_IS_A_FIELD:
+        return decode_versioned(cls, data)[1]
+    at = int.from_bytes(data[:_VERSION_BYTES], "big", signed=True)
+    return cls.decode(data if cls.__name__ in _VERSION_IS_A_FIELD else data[_VERSION_BYTES:], at)
 
 
 def _header_tags(header: RequestHeader | ResponseHeader | None, version: int) -> dict[str, Any]:

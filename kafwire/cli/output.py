@@ -1,28 +1,25 @@
-"""JSON on standard output: one value a line, or indented for people. Long arrays may come element by element."""
+"""JSON on standard output: one value a line, or indented for people. What is lazy is made as it is written."""
 
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from json.encoder import encode_basestring
 from typing import Any, BinaryIO, TypeVar
 
 import click
 
-__all__ = ["Elements", "JsonWriter", "pretty_option"]
+from kafwire.wire.lazy_json import Elements, Text
+
+__all__ = ["JsonWriter", "pretty_option"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Stands in the text of a value where `Elements` come. No string of a message has a lone surrogate, as that is no UTF-8.
+# Stands in the text of a value where lazy ones come. No string of a message has a lone surrogate, as that is no UTF-8.
 _MARK = "\ud800"
+_CHUNK = 1 << 16  # of characters
 # Characters that a terminal may take for commands. JSON's own escapes end before them.
 _CONTROLS = re.compile("[\x7f-\x9f]")
-
-
-class Elements:
-    """An array in a value to be written, whose elements are made when it is their turn."""
-
-    def __init__(self, elements: Iterable[Any]) -> None:
-        self.elements = elements
 
 
 class JsonWriter:
@@ -32,43 +29,62 @@ class JsonWriter:
         """`pretty` is whether to indent; None: when standard output is a terminal."""
         self._stream = stream or sys.stdout.buffer
         self._pretty = sys.stdout.isatty() if pretty is None else pretty
+        self._lazy: list[Elements | Text] = []  # of the value that is being encoded
+        self._encode = json.JSONEncoder(
+            default=self._put_off,
+            ensure_ascii=False,
+            allow_nan=False,
+            indent=2 if self._pretty else None,
+            separators=None if self._pretty else (",", ":"),
+        ).encode
 
     def write(self, value: Any) -> None:
         """Write one value and the end of its line."""
+        waiting, size = [], 0
         for text in self._parts(value, ""):
-            self._stream.write(_CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text).encode())
-        self._stream.write(b"\n")
+            waiting.append(text)
+            size += len(text)
+            if size > _CHUNK:
+                self._put("".join(waiting))
+                waiting, size = [], 0
+        waiting.append("\n")
+        self._put("".join(waiting))
 
     def flush(self) -> None:
         """Hand over what is written so far."""
         self._stream.flush()
 
+    def _put(self, text: str) -> None:
+        self._stream.write(_CONTROLS.sub(_escaped, text).encode())
+
     def _parts(self, value: Any, indent: str) -> Iterator[str]:
-        put_off: list[Elements] = []
-
-        def mark(other: Any) -> str:
-            if not isinstance(other, Elements):
-                raise TypeError(f"a {type(other).__name__} has no form in JSON")
-            put_off.append(other)
-            return _MARK
-
-        text = json.dumps(
-            value,
-            default=mark,
-            ensure_ascii=False,
-            allow_nan=False,
-            indent=2 if self._pretty else None,
-            separators=None if self._pretty else (",", ":"),
-        )
+        text = self._encode(value)
         if indent:
             text = text.replace("\n", "\n" + indent)
+        if not self._lazy:
+            yield text
+            return
+        put_off, self._lazy = self._lazy, []
         first, *others = text.split(f'"{_MARK}"')
         yield first
         line = first.rpartition("\n")[2]
-        for array, following in zip(put_off, others, strict=True):
-            yield from self._array(array, line[: len(line) - len(line.lstrip(" "))])
+        for lazy, following in zip(put_off, others, strict=True):
+            if isinstance(lazy, Text):
+                yield '"'
+                for piece in lazy.pieces():
+                    yield encode_basestring(piece)[1:-1]
+                yield '"'
+            else:
+                yield from self._array(lazy, line[: len(line) - len(line.lstrip(" "))])
             yield following
             line = following.rpartition("\n")[2] if "\n" in following else line
+
+    def _put_off(self, value: Any) -> str:
+        """Take what the encoder does not know."""
+        if not isinstance(value, Elements | Text):
+            raise TypeError(f"a {type(value).__name__} has no form in JSON")
+        self._lazy.append(value)
+        return _MARK
 
     def _array(self, array: Elements, indent: str) -> Iterator[str]:
         inner = indent + "  "
@@ -83,6 +99,10 @@ class JsonWriter:
             yield "[]"
         else:
             yield f"\n{indent}]" if self._pretty else "]"
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
 
 
 def pretty_option(function: F) -> F:

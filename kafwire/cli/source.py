@@ -14,7 +14,7 @@ import click
 
 from kafwire.wire.dump import requests_by_key
 
-__all__ = ["FORMS", "Frame", "cut_frames", "opened", "read_bytes", "read_input"]
+__all__ = ["FORMS", "STDIN", "Frame", "cut_frames", "opened", "read_bytes", "read_input"]
 
 FORMS = ("auto", "raw", "hex", "base64")
 STDIN = "-"

@@ -2,28 +2,27 @@
 
 Keys, values and header values are bytes, which JSON has no form for. `BytesForm` says what they become:
 
-- "auto": a string if they are UTF-8, else {"base64": "..."};
+- "auto": a string if they are UTF-8 without control characters (but tab and ends of lines), else {"base64": "..."};
 - "text": a string always, what is not UTF-8 replaced;
 - "base64", "hex": a string in that form always.
 
-Null is null. Pure: no I/O.
+Null is null. What is long becomes a `lazy_json` value, to be made while it is written. Pure: no I/O.
 """
 
 import base64
 from collections.abc import Iterator
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from kafwire.errors import ProtocolError
-from kafwire.protocol import MESSAGES
+from kafwire.protocol import MESSAGES, Data, Message, decode_versioned
 from kafwire.protocol.kafka_json import to_json
 from kafwire.records import Record
+from kafwire.wire.lazy_json import LONG_BYTES, BytesForm, Elements, Text, plain_text
 from kafwire.wire.log import LogBatch
 
-__all__ = ["BYTES_FORMS", "BytesForm", "batch_json", "bytes_json", "control_json", "record_json", "records_json"]
+__all__ = ["batch_json", "bytes_json", "control_json", "record_json", "records_json"]
 
-BytesForm = Literal["auto", "text", "base64", "hex"]
-BYTES_FORMS: tuple[str, ...] = get_args(BytesForm)
-
+_MANY_HEADERS = 1 << 10
 _DELETE_HORIZON = 64
 _TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 # type: (name, message of the value)
@@ -38,16 +37,20 @@ _CONTROL_TYPES = {
 }
 
 
-def bytes_json(data: bytes | None, form: BytesForm = "auto") -> str | dict[str, str] | None:
+def bytes_json(data: bytes | None, form: BytesForm = "auto") -> str | Text | dict[str, str | Text] | None:
     """Return bytes in the form that is asked for."""
+    if data is None:
+        return None
+    if form == "auto":
+        text = plain_text(data)
+        return {"base64": _string(data, "base64")} if text is None else text
+    return _string(data, form)
+
+
+def _string(data: bytes, form: Literal["text", "base64", "hex"]) -> str | Text:
+    if len(data) > LONG_BYTES:
+        return Text(data, form)
     match form:
-        case _ if data is None:
-            return None
-        case "auto":
-            try:
-                return data.decode()
-            except UnicodeDecodeError:
-                return {"base64": base64.b64encode(data).decode()}
         case "text":
             return data.decode(errors="replace")
         case "base64":
@@ -102,15 +105,21 @@ def record_json(record: Record, form: BytesForm = "auto", *, control: bool = Fal
         "timestamp": record.timestamp_ms,
         "key": bytes_json(record.key, form),
         "value": bytes_json(record.value, form),
-        "headers": [
-            {
-                "key": bytes_json(key.encode(errors="surrogateescape"), "text" if form == "text" else "auto"),
-                "value": bytes_json(value, form),
-            }
-            for key, value in record.headers
-        ],
+        "headers": _headers(record, form),
         **({"control": control_json(record.key, record.value)} if control else {}),
     }
+
+
+def _headers(record: Record, form: BytesForm) -> list[dict[str, Any]] | Elements:
+    headers = record.headers
+    shown = (
+        {
+            "key": bytes_json(key.encode(errors="surrogateescape"), "text" if form == "text" else "auto"),
+            "value": bytes_json(value, form),
+        }
+        for key, value in headers
+    )
+    return Elements(shown) if len(headers) > _MANY_HEADERS else list(shown)
 
 
 def control_json(key: bytes | None, value: bytes | None) -> dict[str, Any]:
@@ -127,11 +136,16 @@ def control_json(key: bytes | None, value: bytes | None) -> dict[str, Any]:
     control: dict[str, Any] = {"version": version, "type": name, "message": message}
     if value is None or len(value) < 2:
         return control | {"error": "the value of a control record begins with 2 bytes of version"}
-    # The mark of a transaction's end comes after its version; the others have it as their first field.
     found = MESSAGES[message]
-    at = int.from_bytes(value[:2], "big", signed=True)
-    body = value[2:] if message == "EndTxnMarker" else value
+    decoded: Message
     try:
-        return control | {"body": to_json(found.decode(body, at), at)}
+        # The mark of a transaction's end comes after its version; the others have it as their first field.
+        if message == "EndTxnMarker":
+            assert issubclass(found, Data)
+            at, decoded = decode_versioned(found, value)
+        else:
+            at = int.from_bytes(value[:2], "big", signed=True)
+            decoded = found.decode(value, at)
+        return control | {"body": to_json(decoded, min(at, found.max_version))}
     except ProtocolError as error:
         return control | {"error": str(error)}

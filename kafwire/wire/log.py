@@ -114,7 +114,9 @@ def _check_length(length: int, position: int, limit: int | None) -> None:
     if length < _SMALLEST:
         raise ProtocolError(f"a batch of length {length}: this is no log, or a damaged one", offset=position)
     if limit is not None and length > limit:
-        raise ProtocolError(f"a batch of length {length}, the limit is {limit}", offset=position)
+        raise ProtocolError(
+            f"a batch of length {length}, the limit is {limit}: this is no log, or a damaged one", offset=position
+        )
 
 
 def _decode(data: "BytesLike", position: int, max_decompressed: int) -> RecordBatch:

@@ -10,9 +10,16 @@ import pytest
 from click.testing import CliRunner
 
 from kafwire.cli import main
-from kafwire.protocol import MESSAGES, FetchResponse, MetadataRequest, ProduceRequest, encode_request
+from kafwire.protocol import (
+    MESSAGES,
+    ApiVersionsRequest,
+    FetchResponse,
+    MetadataRequest,
+    ProduceRequest,
+    encode_request,
+)
 from kafwire.protocol.kafka_json import from_json, to_json
-from kafwire.records import encode_batch
+from kafwire.records import Record, encode_batch
 
 MADE = json.loads(gzip.decompress((Path(__file__).parents[1] / "data" / "made.json.gz").read_bytes()))["vectors"]
 SUFFIX = {"request": "Request", "response": "Response"}
@@ -213,6 +220,9 @@ def test_records_of_frames() -> None:
     [
         ("auto", b"text", "text"),
         ("auto", b"\xff", {"base64": "/w=="}),
+        ("auto", b"a\tb\r\n", "a\tb\r\n"),
+        ("auto", b"\0\0\0\5", {"base64": "AAAABQ=="}),
+        ("auto", "\x9b2J".encode(), {"base64": "wpsySg=="}),
         ("text", b"a\xff", "a\ufffd"),
         ("base64", b"text", "dGV4dA=="),
         ("hex", b"text", "74657874"),
@@ -221,6 +231,30 @@ def test_records_of_frames() -> None:
 )
 def test_forms_of_bytes(form: str, value: bytes | None, expected: Any) -> None:
     assert shown("--records", "--bytes", form, fetched(batch(value)))[0]["records"][0]["value"] == expected
+
+
+def test_long_values_are_made_in_pieces_and_read_as_whole_ones() -> None:
+    euro = "€".encode()
+    for form, value, expected in (
+        ("auto", euro * 99_999, "€" * 99_999),
+        ("auto", euro * 99_999 + euro[:1], {"base64": base64.b64encode(euro * 99_999 + euro[:1]).decode()}),
+        ("auto", b"a" * 999_999 + b"\0", {"base64": base64.b64encode(b"a" * 999_999 + b"\0").decode()}),
+        ("auto", b'"\\\n' * 99_999, '"\\\n' * 99_999),
+        ("text", euro[:2] + b"a" * 99_999 + euro[:2], "\ufffd" + "a" * 99_999 + "\ufffd"),
+        ("text", b"a\x7f\0" * 99_999, "a\x7f\0" * 99_999),
+        ("hex", b"ab\xff" * 99_999, "6162ff" * 99_999),
+    ):
+        for layout in ("--compact", "--pretty"):
+            ran = decode(*FETCH, "--records", "--bytes", form, layout, fetched(batch(value)))
+            answer = json.loads(ran.text)
+            records = answer["body"]["responses"][0]["partitions"][0]["records"][0]["records"]
+            assert records[0]["value"] == expected, (form, value[:9], layout)
+
+
+def test_many_headers() -> None:
+    record = Record(b"v", headers=[("k", b"%d" % i) for i in range(2000)])
+    headers = shown("--records", fetched(encode_batch([record])))[0]["records"][0]["headers"]
+    assert headers == [{"key": "k", "value": str(i)} for i in range(2000)]
 
 
 def test_records_that_are_damaged_do_not_hide_the_rest() -> None:
@@ -237,11 +271,36 @@ def test_records_that_are_damaged_do_not_hide_the_rest() -> None:
 
 
 def test_control_characters_do_not_reach_the_terminal() -> None:
-    ran = decode(*FETCH, "--records", fetched(batch("\x1b[31m\x7f\x9b2J".encode())))
+    ran = decode(*FETCH, "--records", "--bytes", "text", fetched(batch("\x1b[31m\x7f\x9b2J".encode())))
     assert "\\u001b[31m\\u007f\\u009b2J" in ran.text
     assert not any(0x7F <= ord(character) < 0xA0 or ord(character) < 10 for character in ran.text)
     value = ran.values[0]["body"]["responses"][0]["partitions"][0]["records"][0]["records"][0]["value"]
     assert value == "\x1b[31m\x7f\x9b2J"
+
+
+def test_an_api_versions_refusal_in_no_version_is_fine_everywhere(tmp_path: Path) -> None:
+    """As some brokers send it: the code is shown, the rest as hex."""
+    body = "00230100120000000200000000"
+    answer = bytes.fromhex("00000007" + body)
+    api = ["--response", "--api", "18", "--version", "3"]
+    client, server = tmp_path / "client", tmp_path / "server"
+    asked = encode_request(ApiVersionsRequest(), 3, 7, "me")
+    client.write_bytes(len(asked).to_bytes(4, "big") + asked)
+    server.write_bytes(len(answer).to_bytes(4, "big") + answer)
+    for ran in (decode(*api, answer.hex()), decode("--connection", client, server)):
+        assert (ran.code, ran.errors) == (0, "")
+        shown = ran.values[-1]
+        assert (shown["version"], shown["body"], shown["hex"]) == (None, {"errorCode": 35, "apiKeys": []}, answer.hex())
+    bare = decode(*api, "--body", body)
+    assert (bare.code, bare.values[0]["version"], bare.values[0]["body"]["errorCode"]) == (0, None, 35)
+    version_0 = decode(*api, "--body", "002300000000")
+    assert (version_0.code, version_0.values[0]["version"]) == (0, 0)
+    assert decode(*api, "--body", "0001").code == 1
+
+
+def test_a_message_in_a_version_above_ours_is_read_as_our_highest() -> None:
+    ran = decode("--message", "EndTxnMarker", "000700000005ff")
+    assert (ran.code, ran.values[0]["version"], ran.values[0]["body"]) == (0, 7, {"coordinatorEpoch": 5})
 
 
 def test_large_integers_are_exact() -> None:
@@ -372,6 +431,18 @@ def test_left_over_bytes_are_an_error_with_their_place() -> None:
         (["no-such-file"], "'no-such-file' is neither a file that is there, nor hex, nor base64"),
         (["zz" * 3000], "neither a file that is there"),
         (["--wrong"], "no such option"),
+        ([""], "an input is empty"),
+        (["--log", ""], "an input is empty"),
+        (["--log", "--size-prefix", "x"], "--log takes no --size-prefix"),
+        (["--connection", "--no-size-prefix", "a", "b"], "--connection takes no --size-prefix"),
+        (["--log", "--raw-records", "x"], "--raw-records is for frames and messages"),
+        (["--connection", "-", "-"], "cannot read both directions from standard input"),
+        (["--response", "--api", "99", "--version", "0", "00"], "no API has the key 99; 'kafwire messages' lists them"),
+        (["--response", "--api", "-1", "--version", "0", "00"], "there is no API -1; 'kafwire messages' lists all"),
+        (["--response", "--api", "Metdata", "--version", "0", "00"], "there is no API Metdata; did you mean Metadata"),
+        (["--response", "--api", "Fetch", "--version", "3", "00"], "FetchResponse has no version 3, it has 4 to "),
+        (["--response", "--api", "Fetch", "--version", "3", "00"], "did you mean 4?"),
+        (["--message", "xyzzy", "00"], "there is no message xyzzy; 'kafwire messages' lists all"),
         (["--bytes", "octal", "00"], "'octal' is not one of"),
     ],
 )
@@ -394,7 +465,7 @@ def test_wrong_usage_is_code_2_and_one_line(arguments: list[str], message: str) 
         (["--input", "base64", "A"], None, "the input is not base64"),
         (["--size-prefix", "ff" * 8], None, "do not begin with a frame's size"),
         (["--max-frame-bytes", "4"], b"\0" * 13, "more than 12 bytes"),
-        (["--message", "EndTxnMarker", "00"], None, "begins with two bytes of version; there are 1 bytes"),
+        (["--message", "EndTxnMarker", "00"], None, "begins with 2 bytes of version; there are 1 bytes"),
         (["--log", "no-such-file"], None, "no-such-file: No such file or directory"),
         (["--log", "x.timeindex"], None, "x.timeindex: this is an index of timestamps, no log"),
     ],

@@ -3,6 +3,8 @@
 import gzip
 import json
 import struct
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -154,7 +156,7 @@ def test_control_records() -> None:
         (b"\0\0\0", b"", "the key of a control record has 4 bytes"),
         (b"\0\0\0\0", None, "begins with 2 bytes of version"),
         (b"\0\0\0\0", b"\0\0\0", "EndTxnMarker version 0"),
-        (b"\0\0\0\0", b"\0\7\0\0\0\0", "version 7 does not exist"),
+        (b"\0\0\0\2", b"\0\7\0\0\0\0", "version 7 does not exist"),
     ],
 )
 def test_control_records_that_are_none(key: bytes | None, value: bytes | None, error: str) -> None:
@@ -163,6 +165,10 @@ def test_control_records_that_are_none(key: bytes | None, value: bytes | None, e
 
 def test_an_unknown_type_of_control_record_has_its_number() -> None:
     assert control(99, b"") == {"version": 0, "type": 99}
+
+
+def test_a_mark_in_a_version_above_ours_is_read_as_our_highest() -> None:
+    assert control(1, b"\0\7\0\0\0\5more")["body"] == {"coordinatorEpoch": 5}
 
 
 def test_control_batches_show_their_records(tmp_path: Path) -> None:
@@ -255,6 +261,56 @@ def test_a_bomb_is_refused() -> None:
     assert len(data) < 1 << 14
     with pytest.raises(ProtocolError, match="decompresses to more than"):
         list(split_batches(data, max_decompressed=1 << 20))
+
+
+def test_a_record_too_large_for_memory_does_not_hide_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "x.log"
+    large = encode_batch([bytes(40 << 20)], compression="zstd")
+    file.write_bytes(encode_batch([b"a"]) + large + encode_batch([b"b"]))
+    monkeypatch.setattr(
+        "kafwire.wire.log.LogReader.__init__.__kwdefaults__", {"max_batch_bytes": 1 << 20, "max_decompressed": 45 << 20}
+    )
+    code, records, errors = run("--records", file)
+    assert code == 1
+    assert [record.get("value") for record in records] == ["a", None, "b"]
+    assert "takes 41943040 bytes" in records[1]["error"]
+    assert f"the batch at byte {len(encode_batch([b'a']))}: record 0 takes" in errors
+
+
+_CHILD = """
+import os, sys
+import kafwire.cli.decode
+from kafwire.cli import main
+from kafwire.wire.dump import requests_by_key
+
+def peak():
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
+
+requests_by_key()
+before = peak()
+try:
+    main(["decode", "--records", *sys.argv[1:]])
+except SystemExit as end:
+    sys.stderr.write(f"{end.code} {peak() - before}")
+"""
+
+
+@pytest.mark.parametrize("data", [bytes(16 << 20), b'"' * (16 << 20), b"\xff" * (16 << 20)], ids=["nul", "quote", "ff"])
+@pytest.mark.parametrize("form", ["auto", "text"])
+def test_memory_of_a_bomb_is_that_of_its_bytes_not_of_its_json(data: bytes, form: str, tmp_path: Path) -> None:
+    """Twice the value, in the column and in the record: nothing is added by JSON, which is up to 6 times as long."""
+    file = tmp_path / "x.log"
+    file.write_bytes(encode_batch([data], compression="zstd"))
+    ran = subprocess.run(
+        [sys.executable, "-c", _CHILD, "--bytes", form, str(file)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    code, peak = map(int, ran.stderr.split())
+    assert code == 0
+    assert peak << 10 < 2 * len(data) + (12 << 20)
 
 
 def test_memory_is_that_of_a_batch_not_of_the_file(tmp_path: Path) -> None:
