@@ -1,4 +1,4 @@
-"""`kafwire fuzz` against real brokers: every version of every API that only reads is asked, and nothing new turns up."""
+"""`kafwire fuzz` against real brokers: all versions of all APIs that only read are asked, and nothing new turns up."""
 
 import pytest
 

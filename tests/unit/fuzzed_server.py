@@ -25,6 +25,10 @@ UNSUPPORTED_VERSION, UNKNOWN_TOPIC, UNKNOWN_MEMBER = 35, 3, 25
 
 Bug = Callable[["Exchange"], None]
 
+# By the client's port: how many bytes of a connection are read and dealt with. A client that has sent no more than this
+# and has nothing to read will not get an answer any more, however long it waits.
+DEALT_WITH: dict[int, int] = {}
+
 
 class Exchange:
     """One request, and what the server is about to do: a bug changes `frames`, closes, or lets the server die."""
@@ -118,13 +122,18 @@ class FuzzedServer:
                 connection, _ = listener.accept()
             except OSError:
                 return
+            # Or an answer is held back until the one before is acknowledged, though it is dealt with.
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with self._lock:
                 self._connections.add(connection)
             self._start(self._serve, connection)
 
     def _serve(self, connection: socket.socket) -> None:
+        port = connection.getpeername()[1]
+        dealt_with = 0
         try:
             while True:
+                DEALT_WITH[port] = dealt_with
                 head = _receive(connection, 4)
                 (size,) = struct.unpack(">i", head)
                 if not 8 <= size <= 1 << 20:
@@ -139,9 +148,11 @@ class FuzzedServer:
                     connection.sendall(struct.pack(">i", len(answer)) + answer)
                 if exchange.close:
                     return
+                dealt_with += 4 + size
         except (OSError, ProtocolError, EOFError):
             pass
         finally:
+            DEALT_WITH.pop(port, None)
             with self._lock:
                 self._connections.discard(connection)
             _end(connection)

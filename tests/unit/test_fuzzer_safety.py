@@ -18,8 +18,8 @@ from tests.unit.fuzzed_server import Exchange, FuzzedServer
 
 Metadata, Fetch, Delete = protocol.MetadataRequest, protocol.FetchRequest, protocol.DeleteTopicsRequest
 TOPIC = Metadata.MetadataRequestTopic(name="abc")
-GROUP_APIS = ("Heartbeat", "LeaveGroup", "SyncGroup", "JoinGroup", "OffsetCommit", "ConsumerGroupHeartbeat")
-GROUP_APIS += ("ShareGroupHeartbeat", "ShareFetch", "ShareAcknowledge")
+GROUP_APIS: tuple[str, ...] = ("Heartbeat", "LeaveGroup", "SyncGroup", "JoinGroup", "OffsetCommit")
+GROUP_APIS += ("ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "ShareFetch", "ShareAcknowledge")
 
 
 def frame(message: Any, version: int) -> bytes:

@@ -3,7 +3,6 @@
 import contextlib
 import random
 import subprocess
-import sys
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
@@ -40,6 +39,7 @@ _LATE_LOOKED_AT = 2
 _SUSPECTS = 8
 _DEATH_SECONDS = 0.7
 _DEATHS_OF_A_KIND = 2
+_STANDARD_ERROR = 2
 # They wait for others, or say nothing: not for a queue of requests on one connection.
 _NOT_PIPELINED = {"JoinGroup", "SyncGroup", "Produce", "SaslHandshake", "SaslAuthenticate"}
 
@@ -325,10 +325,17 @@ class Campaign:
                 self.coverage.slow.append((late, step.api, step.version, case.number))
                 self._say(f"no find: {step.api} version {step.version} answers after {late:.1f} s")
                 return None
-        times = sum(again(case) for _ in range(_REPEATS))
-        shrunk = times == _REPEATS
-        if shrunk:
-            small = shrink(case, again, seconds=self.options.shrink_seconds)
+        times = tries = 0
+        try:
+            while tries < _REPEATS:
+                tries += 1
+                times += again(case)
+            small = shrink(case, again, seconds=self.options.shrink_seconds) if times == _REPEATS else None
+        except KeyboardInterrupt:
+            # Ctrl-C ends the run, and is no reason to lose what was found.
+            self._keep(case, transcript, violation, f"{times} of {tries}", shrunk=False)
+            raise
+        if small is not None:
             if violation.rule == DIED:
                 transcript = self._run(small) or transcript
                 self._revived()
@@ -408,7 +415,7 @@ def command_reviver(words: list[str]) -> Callable[[], None]:
     """A `revive` that runs a command."""
 
     def revive() -> None:
-        subprocess.run(words, check=False, stdout=sys.stderr)
+        subprocess.run(words, check=False, stdout=_STANDARD_ERROR)  # the summary has the standard output for itself
 
     return revive
 
