@@ -72,6 +72,14 @@ cdef inline int make_scratch(kw_buf **out, size_t wanted) noexcept nogil:
     return CODEC_OVER_BUDGET if answer == KW_OVER_BUDGET else CODEC_NO_MEMORY
 
 
+cdef inline int begin_scratch(kw_buf **out, size_t guess) noexcept nogil:
+    """Room to start with. A guess may be more than the budget allows, and than the content needs."""
+    cdef int answer = make_scratch(out, guess)
+    if answer == CODEC_OVER_BUDGET and out[0] is not NULL and out[0].capacity >= 131072:
+        return CODEC_OK
+    return answer
+
+
 cdef inline size_t room(const kw_buf *out) noexcept nogil:
     return out.capacity - out.size - SLACK
 

@@ -97,7 +97,7 @@ cdef int snappy_decompress(const uint8_t *source, size_t size, kw_buf **out, siz
     if size < XERIAL_HEADER:
         reason[0] = "snappy: the xerial header is cut off"
         return CODEC_CORRUPT
-    status = make_scratch(out, min(hint, limit))
+    status = begin_scratch(out, min(hint, limit))
     if status != CODEC_OK:
         return status
     while at < size:

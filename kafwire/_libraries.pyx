@@ -10,7 +10,7 @@ from libc.string cimport memset
 
 from kafwire._buffer cimport kw_buf, kw_buf_new, kw_buf_unref, process_pool
 from kafwire._compress cimport (CODEC_CORRUPT, CODEC_LEVEL_DEFAULT, CODEC_LZ4, CODEC_NO_MEMORY, CODEC_OK,
-                                CODEC_TOO_LARGE, CODEC_ZSTD, first_guess, make_room, make_scratch, room)
+                                CODEC_TOO_LARGE, CODEC_ZSTD, begin_scratch, first_guess, make_room, make_scratch, room)
 
 
 cdef extern from "dlfcn.h" nogil:
@@ -121,7 +121,7 @@ cdef int lz4_decompress(const uint8_t *head, size_t head_size, const uint8_t *so
     cdef int status
     if context is NULL and LZ4F_isError(LZ4F_createDecompressionContext(&context, LZ4F_VERSION)):
         return CODEC_NO_MEMORY
-    status = make_scratch(out, max(first_guess(size, 0, hint, limit), <size_t>LZ4_ROOM))
+    status = begin_scratch(out, max(first_guess(size, 0, hint, limit), <size_t>LZ4_ROOM))
     if status == CODEC_OK:
         status = lz4_frames(context, head, head_size, source, size, out, limit, reason)
     # Not every release's reset forgets how much of a refused frame was still to come: such a context is not used again.
@@ -183,7 +183,7 @@ cdef int zstd_frames(void *context, const uint8_t *source, size_t size, kw_buf *
             claim = 0 if ZSTD_isError(claim) else min(claim, limit)
     elif claim > limit:
         return CODEC_TOO_LARGE
-    status = make_scratch(out, first_guess(size, claim, hint, limit))
+    status = begin_scratch(out, first_guess(size, claim, hint, limit))
     if status != CODEC_OK:
         return status
     while True:
@@ -331,7 +331,7 @@ cdef int gzip_member(kw_buf *memory, const uint8_t *source, size_t size, kw_buf 
         return CODEC_CORRUPT
     # The last four bytes are this member's length if it is the only one: a hint, as good as the bytes behind it.
     space = min(first_guess(size, little32(source + size - 4), hint, limit), size * DEFLATE_RATIO)
-    status = make_scratch(out, space)
+    status = begin_scratch(out, space)
     if status != CODEC_OK:
         return status
     while True:
@@ -483,7 +483,7 @@ cdef int zlib_decompress(const uint8_t *source, size_t size, kw_buf **out, size_
                          const char **reason) noexcept nogil:
     cdef ZStream stream
     cdef int status
-    status = make_scratch(out, first_guess(size, 0, hint, limit) + 1)
+    status = begin_scratch(out, first_guess(size, 0, hint, limit) + 1)
     if status != CODEC_OK:
         return status
     memset(&stream, 0, sizeof(stream))

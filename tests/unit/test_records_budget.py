@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import random
 import threading
 import time
 from collections.abc import Iterator
 
 import pytest
+import zstandard
 
 from kafwire.compression import budget, compress, decompress, set_budget
 from kafwire.errors import ConfigError, ProtocolError
@@ -54,6 +56,19 @@ def test_small_batches_are_free(codec: str) -> None:
     set_budget(0)
     small = compress(codec, bytes(7 * MIB))
     assert decompress(codec, small) == bytes(7 * MIB)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
+def test_a_guess_that_is_more_than_the_budget_is_no_reason_to_refuse(codec: str) -> None:
+    """What does not compress is expected to, fourfold: 12 MiB are first thought to be 48."""
+    set_budget(40 * MIB)
+    noise = random.Random(1).randbytes(12 * MIB)
+    packed = (
+        zstandard.ZstdCompressor(write_content_size=False).compress(noise)
+        if codec == "zstd"
+        else compress(codec, noise)
+    )
+    assert decompress(codec, packed) == noise
 
 
 def test_everything_is_given_back_after_an_error_too() -> None:
