@@ -8,8 +8,8 @@ import pytest
 from kafwire import protocol
 from kafwire.errors import KafkaConnectionError
 from kafwire.protocol import MESSAGES
-from kafwire.testing.fuzzer import Campaign, Options, case, safety
-from kafwire.testing.fuzzer.campaign import resolve
+from kafwire.testing.fuzzer import Campaign, Options, campaign, case, safety
+from kafwire.testing.fuzzer.campaign import RemoteError, resolve
 from kafwire.testing.fuzzer.case import Case, Step
 from kafwire.testing.fuzzer.damage import APPEND, SET, SIZE, Damage
 from kafwire.testing.fuzzer.execute import ForbiddenError, execute
@@ -138,6 +138,7 @@ def test_frames_and_what_is_left_of_them() -> None:
     assert safety.unfinished(b"\0\0\0\1a\0\0\0\5b") == (5, 5)
     assert safety.unfinished(b"\0\0\0\1a") == (0, -1)
     assert list(safety.frames_of(b"\0\0\0\0\0\0\0\1a")) == [b"", b"a"]
+    assert list(safety.frames_of(b"\xff\xff\xff\xffabcd")) == []
 
 
 def test_a_request_that_became_another_is_judged_as_that() -> None:
@@ -236,10 +237,10 @@ def test_what_is_made_without_permission_only_reads_or_is_the_fuzzers_own() -> N
             exchange.encode()
 
     with FuzzedServer(advertise) as server:
-        campaign = Campaign(resolve(server.address, allow_remote=False), Options(seed=11))
-    assert {"Metadata", "Fetch", "JoinGroup"} <= {api for api, _ in campaign.pairs}
+        all_reads = Campaign(resolve(server.address, allow_remote=False), Options(seed=11))
+    assert {"Metadata", "Fetch", "JoinGroup"} <= {api for api, _ in all_reads.pairs}
     for number in range(1000):
-        made = campaign.case(number)
+        made = all_reads.case(number)
         for step in made.steps:
             assert safety.CLASS_OF[step.api] in (safety.READ, safety.SESSION)
             if made.kind in (case.VALID, case.CONNECTION) and not step.binds:
@@ -259,9 +260,13 @@ def test_loopback_is_not_remote(host: str) -> None:
     assert safety.remote_addresses([(2, (host, 9092))]) == []
 
 
-def test_one_remote_address_among_others_is_enough() -> None:
+def test_one_remote_address_among_others_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     mixed: list[tuple[int, tuple[Any, ...]]] = [(2, ("127.0.0.1", 1)), (2, ("192.0.2.7", 1))]
     assert safety.remote_addresses(mixed) == ["192.0.2.7"]
+    for resolved in (mixed, mixed[1:]):
+        monkeypatch.setattr(campaign, "addresses", lambda host, port, found=resolved: found)
+        with pytest.raises(RemoteError, match=r"192\.0\.2\.7"):
+            resolve("both.example:1", allow_remote=False)
 
 
 def test_a_name_without_address_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
