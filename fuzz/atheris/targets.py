@@ -30,8 +30,9 @@ from kafwire.protocol import MESSAGES, Data, Message, Request
 from kafwire.protocol.kafka_json import from_json, to_json
 from kafwire.protocol.spec import Struct, Versions, field, int8, int16, int32, int64, record_bytes, uint16, uint32
 from kafwire.records import decode_batches
-from kafwire.wire.batch_json import BYTES_FORMS, batch_json, records_json
+from kafwire.wire.batch_json import batch_json, records_json
 from kafwire.wire.dump import CLIENT, SERVER, Dump, Event, RequestFrame, ResponseFrame, read_request
+from kafwire.wire.lazy_json import BYTES_FORMS
 from kafwire.wire.log import LogReader, split_batches
 from kafwire.wire.versions import choose
 
@@ -189,7 +190,10 @@ def records(data: bytes) -> None:
             require(list(one.batch) == list(other), "records differ when batches are split first")
     for part in whole:
         rows = list(records_json(part, BYTES_FORMS[flags >> 1 & 3]))  # type: ignore[arg-type]
-        json.dumps([batch_json(part), rows])
+        written = json.loads(_written([batch_json(part), rows]))
+        require(
+            [row["offset"] for row in written[1]] == [record.offset for record in part.batch], "offsets differ in JSON"
+        )
         require(len(rows) == len(part.batch), f"{len(part.batch)} records, {len(rows)} in JSON")
         if flags & 8:
             table = part.batch.to_arrow()
@@ -253,7 +257,8 @@ def dump(data: bytes) -> None:
     )
     decoder.requests([Frame(0, client), Frame(4, server, missing=flags >> 7)])
     cls = choices.message_class()
-    decoder.bare(cls, cls.min_version, server)
+    with suppress(click.ClickException):
+        decoder.message(cls, cls.min_version if flags & 32 else None, server)
     with suppress(click.ClickException):
         decoder.finish()
     text = stream.getvalue().decode()
@@ -300,6 +305,14 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
 
 
 # --- parts ---
+
+
+def _written(value: Any) -> bytes:
+    stream = io.BytesIO()
+    writer = JsonWriter(pretty=False, stream=stream)
+    writer.write(value)
+    writer.flush()
+    return stream.getvalue()
 
 
 def _requests() -> list[Any]:
@@ -413,7 +426,8 @@ def _shown(event: Event) -> str:
     if isinstance(event, RequestFrame | ResponseFrame):
         require((event.message is None) <= (event.error is not None), "neither a message nor an error")
         if event.message is not None and event.version is not None:
-            json.dumps(to_json(event.message, event.version, records="size"))
+            version = min(event.version, type(event.message).max_version)
+            json.loads(_written(to_json(event.message, version, records="size")))
     return text
 
 

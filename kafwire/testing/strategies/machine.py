@@ -12,6 +12,7 @@ with a small model. `ConnectionAdapter` is what has to be written for the subjec
 
 import enum
 import struct
+import sys
 from abc import ABC, abstractmethod
 from typing import ClassVar, NamedTuple
 
@@ -187,30 +188,40 @@ class ConnectionMachine(RuleBasedStateMachine):
         assert found == self._completed, f"completed: {_listed(found)}; expected: {_listed(self._completed)}"
         self._completed = []
 
+    @precondition(lambda self: self._refused or self._into)
     @rule()
     def reconnect(self) -> None:
-        """End the connection, in the middle of a frame maybe, and begin another one."""
+        """End the connection, after a refusal or in the middle of a frame, and begin another one."""
+        self._end()
+        self._open()
+
+    def _end(self) -> None:
         self.collect()
         lost = list(self._adapter.close())
         expected = [request.token for request in (*self._waiting, *self._unsent)]
         assert lost == expected, f"close() says that {lost} have not completed; expected {expected}"
-        self._open()
 
     # --- the broker ---
 
     @precondition(lambda self: self._owed and not self._broken)
-    @rule(size=_SIZES)
-    def answer(self, size: int) -> None:
-        """Answer the oldest request with a body of `size` bytes; the answer is on its way."""
-        request = self._owed.pop(0)
-        body = struct.pack(">i", request.correlation_id) + _body(size, ~request.token)
-        self._incoming.append(_Incoming(struct.pack(">i", len(body)) + body, request.token))
-        self._answered_ids.append(request.correlation_id)
+    @rule(sizes=st.lists(_SIZES, min_size=1, max_size=3))
+    def answer(self, sizes: list[int]) -> None:
+        """Answer the oldest requests with bodies of these sizes; the answers are on their way."""
+        for size, request in zip(sizes, self._owed[: len(sizes)], strict=False):
+            body = struct.pack(">i", request.correlation_id) + _body(size, ~request.token)
+            self._incoming.append(_Incoming(struct.pack(">i", len(body)) + body, request.token))
+            self._answered_ids.append(request.correlation_id)
+        del self._owed[: len(sizes)]
 
     @precondition(lambda self: self._incoming)
-    @rule(count=_COUNTS)
-    def deliver(self, count: int) -> None:
-        """Deliver at most `count` of the bytes that are on their way, in one piece."""
+    @rule(counts=st.lists(_COUNTS, min_size=1, max_size=6))
+    def deliver(self, counts: list[int]) -> None:
+        """Deliver what is on its way in pieces of at most so many bytes."""
+        for count in counts:
+            if self._incoming:
+                self._deliver(count)
+
+    def _deliver(self, count: int) -> None:
         stream = b"".join(frame.data for frame in self._incoming)
         piece = stream[self._into : self._into + count]
         may = must = False
@@ -251,7 +262,9 @@ class ConnectionMachine(RuleBasedStateMachine):
     @rule(data=st.data(), size=st.just(0) | st.integers(0, 20), by=st.integers(0, 3))
     def break_rules(self, data: st.DataObject, size: int, by: int) -> None:
         """Send something bad that is possible at this moment; the broker sends nothing after it."""
-        fault = data.draw(st.sampled_from(self._possible_faults()), "fault")
+        fault = data.draw(st.none() | st.sampled_from(self._possible_faults()), "fault")
+        if fault is None:
+            return  # an honest broker
         body = _body(size, 0)
         if fault is Fault.TOO_LARGE:
             self._send_fault(self.max_frame + 1 + by * 0x1FFFFFFF, body, 4)
@@ -266,7 +279,7 @@ class ConnectionMachine(RuleBasedStateMachine):
             }[fault]()
             self._send_fault(4 + size, struct.pack(">i", wrong_id) + body, 8)
         if fault is Fault.EARLY:
-            self.deliver(_ALL)  # at once, while it is early
+            self._deliver(_ALL)  # at once, while it is early
 
     def _possible_faults(self) -> list[Fault]:
         impossible = set(Fault) - self.faults
@@ -285,8 +298,13 @@ class ConnectionMachine(RuleBasedStateMachine):
         self._broken = True
 
     def teardown(self) -> None:
-        """End the last connection."""
-        self._adapter.close()
+        """Send and deliver what is left, and compare it all, unless a step has failed."""
+        if sys.exc_info()[1] is None:
+            while self._out and not self._refused:
+                self.take(_ALL)
+            if self._incoming:
+                self._deliver(_ALL)
+            self._end()
 
 
 def _body(size: int, seed: int) -> bytes:
