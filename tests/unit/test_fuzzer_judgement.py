@@ -65,6 +65,11 @@ def joined(**fields: Any) -> dict[str, Any]:
     return own | {"members": [{"member_id": "m"}]} | fields
 
 
+def produced(**fields: Any) -> dict[str, Any]:
+    return {"responses": [{"name": "t", "partition_responses": [{"index": 0, **fields}]}]}
+
+
+PRODUCE = {"topic_data": [{"name": "t", "partition_data": [{"index": 0}]}]}
 FETCH = {"topics": [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 0}]}]}
 LATE_FETCH = {"topics": [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 5}]}]}
 ASKED = {"topics": [{"name": "t"}]}
@@ -120,6 +125,9 @@ TABLE: list[tuple[str, dict[str, Any], dict[str, Any], int, list[str]]] = [
     ("Fetch", FETCH, fetched(high_watermark=9, records=BATCH[:-1] + b"?"), 3, ["records"]),
     ("Fetch", FETCH, fetched(high_watermark=9, records=BATCH, error_code=1), 3, ["records"]),
     ("Fetch", LATE_FETCH, fetched(high_watermark=9, records=BATCH), 3, ["records"]),
+    ("Fetch", FETCH, fetched(high_watermark=5, last_stable_offset=-1, log_start_offset=0), 11, OK),
+    ("Produce", PRODUCE, produced(error_code=3, base_offset=-1), 8, OK),
+    ("Produce", PRODUCE, produced(base_offset=-1), 8, RANGE),
     ("Fetch", FETCH, {}, 4, ECHO),
     ("Fetch", FETCH | {"session_epoch": 0}, {}, 7, ECHO),
     ("Fetch", FETCH | {"session_epoch": 1}, {}, 7, OK),
@@ -273,6 +281,7 @@ def test_binds_follow_their_steps() -> None:
     small = shrink(case, lambda candidate: any(bind.target == "group_id" for bind in candidate.target.binds))
     assert [(bind.target, bind.step) for bind in small.target.binds] == [("group_id", 0)]
     assert len(small.steps) == 2
+    assert not shrink(case, lambda candidate: len(candidate.steps) == len(case.steps)).target.binds
 
 
 def test_shrinking_ends() -> None:
@@ -301,6 +310,7 @@ def test_each_damage_does_what_it_says() -> None:
     assert done(Damage(damage.APPEND, data=b"xy")) == b"\0\0\0\6abcdxy"
     assert done(Damage(damage.FLIP, amount=9)) == b"\0\0\0\4a`cd"
     assert done(Damage(damage.FLIP, amount=9 + 32)) == b"\0\0\0\4a`cd"
+    assert done(Damage(damage.FLIP, amount=12)) == b"\0\0\0\4arcd"
     assert done(Damage(damage.DELETE, amount=5)) == b"\0\0\0\3acd"
     assert done(Damage(damage.INSERT, amount=4, data=b"x")) == b"\0\0\0\5abcdx"
     assert done(Damage(damage.INSERT, amount=5, data=b"x")) == b"\0\0\0\5xabcd"
