@@ -27,9 +27,16 @@ def run(names: list[str], seconds: float, seed: int) -> int:
     print(f"seed {seed}", flush=True)
     made = runner.programs(names)
     finds = 0
+    broken: list[str] = []
     for name in names:
         if not runner.stopped:
-            finds += runner.slice(name, made[name], seconds / len(names), seed)
+            try:
+                finds += runner.slice(name, made[name], seconds / len(names), seed)
+            except RuntimeError as error:
+                broken.append(str(error))
+                print(error, file=sys.stderr)
+    if broken:
+        raise RuntimeError(f"{len(broken)} of {len(names)} targets did not run to their end")
     return finds
 
 

@@ -136,7 +136,7 @@ def spec(data: bytes) -> None:
                 ProtocolError
             ):  # records and bytes are in base64 there, and every version's name has to differ
                 read = from_json(cls, to_json(found, version), version)
-                require(read.encode(version) == body, f"version {version} of {cls.__fields__} changes in JSON")
+                require(_same(read, found), f"version {version} of {cls.__fields__} changes in JSON")
 
 
 def kafka_json(data: bytes) -> None:
