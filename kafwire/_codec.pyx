@@ -15,7 +15,7 @@ from libc.string cimport memcpy, memset
 from kafwire._buffer cimport (DISCARD_STEP, __builtin_bswap32, __builtin_bswap64, kw_buf, kw_buf_discard, kw_buf_new,
                               kw_buf_ref, kw_buf_reserve, kw_buf_unref, kw_pool_budget, move_out, process_pool)
 from kafwire._compress cimport (CODEC_NONE, CODEC_NO_MEMORY, CODEC_OK, CODEC_OVER_BUDGET, CODEC_TOO_LARGE,
-                                CODEC_UNKNOWN, CODEC_UNRESOLVED, SLACK, decompress)
+                                CODEC_UNKNOWN, CODEC_UNRESOLVED, CODEC_ZSTD, SLACK, decompress)
 from kafwire._legacy cimport legacy_records
 
 from kafwire.errors import ProtocolError
@@ -866,6 +866,8 @@ cdef int unpack_batch(const uint8_t *batch, size_t at, size_t left, BatchHeader 
                 spec.aborted is not NULL and header.attributes & ATTRIBUTE_TRANSACTIONAL
                 and is_aborted(spec, header.producer_id, header.base_offset))):
             return DECODE_OK
+        if codec > CODEC_ZSTD:  # also of a batch that holds nothing to decompress: it is given to users by its name
+            return codec_failure(status, CODEC_UNKNOWN, header, at, reason, limit, spec)
         in_.start = batch + BATCH_HEADER
         in_.end = in_.start + packed
         in_.readable = in_.start + left - BATCH_HEADER

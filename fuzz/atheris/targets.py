@@ -383,7 +383,7 @@ def _declared(choices: Choices) -> type[Message] | None:
                 if choices.byte() & 1:
                     options["tagged"] = f"{choices.below(6)}+"
             if choices.one_in(6):
-                options["default"] = choices.anything() if choices.byte() & 1 else None
+                options["default"] = choices.below(100) if annotation in kinds[1:7] else None
             if choices.one_in(6):
                 options["ignorable"] = True
             if choices.one_in(12):
