@@ -22,6 +22,7 @@ cdef extern from "native/buf.h" nogil:
     size_t kw_pool_idle_bytes(kw_pool *pool)
     size_t kw_pool_live_bytes(kw_pool *pool)
     void kw_buf_discard(kw_buf *buf, size_t start, size_t stop)
+    long kw_pool_fail_after(kw_pool *pool, long count)
     void kw_pool_set_budget(kw_pool *pool, size_t limit)
     size_t kw_pool_budget(kw_pool *pool)
     size_t kw_pool_charged(kw_pool *pool)

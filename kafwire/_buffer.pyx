@@ -79,3 +79,9 @@ def set_budget(size_t limit):
 def budget():
     """(limit, charged): the budget, and what decompression holds of it at this moment."""
     return kw_pool_budget(_pool), kw_pool_charged(_pool)
+
+
+def fail_after(long count):
+    """For tests: the pool gives out `count` buffers and then fails once; negative: it never does. Returns what was left
+    of the count before, negative if the failure has happened."""
+    return kw_pool_fail_after(_pool, count)

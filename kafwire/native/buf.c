@@ -23,6 +23,7 @@ struct kw_pool {
     kw_buf *idle[CLASSES];
     size_t limit, idle_bytes, live_bytes;
     size_t budget, charged;
+    long fail_after;
     uint64_t last_ticket, served; /* who waits for the budget, in order */
     pthread_cond_t freed;
     kw_pool *next;
@@ -51,6 +52,7 @@ kw_pool *kw_pool_new(size_t limit) {
     if (!pool) return NULL;
     pool->limit = limit;
     pool->budget = SIZE_MAX;
+    pool->fail_after = -1;
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->freed, NULL);
     if (!all_pools) pthread_atfork(lock_all, unlock_all, forget_threads);
@@ -101,6 +103,10 @@ kw_buf *kw_buf_new(kw_pool *pool, size_t capacity) {
     size_t room;
     unsigned k = room_for(capacity, &room);
     pthread_mutex_lock(&pool->lock);
+    if (pool->fail_after >= 0 && pool->fail_after-- == 0) {
+        pthread_mutex_unlock(&pool->lock);
+        return NULL;
+    }
     kw_buf *buf = k < CLASSES ? pool->idle[k] : NULL;
     if (buf) {
         pool->idle[k] = buf->next;
@@ -131,6 +137,14 @@ kw_buf *kw_buf_new(kw_pool *pool, size_t capacity) {
     buf->charged = 0;
     buf->next = NULL;
     return buf;
+}
+
+long kw_pool_fail_after(kw_pool *pool, long count) {
+    pthread_mutex_lock(&pool->lock);
+    long left = pool->fail_after;
+    pool->fail_after = count;
+    pthread_mutex_unlock(&pool->lock);
+    return left;
 }
 
 void kw_buf_ref(kw_buf *buf) { __atomic_fetch_add(&buf->refs, 1, __ATOMIC_RELAXED); }

@@ -28,6 +28,10 @@ void kw_pool_trim(kw_pool *pool, size_t keep);
 size_t kw_pool_idle_bytes(kw_pool *pool);
 size_t kw_pool_live_bytes(kw_pool *pool);
 
+/* For tests: the next `count` allocations work, the one after them fails, those behind it work again. Negative: none
+ * fails. Answers what was left of the count before: negative if the failure has happened. */
+long kw_pool_fail_after(kw_pool *pool, long count);
+
 /* A buffer with room for `capacity` bytes (maybe more), one reference, size 0. NULL: no memory. */
 kw_buf *kw_buf_new(kw_pool *pool, size_t capacity);
 void kw_buf_ref(kw_buf *buf);

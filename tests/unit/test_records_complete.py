@@ -6,9 +6,11 @@ The bytes are built here from the format's description, so what must come out is
 from __future__ import annotations
 
 import gzip
+import random
 import struct
 import zlib
 from dataclasses import dataclass
+from typing import Any
 
 import cramjam
 import lz4.frame
@@ -154,6 +156,58 @@ def test_an_lz4_frame_too_short_for_its_header_is_refused(size: int) -> None:
         decode_batches(old_message(0, Old(0, None, frame), 3))
 
 
+def wrapped(magic: int, inner: bytes, *, offset: int = 0, attributes: int = 1) -> bytes:
+    return old_message(magic, Old(offset, None, gzip.compress(inner)), attributes)
+
+
+def resized(data: bytes, by: int) -> bytes:
+    """With another length than it has."""
+    return data[:8] + struct.pack(">i", struct.unpack(">i", data[8:12])[0] + by) + data[12:]
+
+
+def with_crc(data: bytes) -> bytes:
+    return data[:12] + struct.pack(">I", zlib.crc32(data[16:])) + data[16:]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_malformed_messages_inside_a_message_are_told_apart(magic: int) -> None:
+    good = old_message(magic, Old(0, b"k", b"v"))
+    lengths = len(good) - 10  # of the key
+    for inner, what in [
+        (good[:20], "a message is cut off"),
+        (good + good[:-1], "message length that is too small or beyond"),
+        (resized(good, 1), "message length that is too small or beyond"),
+        (resized(good, -100), "message length that is too small or beyond"),
+        (old_message(1 - magic, Old(0, None, b"v")) + bytes(9), "another one|of another magic|left over|magic"),
+        (good[:16] + b"\7" + good[17:], "a message of another magic inside a message set"),
+        (good[:12] + bytes(4) + good[16:], "the CRC-32 of a message does not match"),
+        (with_crc(good[:lengths] + struct.pack(">i", 99) + good[lengths + 4 :]), "a key length beyond"),
+        (with_crc(good[:lengths] + struct.pack(">i", -2) + good[lengths + 4 :]), "a key length beyond"),
+        (with_crc(good[:-5] + struct.pack(">i", 2) + good[-1:]), "a value length beyond"),
+        (with_crc(good[:-5] + struct.pack(">i", -9) + good[-1:]), "a value length beyond"),
+        (with_crc(good[:-5] + struct.pack(">i", 0) + good[-1:]), "bytes left over in a message"),
+        (old_message(magic, Old(5, None, b"")) + good, "do not rise"),
+        (good + good, "does not rise"),
+        (old_message(magic, Old(0, None, b""), 2), "a compressed message, or one of another magic"),
+        (b"", "nothing in it"),
+    ]:
+        with pytest.raises(ProtocolError, match=what):
+            decode_batches(wrapped(magic, inner))
+
+
+def test_offsets_below_zero_and_codecs_of_another_time_are_refused() -> None:
+    with pytest.raises(ProtocolError, match="offsets below zero"):
+        decode_batches(wrapped(1, old_message(1, Old(-5, None, b"v")), offset=-5))
+    with pytest.raises(ProtocolError, match="unknown compression codec 4 for magic 1"):
+        decode_batches(wrapped(1, b"", attributes=4))
+    with pytest.raises(ProtocolError, match="unknown compression codec 6 for magic 2"):
+        data = bytearray(batch(b"1234567"))
+        data[22] = 6
+        decode_batches(bytes(data), verify_crc=False)
+    with pytest.raises(ProtocolError, match="without a value"):
+        decode_batches(old_message(1, Old(0, b"k", None), 1))
+
+
 # --- holes, empty batches, cut ends ---------------------------------------------------------------------------------
 
 
@@ -195,6 +249,19 @@ def test_control_records_show_their_key_and_value() -> None:
 
 
 # --- sizes ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("codec", ["lz4", "zstd"])
+def test_large_batches_are_right_though_their_memory_is_given_back_on_the_way(codec: str) -> None:
+    """Columns are made of one part while the system has another part already: small records, and very large ones."""
+    dice = random.Random(6)
+    noise = dice.randbytes(11 << 20)
+    rows: list[Any] = [(b"%d" % i, noise[i * 700 : i * 700 + 900], i) for i in range(9000)]
+    rows += [(noise, noise[::-1]), (None, b"last"), (b"key", noise, 1, [("h", noise), ("x" * (9 << 20), None)])]
+    data = encode_batch(rows, compression=codec)
+    (found,) = decode_batches(data)
+    assert [(r.key, r.value) for r in found] == [(row[0], row[1]) for row in rows]
+    assert found[-1].headers == [("h", noise), ("x" * (9 << 20), None)]
 
 
 def test_a_record_with_100_000_headers() -> None:
