@@ -30,6 +30,7 @@ TESTS = [
     "test_records_attacks.py",
     "test_records_complete.py",
     "test_records_no_memory.py",
+    "test_records_shelf.py",
     "test_records_roundtrip.py",
     "test_records_objects.py",
     "test_records_threads.py",
@@ -60,6 +61,8 @@ NOT = [
     "wait_for_one_another",
     "frame_limit_can_be_raised",
 ]
+# The head of a C function is no code; Cython counts it for inline ones, and never reports that it ran.
+HEAD = re.compile(r"cdef (inline )?[\w *]+\(.*")
 CONFIG = """\
 [run]
 plugins = Cython.Coverage
@@ -132,7 +135,8 @@ def cython_lines() -> dict[str, tuple[int, list[int]]]:
         for suffix in (".pyx", ".pxd"):
             path = f"kafwire/{name}{suffix}"
             if path in files:
-                missing = files[path]["missing_lines"]
+                source = (COPY / path).read_text().split("\n")
+                missing = [line for line in files[path]["missing_lines"] if not HEAD.match(source[line - 1])]
                 found[path] = (len(files[path]["executed_lines"]) + len(missing), missing)
     return found
 

@@ -94,9 +94,8 @@ def test_sound_batches_wait_for_one_another_and_never_fail(data: bytes) -> None:
         lengths.append(len(found[0].key or b"") + len(found[0].value or b""))
 
     def watch() -> None:
-        while not done.is_set():
+        while not done.wait(0.001):
             most[0] = max(most[0], budget()[1])
-            time.sleep(0.001)
 
     watcher = threading.Thread(target=watch)
     readers = [threading.Thread(target=read) for _ in range(threads)]

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafwire import _compress, compression
 from kafwire._arrow import Layout
 from kafwire._records import decode_chunks
 from kafwire.errors import ProtocolError
@@ -361,3 +362,51 @@ def test_a_key_may_be_as_long_as_the_record_and_no_longer() -> None:
     with pytest.raises(ProtocolError, match="value length"):
         decode_batches(batch(start + b"keys" + varint(3) + b"\0"))
     assert unsigned_varint(300) == b"\xac\x02"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        b"\xc3",
+        b"\xe2\x82",
+        b"\xf0\x9f\x98",
+        b"\xed\xa0\x80",
+        b"\xe0\x80\x80",
+        b"\xf0\x80\x80\x80",
+        b"\xf4\x90\x80\x80",
+        b"\xc0\x80",
+        b"\xff",
+        b"a\x80",
+        b"\xc3(",
+        b"\xf0\x9f\x98(",
+    ],
+)
+def test_header_keys_that_are_no_text_are_kept_and_shown(key: bytes) -> None:
+    (found,) = decode_batches(
+        reference_encode(PlainBatch([PlainRecord(0, 0, None, None, [(key, b"x"), (b"ok", None)])]))
+    )
+    assert found[0].headers == [(key.decode("utf-8", "surrogateescape"), b"x"), ("ok", None)]
+    shown = found.to_arrow().column("headers")[0].as_py()
+    assert [header["key"] for header in shown] == [key.decode("utf-8", "replace"), "ok"]
+
+
+def test_the_slow_road_reads_old_lz4_frames_and_keeps_to_the_budget() -> None:
+    """Without a C library for lz4, through its package."""
+    rows = [Old(i, b"key", bytes(3000), 7) for i in range(5)]
+    frame = bytearray(lz4.frame.compress(b"".join(old_message(0, row) for row in rows)))
+    frame[14 if frame[4] & 8 else 6] ^= 0x5A
+    large = bytes(lz4.frame.compress(bytes(40 << 20)))
+    with pytest.warns(RuntimeWarning, match="much slower"):
+        _compress._resolve(3, ("python",))
+    try:
+        assert [row[2] for row in seen(old_message(0, Old(4, None, bytes(frame)), 3))] == [bytes(3000)] * 5
+        compression.set_budget(20 << 20)
+        with pytest.raises(ProtocolError, match="budget"):
+            compression.decompress("lz4", large)
+        compression.set_budget(1 << 30)
+        assert compression.decompress("lz4", large) == bytes(40 << 20)
+        with pytest.raises(ProtocolError, match="more than 1000 bytes"):
+            compression.decompress("lz4", large, max_decompressed=1000)
+    finally:
+        compression.set_budget(1 << 30)
+        _compress._resolve(3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -278,3 +280,58 @@ def test_a_reader_needs_a_layout() -> None:
     with pytest.raises(ValueError, match="one layout at least"):
         SliceReader(SliceQueue(native, 1), [], [], chunk_bytes=1, max_decompressed=1, verify_crc=True, on_close=None)
     native.stop()
+
+
+def test_a_batch_above_the_limit_is_told_how_to_be_read() -> None:
+    line = Line(max_decompressed=10_000)
+    line.push(batch(0, b"." * 50_000, compression="lz4"))
+    with pytest.raises(ProtocolError, match="max_decompressed = 10000 bytes.*raise it to read on"):
+        next(line.reader)
+    line.native.stop()
+
+
+def test_a_signal_handler_s_exception_ends_the_wait(line: Line) -> None:
+    class Woken(Exception):
+        pass
+
+    def handler(number: int, frame: object) -> None:
+        raise Woken
+
+    before = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.02)
+    try:
+        with pytest.raises(Woken):
+            next(line.reader)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert line.closed == [True]
+
+
+def test_a_reader_of_the_parent_says_so_in_a_child(line: Line) -> None:
+    child = os.fork()
+    if child == 0:
+        try:
+            next(line.reader)
+        except KafkaError as error:
+            os._exit(0 if "before a fork" in str(error) else 1)
+        os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_rows_that_do_not_fit_their_columns_are_an_error_of_the_stream() -> None:
+    line = Line()
+    late = batch(0, b"v")
+    reader = SliceReader(
+        line.queue,
+        [Layout("t", 0, timestamp_unit="us")],
+        [("t", 0)],
+        chunk_bytes=1 << 20,
+        max_decompressed=1 << 20,
+        verify_crc=True,
+        on_close=None,
+    )
+    line.push(encode_batch([(None, b"v", 1 << 62)]), late)
+    line.queue.end()
+    with pytest.raises((OSError, pa.ArrowInvalid), match="do not fit into the columns"):
+        pa.RecordBatchReader._import_from_c_capsule(reader.stream_capsule()).read_all()
+    line.native.stop()
