@@ -87,3 +87,8 @@ size_t kw_pool_idle_bytes(kw_pool *pool) {
     return 0;
 }
 size_t kw_pool_live_bytes(kw_pool *pool) { return pool->live_bytes; }
+long kw_pool_fail_after(kw_pool *pool, long count) {
+    (void)pool;
+    (void)count;
+    return -1;
+}
