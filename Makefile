@@ -1,7 +1,7 @@
 # make test     all tests: unit, conformance, integration, spark; and the unit tests on every other CPython here
 # make demo     the flights of 2013 through Kafka and Spark, and back
 # make bench    speed beside other clients, on one broker (BENCH=name: only that row)
-# make fuzz     hostile bytes into every decoder, under sanitizers too, which takes clang (SECONDS=60, SEED=chance)
+# make fuzz     hostile bytes into every decoder, under sanitizers too, which takes clang (SECONDS=60, SEED=chance; FUZZ=targets)
 # make lint     ruff, cython-lint, mypy, import-linter
 # make format   what ruff can put right by itself
 # make build    the environment in .venv and the compiled extensions
@@ -14,6 +14,7 @@ TESTS ?= tests
 BENCH ?=
 SECONDS ?= 60
 SEED ?=
+FUZZ ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -37,7 +38,7 @@ bench: build $(VENV)/has-bench jars
 	$(BIN)/python -m benchmarks $(BENCH)
 
 fuzz: build $(VENV)/has-fuzz
-	$(BIN)/python -m fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m fuzz $(FUZZ) --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 lint: build $(VENV)/has-test $(VENV)/has-bench $(VENV)/has-demo $(VENV)/has-lint
 	@status=0; export PATH="$(CURDIR)/$(BIN):$$PATH"; \

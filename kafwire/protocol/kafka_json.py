@@ -154,6 +154,8 @@ def _write(instance: Struct, version: int, records: RecordsForm, place: _Place) 
             result[name] = None
         elif item.field.array:
             at = place.inside(name)
+            if not isinstance(value, list | tuple):
+                raise at.error(f"a {type(value).__name__} is no list")
             result[name] = [
                 _write_value(item.field, element, version, records, at.inside(i)) for i, element in enumerate(value)
             ]
