@@ -27,7 +27,7 @@ from kafwire.cli.output import JsonWriter
 from kafwire.cli.source import Frame
 from kafwire.errors import ConfigError, ProtocolError
 from kafwire.protocol import MESSAGES, Data, Message, Request
-from kafwire.protocol.kafka_json import from_json, to_json
+from kafwire.protocol.kafka_json import _shape, from_json, to_json
 from kafwire.protocol.spec import Struct, Versions, field, int8, int16, int32, int64, record_bytes, uint16, uint32
 from kafwire.records import decode_batches
 from kafwire.wire.batch_json import batch_json, records_json
@@ -116,6 +116,7 @@ def request(data: bytes) -> None:
 def spec(data: bytes) -> None:
     """A declaration is refused with TypeError or ValueError, or makes a message that survives bytes and JSON."""
     choices = Choices(data)
+    _shape.cache_clear()  # or every class that was ever declared stays
     cls = _declared(choices)
     if cls is None:
         return
