@@ -2,7 +2,7 @@
 
 python -m fuzz.atheris run --seconds 600 --seed 7          # all targets, one after the other
 python -m fuzz.atheris run py-json py-config --seconds 60
-python -m fuzz.atheris replay fuzz/cases/py-json/*         # inputs of the target that their folder is named after
+python -m fuzz.atheris replay fuzz/cases/py-json/*         # cases, or finds in build/fuzz/finds
 
 The corpus is kept in `build/fuzz/corpus/<target>/`, finds in `build/fuzz/finds/`; `python -m fuzz.native totals` prints
 what these targets have run too.
@@ -40,12 +40,20 @@ def run(names: list[str], seconds: float, seed: int) -> int:
     return finds
 
 
+def target_of(file: Path) -> str:
+    """Return whose input a file is: a case's folder says it, or the beginning of a find's name."""
+    for name in TARGETS:
+        if file.parent.name == name or file.name.startswith(f"{name}-"):
+            return name
+    raise SystemExit(f"{file}: neither its folder nor its name says which target it is for: {', '.join(TARGETS)}")
+
+
 def replay(files: list[Path]) -> int:
     """Check inputs in this process; returns the number that fail."""
     failed = 0
     for file in files:
         try:
-            TARGETS[file.parent.name](file.read_bytes())
+            TARGETS[target_of(file)](file.read_bytes())
         except Exception as error:
             failed += 1
             print(f"{file}: {type(error).__name__}: {error}")

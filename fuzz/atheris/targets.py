@@ -324,9 +324,9 @@ def _requests() -> list[Any]:
     return [MESSAGES[name] for name in sorted(MESSAGES) if name.endswith("Request")]
 
 
-def _same(one: object, other: object) -> bool:
+def _same(one: Struct, other: Struct) -> bool:
     """Equal, or different in nothing but floats that are no numbers."""
-    return bool(one == other) or repr(one) == repr(other)
+    return one == other or repr(one.to_dict()) == repr(other.to_dict())
 
 
 def _raises_the_same(call: Callable[[], object], error: ProtocolError) -> None:

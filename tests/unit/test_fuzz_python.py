@@ -105,6 +105,20 @@ def test_what_fails_is_told_by_replay(tmp_path: Path, capsys: pytest.CaptureFixt
     file.write_bytes(b"")
     assert replay([file]) == 0
     assert "case.bin: fine" in capsys.readouterr().out
+    find = file.rename(tmp_path / "py-json-0123.bin")
+    assert replay([find]) == 0
+    with pytest.raises(SystemExit, match="neither its folder nor its name"):
+        replay([tmp_path / "else.bin"])
+
+
+def test_a_case_that_fails_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(TARGETS, "py-wire", escapes)
+    file = tmp_path / "py-wire-1.bin"
+    file.write_bytes(b"")
+    assert replay([file]) == 1
+    assert "IndexError: index out of range" in capsys.readouterr().out
 
 
 def test_choices_are_the_first_ones_when_the_input_is_used_up() -> None:
