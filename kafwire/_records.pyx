@@ -427,14 +427,13 @@ cdef class Shelf:
         cdef int answer
         columns_init(&columns)
         try:
-            while True:
-                spec.kept = self.kept
-                answer = run(&self.data[batch.at], batch.size, &spec, &columns, &status)
-                if answer != DECODE_TOO_LARGE or self.first is NULL:
-                    break
+            spec.kept = self.kept
+            answer = run(&self.data[batch.at], batch.size, &spec, &columns, &status)
+            if answer == DECODE_TOO_LARGE and spec.kept > self.objects:
                 self.put_away()
-                if spec.kept == self.kept:  # they are in use
-                    break
+                # What is still there is being read, maybe by other threads: no reason for this one to fail.
+                spec.kept = self.objects
+                answer = run(&self.data[batch.at], batch.size, &spec, &columns, &status)
             if answer == DECODE_TOO_LARGE and self.objects > self.spec.max_decompressed // 2:
                 self.too_many(batch.at)
             if answer != DECODE_OK:
