@@ -44,7 +44,6 @@ TESTS = [
     "test_messages.py",
     "test_messages_hostile.py",
     "test_messages_vectors.py",
-    "test_scan.py",
     "test_slices.py",
     "test_wrong_arguments.py",
 ]
@@ -60,6 +59,8 @@ NOT = [
     "takes_no_more_than_the_cap",
     "wait_for_one_another",
     "frame_limit_can_be_raised",
+    "that_push_each_other_out",
+    "signal_handler",  # the tracer runs it where nobody looks for its exception
 ]
 # The head of a C function is no code; Cython counts it for inline ones, and never reports that it ran.
 HEAD = re.compile(r"cdef (inline )?[\w *]+\(.*")
@@ -118,7 +119,7 @@ def test(arguments: list[str]) -> None:
         "no:cacheprovider",
         "-k",
         skip,
-        "--timeout=0",
+        "--timeout=300",
         "--durations=12",
         *tests,
         *arguments,
