@@ -7,6 +7,7 @@ value and what is allowed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
@@ -74,6 +75,33 @@ def _security(value: Any) -> str:
     return "PLAINTEXT"
 
 
+def _callable(value: Any) -> Any:
+    if not callable(value):
+        raise TypeError("a function of one argument is needed")
+    return value
+
+
+def _reset(value: Any) -> str:
+    """What to do where there is no such offset (KIP-1106 for `by_duration`)."""
+    if isinstance(value, str) and (value in ("earliest", "latest", "error", "none") or duration_ms(value) is not None):
+        return "error" if value == "none" else value
+    raise ValueError("allowed: earliest, latest, error, by_duration:<ISO 8601 duration> (by_duration:PT1H)")
+
+
+_DURATION = re.compile(
+    r"P(?:(?P<days>\d+)D)?(?:T(?=\d)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d{1,9})?)S)?)?"
+)
+_PART_MS = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1_000}
+
+
+def duration_ms(policy: str) -> int | None:
+    """The milliseconds of a `by_duration:` policy, as Java's Duration reads them; None for anything else."""
+    found = _DURATION.fullmatch(policy.removeprefix("by_duration:")) if policy.startswith("by_duration:") else None
+    if found is None or not any(found.groups()):
+        return None
+    return round(sum(float(found[part]) * factor for part, factor in _PART_MS.items() if found[part]))
+
+
 def _servers(value: Any) -> tuple[tuple[str, int], ...]:
     if not isinstance(value, str | Iterable) or isinstance(value, bytes):
         raise TypeError('"host:port", several of them with commas between, or a list of them is needed')
@@ -111,6 +139,8 @@ class ClientConfig:
     reconnect_backoff_ms: int = _option(50, _number(0))
     reconnect_backoff_max_ms: int = _option(1_000, _number(0))
     metadata_max_age_ms: int = _option(300_000, _number(1))
+    # Where this client runs: brokers may name a replica near it to read from (KIP-392).
+    client_rack: str = _option("", _text)
     # A broker that claims a longer frame is not believed.
     max_frame_bytes: int = _option(100 * MIB, _number(1024))
 
@@ -179,8 +209,8 @@ class ProducerConfig(ClientConfig):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScanConfig(ClientConfig):
-    """Options of `scan`."""
+class FetchConfig(ClientConfig):
+    """What all that fetches has."""
 
     isolation_level: str = _option("read_uncommitted", _one_of("read_uncommitted", "read_committed"))
     # A bound on fetched and not yet decoded bytes; one batch that is larger by itself may pass it.
@@ -191,6 +221,33 @@ class ScanConfig(ClientConfig):
     chunk_bytes: int = _option(4 * MIB, _number(1, 1 << 30))
     max_decompressed: int = _option(256 * MIB, _number(1, 1 << 40))
     check_crcs: bool = _option(True, _flag)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanConfig(FetchConfig):
+    """Options of `scan`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerConfig(FetchConfig):
+    """Options of `Consumer` and `AsyncConsumer`."""
+
+    fetch_memory: int = _option(64 * MIB, _number(1, 1 << 40))
+    fetch_min_bytes: int = _option(1, _number(0))
+    # A partition that is not first in an answer gives only whole batches below this; so not below a usual batch.
+    max_partition_fetch_bytes: int = _option(8 * MIB, _number(1))
+    # Answers that may lie in a partition's buffer before it is asked for no more.
+    max_prefetch_batches: int = _option(4, _number(1))
+    fetch_strategy: str = _option("hybrid", _one_of("hybrid", "per_partition", "per_node"))
+    # One connection per broker for everything: what may not wait then waits for single_socket_max_wait_ms at most.
+    single_socket: bool = _option(False, _flag)
+    auto_offset_reset: str = _option("latest", _reset)
+    on_corrupt: str = _option("error", _one_of("error", "skip"))
+    group_id: str | None = _option(None, _maybe(_text))
+    enable_auto_commit: bool = _option(True, _flag)
+    auto_commit_interval_ms: int = _option(5_000, _number(1))
+    metrics_hook: Callable[[dict[str, Any]], object] | None = _option(None, _maybe(_callable))
+    metrics_interval_ms: int = _option(30_000, _number(1))
 
 
 def from_dotted(options: Mapping[str, Any]) -> dict[str, Any]:
