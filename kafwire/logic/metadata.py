@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,11 +24,15 @@ class BrokerAddress:
 
 @dataclass(frozen=True, slots=True)
 class PartitionInfo:
-    """One partition's leader: broker id (-1: none now) and leader epoch (-1: the broker does not tell)."""
+    """One partition's leader: broker id (-1: none now) and leader epoch (-1: the broker does not tell).
+
+    `replicas` are the ids of the brokers that hold it, the preferred leader's first.
+    """
 
     leader: int
     leader_epoch: int
     error_code: int = 0
+    replicas: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +53,28 @@ class Metadata:
     brokers: dict[int, BrokerAddress] = field(default_factory=dict)
     topics: dict[str, TopicInfo] = field(default_factory=dict)
     errors: dict[str, int] = field(default_factory=dict)
+    names: dict[uuid.UUID, str] = field(default_factory=dict)  # of topics, by their ids
+
+    def is_of(self, response: MetadataResponse) -> bool:
+        """Whether an answer tells of the cluster that is known, as far as either says which it is."""
+        return self.cluster_id is None or response.cluster_id in {None, self.cluster_id}
 
     def update(self, response: MetadataResponse) -> set[str]:
-        """Take in an answer; returns the names of topics that changed.
+        """Take in an answer; returns the names of topics that changed, those that were forgotten among them.
 
-        A broker that lags may name a leader of an older epoch: such news never replaces newer of the same topic id.
+        A broker that lags may name a leader of an older epoch: such news never replaces newer of the same topic id. Of
+        another cluster's topics nothing was known: what was known of this one's is forgotten.
         """
-        self.cluster_id = response.cluster_id
+        changed: set[str] = set()
+        if not self.is_of(response):
+            changed.update(self.topics)
+            self.topics.clear()
+            self.errors.clear()
+            self.names.clear()
+        if response.cluster_id is not None:
+            self.cluster_id = response.cluster_id
         self.controller = response.controller_id
         self.brokers = {b.node_id: BrokerAddress(b.host, b.port, b.rack) for b in response.brokers}
-        changed = set()
         for topic in response.topics:
             if topic.name is None:
                 continue
@@ -67,7 +84,8 @@ class Metadata:
             self.errors.pop(topic.name, None)
             known = self.topics.get(topic.name)
             partitions = {
-                p.partition_index: PartitionInfo(p.leader_id, p.leader_epoch, p.error_code) for p in topic.partitions
+                p.partition_index: PartitionInfo(p.leader_id, p.leader_epoch, p.error_code, tuple(p.replica_nodes))
+                for p in topic.partitions
             }
             if known is not None and known.topic_id == topic.topic_id:
                 for index, old in known.partitions.items():
@@ -76,9 +94,51 @@ class Metadata:
                         partitions[index] = old
             fresh = TopicInfo(topic.name, topic.topic_id, partitions)
             if fresh != known:
+                if known is not None:
+                    self.names.pop(known.topic_id, None)
+                if topic.topic_id != NO_TOPIC_ID:
+                    self.names[topic.topic_id] = topic.name
                 self.topics[topic.name] = fresh
                 changed.add(topic.name)
         return changed
+
+    def update_leader(
+        self,
+        topic: str | uuid.UUID,
+        partition: int,
+        leader: int,
+        leader_epoch: int,
+        endpoints: Iterable[tuple[int, str, int, str | None]] = (),
+    ) -> bool:
+        """Take in the leader that an answer to Fetch or Produce names (KIP-951); returns whether it is news.
+
+        `topic` is a name or an id; `endpoints` are the (node id, host, port, rack) that came with the hint. News is a
+        newer epoch of a partition that is known, led by a broker whose address is known or comes along. Whoever tells
+        of that epoch has heard where its leader listens, so that address is believed as well.
+        """
+        name = self.names.get(topic) if isinstance(topic, uuid.UUID) else topic
+        info = self.topics.get(name) if name is not None else None
+        known = info.partitions.get(partition) if info is not None else None
+        if info is None or known is None or leader < 0 or leader_epoch <= known.leader_epoch:
+            return False
+        for node, host, port, rack in endpoints:
+            if node == leader:
+                self.brokers[node] = BrokerAddress(host, port, rack)
+            else:
+                self.brokers.setdefault(node, BrokerAddress(host, port, rack))
+        if leader not in self.brokers:
+            return False
+        moved = replace(known, leader=leader, leader_epoch=leader_epoch, error_code=0)
+        self.topics[info.name] = replace(info, partitions={**info.partitions, partition: moved})
+        return True
+
+    def forget(self, topics: Iterable[str]) -> None:
+        """Drop what is known of topics, as nobody asks for them any more."""
+        for name in topics:
+            info = self.topics.pop(name, None)
+            self.errors.pop(name, None)
+            if info is not None:
+                self.names.pop(info.topic_id, None)
 
     def leader(self, topic: str, partition: int) -> int:
         """The broker id to ask for a partition, or -1 when none is known."""

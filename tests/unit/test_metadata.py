@@ -5,10 +5,11 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafwire.logic.metadata import Metadata
+from kafwire.logic.metadata import BrokerAddress, Metadata
 from kafwire.protocol import MetadataResponse
 
 ID, OTHER_ID = uuid.UUID(int=1), uuid.UUID(int=2)
@@ -22,10 +23,12 @@ def news(
     brokers: tuple[int, ...] = (1, 2, 3),
     topic_id: uuid.UUID = ID,
     error: int = 0,
+    cluster_id: str | None = "c",
+    replicas: tuple[int, ...] = (),
 ) -> MetadataResponse:
     """An answer about topic "t": partition -> (leader, epoch)."""
     return MetadataResponse(
-        cluster_id="c",
+        cluster_id=cluster_id,
         controller_id=1,
         brokers=[MetadataResponse.MetadataResponseBroker(node_id=b, host=f"h{b}", port=9092) for b in brokers],
         topics=[
@@ -34,7 +37,9 @@ def news(
                 name="t",
                 topic_id=topic_id,
                 partitions=[
-                    MetadataResponse.MetadataResponsePartition(partition_index=p, leader_id=leader, leader_epoch=epoch)
+                    MetadataResponse.MetadataResponsePartition(
+                        partition_index=p, leader_id=leader, leader_epoch=epoch, replica_nodes=list(replicas)
+                    )
                     for p, (leader, epoch) in partitions.items()
                 ],
             )
@@ -134,3 +139,119 @@ def test_the_leader_is_that_of_the_newest_epoch_in_whatever_order_news_come(
     for leader, epoch in told:
         metadata.update(news({0: (leader, epoch)}))
     assert metadata.leader("t", 0) == leaders[max(leaders)]
+
+
+def test_replicas_are_known_and_their_change_is_news() -> None:
+    metadata = Metadata()
+    metadata.update(news({0: (1, 5)}, replicas=(1, 2)))
+    assert metadata.topics["t"].partitions[0].replicas == (1, 2)
+    assert metadata.update(news({0: (1, 5)}, replicas=(1, 3))) == {"t"}
+    assert metadata.topics["t"].partitions[0].replicas == (1, 3)
+
+
+def test_what_was_known_of_another_cluster_is_forgotten() -> None:
+    """Its epochs are higher, its topics have the same names, and no id tells them apart."""
+    none = uuid.UUID(int=0)
+    metadata = Metadata()
+    metadata.update(news({0: (1, 50), 7: (2, 50)}, topic_id=none))
+    assert metadata.is_of(news({}))
+    assert not metadata.is_of(news({}, cluster_id="d"))
+    assert metadata.update(news({0: (2, 1)}, topic_id=none, cluster_id="d")) == {"t"}
+    assert metadata.cluster_id == "d"
+    assert metadata.leader("t", 0) == 2
+    assert metadata.leader("t", 7) == -1
+
+
+def test_topics_that_another_cluster_lacks_have_changed() -> None:
+    metadata = Metadata()
+    metadata.update(news({0: (1, 5)}))
+    assert metadata.update(news({}, error=UNKNOWN_TOPIC, cluster_id="d")) == {"t"}
+    assert metadata.topics == {}
+    assert metadata.names == {}
+
+
+def test_an_answer_that_names_no_cluster_is_of_the_known_one() -> None:
+    metadata = Metadata()
+    metadata.update(news({0: (1, 5)}))
+    metadata.update(news({0: (2, 4)}, cluster_id=None))
+    assert metadata.cluster_id == "c"
+    assert metadata.leader("t", 0) == 1
+
+
+@pytest.mark.parametrize("topic", ["t", ID])
+def test_a_hint_of_a_newer_epoch_moves_the_leader(topic: str | uuid.UUID) -> None:
+    metadata = Metadata()
+    metadata.update(news({0: (1, 5), 1: (1, 5)}, replicas=(1, 2)))
+    before = metadata.topics["t"]
+    assert metadata.update_leader(topic, 0, 2, 6)
+    assert metadata.leader("t", 0) == 2
+    assert metadata.topics["t"].partitions[0].replicas == (1, 2)
+    assert metadata.leader("t", 1) == 1
+    assert before.partitions[0].leader == 1, "what was handed out stays as it was"
+
+
+@pytest.mark.parametrize(
+    ("topic", "partition", "leader", "epoch"),
+    [
+        ("t", 0, 2, 5),
+        ("t", 0, 2, 4),
+        ("t", 0, 2, -1),
+        ("t", 0, -1, 6),
+        ("t", 0, 9, 6),
+        ("t", 1, 2, 6),
+        ("u", 0, 2, 6),
+        (OTHER_ID, 0, 2, 6),
+    ],
+)
+def test_a_hint_that_is_no_news_changes_nothing(
+    topic: str | uuid.UUID, partition: int, leader: int, epoch: int
+) -> None:
+    metadata = Metadata()
+    metadata.update(news({0: (1, 5)}))
+    before = metadata.topics["t"]
+    assert not metadata.update_leader(topic, partition, leader, epoch)
+    assert metadata.topics == {"t": before}
+
+
+def test_news_that_are_older_than_a_hint_do_not_undo_it() -> None:
+    metadata = Metadata()
+    metadata.update(news({0: (1, 5)}))
+    metadata.update_leader("t", 0, 2, 7)
+    metadata.update(news({0: (1, 6)}))
+    assert metadata.leader("t", 0) == 2
+
+
+def test_a_hint_brings_the_addresses_of_brokers_that_are_not_known() -> None:
+    metadata = Metadata()
+    metadata.update(news({0: (1, 5)}))
+    assert metadata.update_leader("t", 0, 9, 6, [(9, "new", 9999, "r"), (2, "other", 1, None)])
+    assert metadata.leader("t", 0) == 9
+    assert metadata.brokers[9] == BrokerAddress("new", 9999, "r")
+    assert metadata.brokers[2] == BrokerAddress("h2", 9092), "no word on where others listen is believed"
+
+
+def test_a_hint_of_a_leader_that_moved_house_is_believed_if_it_is_news() -> None:
+    metadata = Metadata()
+    metadata.update(news({0: (1, 5)}))
+    assert not metadata.update_leader("t", 0, 2, 5, [(2, "old", 1, None)])
+    assert metadata.brokers[2] == BrokerAddress("h2", 9092)
+    assert metadata.update_leader("t", 0, 2, 6, [(2, "new", 1, None)])
+    assert metadata.brokers[2] == BrokerAddress("new", 1)
+
+
+def test_the_name_of_an_id_is_that_of_the_newest_topic() -> None:
+    metadata = Metadata()
+    metadata.update(news({0: (1, 5)}))
+    assert metadata.names == {ID: "t"}
+    metadata.update(news({0: (1, 0)}, topic_id=OTHER_ID))
+    assert metadata.names == {OTHER_ID: "t"}
+    metadata.update(news({0: (1, 1)}, topic_id=uuid.UUID(int=0)))
+    assert metadata.names == {}
+
+
+def test_what_is_forgotten_is_not_known() -> None:
+    metadata = Metadata()
+    metadata.update(news({0: (1, 5)}))
+    metadata.update(news({}, error=UNKNOWN_TOPIC))
+    metadata.forget(["t", "never heard of"])
+    assert (metadata.topics, metadata.errors, metadata.names) == ({}, {}, {})
