@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import re
 import socket
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kafwire import protocol
+from kafwire import __version__, protocol
 from kafwire._buffer import Buffer
 from kafwire.config import ClientConfig
 from kafwire.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError, broker_error
@@ -26,9 +27,14 @@ from kafwire.wire import versions
 # Before a broker has proved itself it may not claim more (see docs/design.md, "Hostile bytes").
 GREETING_MAX_FRAME = 8 << 20
 UNSUPPORTED_VERSION = 35
+# Brokers refuse a version with other characters (KIP-511).
+SOFTWARE_VERSION = re.sub(r"[^A-Za-z0-9.-]+", "-", __version__).strip("-.")
 
 # What comes of a request: the answer's frame, or the error that took its place; neither when none was expected.
 Answered = Callable[[Buffer | None, KafkaError | None], object]
+
+# On the wire a frame has its size before it.
+SIZE_PREFIX = 4
 
 
 class Lane:
@@ -47,12 +53,21 @@ class Lane:
         self._events: _Events | None = None
         self._connecting: asyncio.Future[None] | None = None
         self._opening: asyncio.Task[None] | None = None
-        self._pending: dict[int, tuple[Answered, asyncio.TimerHandle | None]] = {}
+        self._pending: dict[int, tuple[Answered, asyncio.TimerHandle | None, float]] = {}
         self._correlation = 0
         self._failures = 0
         self._not_before_ms = 0.0
         self._ready = False
-        self._closed = False
+        self._closed = ""  # why it is closed for good
+        # What `stats` tells, over all connections that this lane has had.
+        self.connects = 0
+        self.requests = 0
+        self.responses = 0
+        self.bytes_out = 0
+        self.bytes_in = 0
+        self.latency_ms_sum = 0.0
+        self.latency_ms_max = 0.0
+        self.throttle_ms = 0
 
     def __repr__(self) -> str:
         return f"<{self.role} lane to {self.where}>"
@@ -61,7 +76,7 @@ class Lane:
     def where(self) -> str:
         """The broker, as errors name it."""
         name = f"broker {self.node}" if self.node >= 0 else "bootstrap server"
-        return f"{name} at {self.host}:{self.port}"
+        return f"{name} at {host_and_port(self.host, self.port)}"
 
     @property
     def is_ready(self) -> bool:
@@ -73,6 +88,30 @@ class Lane:
         """Requests that are owed an answer."""
         return len(self._pending)
 
+    def stats(self) -> dict[str, Any]:
+        """A snapshot of the lane's counters since it was made.
+
+        Bytes are those on the wire, sizes before frames included. A request's latency runs from `send` to its answer,
+        the time that a broker parked it included. Requests without an answer are `responses` once they are sent.
+        `latency_ms_sum` / `responses` is the mean. `throttle_ms` adds up what brokers asked to wait for (KIP-219).
+        """
+        return {
+            "node": self.node,
+            "role": self.role,
+            "host": self.host,
+            "port": self.port,
+            "connected": self._ready,
+            "in_flight": len(self._pending),
+            "connects": self.connects,
+            "requests": self.requests,
+            "responses": self.responses,
+            "bytes_out": self.bytes_out,
+            "bytes_in": self.bytes_in,
+            "latency_ms_sum": self.latency_ms_sum,
+            "latency_ms_max": self.latency_ms_max,
+            "throttle_ms": self.throttle_ms,
+        }
+
     @property
     def transport(self) -> type | None:
         """The class that moves this lane's bytes, while it is connected."""
@@ -81,7 +120,7 @@ class Lane:
     async def open(self) -> None:
         """Connect and negotiate unless that is done; raises `KafkaConnectionError`, `KafkaTimeoutError`."""
         if self._closed:
-            raise KafkaConnectionError(f"the client is closed: nothing more can be sent to {self.where}")
+            raise KafkaConnectionError(f"{self._closed}: nothing more can be sent to {self.where}")
         if self._ready:
             return
         if self._opening is None:
@@ -92,7 +131,7 @@ class Lane:
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if self._closed and task is not None and not task.cancelling():  # not the caller, but the lane was stopped
-                raise KafkaConnectionError(f"the client was closed while it connected to {self.where}") from None
+                raise KafkaConnectionError(f"{self._closed} while it connected to {self.where}") from None
             raise
 
     def _on_opened(self, task: asyncio.Task[None]) -> None:
@@ -125,6 +164,7 @@ class Lane:
             else:
                 self._failures = 0
                 self._ready = True
+                self.connects += 1
                 return
             self._drop()
         raise KafkaConnectionError(
@@ -156,7 +196,7 @@ class Lane:
 
     async def _negotiate(self) -> None:
         """ApiVersions; a server that does not have our version says which it has, in the layout of version 0."""
-        request = protocol.ApiVersionsRequest(client_software_name="kafwire", client_software_version="0.1.0")
+        request = protocol.ApiVersionsRequest(client_software_name="kafwire", client_software_version=SOFTWARE_VERSION)
         version = request.max_stable_version
         while True:
             response = await self._exchange(request, version)
@@ -200,7 +240,9 @@ class Lane:
         timer = None
         if timeout_ms is not None:
             timer = asyncio.get_running_loop().call_later(timeout_ms / 1000, self._on_timeout, correlation_id)
-        self._pending[correlation_id] = (answered, timer)
+        self._pending[correlation_id] = (answered, timer, self._engine.now_ms())
+        self.requests += 1
+        self.bytes_out += SIZE_PREFIX + sum(map(len, segments))
         # A connection that closed a moment ago refuses: the event that says so is on its way, and fails all that waits.
         with contextlib.suppress(BrokenPipeError):
             self._connection.submit(correlation_id, correlation_id, segments, expect_response=expect_response)
@@ -220,6 +262,7 @@ class Lane:
     def note_throttle(self, throttle_ms: int) -> None:
         """A broker that throttles mutes the connection (KIP-219): send nothing more until it listens again."""
         if throttle_ms > 0:
+            self.throttle_ms += throttle_ms
             self.muted_until_ms = max(self.muted_until_ms, self._engine.now_ms() + throttle_ms)
 
     async def _exchange(self, message: Any, version: int, timeout_ms: float | None = None) -> Any:
@@ -254,16 +297,16 @@ class Lane:
         """Give the connection up: what it said can no longer be trusted."""
         self._drop(reason)
 
-    def close(self) -> None:
-        """Close for good."""
-        self._closed = True
+    def close(self, reason: str = "the client was closed") -> None:
+        """Close for good; what is pending fails, and whatever is asked of it later."""
+        self._closed = self._closed or reason
         if self._opening is not None:
             self._opening.cancel()
-        self._drop("the client is being closed")
+        self._drop(reason)
 
     def _on_timeout(self, correlation_id: int) -> None:
         if correlation_id in self._pending:
-            answered, _ = self._pending.pop(correlation_id)
+            answered, _, _ = self._pending.pop(correlation_id)
             error = KafkaTimeoutError(
                 f"no answer from {self.where} in time on its {self.role} lane: the broker hangs, or request_timeout_ms "
                 f"({self._config.request_timeout_ms}) is too short"
@@ -283,7 +326,7 @@ class Lane:
         if self._connecting is not None and not self._connecting.done():
             self._connecting.set_exception(error)
         pending, self._pending = self._pending, {}
-        for answered, timer in pending.values():
+        for answered, timer, _ in pending.values():
             if timer is not None:
                 timer.cancel()
             answered(None, error)
@@ -295,13 +338,24 @@ class Lane:
     def _on_answer(self, token: int, frame: Buffer | None) -> None:
         entry = self._pending.pop(token, None)
         if entry is not None:
-            answered, timer = entry
+            answered, timer, sent_ms = entry
             if timer is not None:
                 timer.cancel()
+            latency_ms = self._engine.now_ms() - sent_ms
+            self.responses += 1
+            self.latency_ms_sum += latency_ms
+            self.latency_ms_max = max(self.latency_ms_max, latency_ms)
+            if frame is not None:
+                self.bytes_in += SIZE_PREFIX + len(frame)
             answered(frame, None)
 
     def _on_closed(self, reason: str) -> None:
         self._drop(reason)
+
+
+def host_and_port(host: str, port: int) -> str:
+    """An address as people write it: an IPv6 one in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class _Events:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import kafwire
 from kafwire import protocol
 from kafwire._buffer import Buffer
 from kafwire.config import ClientConfig
@@ -355,3 +356,73 @@ def test_a_request_without_an_answer_is_done_once_it_is_sent() -> None:
 def test_sending_without_a_connection_is_an_error() -> None:
     with World() as world, pytest.raises(KafkaConnectionError, match="is closed"):
         make_lane(world).send(1, [b""], lambda _frame, _error: None)
+
+
+def test_counters_tell_what_went_over_the_wire() -> None:
+    with World() as world:
+        lane = make_lane(world)
+        assert lane.stats()["requests"] == 0
+        assert lane.stats()["connected"] is False
+        world.run(lane.open())
+        before = lane.stats()
+        assert before["connects"] == before["requests"] == before["responses"] == 1
+        answer = protocol.MetadataResponse(cluster_id="c", throttle_time_ms=70)
+        world.on("Metadata", lambda _: answer)
+        world.run(lane.call(metadata()))
+        world.pass_time(0.07)
+        after = lane.stats()
+        request = protocol.encode_request(metadata(), 13, 2, "kafwire")
+        assert after["bytes_out"] - before["bytes_out"] == 4 + len(request)
+        assert after["bytes_in"] - before["bytes_in"] == 4 + 5 + len(answer.encode(13))
+        assert after["requests"] - before["requests"] == after["responses"] - before["responses"] == 1
+        assert after["throttle_ms"] == 70
+        assert (after["node"], after["role"], after["host"], after["connected"]) == (1, "control", "10.0.0.1", True)
+        lane.fail("given up")
+        world.run(lane.call(metadata()))
+        assert lane.stats()["connects"] == 2
+        assert lane.stats()["requests"] == 4
+
+
+def test_latencies_run_from_the_request_to_its_answer() -> None:
+    waits = itertools.cycle([0.2, 0.05])
+
+    async def slow(_: Call) -> None:
+        await asyncio.sleep(next(waits))
+
+    async def both(lane: Lane) -> None:
+        await lane.open()
+        before = lane.latency_ms_sum
+        for _ in range(2):
+            await lane.call(metadata())
+        assert lane.latency_ms_sum - before == pytest.approx(250 + 2 * LATENCY_S * 1000)
+
+    with World() as world:
+        world.on("Metadata", slow)
+        lane = make_lane(world)
+        world.run(both(lane))
+        assert lane.latency_ms_max == pytest.approx(200 + LATENCY_S * 1000)
+
+
+def test_a_lost_request_is_counted_and_its_answer_is_not() -> None:
+    with World() as world:
+        world.on("Metadata", lambda _: HANGUP)
+        lane = make_lane(world)
+        with pytest.raises(KafkaConnectionError):
+            world.run(lane.call(metadata()))
+        stats = lane.stats()
+        assert (stats["requests"], stats["responses"], stats["in_flight"]) == (2, 1, 0)
+
+
+def test_a_broker_is_told_which_software_calls() -> None:
+    with World() as world:
+        world.run(make_lane(world).open())
+        greeting = world.made("ApiVersions")[0].message
+        assert greeting.client_software_name == "kafwire"
+        assert greeting.client_software_version == kafwire.__version__
+
+
+def test_an_ipv6_address_stands_in_brackets() -> None:
+    with World() as world:
+        world.nodes[1].host = "fd00::1"
+        world.run(make_lane(world).open())
+        assert make_lane(world).where == "broker 1 at [fd00::1]:9092"
