@@ -6,6 +6,7 @@ One per client object. Lanes are made on demand, named by their role; sockets ar
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
@@ -23,7 +24,7 @@ from kafwire.errors import (
 from kafwire.logic.backoff import delay_ms
 from kafwire.logic.metadata import Metadata, TopicInfo
 from kafwire.net.engine import Engine
-from kafwire.net.lane import Lane
+from kafwire.net.lane import Lane, host_and_port
 
 _T = TypeVar("_T")
 
@@ -31,6 +32,11 @@ UNKNOWN_TOPIC = 3
 LEADER_NOT_AVAILABLE = 5
 # A topic made a moment ago is not known to every broker yet: so many answers of "unknown" are needed to believe one.
 UNKNOWN_TOPIC_ANSWERS = 4
+
+# Called on the engine with the names of topics that changed.
+OnChange = Callable[[set[str]], object]
+
+log = logging.getLogger("kafwire")
 
 
 class Cluster:
@@ -47,6 +53,9 @@ class Cluster:
         self._wanted: set[str] = set()
         self._refreshed_ms = -1.0e12
         self._refreshing: asyncio.Task[None] | None = None
+        self._kept: set[str] = set()
+        self._keeping: asyncio.Task[None] | None = None
+        self._listeners: dict[object, OnChange] = {}
         self._closed = False
 
     @property
@@ -55,14 +64,18 @@ class Cluster:
         return [*self._seeds, *self._lanes.values()]
 
     def lane(self, node: int, role: str) -> Lane:
-        """The lane of a known broker for `role` (control, fetch, produce), not opened yet when new."""
+        """The lane of a known broker for `role`, not opened yet when new.
+
+        A role is any name: `control`, `fetch`, `produce`, or one of a caller's own like `fetch:topic-3`. Each is a
+        connection, until it is released.
+        """
         address = self.metadata.brokers.get(node)
         if address is None:
             known = ", ".join(str(n) for n in sorted(self.metadata.brokers)) or "none"
             raise KafkaConnectionError(f"broker {node} is not in the cluster's metadata (known: {known})")
         lane = self._lanes.get((node, role))
         if lane is not None and (lane.host, lane.port) != (address.host, address.port):
-            lane.close()
+            lane.close(f"broker {node} has moved")
             lane = None
         if lane is None:
             lane = Lane(self.engine, self.config, address.host, address.port, role, node)
@@ -70,6 +83,12 @@ class Cluster:
                 lane.close()
             self._lanes[node, role] = lane
         return lane
+
+    def release(self, node: int, role: str) -> None:
+        """Close one lane and forget it; what is pending on it fails. The next `lane` of that name is a new one."""
+        lane = self._lanes.pop((node, role), None)
+        if lane is not None:
+            lane.close(f"the {role} lane was released")
 
     async def call(
         self,
@@ -151,11 +170,91 @@ class Cluster:
             task.exception()
 
     async def _refresh(self) -> None:
-        topics = [protocol.MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(self._wanted)]
+        asked = set(self._wanted)
+        topics = [protocol.MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(asked)]
         request = protocol.MetadataRequest(topics=topics, allow_auto_topic_creation=False)
-        self.metadata.update(await self._call_any(request))
+        response = await self._call_any(request)
+        errors = dict(self.metadata.errors)
+        changed = self.metadata.update(response)
+        self.metadata.forget(asked - self._wanted)  # meanwhile
         self._refreshed_ms = self.engine.now_ms()
         self._adopt_seeds()
+        self._leave_departed()
+        now = self.metadata.errors
+        changed.update(name for name in {*errors, *now} if errors.get(name) != now.get(name))
+        if changed:
+            self._tell(changed)
+
+    def on_change(self, callback: OnChange) -> Callable[[], None]:
+        """Have `callback` called after each refresh with the names of topics that changed; returns what ends that.
+
+        Changed are new partitions, leaders, replicas and ids, and whether the brokers have the topic at all (see
+        `metadata.errors`). What `metadata.update_leader` takes in is not told: its caller knows.
+        """
+        key = object()
+        self._listeners[key] = callback
+
+        def stop() -> None:
+            self._listeners.pop(key, None)
+
+        return stop
+
+    def _tell(self, changed: set[str]) -> None:
+        for callback in list(self._listeners.values()):
+            try:
+                callback(set(changed))
+            except Exception:
+                # One listener's defect must not keep the news from the others, nor from who waits for the refresh.
+                log.exception("kafwire: a change of topics %s could not be handled", sorted(changed))
+
+    def keep_fresh(self, topics: Iterable[str]) -> None:
+        """Refresh these topics, too, each `metadata_max_age_ms` from now on, until `forget` or the end.
+
+        A refresh that fails is tried again with backoff. Nothing is asked at once, unless the metadata is stale.
+        """
+        self._kept.update(topics)
+        self._wanted |= self._kept
+        if self._kept and self._keeping is None and not self._closed:
+            self._keeping = asyncio.ensure_future(self._keep_fresh())
+
+    def forget(self, topics: Iterable[str]) -> None:
+        """Ask for these topics no more, and drop what is known of them."""
+        names = set(topics)
+        self._kept -= names
+        self._wanted -= names
+        self.metadata.forget(names)
+        if not self._kept and self._keeping is not None:
+            self._keeping.cancel()
+            self._keeping = None
+
+    async def _keep_fresh(self) -> None:
+        failures = 0
+        while True:
+            wait = self._refreshed_ms + self.config.metadata_max_age_ms - self.engine.now_ms()
+            if wait > 0:  # somebody else may refresh meanwhile
+                await asyncio.sleep(wait / 1000)
+                continue
+            try:
+                await self.refresh()
+                failures = 0
+            except KafkaError as error:
+                log.debug("kafwire: metadata could not be refreshed: %s", error)
+                failures += 1
+                base, limit = self.config.retry_backoff_ms, self.config.retry_backoff_max_ms
+                await asyncio.sleep(delay_ms(failures, base, limit, random.random()) / 1000)
+
+    def _leave_departed(self) -> None:
+        """Close the idle lanes of brokers that left the cluster, or listen elsewhere now.
+
+        What is in flight may still be answered: a broker can be missing from the news of one that lags. Those lanes are
+        looked at again after the next refresh.
+        """
+        for (node, role), lane in list(self._lanes.items()):
+            address = self.metadata.brokers.get(node)
+            stays = address is not None and (address.host, address.port) == (lane.host, lane.port)
+            if not stays and not lane.in_flight:
+                del self._lanes[node, role]
+                lane.close(f"broker {node} has left the cluster" if address is None else f"broker {node} has moved")
 
     def _adopt_seeds(self) -> None:
         """A bootstrap connection goes on as the control lane of the broker that it turned out to be."""
@@ -230,7 +329,7 @@ class Cluster:
     @property
     def bootstrap(self) -> str:
         """The bootstrap servers as the user gave them."""
-        return ",".join(f"{host}:{port}" for host, port in self.config.bootstrap_servers)
+        return ",".join(host_and_port(host, port) for host, port in self.config.bootstrap_servers)
 
     async def close(self) -> None:
         """`shut`, for who can await."""
@@ -239,6 +338,10 @@ class Cluster:
     def shut(self) -> None:
         """Close every lane; what is pending fails."""
         self._closed = True
+        self._listeners.clear()
+        if self._keeping is not None:
+            self._keeping.cancel()
+            self._keeping = None
         for lane in self.lanes:
             lane.close()
 

@@ -13,7 +13,7 @@ from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaTimeoutError, ProtocolError
 from kafwire.net.cluster import UNKNOWN_TOPIC_ANSWERS, Cluster
 from tests.unit.simulated import LATENCY_S, World
-from tests.unit.simulated_kafka import HANGUP, NEVER, Call
+from tests.unit.simulated_kafka import HANGUP, NEVER, Call, Log
 
 
 def make_cluster(world: World, *, bootstrap: str | None = None, **options: Any) -> Cluster:
@@ -312,3 +312,178 @@ def test_closing_fails_calls_that_wait() -> None:
             world.create_topic("t")
             world.on("Metadata", lambda _: NEVER)
             world.run(close_meanwhile(make_cluster(world), steps * LATENCY_S / 2))
+
+
+def test_a_released_lane_is_closed_and_the_next_of_its_name_is_new() -> None:
+    async def release(cluster: Cluster) -> None:
+        await cluster.refresh()
+        lane, other = cluster.lane(1, "fetch:t-0"), cluster.lane(1, "fetch:t-1")
+        await asyncio.gather(lane.open(), other.open())
+        pending = asyncio.ensure_future(lane.call(metadata()))
+        await asyncio.sleep(0)
+        cluster.release(1, "fetch:t-0")
+        cluster.release(1, "never made")
+        with pytest.raises(KafkaConnectionError, match="the fetch:t-0 lane was released"):
+            await pending
+        with pytest.raises(KafkaConnectionError, match="released: nothing more can be sent to broker 1"):
+            await lane.open()
+        assert lane not in cluster.lanes
+        assert other.is_ready
+        again = cluster.lane(1, "fetch:t-0")
+        assert again is not lane
+        await again.open()
+
+    with World() as world:
+        world.run(release(make_cluster(world)))
+
+
+def test_changes_are_told_to_who_listens() -> None:
+    async def listen(world: World, cluster: Cluster) -> None:
+        heard: list[set[str]] = []
+        stop = cluster.on_change(heard.append)
+        await cluster.refresh(["a", "b"])
+        assert heard == [{"a", "b"}]
+        await cluster.refresh()
+        assert len(heard) == 1
+        world.topics["a"].partitions.append(Log(leader=1))
+        await cluster.refresh()
+        assert heard[1:] == [{"a"}]
+        assert len(cluster.metadata.topics["a"].partitions) == 2
+        gone = world.topics.pop("b")
+        await cluster.refresh()
+        assert heard[2:] == [{"b"}]
+        assert cluster.metadata.errors == {"b": 3}
+        await cluster.refresh()
+        assert len(heard) == 3
+        world.topics["b"] = gone
+        await cluster.refresh()
+        assert heard[3:] == [{"b"}]
+        assert cluster.metadata.errors == {}
+        stop()
+        stop()
+        world.move_leader("a", 0, 2)
+        await cluster.refresh()
+        assert len(heard) == 4
+
+    with World(brokers=2) as world:
+        world.create_topic("a")
+        world.create_topic("b")
+        world.run(listen(world, make_cluster(world)))
+
+
+def test_a_listener_that_fails_keeps_the_news_from_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    heard: list[set[str]] = []
+
+    def fail(changed: set[str]) -> None:
+        changed.clear()
+        raise ValueError("on purpose")
+
+    with World() as world:
+        world.create_topic("t")
+        cluster = make_cluster(world)
+        cluster.on_change(fail)
+        cluster.on_change(heard.append)
+        world.run(cluster.refresh(["t"]))
+        assert heard == [{"t"}]
+        assert "a change of topics ['t'] could not be handled" in caplog.text
+
+
+def test_topics_that_are_kept_fresh_are_asked_for_again_and_again() -> None:
+    async def keep(world: World, cluster: Cluster) -> None:
+        heard: list[set[str]] = []
+        cluster.on_change(heard.append)
+        await cluster.refresh(["a"])
+        cluster.keep_fresh(["a"])
+        cluster.keep_fresh(["b"])
+        await asyncio.sleep(0.5)
+        assert len(world.made("Metadata")) == 1
+        await asyncio.sleep(0.6)
+        assert [topic.name for topic in world.made("Metadata")[1].message.topics] == ["a", "b"]
+        world.topics["b"].partitions.append(Log(leader=1))
+        await asyncio.sleep(1)
+        assert heard == [{"a"}, {"b"}, {"b"}]
+        cluster.forget(["a"])
+        assert set(cluster.metadata.topics) == {"b"}
+        await asyncio.sleep(1)
+        assert [topic.name for topic in world.made("Metadata")[-1].message.topics] == ["b"]
+        cluster.forget(["b"])
+        count = len(world.made("Metadata"))
+        await asyncio.sleep(10)
+        assert len(world.made("Metadata")) == count
+
+    with World() as world:
+        world.create_topic("a")
+        world.create_topic("b")
+        world.run(keep(world, make_cluster(world, metadata_max_age_ms=1_000)))
+
+
+def test_keeping_fresh_counts_from_whoever_refreshed_last() -> None:
+    async def keep(world: World, cluster: Cluster) -> None:
+        cluster.keep_fresh(["a"])
+        for _ in range(10):
+            await asyncio.sleep(0.6)
+            await cluster.refresh()
+        assert len(world.made("Metadata")) == 11
+
+    with World() as world:
+        world.create_topic("a")
+        world.run(keep(world, make_cluster(world, metadata_max_age_ms=1_000)))
+
+
+def test_keeping_fresh_goes_on_after_failures_and_ends_with_the_client() -> None:
+    async def keep(world: World, cluster: Cluster) -> None:
+        await cluster.refresh(["t"])
+        cluster.keep_fresh(["t"])
+        world.kill(1)
+        await asyncio.sleep(20)
+        attempts = len(world.connections)
+        assert 5 < attempts < 60, "with backoff"
+        world.nodes[1].down = False
+        world.topics["t"].partitions.append(Log(leader=1))
+        await asyncio.sleep(5)
+        assert len(cluster.metadata.topics["t"].partitions) == 2
+        cluster.shut()
+        cluster.keep_fresh(["t"])
+        count = len(world.calls)
+        await asyncio.sleep(60)
+        assert len(world.calls) == count
+
+    with World() as world:
+        world.create_topic("t")
+        world.run(keep(world, make_cluster(world, metadata_max_age_ms=1_000)))
+
+
+def test_what_was_forgotten_while_it_was_asked_for_is_not_learnt() -> None:
+    async def forget(cluster: Cluster) -> None:
+        await cluster.refresh()
+        refresh = asyncio.ensure_future(cluster.refresh(["t"]))
+        await asyncio.sleep(LATENCY_S / 2)
+        cluster.forget(["t"])
+        await refresh
+        assert cluster.metadata.topics == {}
+
+    with World() as world:
+        world.create_topic("t")
+        world.run(forget(make_cluster(world)))
+
+
+def test_lanes_to_brokers_that_left_are_closed_once_they_are_idle() -> None:
+    async def leave(world: World, cluster: Cluster) -> None:
+        await cluster.refresh()
+        idle, busy = cluster.lane(2, "produce"), cluster.lane(2, "fetch")
+        await asyncio.gather(idle.open(), busy.open())
+        world.on("ListOffsets", lambda _: NEVER)
+        pending = asyncio.ensure_future(busy.call(protocol.ListOffsetsRequest(replica_id=-1)))
+        await asyncio.sleep(LATENCY_S * 3)
+        world.nodes[2].down = True  # its connections stay
+        await cluster.refresh()
+        assert not idle.is_ready
+        assert idle not in cluster.lanes
+        assert busy.is_ready
+        with pytest.raises(KafkaTimeoutError):
+            await pending
+        await cluster.refresh()
+        assert busy not in cluster.lanes
+
+    with World(brokers=2) as world:
+        world.run(leave(world, make_cluster(world, bootstrap="10.0.0.1:9092", request_timeout_ms=1_000)))
