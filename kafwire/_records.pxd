@@ -6,12 +6,14 @@ from kafwire._arrow cimport Layout
 from kafwire._codec cimport BatchHeader, Columns, DecodeSpec
 
 
+# Python reads the first four as members, as it does __slots__: its interpreter knows how to do that in place, and asks
+# a property five times as long.
 cdef class Record:
-    cdef readonly object topic
-    cdef readonly object partition
+    cdef object topic
+    cdef object partition
+    cdef object key
+    cdef object value
     cdef readonly int64_t offset
-    cdef readonly object key
-    cdef readonly object value
     cdef int64_t timestamp  # -1: none
     cdef int8_t kind  # 0 create, 1 log append
     cdef tuple pairs  # None: no headers
@@ -31,8 +33,16 @@ cdef class Records:
 
     cdef void settle(self, const DecodeSpec *spec) noexcept  # once the columns are there
     cdef int fetch(self) except -1
+    cdef int64_t end_offset(self) noexcept  # where reading goes on after the last record
     cdef Record record(self, int64_t row)
     cdef Record made(self, int64_t row)
+
+
+# The records of one batch, or of many: `batch` is the one in hand, `row` how many of its records were handed out.
+cdef class RecordIterator:
+    cdef object batches  # an iterator of Records; None: there is only the batch in hand
+    cdef readonly Records batch
+    cdef readonly int64_t row
 
 
 cdef class Batch(Records):

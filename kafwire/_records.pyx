@@ -26,9 +26,31 @@ from kafwire._compress import NAMES, codec_id
 from kafwire.errors import ConfigError, ProtocolError, RecordTooLargeError
 
 
+cdef extern from "structmember.h":
+    ctypedef struct PyMemberDef:
+        const char *name
+        int type
+        Py_ssize_t offset
+        int flags
+        const char *doc
+    enum:
+        T_OBJECT_EX
+        READONLY
+
+
+cdef extern from "Python.h":
+    ctypedef struct PyTypeObject:
+        PyObject *tp_dict
+    object PyDescr_NewMember(PyTypeObject *type, PyMemberDef *member)
+    void PyType_Modified(PyTypeObject *type)
+
+
 # --- records --------------------------------------------------------------------------------------------------------
 
+# Out of the cyclic collector's sight: what a list of records holds is bytes and text, which it would walk over again
+# and again as the list grows. Only who makes a record out of a container with that very record in it makes a cycle.
 @cython.final
+@cython.no_gc
 @cython.freelist(1024)
 cdef class Record:
     """One record.
@@ -85,6 +107,35 @@ cdef class Record:
                           self.topic, self.partition)
 
 
+cdef PyMemberDef members[4]
+
+
+cdef int add_member(int i, const char *name, Record record, object value) except -1:
+    """Show Python the field of `record` that holds `value` and nothing else does."""
+    cdef Py_ssize_t offset = sizeof(PyObject)
+    while (<PyObject **>(<char *><PyObject *>record + offset))[0] is not <PyObject *>value:
+        offset += sizeof(PyObject *)
+    members[i].name, members[i].offset = name, offset
+    members[i].type = T_OBJECT_EX
+    members[i].flags = READONLY
+    (<dict>(<PyTypeObject *>Record).tp_dict)[name.decode()] = PyDescr_NewMember(<PyTypeObject *>Record, &members[i])
+    return 0
+
+
+cdef int add_members() except -1:
+    topic, partition, key, value = object(), object(), object(), object()
+    record = Record(value, key, topic=topic, partition=partition)
+    add_member(0, "topic", record, topic)
+    add_member(1, "partition", record, partition)
+    add_member(2, "key", record, key)
+    add_member(3, "value", record, value)
+    PyType_Modified(<PyTypeObject *>Record)
+    return 0
+
+
+add_members()
+
+
 def _rebuild(value, key, headers, timestamp_ms, timestamp_type, offset, topic, partition):
     return Record(value, key, headers=headers, timestamp_ms=timestamp_ms, timestamp_type=timestamp_type, offset=offset,
                   topic=topic, partition=partition)
@@ -113,21 +164,60 @@ cdef tuple header_pairs(const Columns *c, int64_t row):
 
 @cython.final
 cdef class RecordIterator:
-    cdef Records source
-    cdef int64_t row
+    """The records of `batches` one by one, an iterable of Batch or RecordBatch; next batches are taken when needed.
+
+    `batch` is the one in hand (None before the first), `row` how many of its records were handed out. Asking for more
+    after the end, or after an error, goes on where it was: a record that could not be made is not counted.
+    """
+
+    def __init__(self, batches):
+        self.batches = iter(batches)
 
     def __iter__(self):
         return self
 
     def __next__(self):
+        cdef Records batch = self.batch
         cdef int64_t row = self.row
-        if row >= self.source.rows:
-            raise StopIteration
+        while batch is None or row >= batch.rows:
+            if self.batches is None:
+                raise StopIteration
+            batch = next(self.batches)
+            self.batch = batch
+            self.row = row = 0
         self.row = row + 1
-        return self.source.record(row)
+        if not batch.heavy and not batch.away:
+            return batch.record(row)
+        try:
+            return batch.record(row)
+        except BaseException:
+            self.row = row
+            raise
 
     def __length_hint__(self):
-        return self.source.rows - self.row
+        return 0 if self.batch is None else max(self.batch.rows - self.row, 0)
+
+    @property
+    def next_offset(self):
+        """The offset at which to read on so that no record handed out comes again and none else is left out.
+
+        -1 before the first record of a batch, and inside of one whose offsets were not decoded.
+        """
+        cdef Records batch = self.batch
+        if batch is None or self.row == 0:
+            return -1
+        if self.row >= batch.rows:
+            return batch.end_offset()
+        if batch.away:
+            batch.fetch()
+        if batch.columns.offset is NULL:
+            return -1
+        return (<const int64_t *>batch.columns.offset.data)[self.row - 1] + 1
+
+    def drop(self):
+        """Leave out the records that are left of the batch in hand."""
+        self.batch = None
+        self.row = 0
 
 
 # How much one record of a batch may be before it is looked at whether there is room for its Python objects. A header
@@ -186,6 +276,9 @@ cdef class Records:
     cdef int fetch(self) except -1:
         raise NotImplementedError
 
+    cdef int64_t end_offset(self) noexcept:
+        return -1
+
     cdef Record record(self, int64_t row):
         if self.away:
             self.fetch()
@@ -214,7 +307,7 @@ cdef class Records:
 
     def __iter__(self):
         cdef RecordIterator iterator = RecordIterator.__new__(RecordIterator)
-        iterator.source = self
+        iterator.batch = self
         return iterator
 
     def __getitem__(self, index):
@@ -267,6 +360,9 @@ cdef class Batch(Records):
         batch.settle(spec)
         return batch
 
+    cdef int64_t end_offset(self) noexcept:
+        return self.next_offset
+
     def __repr__(self):
         return (f"<kafwire Batch of {self.topic}-{self.partition}: {self.rows} records, "
                 f"offsets [{self.base_offset}, {self.next_offset})>")
@@ -294,6 +390,9 @@ cdef class RecordBatch(Records):
     cdef int fetch(self) except -1:
         cdef size_t consumed
         return self.shelf.decode(self, &consumed)
+
+    cdef int64_t end_offset(self) noexcept:
+        return self.header.base_offset + self.header.last_offset_delta + 1
 
     @property
     def base_offset(self):
