@@ -102,7 +102,7 @@ class FetchAnswers:
             for part in answer.partitions:
                 if part.position + part.size > len(frame):
                     raise Broken("a slice reaches beyond its frame")
-                _, whole, _ = scan_headers(frame, part.position, part.size)
+                _, whole, _, _ = scan_headers(frame, part.position, part.size)
                 if whole > part.size:
                     raise Broken("more whole bytes than there are")
         except ProtocolError:

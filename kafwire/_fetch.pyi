@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from typing import final
 
 from kafwire._buffer import Buffer
@@ -22,6 +23,16 @@ class PartitionAnswer:
     def position(self) -> int: ...
     @property
     def size(self) -> int: ...
+    @property
+    def preferred_read_replica(self) -> int: ...
+    @property
+    def diverging_epoch(self) -> int: ...
+    @property
+    def diverging_end_offset(self) -> int: ...
+    @property
+    def leader_id(self) -> int: ...
+    @property
+    def leader_epoch(self) -> int: ...
 
 @final
 class FetchAnswer:
@@ -35,6 +46,23 @@ class FetchAnswer:
     def session_id(self) -> int: ...
     @property
     def partitions(self) -> list[PartitionAnswer]: ...
+    @property
+    def endpoints(self) -> list[tuple[int, str, int, str | None]]: ...
 
 def parse_answer(frame: Buffer, version: int) -> FetchAnswer: ...
-def scan_headers(frame: Buffer, position: int, size: int) -> tuple[int, int, int]: ...
+def scan_headers(frame: Buffer, position: int, size: int) -> tuple[int, int, int, int]: ...
+def encode_fetch(
+    version: int,
+    correlation_id: int,
+    client_id: str | None,
+    *,
+    max_wait_ms: int,
+    min_bytes: int,
+    max_bytes: int,
+    isolation_level: int = 0,
+    session_id: int = 0,
+    session_epoch: int = -1,
+    add: Sequence[tuple[str, bytes, int, int, int, int, int]] = (),
+    forget: Sequence[tuple[str, bytes, int]] = (),
+    rack_id: str = "",
+) -> bytes: ...

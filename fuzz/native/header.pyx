@@ -84,6 +84,7 @@ cdef const char *slice_(const uint8_t *data, size_t size) except? NULL:
     cdef size_t at = 0
     cdef int got = 1
     cdef int64_t first = -1
+    cdef int32_t epoch = -1
     while at < size:
         wrong = one_header(data + at, size - at, &header, &got)
         if wrong is not NULL:
@@ -92,15 +93,16 @@ cdef const char *slice_(const uint8_t *data, size_t size) except? NULL:
             break
         if first < 0:
             first = header.base_offset
+        epoch = header.leader_epoch if header.magic == 2 else -1
         at += 12 + <size_t>header.length
     frame = Buffer((<const char *>data)[:size])
     try:
-        next_offset, whole, first_found = scan_headers(frame, 0, size)
+        next_offset, whole, first_found, epoch_found = scan_headers(frame, 0, size)
     except ProtocolError:
         return NULL
     if got < 0:
         return b"scan_headers passes over what cannot be a batch"
-    if whole != at or first_found != first:
+    if whole != at or first_found != first or epoch_found != epoch:
         return b"scan_headers finds other batches"
     if whole and not next_offset > first_found >= 0:
         return b"a slice that ends before it begins"
@@ -117,7 +119,7 @@ cdef const char *answer(const uint8_t *data, size_t size, int version) except? N
         if part.position + part.size > size:
             return b"a slice reaches beyond its frame"
         try:
-            _, whole, _ = scan_headers(frame, part.position, part.size)
+            _, whole, _, _ = scan_headers(frame, part.position, part.size)
         except ProtocolError:
             continue
         if whole > part.size:

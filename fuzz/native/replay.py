@@ -43,7 +43,7 @@ def header(data: bytes) -> None:
     elif data:
         with contextlib.suppress(ProtocolError):
             frame_ = Buffer(data[1:])
-            next_offset, whole, first = scan_headers(frame_, 0, len(frame_))
+            next_offset, whole, first, _ = scan_headers(frame_, 0, len(frame_))
             assert whole <= len(frame_), "more whole bytes than there are"
             assert not whole or next_offset > first >= 0, "a slice that ends before it begins"
 

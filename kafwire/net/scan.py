@@ -341,7 +341,7 @@ class Source:
     def _queue(self, frame: Buffer, part: PartitionAnswer, cursor: Cursor) -> bool:
         """Queue the whole batches of an answer; False when there is none."""
         try:
-            next_offset, size, _ = scan_headers(frame, part.position, part.size)
+            next_offset, size, _, _ = scan_headers(frame, part.position, part.size)
         except ProtocolError as error:
             raise ProtocolError(
                 f"{cursor.name}, after offset {cursor.position}, from {self.lane.where}: {error.message}",

@@ -8,7 +8,7 @@ import struct
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from kafwire._buffer import Buffer
@@ -37,6 +37,9 @@ def seen(answer: FetchAnswer, data: bytes) -> list[tuple[Any, ...]]:
             part.last_stable_offset,
             part.log_start_offset,
             part.aborted,
+            part.preferred_read_replica,
+            (part.diverging_epoch, part.diverging_end_offset),
+            (part.leader_id, part.leader_epoch),
             data[part.position : part.position + part.size],
         )
         for part in answer.partitions
@@ -53,6 +56,9 @@ def declared(message: FetchResponse, version: int) -> list[tuple[Any, ...]]:
             part.last_stable_offset,
             part.log_start_offset if version >= 5 else -1,
             [(entry.producer_id, entry.first_offset) for entry in part.aborted_transactions or []],
+            part.preferred_read_replica if version >= 11 else -1,
+            (part.diverging_epoch.epoch, part.diverging_epoch.end_offset) if version >= 12 else (-1, -1),
+            (part.current_leader.leader_id, part.current_leader.leader_epoch) if version >= 12 else (-1, -1),
             bytes(part.records or b""),
         )
         for topic in message.responses
@@ -69,7 +75,12 @@ def test_what_is_read_is_what_the_declared_message_wrote(case: Versioned[FetchRe
     assert answer.throttle_time_ms == message.throttle_time_ms
     assert answer.error_code == (message.error_code if version >= 7 else 0)
     assert answer.session_id == (message.session_id if version >= 7 else 0)
+    assert answer.endpoints == endpoints(message, version)
     assert bytes(answer.frame) == data
+
+
+def endpoints(message: FetchResponse, version: int) -> list[tuple[int, str, int, str | None]]:
+    return [(n.node_id, n.host, n.port, n.rack) for n in message.node_endpoints] if version >= 16 else []
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -115,6 +126,25 @@ def test_damaged_bytes_are_read_otherwise_or_a_protocol_error(
             assert part.position + part.size <= len(damaged)
 
 
+@settings(max_examples=300)
+@given(ANSWERS, st.data())
+def test_damaged_bytes_that_the_declared_message_reads_are_read_alike(
+    case: Versioned[FetchResponse], data: st.DataObject
+) -> None:
+    message, version = case
+    damaged = bytearray(frame_of(message, version))
+    head = 5 if version >= 12 else 4
+    assume(len(damaged) > head)
+    damaged[data.draw(st.integers(head, len(damaged) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    try:
+        other = FetchResponse.decode(bytes(damaged[head:]), version)
+    except ProtocolError:
+        return
+    answer = parse_answer(Buffer(damaged), version)
+    assert seen(answer, bytes(damaged)) == declared(other, version)
+    assert answer.endpoints == endpoints(other, version)
+
+
 @given(st.binary(max_size=300), st.sampled_from(VERSIONS))
 def test_any_bytes_are_read_or_a_protocol_error(data: bytes, version: int) -> None:
     with contextlib.suppress(ProtocolError):
@@ -131,6 +161,95 @@ def test_a_count_that_cannot_be_is_not_believed(version: int) -> None:
         parse_answer(Buffer(head + huge + b"\0" * 40), version)
 
 
+# ---- tags
+
+EPOCH = struct.pack(">iq", 7, 1234) + b"\0"
+LEADER = struct.pack(">ii", 3, 9) + b"\0"
+NODE = struct.pack(">i", 3) + b"\5host" + struct.pack(">i", 9092) + b"\2r" + b"\0"
+
+
+def tagged(*fields: tuple[int, bytes]) -> bytes:
+    return bytes([len(fields)]) + b"".join(bytes([tag, len(body)]) + body for tag, body in fields)
+
+
+def tagged_frame(
+    partition: bytes = b"\0", top: bytes = b"\0", *, before: bytes = b"\0", topic: bytes = b"\0"
+) -> Buffer:
+    """An answer of version 17 with one partition, and tagged sections as given."""
+    entry = struct.pack(">ihqqq", 5, 6, 100, 90, 10) + b"\0" + struct.pack(">i", 2) + b"\1" + partition
+    body = struct.pack(">ihi", 0, 0, 1) + b"\2" + bytes(16) + b"\2" + entry + topic + top
+    return Buffer(struct.pack(">i", 77) + before + body)
+
+
+def test_tags_are_read_and_unknown_ones_passed_over() -> None:
+    unknown = (9, b"anything")
+    partition = tagged((0, EPOCH), (1, LEADER), (2, b"snapshots are not for us"), unknown)
+    top = tagged((0, b"\3" + NODE + NODE[:-3] + b"\0\0"), unknown)
+    answer = parse_answer(tagged_frame(partition, top, before=tagged(unknown), topic=tagged(unknown)), 17)
+    (part,) = answer.partitions
+    assert (part.diverging_epoch, part.diverging_end_offset, part.leader_id, part.leader_epoch) == (7, 1234, 3, 9)
+    assert answer.endpoints == [(3, "host", 9092, "r"), (3, "host", 9092, None)]
+
+
+def test_without_tags_nothing_is_known() -> None:
+    answer = parse_answer(tagged_frame(), 17)
+    (part,) = answer.partitions
+    found = part.diverging_epoch, part.diverging_end_offset, part.leader_id, part.leader_epoch
+    assert found == (-1, -1, -1, -1)
+    assert part.preferred_read_replica == 2
+    assert (part.aborted, answer.endpoints) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        pytest.param(tagged((1, LEADER), (1, LEADER)), id="a tag twice"),
+        pytest.param(tagged((1, LEADER), (0, EPOCH)), id="tags that fall"),
+        pytest.param(tagged((7, b""), (7, b"")), id="an unknown tag twice"),
+        pytest.param(tagged((0, EPOCH + b"\0")), id="an epoch with bytes left over"),
+        pytest.param(tagged((0, EPOCH[:-1])), id="an epoch without its own tags"),
+        pytest.param(tagged((1, LEADER[:-2])), id="half a leader"),
+        pytest.param(tagged((1, LEADER[:-1] + tagged((5, b""), (5, b"")))), id="a leader with a tag twice"),
+        pytest.param(b"\1" + b"\xff\xff\xff\xff\7" + b"\0", id="a tag that cannot be"),
+        pytest.param(b"\1\1\xff\1", id="a field longer than the frame"),
+    ],
+)
+def test_odd_tags_of_a_partition_are_an_error(section: bytes) -> None:
+    with pytest.raises(ProtocolError, match="truncated or contradictory"):
+        parse_answer(tagged_frame(section), 17)
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        pytest.param(tagged((0, b"\2" + NODE), (0, b"\2" + NODE)), id="a tag twice"),
+        pytest.param(tagged((0, b"\3" + NODE)), id="a node too few"),
+        pytest.param(tagged((0, b"\1" + NODE)), id="a node too many"),
+        pytest.param(tagged((0, b"\0")), id="no list"),
+        pytest.param(tagged((0, b"\2" + NODE[:4] + b"\0" + NODE[9:] + bytes(4))), id="no host"),
+        pytest.param(tagged((0, b"\2" + NODE[:4] + b"\x7f" + NODE[5:])), id="a host longer than the field"),
+    ],
+)
+def test_odd_tags_of_an_answer_are_an_error(section: bytes) -> None:
+    with pytest.raises(ProtocolError, match="truncated or contradictory"):
+        parse_answer(tagged_frame(top=section), 17)
+
+
+def test_odd_tags_elsewhere_are_an_error() -> None:
+    twice = tagged((7, b""), (7, b""))
+    for where in ({"before": twice}, {"topic": twice}):
+        with pytest.raises(ProtocolError, match="truncated or contradictory"):
+            parse_answer(tagged_frame(**where), 17)
+
+
+def test_endpoints_are_of_version_16() -> None:
+    """Before it the tag is one that nobody knows, whatever it holds."""
+    data = bytes(tagged_frame(top=tagged((0, b"no nodes"))))
+    assert parse_answer(Buffer(data), 15).endpoints == []
+    with pytest.raises(ProtocolError):
+        parse_answer(Buffer(data), 16)
+
+
 # ---- headers
 
 
@@ -145,10 +264,12 @@ def blob_of(*batches: tuple[int, int]) -> tuple[bytes, list[int]]:
 
 def test_the_headers_of_whole_batches_are_read_wherever_the_slice_ends() -> None:
     blob, ends = blob_of((5, 3), (8, 1), (100, 2))
-    nexts = [8, 9, 102]
+    nexts, epochs = [8, 9, 102], [4, -1, 6]
+    for at, epoch in zip([0, *ends], epochs, strict=False):
+        blob = blob[: at + 12] + struct.pack(">i", epoch) + blob[at + 16 :]
     for size in range(len(blob) + 1):
         whole = sum(end <= size for end in ends)
-        expected = (nexts[whole - 1], ends[whole - 1], 5) if whole else (-1, 0, -1)
+        expected = (nexts[whole - 1], ends[whole - 1], 5, epochs[whole - 1]) if whole else (-1, 0, -1, -1)
         assert scan_headers(Buffer(b"junk" + blob), 4, size) == expected
 
 
@@ -187,7 +308,7 @@ def test_random_damage_to_headers_is_read_otherwise_or_a_protocol_error() -> Non
         for _ in range(chance.randint(1, 3)):
             damaged[chance.randrange(len(damaged))] = chance.randrange(256)
         with contextlib.suppress(ProtocolError):
-            _, whole, _ = scan_headers(Buffer(damaged), 0, len(damaged))
+            _, whole, _, _ = scan_headers(Buffer(damaged), 0, len(damaged))
             assert whole <= len(damaged)
 
 
