@@ -1,15 +1,16 @@
 """Slices of fetched records on their way to a reader, who decodes them in a thread of its own.
 
-`SliceQueue` carries them. `SliceReader` makes batches of them, or is an Arrow stream: from end to end without
-the GIL.
+`SliceQueue` carries them, a place for each partition. `SliceReader` makes batches of them, or is an Arrow stream: from
+end to end without the GIL. `RecordStream` makes single records of a reader's batches.
 """
 cimport cython
 from cpython.exc cimport PyErr_CheckSignals, PyErr_Fetch, PyErr_Restore, PyErr_SetInterrupt
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.errno cimport EINVAL, EIO, ENOMEM
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset, strncpy
+from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 from posix.unistd cimport getpid
 
 from kafwire._arrow cimport (
@@ -22,17 +23,23 @@ from kafwire._arrow cimport (
     columns_export,
     layout_schema,
 )
-from kafwire._buffer cimport Buffer, kw_buf, kw_buf_ref
+from kafwire._buffer cimport Buffer, kw_buf, kw_buf_ref, kw_buf_unref
 from kafwire._codec cimport (
+    DECODE_CORRUPT,
+    DECODE_CRC,
     DECODE_NEED_CODEC,
     DECODE_OK,
+    DECODE_ORDER,
     DECODE_TOO_LARGE,
+    DECODE_UNSUPPORTED,
     STOP_CHUNK_FULL,
     AbortedTransaction,
+    BatchHeader,
     Columns,
     DecodeSpec,
     DecodeStatus,
     aborted_sort,
+    batch_header,
     columns_clear,
     columns_finish,
     columns_init,
@@ -44,17 +51,24 @@ from kafwire._compress cimport resolve_codec
 from kafwire._io cimport Loop, kw_loop, kw_loop_post
 from kafwire._records cimport Batch
 
-from kafwire.errors import KafkaError, ProtocolError
+import logging
+
+from kafwire.errors import CorruptBatchError, KafkaError, ProtocolError
+
+log = logging.getLogger("kafwire")
 
 
 cdef extern from "native/queue.h" nogil:
     ctypedef struct kw_queue:
         pass
+    ctypedef struct kw_place:
+        pass
     ctypedef struct kw_records:
         kw_buf *frame
         const uint8_t *data
         size_t size
-        int32_t cursor
+        kw_place *place
+        uint32_t generation
         int64_t start
         int64_t end
         void *aborted
@@ -64,16 +78,34 @@ cdef extern from "native/queue.h" nogil:
         KW_QUEUE_ENDED
         KW_QUEUE_RECORDS
         KW_QUEUE_IDLE
+        KW_QUEUE_PLACE_FAILED
     kw_queue *kw_queue_new()
     void kw_queue_free(kw_queue *queue)
+    kw_place *kw_queue_add(kw_queue *queue, void *owner)
+    kw_place *kw_queue_place(kw_queue *queue, int32_t number)
+    void *kw_place_owner(const kw_place *place)
+    int32_t kw_place_number(const kw_place *place)
     int kw_queue_push(kw_queue *queue, const kw_records *slice)
-    int kw_queue_pop(kw_queue *queue, kw_records *out, int wait_ms)
-    int kw_queue_credit(kw_queue *queue, size_t size)
+    void kw_queue_seal(kw_queue *queue)
+    int kw_queue_pop(kw_queue *queue, kw_place *place, kw_records *out, int wait_ms)
+    int kw_queue_next(kw_queue *queue, kw_records *slice, int64_t offset)
+    int kw_queue_done(kw_queue *queue, kw_records *slice, size_t used, int64_t position)
     size_t kw_queue_bytes(kw_queue *queue, int starved)
+    void kw_queue_compact(kw_queue *queue)
+    uint32_t kw_place_reset(kw_queue *queue, kw_place *place, int64_t position)
+    int64_t kw_place_position(kw_queue *queue, kw_place *place)
+    void kw_queue_settle(kw_queue *queue, kw_place *only)
+    int64_t kw_place_processed(kw_queue *queue, kw_place *place)
+    void kw_place_process(kw_queue *queue, kw_place *place, int64_t offset)
+    int32_t kw_place_queued(kw_queue *queue, kw_place *place, size_t *bytes, int watch)
+    kw_place *kw_queue_noticed(kw_queue *queue)
+    void kw_place_pause(kw_queue *queue, kw_place *place, int paused)
+    void kw_place_claim(kw_queue *queue, kw_place *place, int claimed)
+    void kw_place_fail(kw_queue *queue, kw_place *place, uint32_t generation)
+    int kw_queue_ready(kw_queue *queue, kw_place *place, size_t *size)
     void kw_queue_end(kw_queue *queue)
     void kw_queue_fail(kw_queue *queue)
     void kw_queue_close(kw_queue *queue)
-    void kw_records_clear(kw_records *slice)
 
 
 cdef extern from "Python.h":
@@ -83,20 +115,40 @@ cdef extern from "Python.h":
 
 cdef enum:
     WAIT_MS = 100  # how long a read waits before it looks for signals
+    LOG_OVERHEAD = 12  # bytes of a batch before what its length counts
+
+
+@cython.final
+cdef class Place:
+    """What Python knows of a partition in a queue."""
+
+    cdef readonly object topic
+    cdef readonly object partition
+    cdef readonly Layout layout
+    cdef readonly object error  # why it failed
+    cdef readonly object where  # the broker that its records came from last
+    cdef readonly int64_t skipped  # batches passed over because they were corrupt
+    cdef ArrowLayout *arrow
+    cdef kw_place *place
 
 
 @cython.final
 cdef class SliceQueue:
-    """Slices on their way from the engine to a reader; `cookie` is posted to the loop when bytes free up."""
+    """Slices on their way from the engine to readers; `cookie` is posted to the loop when bytes free up.
+
+    Partitions have numbers, in the order in which they were added.
+    """
 
     cdef kw_queue *queue
     cdef Loop native
     cdef uint64_t cookie
+    cdef list places
     cdef public object error
 
     def __cinit__(self, Loop native, uint64_t cookie):
         self.native = native
         self.cookie = cookie
+        self.places = []
         self.queue = kw_queue_new()
         if self.queue is NULL:
             raise MemoryError
@@ -104,14 +156,46 @@ cdef class SliceQueue:
     def __dealloc__(self):
         kw_queue_free(self.queue)
 
-    def push(self, Buffer frame, size_t position, size_t size, int32_t cursor, int64_t start, int64_t end,
-             list aborted):
-        """Queue frame[position:position + size] for `cursor`; its records in [start, end) are wanted."""
+    def add(self, topic, partition, Layout layout not None):
+        """A place for a partition; its number."""
+        cdef Place place = Place.__new__(Place)
+        place.topic = topic
+        place.partition = partition
+        place.layout = layout
+        place.arrow = &layout.layout
+        place.where = "a broker"
+        place.place = kw_queue_add(self.queue, <void *> place)
+        if place.place is NULL:
+            raise MemoryError
+        self.places.append(place)
+        return kw_place_number(place.place)
+
+    cdef kw_place *at(self, int32_t number) except NULL:
+        cdef kw_place *place = kw_queue_place(self.queue, number)
+        if place is NULL:
+            raise IndexError(f"no partition has the number {number}")
+        return place
+
+    def place(self, int32_t number):
+        """What is known of a partition."""
+        return self.places[number]
+
+    def push(self, Buffer frame, size_t position, size_t size, int32_t number, int64_t start, int64_t end,
+             list aborted, uint32_t generation=0, where=None):
+        """Queue frame[position:position + size] for a partition; its records in [start, end) are wanted.
+
+        Dropped if the partition was reset since it had that `generation`. `where` is the broker, as errors name it.
+        The slices of a frame are pushed one after the other, then `seal` is called.
+        """
         cdef kw_records slice
         cdef AbortedTransaction *entries = NULL
         cdef int32_t i
         if frame.buf is NULL or position > frame.buf.size or size > frame.buf.size - position:
             raise ValueError("the slice lies outside its frame")
+        memset(&slice, 0, sizeof(slice))
+        slice.place = self.at(number)
+        if where is not None:
+            (<Place> kw_place_owner(slice.place)).where = where
         if aborted:
             entries = <AbortedTransaction *> calloc(len(aborted), sizeof(AbortedTransaction))
             if entries is NULL:
@@ -120,23 +204,94 @@ cdef class SliceQueue:
                 entries[i].producer_id = producer_id
                 entries[i].first_offset = first_offset
             aborted_sort(entries, len(aborted))
-        memset(&slice, 0, sizeof(slice))
         slice.frame = frame.buf
         slice.data = frame.buf.data + position
         slice.size = size
-        slice.cursor = cursor
+        slice.generation = generation
         slice.start = start
         slice.end = end
         slice.aborted = entries
         slice.aborted_count = len(aborted)
         kw_buf_ref(frame.buf)
         if kw_queue_push(self.queue, &slice):
-            kw_records_clear(&slice)
+            kw_buf_unref(frame.buf)
+            free(entries)
             raise MemoryError
 
+    def seal(self):
+        """The frame pushed last has no more slices: when those are read, its bytes are free."""
+        kw_queue_seal(self.queue)
+
     def queued_bytes(self, *, bint starved=False):
-        """Bytes queued or being decoded; with `starved`, the cookie is posted when the next of them are done."""
+        """Bytes of the frames that are queued or being decoded; with `starved`, the cookie is posted when the next of
+        their slices is done."""
         return kw_queue_bytes(self.queue, starved)
+
+    def compact(self):
+        """Copy slices that keep a frame of which most is gone."""
+        with nogil:
+            kw_queue_compact(self.queue)
+
+    def reset(self, int32_t number, int64_t position):
+        """Drop what is queued of a partition, and what was asked for and is on its way; its new generation."""
+        cdef kw_place *place = self.at(number)
+        (<Place> kw_place_owner(place)).error = None
+        return kw_place_reset(self.queue, place, position)
+
+    def position(self, int32_t number):
+        """The offset that a partition's reader comes to next."""
+        return kw_place_position(self.queue, self.at(number))
+
+    def settle(self):
+        """What was read of partitions that nobody claimed counts as processed."""
+        kw_queue_settle(self.queue, NULL)
+
+    def processed(self, int32_t number):
+        """The offset after the last that counts as processed."""
+        return kw_place_processed(self.queue, self.at(number))
+
+    def process(self, int32_t number, int64_t offset):
+        """Let everything below `offset` count as processed."""
+        kw_place_process(self.queue, self.at(number), offset)
+
+    def queued(self, int32_t number, *, bint watch=False):
+        """(slices, bytes) that wait for a partition's reader, or that it reads; with `watch`, the cookie is posted when
+        it has read the next, and `noticed` names it."""
+        cdef size_t size = 0
+        slices = kw_place_queued(self.queue, self.at(number), &size, watch)
+        return slices, size
+
+    def noticed(self):
+        """The numbers of watched partitions that were read since."""
+        cdef kw_place *place
+        numbers = []
+        while True:
+            place = kw_queue_noticed(self.queue)
+            if place is NULL:
+                return numbers
+            numbers.append(kw_place_number(place))
+
+    def pause(self, int32_t number, bint paused=True):
+        """Let readers pass a partition over; what is queued of it stays."""
+        kw_place_pause(self.queue, self.at(number), paused)
+
+    def claim(self, int32_t number, bint claimed=True):
+        """Leave a partition to a reader of its own, or to that of all others again."""
+        kw_place_claim(self.queue, self.at(number), claimed)
+
+    def fail_place(self, int32_t number, uint32_t generation, error):
+        """Once what is queued of a partition is read, its reader raises `error`, until the partition is reset."""
+        cdef kw_place *place = self.at(number)
+        (<Place> kw_place_owner(place)).error = error
+        kw_place_fail(self.queue, place, generation)
+
+    def ready(self, int32_t number=-1):
+        """The size of the slice that a reader (of one partition, or of all) would come to, 0 for an end or error; None
+        when it would wait."""
+        cdef size_t size = 0
+        if not kw_queue_ready(self.queue, NULL if number < 0 else self.at(number), &size):
+            return None
+        return size
 
     def end(self):
         """Nothing more will come."""
@@ -157,67 +312,137 @@ cdef class SliceQueue:
 cdef struct ReaderState:
     PyObject *owner  # borrowed: the SliceReader
     kw_queue *queue
+    ArrowLayout *schema
+    kw_place *only  # the one partition that is read; NULL: all that nobody claimed
     kw_loop *loop
     uint64_t cookie
-    ArrowLayout **layouts  # one a cursor, borrowed
     DecodeSpec spec
-    kw_records slice  # being decoded; frame NULL: none
-    size_t position  # in it
+    bint skip_corrupt
+    int silence_ms  # a stream ends after so long without records; -1: never
     bint ended
     int pid
     char message[512]
 
 
-cdef int next_columns(ReaderState *state, Columns *out, int32_t *cursor) noexcept nogil:
-    """Fill `out` with the next rows. 1: rows; 0: the end; -1: failed, and the owner's error says why."""
-    cdef DecodeStatus status
+cdef enum:
+    READ_FAILED = -1
+    READ_END = 0
+    READ_ROWS = 1
+    READ_SILENCE = 2
+
+
+cdef int64_t now_ms() noexcept nogil:
+    cdef timespec now
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return <int64_t> now.tv_sec * 1000 + now.tv_nsec // 1000000
+
+
+cdef int wait_for_slice(ReaderState *state, kw_records *slice, int timeout_ms) noexcept nogil:
+    """READ_ROWS: `slice` is there; or another READ_*."""
+    cdef int64_t until = now_ms() + timeout_ms if timeout_ms > 0 else 0
+    cdef int64_t left = WAIT_MS
     cdef int got
     while True:
-        if state.slice.frame is NULL:
-            got = kw_queue_pop(state.queue, &state.slice, WAIT_MS)
-            if got == KW_QUEUE_IDLE:
-                if _interrupted(state):
-                    return -1
-                continue
-            if got == KW_QUEUE_ENDED:
-                state.ended = True
-                return 0
-            if got == KW_QUEUE_FAILED:
-                _queue_failed(state)
-                return -1
-            state.position = 0
-            state.spec.start = state.slice.start
-            state.spec.end = state.slice.end
-            state.spec.aborted = <AbortedTransaction *> state.slice.aborted
-            state.spec.aborted_count = state.slice.aborted_count
-            state.spec.row_bytes = state.layouts[state.slice.cursor].row_bytes
-        memset(&status, 0, sizeof(status))
-        got = decode_chunk(
-            state.slice.data + state.position, state.slice.size - state.position, &state.spec, out, &status
-        )
-        cursor[0] = state.slice.cursor
-        state.position += status.consumed
-        if got == DECODE_NEED_CODEC:  # what was decoded before the batch that needs it stays in `out`
-            if not _resolve(state, status.codec):
-                return -1
-            continue
-        if got != DECODE_OK:
-            if out.length:  # first the rows before the bad batch; the next call meets it again
-                return 1
-            _decode_failed(state, &status)
-            return -1
-        if status.stop != STOP_CHUNK_FULL or state.position >= state.slice.size:
-            _finish_slice(state)
+        if timeout_ms >= 0:
+            left = min(<int64_t> WAIT_MS, until - now_ms()) if timeout_ms > 0 else 0
+        got = kw_queue_pop(state.queue, state.only, slice, <int> max(<int64_t> 0, left))
+        if got == KW_QUEUE_RECORDS:
+            return READ_ROWS
+        if got == KW_QUEUE_ENDED:
+            state.ended = True
+            return READ_END
+        if got == KW_QUEUE_FAILED:
+            _queue_failed(state)
+            return READ_FAILED
+        if got == KW_QUEUE_PLACE_FAILED:
+            _place_failed(state, slice.place)
+            return READ_FAILED
+        if _interrupted(state):
+            return READ_FAILED
+        if timeout_ms >= 0 and left <= WAIT_MS and now_ms() >= until:
+            return READ_SILENCE
+
+
+cdef void give_back(ReaderState *state, kw_records *slice, size_t used, int64_t offset) noexcept nogil:
+    if kw_queue_done(state.queue, slice, used, offset):
+        kw_loop_post(state.loop, state.cookie)
+
+
+cdef void prepare(ReaderState *state, const kw_records *slice) noexcept nogil:
+    state.spec.start = slice.start
+    state.spec.end = slice.end
+    state.spec.aborted = <AbortedTransaction *> slice.aborted
+    state.spec.aborted_count = slice.aborted_count
+
+
+cdef int next_columns(ReaderState *state, Columns *out, PyObject **place, int timeout_ms) noexcept nogil:
+    """Fill `out` with the next rows, all of one partition. Failed: the owner's error says why."""
+    cdef kw_records slice
+    cdef DecodeStatus status
+    cdef BatchHeader header
+    cdef const char *reason = NULL
+    cdef size_t at
+    cdef int64_t offset
+    cdef int got
+    while True:
+        got = wait_for_slice(state, &slice, timeout_ms)
+        if got != READ_ROWS:
+            return got
+        place[0] = <PyObject *> kw_place_owner(slice.place)
+        prepare(state, &slice)
+        state.spec.row_bytes = layout_of(place[0]).row_bytes
+        at = 0
+        offset = slice.start
+        while True:
+            memset(&status, 0, sizeof(status))
+            got = decode_chunk(slice.data + at, slice.size - at, &state.spec, out, &status)
+            at += status.consumed
+            if status.batches:
+                offset = status.next_offset
+            if got == DECODE_NEED_CODEC:  # what was decoded before the batch that needs it stays in `out`
+                if _resolve(state, status.codec):
+                    continue
+                give_back(state, &slice, at, offset)
+                return READ_FAILED
+            if got != DECODE_OK:
+                if out.length:  # first the rows before the bad batch; the next call meets it again
+                    give_back(state, &slice, at, offset)
+                    return READ_ROWS
+                if state.skip_corrupt and (got == DECODE_CORRUPT or got == DECODE_CRC or got == DECODE_UNSUPPORTED
+                                           or got == DECODE_ORDER) \
+                        and batch_header(slice.data + at, slice.size - at, &header, &reason) > 0:
+                    _skipped(state, place[0], &status, slice.data - slice.frame.data + at)
+                    columns_clear(out)  # it may have begun on the bad batch
+                    at += LOG_OVERHEAD + <size_t> header.length
+                    offset = max(offset, header.base_offset + header.last_offset_delta + 1)
+                    if at < slice.size:
+                        continue
+                    give_back(state, &slice, slice.size, offset)
+                    break
+                _decode_failed(state, place[0], &status, slice.data - slice.frame.data + at)
+                give_back(state, &slice, at, offset)
+                return READ_FAILED
+            if status.stop == STOP_CHUNK_FULL and at < slice.size:
+                give_back(state, &slice, at, offset)
+                return READ_ROWS
+            if out.raw_bytes < state.spec.chunk_bytes:  # the chunk goes on in the next answer, if that is here
+                got = kw_queue_next(state.queue, &slice, offset)
+                if got:
+                    if got > 1:
+                        kw_loop_post(state.loop, state.cookie)
+                    prepare(state, &slice)
+                    at = 0
+                    continue
+            give_back(state, &slice, slice.size, offset)
+            break
         if out.length:
-            return 1
+            return READ_ROWS
         columns_clear(out)
 
 
-cdef void _finish_slice(ReaderState *state) noexcept nogil:
-    cdef size_t size = state.slice.size
-    kw_records_clear(&state.slice)
-    if kw_queue_credit(state.queue, size):
-        kw_loop_post(state.loop, state.cookie)
+cdef ArrowLayout *layout_of(PyObject *place) noexcept nogil:
+    # (inside an object that the queue keeps alive: no count changes)
+    return (<Place> place).arrow
 
 
 cdef bint _resolve(ReaderState *state, int codec) noexcept with gil:
@@ -233,7 +458,7 @@ cdef bint _interrupted(ReaderState *state) noexcept with gil:
     """Run signal handlers; one that raises ends the read, and Ctrl-C reaches the main thread again afterwards."""
     if getpid() != state.pid:  # the engine that would bring more did not come along
         (<SliceReader> state.owner).set_error(
-            KafkaError("this scan was made before a fork: make a new one in the child")
+            KafkaError(f"this {(<SliceReader> state.owner).what} was made before a fork: make a new one in the child")
         )
         return True
     try:
@@ -250,18 +475,32 @@ cdef void _queue_failed(ReaderState *state) noexcept with gil:
     (<SliceReader> state.owner).set_error((<SliceReader> state.owner).queue.error)
 
 
-cdef void _decode_failed(ReaderState *state, DecodeStatus *status) noexcept with gil:
-    cdef SliceReader owner = <SliceReader> state.owner
-    topic, partition = owner.names[state.slice.cursor]
+cdef void _place_failed(ReaderState *state, kw_place *place) noexcept with gil:
+    (<SliceReader> state.owner).set_error((<Place> kw_place_owner(place)).error)
+
+
+cdef void _skipped(ReaderState *state, PyObject *place, const DecodeStatus *status, size_t at) noexcept with gil:
+    cdef Place where = <Place> place
+    where.skipped += 1
     try:
-        decode_error(status, state.position)
+        decode_error(status, at)
+    except Exception as error:
+        log.warning("%s-%s, from %s: a batch is passed over: %s", where.topic, where.partition, where.where, error)
+
+
+cdef void _decode_failed(ReaderState *state, PyObject *place, const DecodeStatus *status, size_t at) noexcept with gil:
+    cdef SliceReader owner = <SliceReader> state.owner
+    cdef Place where = <Place> place
+    try:
+        decode_error(status, at)
     except ProtocolError as error:
         advice = "raise it to read on" if status.kind == DECODE_TOO_LARGE else (
             "the log is damaged, or bytes were changed on their way"
         )
-        owner.set_error(ProtocolError(
-            f"{topic}-{partition}, batch at offset {status.base_offset}: {error.message}; {advice}",
-            api="FetchResponse", offset=error.offset,
+        owner.set_error(CorruptBatchError(
+            f"{where.topic}-{where.partition}, batch at offset {status.base_offset}, from {where.where}: "
+            f"{error.message}; {advice}",
+            topic=where.topic, partition=where.partition, base_offset=status.base_offset, offset=error.offset,
         ))
     except Exception as error:
         owner.set_error(error)
@@ -271,88 +510,114 @@ cdef void _decode_failed(ReaderState *state, DecodeStatus *status) noexcept with
 cdef class SliceReader:
     """Decodes a queue's slices to columns: an iterator of Batch, or an Arrow stream. One reader at a time.
 
-    `layouts` and `names` (topic, partition) have one entry a cursor. `on_close` is called once, with the GIL, when
-    nothing more will be read.
+    `schema` is the layout that a stream shows. `only` is the number of the one partition to read; without it those are
+    read that nobody claimed. `on_close` is called once, with the GIL, when nothing more will be read. A reader that
+    `owns` the queue closes it then. `what` is how errors name it.
     """
 
     cdef SliceQueue queue
-    cdef list layouts
-    cdef list names
+    cdef Layout schema
     cdef object on_close
     cdef bint busy
     cdef bint as_stream
+    cdef bint owns
+    cdef readonly str what
     cdef readonly object error
     cdef ReaderState state
 
-    def __cinit__(self, SliceQueue queue, list layouts, list names, *, size_t chunk_bytes, size_t max_decompressed,
-                  bint verify_crc, object on_close):
-        cdef Layout layout
-        if not layouts:
-            raise ValueError("a reader needs one layout at least")
+    def __cinit__(self, SliceQueue queue not None, Layout schema not None, *, size_t chunk_bytes,
+                  size_t max_decompressed, bint verify_crc, object on_close=None, int32_t only=-1, bint owns=True,
+                  bint skip_corrupt=False, int silence_ms=-1, str what="scan"):
         self.queue = queue
-        self.layouts = layouts
-        self.names = names
+        self.schema = schema
+        self.state.schema = &schema.layout
         self.on_close = on_close
+        self.owns = owns
+        self.what = what
         self.state.owner = <PyObject *> self
         self.state.pid = getpid()
         self.state.queue = queue.queue
+        self.state.only = NULL if only < 0 else queue.at(only)
         self.state.loop = queue.native.loop
         self.state.cookie = queue.cookie
-        self.state.layouts = <ArrowLayout **> malloc(len(layouts) * sizeof(ArrowLayout *))
-        if self.state.layouts is NULL:
-            raise MemoryError
-        for i, layout in enumerate(layouts):
-            self.state.layouts[i] = &layout.layout
+        self.state.skip_corrupt = skip_corrupt
+        self.state.silence_ms = silence_ms
         spec_init(&self.state.spec)
-        self.state.spec.columns = self.state.layouts[0].columns
+        self.state.spec.columns = schema.layout.columns
         self.state.spec.chunk_bytes = chunk_bytes
         self.state.spec.max_decompressed = max_decompressed
         self.state.spec.verify_crc = verify_crc
         self.state.spec.skip_control = True
         self.state.spec.check_order = True
 
-    def __dealloc__(self):
-        kw_records_clear(&self.state.slice)
-        free(self.state.layouts)
-
     def __iter__(self):
         return self
 
     def __next__(self):
-        """The next chunk as a Batch."""
+        """The next chunk as a Batch; waits for it, and closes the reader at the end and on an error."""
+        cdef Batch batch
+        if self.state.ended and not self.busy:
+            raise StopIteration
+        try:
+            batch = self.read(-1)
+        except BaseException:
+            if not self.busy:
+                self.close()
+            raise
+        if batch is None:
+            self.close()
+            raise StopIteration
+        return batch
+
+    cpdef Batch read(self, int timeout_ms):
+        """The next chunk; None when there is none within `timeout_ms` (-1: no limit), or nothing more will come."""
         cdef Columns columns
-        cdef int32_t cursor = 0
+        cdef PyObject *place = NULL
+        cdef Place where
         cdef int got
         if self.busy:
-            raise KafkaError("a scan is read once, by one reader at a time: make a new one to read again")
+            raise self.taken()
         if self.state.ended:
-            raise StopIteration
+            return None
         self.busy = True
         columns_init(&columns)
         try:
             with nogil:
-                got = next_columns(&self.state, &columns, &cursor)
-                if got > 0:
+                got = next_columns(&self.state, &columns, &place, timeout_ms)
+                if got == READ_ROWS:
                     columns_finish(&columns)
-            if got > 0:
-                topic, partition = self.names[cursor]
-                return Batch.take(&columns, <Layout> self.layouts[cursor], topic, partition, &self.state.spec)
-            self.close()
-            if got < 0:
+            if got == READ_ROWS:
+                where = <Place> place
+                return Batch.take(&columns, where.layout, where.topic, where.partition, &self.state.spec)
+            if got == READ_FAILED:
                 raise self.error
-            raise StopIteration
+            return None
         finally:
             self.busy = False
             columns_clear(&columns)
 
+    @property
+    def ended(self):
+        """Whether nothing more will come."""
+        return self.state.ended
+
+    def settle(self):
+        """What was read counts as processed."""
+        kw_queue_settle(self.state.queue, self.state.only)
+
     def close(self):
         """Read no more; a second close does nothing."""
         self.state.ended = True
-        self.queue.close()
+        if self.owns:
+            self.queue.close()
         on_close = self.on_close
         if on_close is not None:
             on_close()
         self.on_close = None  # after the call: an interrupt may end it, and closing again then completes it
+
+    cdef object taken(self):
+        return KafkaError(f"a {self.what} is read by one reader at a time, and is a stream but once: wait for the other "
+                          "reader to end, or make a new one")
 
     cdef void set_error(self, error) noexcept:
         cdef bytes text
@@ -363,13 +628,13 @@ cdef class SliceReader:
 
     def schema_capsule(self):
         """An `arrow_schema` capsule of the stream's schema."""
-        return (<Layout> self.layouts[0]).schema_capsule()
+        return self.schema.schema_capsule()
 
     def stream_capsule(self):
         """An `arrow_array_stream` capsule, which takes the reader for itself."""
         cdef ArrowArrayStream *stream
         if self.busy or self.state.ended:
-            raise KafkaError("a scan is read once, by one reader at a time: make a new one to read again")
+            raise self.taken()
         stream = <ArrowArrayStream *> calloc(1, sizeof(ArrowArrayStream))
         if stream is NULL:
             raise MemoryError
@@ -385,29 +650,30 @@ cdef class SliceReader:
 
 
 cdef int _stream_schema(ArrowArrayStream *stream, ArrowSchema *out) noexcept nogil:
-    return ENOMEM if layout_schema((<ReaderState *> stream.private_data).layouts[0], out) else 0
+    return ENOMEM if layout_schema((<ReaderState *> stream.private_data).schema, out) else 0
 
 
 cdef int _stream_next(ArrowArrayStream *stream, ArrowArray *out) noexcept nogil:
     """The data plane's last step: waits, decodes and exports, and needs the GIL only when something went wrong."""
     cdef ReaderState *state = <ReaderState *> stream.private_data
     cdef Columns columns
-    cdef int32_t cursor = 0
+    cdef PyObject *place = NULL
     cdef int got
     memset(out, 0, sizeof(ArrowArray))
     if state.ended:
         return 0
+    kw_queue_settle(state.queue, state.only)
     columns_init(&columns)
-    got = next_columns(state, &columns, &cursor)
-    if got > 0:
+    got = next_columns(state, &columns, &place, state.silence_ms)
+    if got == READ_ROWS:
         columns_finish(&columns)
-        got = columns_export(&columns, state.layouts[cursor], out)
+        got = columns_export(&columns, layout_of(place), out)
         if got == 0:
             return 0
         strncpy(state.message, "the rows do not fit into the columns asked for", sizeof(state.message) - 1)
         return ENOMEM if got == EXPORT_NO_MEMORY else EINVAL
     columns_clear(&columns)
-    return EIO if got < 0 else 0
+    return EIO if got == READ_FAILED else 0
 
 
 cdef const char *_stream_error(ArrowArrayStream *stream) noexcept nogil:
@@ -439,3 +705,33 @@ cdef void _drop_stream(object capsule) noexcept:
     if stream.release is not NULL:
         stream.release(stream)
     free(stream)
+
+
+@cython.final
+cdef class RecordStream:
+    """The records of a reader's batches one by one, for one reader. `batch` is the one that is being read."""
+
+    cdef SliceReader reader
+    cdef object records
+    cdef readonly Batch batch
+
+    def __cinit__(self, SliceReader reader not None):
+        self.reader = reader
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        """The next record; waits for it."""
+        while True:
+            if self.records is not None:
+                record = next(self.records, None)
+                if record is not None:
+                    return record
+            self.records = None
+            self.batch = None
+            self.reader.settle()
+            self.batch = self.reader.read(-1)
+            if self.batch is None:
+                raise StopIteration
+            self.records = iter(self.batch)

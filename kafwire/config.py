@@ -246,7 +246,8 @@ class ConsumerConfig(FetchConfig):
     group_id: str | None = _option(None, _maybe(_text))
     enable_auto_commit: bool = _option(True, _flag)
     auto_commit_interval_ms: int = _option(5_000, _number(1))
-    metrics_hook: Callable[[dict[str, Any]], object] | None = _option(None, _maybe(_callable))
+    # Called with what `Consumer.metrics()` gives, every metrics_interval_ms, in a thread of its own.
+    metrics_hook: Any = _option(None, _maybe(_callable))
     metrics_interval_ms: int = _option(30_000, _number(1))
 
 

@@ -8,6 +8,7 @@ __all__ = [
     "ERROR_CODES",
     "BrokerError",
     "ConfigError",
+    "CorruptBatchError",
     "ErrorCode",
     "KafkaConnectionError",
     "KafkaError",
@@ -64,6 +65,26 @@ class ProtocolError(KafkaError):
         return _restore_protocol_error, (type(self), self.message, self.api, self.version, self.offset)
 
 
+class CorruptBatchError(ProtocolError):
+    """A fetched batch that cannot be read: a wrong checksum, or bytes that contradict themselves.
+
+    `topic` and `partition` are where it was read, `base_offset` is that of the batch (-1 where it is not known). To
+    read on behind it, seek there, or choose `on_corrupt="skip"`.
+    """
+
+    def __init__(
+        self, message: str, *, topic: str, partition: int, base_offset: int, offset: int | None = None
+    ) -> None:
+        """Make the error."""
+        super().__init__(message, api="FetchResponse", offset=offset)
+        self.topic = topic
+        self.partition = partition
+        self.base_offset = base_offset
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restore_corrupt_batch, (self.message, self.topic, self.partition, self.base_offset, self.offset)
+
+
 class BrokerError(KafkaError):
     """A broker answered with an error code.
 
@@ -97,6 +118,12 @@ def _restore_protocol_error(
     cls: type[ProtocolError], message: str, api: str | None, version: int | None, offset: int | None
 ) -> ProtocolError:
     return cls(message, api=api, version=version, offset=offset)
+
+
+def _restore_corrupt_batch(
+    message: str, topic: str, partition: int, base_offset: int, offset: int | None
+) -> CorruptBatchError:
+    return CorruptBatchError(message, topic=topic, partition=partition, base_offset=base_offset, offset=offset)
 
 
 def _restore_too_large(message: str, code: int) -> RecordTooLargeError:

@@ -321,6 +321,7 @@ class Source:
                     cursor.failing_since_ms = None
                 if part.size and self._queue(answer.frame, part, cursor):
                     served.add(cursor.number)
+        fetcher.queue.seal()
         if served:
             fetcher.progress()
         elif any(part.size for part in answer.partitions):
@@ -360,7 +361,9 @@ class Source:
             )
         start = cursor.position
         cursor.advance(next_offset)
-        self._fetcher.queue.push(frame, part.position, size, cursor.number, start, cursor.end, part.aborted)
+        self._fetcher.queue.push(
+            frame, part.position, size, cursor.number, start, cursor.end, part.aborted, where=self.lane.where
+        )
         return True
 
     def _lose_all(self, error: KafkaError) -> None:

@@ -108,11 +108,12 @@ class Scan:
             for number, (r, info) in enumerate(found)
         ]
         fetcher = ScanFetcher(cluster, config, cursors)
+        for r in self.ranges:
+            fetcher.queue.add(r.topic, r.partition, Layout(r.topic, r.partition, columns=columns, **layout))
         self._start_fetching: Callable[[], object] | None = fetcher.start
         self._reader = SliceReader(
             fetcher.queue,
-            [Layout(r.topic, r.partition, columns=columns, **layout) for r in self.ranges] or [empty],
-            [(r.topic, r.partition) for r in self.ranges],
+            empty,
             chunk_bytes=config.chunk_bytes,
             max_decompressed=config.max_decompressed,
             verify_crc=config.check_crcs,

@@ -44,10 +44,11 @@ class Read:
         ]
         self.fetcher = ScanFetcher(self.cluster, self.config, self.cursors)
         self.queue = self.fetcher.queue
+        for r in self.ranges:
+            self.queue.add(r.topic, r.partition, Layout(r.topic, r.partition))
         self.reader = SliceReader(
             self.queue,
-            [Layout(r.topic, r.partition) for r in self.ranges] or [Layout()],
-            [(r.topic, r.partition) for r in self.ranges],
+            Layout(),
             chunk_bytes=1,
             max_decompressed=1 << 20,
             verify_crc=True,
@@ -263,7 +264,7 @@ def test_a_damaged_batch_is_an_error_after_the_records_before_it() -> None:
         stored = world.topics["t"].partitions[0].batches[2]
         stored.data = stored.data[:-1] + b"?"
         read = Read(world, ["t"])
-        with pytest.raises(ProtocolError, match="t-0, batch at offset 6: .*CRC"):
+        with pytest.raises(ProtocolError, match="t-0, batch at offset 6, from broker 1 at .*CRC"):
             read.all()
         assert read.rows == sliced(rows, 0, 6)
 

@@ -59,10 +59,10 @@ def by_reader(data: bytes) -> int:
     """As a scan reads a fetch answer, into an Arrow stream."""
     native = Loop()
     queue = SliceQueue(native, 1)
+    queue.add("t" * 60, 7, Layout("t" * 60, 7))
     reader = SliceReader(
         queue,
-        [Layout("t" * 60, 7)],
-        [("t", 7)],
+        Layout(),
         chunk_bytes=4 << 20,
         max_decompressed=256 << 20,
         verify_crc=True,
