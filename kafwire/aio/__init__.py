@@ -1,0 +1,1 @@
+"""The async face: the same names as in `kafwire.sync`, awaited."""
