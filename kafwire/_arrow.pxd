@@ -83,8 +83,10 @@ cdef void layout_clear(ArrowLayout *layout) noexcept nogil
 
 cdef class Layout:
     cdef ArrowLayout layout
+    cdef object importer  # what makes pyarrow's batches of arrays of this layout; None: not asked for yet
     cdef object schema_capsule(self)  # "arrow_schema"
     cdef object array_capsule(self, Columns *columns)  # "arrow_array"; takes over the columns' buffers; raises
+    cdef int export(self, Columns *columns, ArrowArray *out) except -1  # the same, to a place of the caller's
 
 
 cdef enum:

@@ -595,16 +595,22 @@ cdef class Layout:
             raise MemoryError("no memory for an Arrow schema")
         return PyCapsule_New(schema, "arrow_schema", free_schema)
 
+    cdef int export(self, Columns *columns, ArrowArray *out) except -1:
+        cdef int answer = columns_export(columns, &self.layout, out)
+        if answer != EXPORT_OK:
+            export_error(answer)
+        return 0
+
     cdef object array_capsule(self, Columns *columns):
         cdef ArrowArray *array = <ArrowArray *>calloc(1, sizeof(ArrowArray))
-        cdef int answer = EXPORT_NO_MEMORY
         if array is NULL:
             columns_clear(columns)
-        else:
-            answer = columns_export(columns, &self.layout, array)
-        if answer != EXPORT_OK:
+            export_error(EXPORT_NO_MEMORY)
+        try:
+            self.export(columns, array)
+        except BaseException:
             free(array)
-            export_error(answer)
+            raise
         return PyCapsule_New(array, "arrow_array", free_array)
 
     def __arrow_c_schema__(self):

@@ -6,11 +6,11 @@ chunk alive.
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.ref cimport PyObject
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
-from kafwire._arrow cimport Layout, Rows, RowsReader
+from kafwire._arrow cimport ArrowArray, Layout, Rows, RowsReader
 from kafwire._buffer cimport kw_buf, kw_buf_unref
 from kafwire._codec cimport (ATTRIBUTE_CODEC, ATTRIBUTE_CONTROL, ATTRIBUTE_LOG_APPEND, ATTRIBUTE_TRANSACTIONAL,
                              COLUMN_ROOM, DECODE_NEED_CODEC, DECODE_OK, DECODE_TOO_LARGE, AbortedTransaction, Bytes,
@@ -335,8 +335,20 @@ cdef class Records:
 
     def to_arrow(self):
         """The rows as a pyarrow.RecordBatch that shares their memory. Needs the package pyarrow."""
-        from kafwire.arrow import record_batch
-        return record_batch(self)
+        cdef Columns shared
+        cdef ArrowArray array
+        if self.layout.importer is None:
+            from kafwire.arrow import importer
+            self.layout.importer = importer(self.layout)
+        if self.away:
+            self.fetch()
+        columns_share(&self.columns, &shared)
+        self.layout.export(&shared, &array)
+        try:
+            return self.layout.importer(<uintptr_t>&array)
+        finally:
+            if array.release is not NULL:  # whoever takes an array over leaves it released
+                array.release(&array)
 
 
 @cython.final

@@ -5,9 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
     import pyarrow as pa
 
-__all__ = ["ArrowArrayExportable", "ArrowStreamExportable", "record_batch"]
+__all__ = ["ArrowArrayExportable", "ArrowSchemaExportable", "ArrowStreamExportable", "importer", "record_batch"]
+
+
+class ArrowSchemaExportable(Protocol):
+    """Whatever offers a schema over the Arrow C data interface."""
+
+    def __arrow_c_schema__(self) -> object:
+        """Return a PyCapsule "arrow_schema"."""
 
 
 class ArrowArrayExportable(Protocol):
@@ -31,6 +41,25 @@ def record_batch(rows: ArrowArrayExportable) -> pa.RecordBatch:
         ImportError: pyarrow is not installed; polars, duckdb and others take `rows` itself.
 
     """
+    return _pyarrow().record_batch(rows)
+
+
+def importer(schema: ArrowSchemaExportable) -> Callable[[int], pa.RecordBatch]:
+    """Return what takes over the struct array of `schema` at an address (Arrow C data interface) as a RecordBatch.
+
+    pyarrow reads the schema once here, which costs it more than all arrays of a small batch.
+
+    Raises:
+        ImportError: as `record_batch`.
+
+    """
+    pyarrow = _pyarrow()
+    take: Callable[[int, pa.Schema], pa.RecordBatch] = pyarrow.RecordBatch._import_from_c
+    known: pa.Schema = pyarrow.schema(schema)
+    return lambda address: take(address, known)
+
+
+def _pyarrow() -> ModuleType:
     try:
         import pyarrow as pa
     except ImportError as error:
@@ -38,4 +67,4 @@ def record_batch(rows: ArrowArrayExportable) -> pa.RecordBatch:
             "to_arrow() needs the package pyarrow: install kafwire[arrow], or give the batch itself to a library "
             "that takes __arrow_c_array__"
         ) from error
-    return pa.record_batch(rows)
+    return pa

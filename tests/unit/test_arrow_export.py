@@ -168,6 +168,48 @@ def test_capsules_that_nobody_takes_are_released() -> None:
     assert pool_bytes()[0] <= live + (1 << 20)
 
 
+def test_pyarrow_reads_the_schema_of_a_layout_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    read = pa.schema
+
+    def schema(source: Any) -> pa.Schema:
+        asked.append(source)
+        return read(source)
+
+    monkeypatch.setattr(pa, "schema", schema)
+    layout = Layout("t", 0)
+    first, second = chunk(layout).to_arrow(), chunk(layout, [b"v"]).to_arrow()
+    assert asked == [layout]
+    assert first.schema.equals(second.schema)
+    assert (first.num_rows, second.num_rows) == (3, 1)
+
+
+def test_an_array_that_pyarrow_refuses_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    def importer(schema: object) -> Any:
+        def refuse(address: int) -> Any:
+            raise ValueError("refused")
+
+        return refuse
+
+    monkeypatch.setattr("kafwire.arrow.importer", importer)
+    layout = Layout("t", 0, columns=["value"])
+    gc.collect()
+    before = pool_bytes()[0]
+    batch = chunk(layout, [b"x" * 100_000])
+    for _ in range(3):
+        with pytest.raises(ValueError, match="refused"):
+            batch.to_arrow()
+    assert batch[0].value == b"x" * 100_000
+    del batch
+    assert pool_bytes()[0] == before
+
+
+def test_without_pyarrow_the_way_to_get_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r"kafwire\[arrow\]"):
+        chunk(Layout("t", 0)).to_arrow()
+
+
 def test_polars_and_duckdb_take_batches_as_they_are() -> None:
     batch = chunk(Layout("flights", 7))
     frame = pl.DataFrame(batch)
