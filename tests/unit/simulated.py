@@ -7,8 +7,8 @@
 
 The loop's clock jumps to the next timer when nothing else can happen; `Stuck` is raised when nothing ever can again, so
 a hang is a failure at once. Brokers are functions from a request message to a response message: `World.on` puts one
-before the model's own, which keeps logs, leaders and producer states as Kafka does. A connection answers its requests
-one after the other, as a broker's does.
+before the model's own, which keeps logs, leaders, sessions and producer states as Kafka does. A connection answers its
+requests one after the other, as a broker's does.
 """
 
 from __future__ import annotations
@@ -174,6 +174,7 @@ class Connection:
                     self.break_off(errno.EMSGSIZE, "a frame that is too long")
                     return
                 self.receiver.on_response(token, Buffer(frame))
+            await asyncio.sleep(getattr(answer, "throttle_time_ms", 0) / 1000)  # muted (KIP-219)
 
 
 def _frame(call: Call, answer: Any) -> bytes:
@@ -200,6 +201,7 @@ class Node:
     port: int
     down: bool = False
     silent: bool = False
+    rack: str | None = None
     versions: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     async def answer(self, connection: int, data: bytes) -> tuple[Call, Answer]:
@@ -369,5 +371,7 @@ class World(Kafka):
                 connection.break_off()
 
     def kill(self, node: int) -> None:
+        """End a broker; its fetch sessions end with it."""
         self.nodes[node].down = True
+        self.sessions(node).sessions.clear()
         self.break_connections(node)
