@@ -20,6 +20,7 @@ SOURCES = {
     "_arrow": BUF,
     "_encode": BUF,
     "_records": BUF,
+    "_text": [],
     "_layout": [],
     "_compose": [],
     "_message": [],

@@ -17,7 +17,7 @@ PACKAGE = ROOT / "kafwire"
 # The layers of the extensions. Inside a group everything may use everything; a group uses the groups named after it.
 GROUPS = {
     "buffers": ["_buffer"],
-    "records": ["_libraries", "_compress", "_codec", "_legacy", "_arrow", "_encode", "_records"],
+    "records": ["_libraries", "_compress", "_codec", "_legacy", "_arrow", "_encode", "_records", "_text"],
     "messages": ["_layout", "_compose", "_message"],
     "frames": ["_frame"],
     "io": ["_io"],
