@@ -24,10 +24,12 @@ BROKEN_PIPE = 141
 
 # The help of the whole is shown without importing any of them.
 _COMMANDS = {
+    "consume": "Print records of topics, in the forms that kcat has.",
     "decode": "Show frames, a connection's dump or a log segment as JSON.",
     "fuzz": "Send a Kafka server requests nobody sends, and check what it answers.",
     "info": "Show versions, and which native code is in use.",
     "messages": "List the messages of the protocol, or show the fields of one.",
+    "topics": "List topics, or show their partitions, leaders, replicas and offsets.",
 }
 
 

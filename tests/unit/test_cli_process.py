@@ -133,7 +133,7 @@ def test_version() -> None:
     assert run("--version").stdout.decode() == f"kafwire {kafwire.__version__}\n"
 
 
-@pytest.mark.parametrize("name", ["decode", "fuzz", "info", "messages"])
+@pytest.mark.parametrize("name", ["consume", "decode", "fuzz", "info", "messages", "topics"])
 def test_every_command_has_help(name: str) -> None:
     listed = CliRunner().invoke(main, ["--help"], prog_name="kafwire").stdout
     assert re.search(rf"^  {name} ", listed, re.MULTILINE)

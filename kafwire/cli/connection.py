@@ -1,0 +1,108 @@
+"""The options of every command that talks to a cluster: where it is, and the client's own options."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+__all__ = ["client_options", "connection_options", "only"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_DEFAULT_PORT = 9092
+_LIST = "list"
+
+
+def connection_options(function: F) -> F:
+    """Add -b, -X and -F; the command gets `brokers`, `settings` and `config_file`, for `client_options`."""
+    for option in (
+        click.option(
+            "-F",
+            "--config",
+            "config_file",
+            metavar="FILE",
+            envvar="KAFWIRE_CONFIG",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="A file of lines name=value, as -X takes them. -X and -b override it.  [env: KAFWIRE_CONFIG]",
+        ),
+        click.option(
+            "-X",
+            "settings",
+            multiple=True,
+            metavar="NAME=VALUE",
+            callback=_list_options,
+            is_eager=True,
+            help="An option of the client, as Kafka names it: fetch.max.bytes=1000000, or fetch_max_bytes. "
+            "'-X list' lists them.",
+        ),
+        click.option(
+            "-b",
+            "--brokers",
+            metavar="HOST[:PORT],...",
+            envvar="KAFWIRE_BROKERS",
+            help=f"Brokers to ask first; the port is {_DEFAULT_PORT} if not said.  [env: KAFWIRE_BROKERS]",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def client_options(
+    config_class: Any, brokers: str | None, settings: Iterable[str], config_file: Path | None
+) -> dict[str, Any]:
+    """Return the options for a client whose configuration is a `config_class`, checked.
+
+    What is given by -b comes before -X, and that before the file. Raises click's UsageError for a wrong one.
+    """
+    from kafwire.errors import ConfigError
+
+    options: dict[str, Any] = {}
+    if config_file is not None:
+        for number, line in enumerate(config_file.read_text().splitlines(), 1):
+            if line.strip() and not line.lstrip().startswith("#"):
+                name, value = _setting(line, f"{config_file}, line {number}")
+                options[name] = value
+    options.update(_setting(text, "-X") for text in settings)
+    if brokers is not None:
+        options["bootstrap_servers"] = brokers
+    if "bootstrap_servers" not in options:
+        raise click.UsageError("no broker is named: give -b HOST:PORT, or bootstrap.servers in the file of -F")
+    options["bootstrap_servers"] = ",".join(map(_with_port, options["bootstrap_servers"].split(",")))
+    try:
+        config_class.build(options)
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from None
+    return options
+
+
+def only(options: Mapping[str, Any], config_class: Any) -> dict[str, Any]:
+    """Return those of `options` that a `config_class` has."""
+    known = {item.name for item in fields(config_class)}
+    return {name: value for name, value in options.items() if name in known}
+
+
+def _setting(text: str, where: str) -> tuple[str, str]:
+    """A name as we spell it, and its value. kcat's prefix of topic options is taken too."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise click.UsageError(f"{where}: {text.strip()!r} is not NAME=VALUE")
+    return name.strip().removeprefix("topic.").replace(".", "_"), value.strip()
+
+
+def _with_port(server: str) -> str:
+    server = server.strip()
+    host = server.rpartition("]")[2] if server.startswith("[") else server  # [::1]:9092 has colons before the port's
+    return server if ":" in host or not server else f"{server}:{_DEFAULT_PORT}"
+
+
+def _list_options(ctx: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    if _LIST in given and not ctx.resilient_parsing:
+        from kafwire.config import ConsumerConfig
+
+        for item in sorted(fields(ConsumerConfig), key=lambda item: item.name):
+            default = "" if item.default in (MISSING, None) else str(item.default).lower()
+            click.echo(f"{item.name.replace('_', '.')}={default}")
+        ctx.exit()
+    return given

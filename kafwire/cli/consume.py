@@ -1,0 +1,214 @@
+"""`kafwire consume`: records of topics on standard output, in the forms that kcat has."""
+
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING
+
+import click
+
+from kafwire.cli.connection import client_options, connection_options, only
+from kafwire.cli.progress import Progress, progress_bar, progress_option
+from kafwire.cli.template import BYTES_FORMS, Part, json_parts, parse_format, plain_parts
+from kafwire.structs import TopicPartition
+
+if TYPE_CHECKING:
+    from kafwire import Batch
+    from kafwire._text import Renderer
+    from kafwire.cli.reading import Reading
+    from kafwire.cli.sink import Sink
+
+__all__ = ["command"]
+
+_COMMIT_EVERY_S = 5.0
+
+# "\b" keeps click from filling the paragraph
+_HELP = """Print the records of topics, from their beginning, and go on with those that arrive.
+
+\b
+  kafwire consume -b localhost:9092 orders
+  kafwire consume orders -e -o -10 -K ': '
+  kafwire consume orders -p 0 -o s@2026-01-31T12:00:00Z -o e@2026-02-01T00:00:00Z -J
+  kafwire consume orders -o end -f '%t [%p] at offset %o: key %k: %s\\n'
+
+\b
+Format:
+  %s  value        %S  its size, -1 for null       %R  the same as four bytes, big-endian
+  %k  key          %K  its size, -1 for null       %h  headers: name=value,name=value
+  %t  topic        %p  partition     %o  offset    %T  timestamp in milliseconds, -1 for none
+  %%  a percent sign     \\n \\r \\t \\xHH \\NNN  as in C, \\NNN in decimal unless it begins with 0
+
+Offset: beginning, end, stored (with --group), a number, -N for the last N of each partition, s@TIME and e@TIME for
+records from and before a time (milliseconds since the epoch, or 2026-01-31T12:00:00Z). With e@ the command ends.
+"""
+
+
+@click.command("consume", help=_HELP)
+@click.argument("topics", nargs=-1, metavar="[TOPIC]...")
+@click.option("-t", "--topic", "more_topics", multiple=True, metavar="TOPIC", help="A topic, as an option.")
+@connection_options
+@click.option(
+    "-p", "--partition", "partitions", multiple=True, type=click.IntRange(min=0), help="Only these.  [default: all]"
+)
+@click.option("-o", "--offset", "offsets", multiple=True, metavar="OFFSET", help="Where to begin, and to end.")
+@click.option("-c", "--count", type=click.IntRange(min=1), help="End after so many records.")
+@click.option("-e", "--exit", "exits", is_flag=True, help="End at what is the end when the command starts.")
+@click.option("-f", "--format", "template", metavar="FORMAT", help="How to print a record; instead of -K, -D and -O.")
+@click.option("-K", "key_delimiter", metavar="DELIMITER", help="Print the key, and this behind it.")
+@click.option("-D", "delimiter", default="\\n", show_default=True, metavar="DELIMITER", help="What ends a record.")
+@click.option("-O", "with_offset", is_flag=True, help="Print the offset too, and the delimiter of -K, or a tab.")
+@click.option("-J", "--json", "as_json", is_flag=True, help="A JSON object a record.")
+@click.option(
+    "--bytes",
+    "form",
+    type=click.Choice(BYTES_FORMS),
+    default="auto",
+    show_default=True,
+    help='Form of keys, values and headers; auto: as they are, in JSON as text or {"base64": ...}.',
+)
+@click.option("-Z", "named_null", is_flag=True, help="Print null as NULL.  [default: nothing]")
+@click.option("--null", "null", metavar="TEXT", help="Print null as this.")
+@click.option("-u", "--unbuffered", is_flag=True, help="Write each record by itself.")
+@click.option("-G", "--group", metavar="GROUP", help="Begin where this group is, and commit for it what is printed.")
+@progress_option
+def command(
+    topics: tuple[str, ...],
+    more_topics: tuple[str, ...],
+    brokers: str | None,
+    settings: tuple[str, ...],
+    config_file: Path | None,
+    partitions: tuple[int, ...],
+    offsets: tuple[str, ...],
+    count: int | None,
+    exits: bool,
+    template: str | None,
+    key_delimiter: str | None,
+    delimiter: str,
+    with_offset: bool,
+    as_json: bool,
+    form: str,
+    named_null: bool,
+    null: str | None,
+    unbuffered: bool,
+    group: str | None,
+    progress: bool | None,
+) -> None:
+    """Read what is asked for and print it."""
+    names = tuple(dict.fromkeys((*topics, *more_topics)))
+    if not all(names) or not names:
+        raise click.UsageError("no topic is named")
+    if as_json and (template is not None or key_delimiter is not None or with_offset):
+        raise click.UsageError("-J has a form of its own: neither -f, -K nor -O goes with it")
+    if template is not None and (key_delimiter is not None or with_offset):
+        raise click.UsageError("either -f, or -K and -O")
+    if named_null and null is not None:
+        raise click.UsageError("either -Z or --null")
+    parts = _parts(template, delimiter, key_delimiter, form, with_offset=with_offset, as_json=as_json)
+    null = "NULL" if named_null else null or ""
+
+    from kafwire.cli.reading import STORED, Wanted, open_reading, parse_window
+
+    window = parse_window(offsets)
+    if window.start == STORED and group is None:
+        raise click.UsageError("-o stored needs --group")
+    ends = exits or window.end_ms is not None
+    if progress and not ends:
+        raise click.UsageError("--progress is for a read that ends: add -e")
+
+    from kafwire import Client
+    from kafwire._text import Renderer
+    from kafwire.cli.sink import Sink
+    from kafwire.config import ClientConfig, ConsumerConfig
+
+    options = client_options(ConsumerConfig, brokers, settings, config_file)
+    group = group or options.pop("group_id", None)
+    renderer = Renderer(parts, null=null.encode(errors="surrogateescape"))
+    columns = renderer.columns if group is None else tuple({*renderer.columns, "offset"})
+    wanted = Wanted(names, frozenset(partitions), window, columns, group)
+    with (
+        Client(**only(options, ClientConfig)) as client,
+        closing(open_reading(client, wanted, options, ends=ends)) as reading,
+        progress_bar(progress if ends else False, ", ".join(names), reading.total or 0) as tell,
+    ):
+        written = Written(reading.commit) if group is not None else None
+        _print(reading, renderer, Sink(), count, tell, written, unbuffered=unbuffered)
+
+
+def _parts(
+    template: str | None, delimiter: str, key_delimiter: str | None, form: str, *, with_offset: bool, as_json: bool
+) -> list[Part]:
+    if as_json:
+        return json_parts(delimiter, form)
+    if template is not None:
+        return parse_format(template, form)
+    return plain_parts(delimiter, key_delimiter, form, with_offset=with_offset)
+
+
+def _print(
+    reading: "Reading",
+    renderer: "Renderer",
+    sink: "Sink",
+    count: int | None,
+    tell: Progress,
+    written: "Written | None",
+    *,
+    unbuffered: bool,
+) -> None:
+    """Write records until there are no more, or `count`."""
+    left = count
+    try:
+        for piece in reading:
+            if piece is None:
+                sink.check()
+            else:
+                batch, rows = piece
+                if left is not None:
+                    rows = min(rows, left)
+                    left -= rows
+                if unbuffered:
+                    for row in range(rows):
+                        sink.write(b"".join(renderer.render(batch, row, row + 1)))
+                        sink.flush()
+                else:
+                    for text in renderer.render(batch, 0, rows):
+                        sink.write(text)
+                    sink.flush()
+                tell(reading.done)
+                if written is not None:
+                    written.note(batch, rows)
+                if left == 0:
+                    break
+            if written is not None:
+                written.commit(monotonic())
+        tell(reading.done)
+    finally:
+        if written is not None:
+            written.commit()
+
+
+class Written:
+    """How far the output is, to be committed: every few seconds, and at the end."""
+
+    def __init__(self, commit: Callable[[dict[TopicPartition, int]], None]) -> None:
+        self._commit = commit
+        self._positions: dict[TopicPartition, int] = {}
+        self._next: float | None = None  # when to commit
+
+    def note(self, batch: "Batch", rows: int) -> None:
+        """Take in that so many records of a batch are written."""
+        position = batch.next_offset if rows == len(batch) else batch[rows - 1].offset + 1 if rows else None
+        if position is not None and batch.topic is not None and batch.partition is not None:
+            self._positions[TopicPartition(batch.topic, batch.partition)] = position
+
+    def commit(self, now: float | None = None) -> None:
+        """Commit what is new; at `now`, only when the last time is long enough ago."""
+        if now is not None:
+            if self._next is None:
+                self._next = now + _COMMIT_EVERY_S
+            if now < self._next:
+                return
+            self._next = now + _COMMIT_EVERY_S
+        if self._positions:
+            self._commit(self._positions)
+            self._positions = {}

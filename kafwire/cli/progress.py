@@ -1,0 +1,41 @@
+"""A progress bar on standard error, where somebody looks at it."""
+
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
+
+import click
+
+__all__ = ["Progress", "progress_bar", "progress_option"]
+
+
+class Progress(Protocol):
+    """What a command tells of its progress."""
+
+    def __call__(self, done: int) -> None:
+        """Say how much is done in all."""
+
+
+progress_option = click.option(
+    "--progress/--no-progress",
+    default=None,
+    help="A progress bar on standard error, of a read that ends. By default when that is a terminal and the output is "
+    "none; needs the package rich.",
+)
+
+
+def progress_bar(wanted: bool | None, title: str, total: int) -> AbstractContextManager[Progress]:
+    """Return a bar that ends at `total`, or something as silent as it: None shows it where it disturbs nothing."""
+    if wanted is False or (wanted is None and (sys.stdout.isatty() or not sys.stderr.isatty())):
+        return nullcontext(_silent)
+    try:
+        from kafwire.cli.bar import Bar
+    except ImportError:
+        if wanted is None:
+            return nullcontext(_silent)
+        raise click.ClickException("--progress needs the package rich: pip install 'kafwire[progress]'") from None
+    return Bar(title, total)
+
+
+def _silent(done: int) -> None:
+    """Say nothing."""

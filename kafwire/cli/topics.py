@@ -1,0 +1,242 @@
+"""`kafwire topics`: the topics of a cluster, their partitions and offsets."""
+
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kafwire.cli.connection import client_options, connection_options
+from kafwire.cli.output import JsonWriter, pretty_option
+
+if TYPE_CHECKING:
+    from kafwire import Client
+
+__all__ = ["command"]
+
+_UNKNOWN_TOPIC = 3
+
+_HELP = """List the topics of a cluster, or show the partitions of some.
+
+\b
+  kafwire topics -b localhost:9092
+  kafwire topics orders payments --offsets
+  kafwire topics -L
+  kafwire topics -J | jq -r '.topics[].topic'
+
+Exit code 1: a topic does not exist.
+"""
+
+
+@click.command("topics", help=_HELP)
+@click.argument("topics", nargs=-1, metavar="[TOPIC]...")
+@click.option("-t", "--topic", "more_topics", multiple=True, metavar="TOPIC", help="A topic, as an option.")
+@connection_options
+@click.option("--offsets", "with_offsets", is_flag=True, help="Show first and next offsets, and their difference.")
+@click.option("--no-internal", is_flag=True, help="Leave out Kafka's own topics.")
+@click.option("-n", "--names", "names_only", is_flag=True, help="Print names and nothing else.")
+@click.option("-L", "--long", "as_list", is_flag=True, help="Print brokers, topics and partitions as 'kcat -L' does.")
+@click.option("-J", "--json", "as_json", is_flag=True, help="One JSON object, that of 'kcat -L -J' with more in it.")
+@pretty_option
+def command(
+    topics: tuple[str, ...],
+    more_topics: tuple[str, ...],
+    brokers: str | None,
+    settings: tuple[str, ...],
+    config_file: Path | None,
+    with_offsets: bool,
+    no_internal: bool,
+    names_only: bool,
+    as_list: bool,
+    as_json: bool,
+    pretty: bool | None,
+) -> int:
+    """Ask for metadata, and for offsets, and show them."""
+    if names_only + as_list + as_json > 1:
+        raise click.UsageError("one of --names, -L and -J")
+    if names_only and with_offsets:
+        raise click.UsageError("--names shows no offsets")
+    if pretty is not None and not as_json:
+        raise click.UsageError("--pretty and --compact are for -J")
+    asked = tuple(dict.fromkeys((*topics, *more_topics)))
+    if not all(asked):
+        raise click.UsageError("a topic's name is empty")
+
+    from kafwire import Client
+    from kafwire.cli.connection import only
+    from kafwire.config import ClientConfig, ConsumerConfig
+
+    options = client_options(ConsumerConfig, brokers, settings, config_file)
+    with Client(**only(options, ClientConfig)) as client:
+        metadata = client.metadata(asked or None)
+        found = [topic for topic in metadata.topics if asked or not (no_internal and topic.is_internal)]
+        found.sort(key=lambda topic: topic.name)
+        for topic in found:
+            topic.partitions.sort(key=lambda partition: partition.partition_index)
+        offsets = _offsets(client, found, options) if with_offsets else None
+    missing = [topic.name for topic in found if topic.error_code == _UNKNOWN_TOPIC]
+    if as_json:
+        JsonWriter(pretty).write(_as_json(metadata, found, asked, offsets))
+    elif as_list:
+        _print_list(metadata, found, asked, offsets)
+    elif names_only:
+        for topic in found:
+            if topic.name not in missing:
+                click.echo(topic.name)
+    elif there := [topic for topic in found if topic.name not in missing]:
+        if asked:
+            _print_table(_PARTITION_HEADER, _partition_rows(there, offsets), offsets is not None)
+        else:
+            _print_table(_TOPIC_HEADER, _topic_rows(there, offsets), offsets is not None)
+    for name in missing:
+        click.echo(f"kafwire topics: there is no topic {name!r}", err=True)
+    return 1 if missing else 0
+
+
+# First and next offset by (topic, partition); none where there is no leader to ask.
+_Offsets = dict[tuple[str, int], tuple[int, int]]
+
+
+def _offsets(client: "Client", topics: Iterable[Any], options: dict[str, Any]) -> _Offsets:
+    from kafwire.structs import TopicPartition
+
+    partitions = [
+        TopicPartition(topic.name, partition.partition_index)
+        for topic in topics
+        for partition in topic.partitions
+        if partition.leader_id >= 0
+    ]
+    level = {"isolation_level": options["isolation_level"]} if "isolation_level" in options else {}
+    low, high = client.offsets(partitions, "earliest", **level), client.offsets(partitions, "latest", **level)
+    return {tp: (low[tp], high[tp]) for tp in partitions}
+
+
+_TOPIC_HEADER = ("TOPIC", "PARTITIONS", "REPLICAS", "ID", "OFFSETS")
+_PARTITION_HEADER = ("TOPIC", "PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR", "FIRST", "NEXT", "OFFSETS")
+
+
+def _topic_rows(topics: Iterable[Any], offsets: _Offsets | None) -> Iterable[tuple[str, ...]]:
+    for topic in topics:
+        known = [offsets[key] for key in _keys(topic) if key in offsets] if offsets is not None else []
+        yield (
+            topic.name,
+            str(len(topic.partitions)),
+            str(max((len(partition.replica_nodes) for partition in topic.partitions), default=0)),
+            _id(topic) or "-",
+            str(sum(high - low for low, high in known)),
+        )
+
+
+def _partition_rows(topics: Iterable[Any], offsets: _Offsets | None) -> Iterable[tuple[str, ...]]:
+    for topic in topics:
+        for partition in topic.partitions:
+            low, high = (offsets or {}).get((topic.name, partition.partition_index), (None, None))
+            yield (
+                topic.name,
+                str(partition.partition_index),
+                str(partition.leader_id) if partition.leader_id >= 0 else "none",
+                str(partition.leader_epoch) if partition.leader_epoch >= 0 else "-",
+                ",".join(map(str, partition.replica_nodes)),
+                ",".join(map(str, partition.isr_nodes)) or "-",
+                *(("-", "-", "-") if low is None or high is None else (str(low), str(high), str(high - low))),
+            )
+
+
+def _id(topic: Any) -> str | None:
+    """Return the id as Kafka prints it, if the cluster has any."""
+    return b64encode(topic.topic_id.bytes, b"-_").decode().rstrip("=") if topic.topic_id.int else None
+
+
+def _keys(topic: Any) -> list[tuple[str, int]]:
+    return [(topic.name, partition.partition_index) for partition in topic.partitions]
+
+
+def _print_table(header: Sequence[str], rows: Iterable[tuple[str, ...]], with_offsets: bool) -> None:
+    """Columns as wide as their longest cell, numbers to the right; those of offsets only where they are known."""
+    shown = [column for column, name in enumerate(header) if with_offsets or name not in ("FIRST", "NEXT", "OFFSETS")]
+    table = [header, *rows]
+    widths = [max(len(row[column]) for row in table) for column in range(len(header))]
+    left = {"TOPIC", "ID", "REPLICAS", "ISR"} if "ISR" in header else {"TOPIC", "ID"}
+    for row in table:
+        cells = [
+            row[column].ljust(widths[column]) if header[column] in left else row[column].rjust(widths[column])
+            for column in shown
+        ]
+        click.echo("  ".join(cells).rstrip())
+
+
+def _print_list(metadata: Any, topics: Sequence[Any], asked: Sequence[str], offsets: _Offsets | None) -> None:
+    click.echo(f"Metadata for {', '.join(asked) or 'all topics'} (cluster {metadata.cluster_id}):")
+    click.echo(f" {len(metadata.brokers)} brokers:")
+    for broker in sorted(metadata.brokers, key=lambda broker: broker.node_id):
+        rack = f", rack {broker.rack}" if broker.rack else ""
+        controller = " (controller)" if broker.node_id == metadata.controller_id else ""
+        click.echo(f"  broker {broker.node_id} at {_address(broker)}{rack}{controller}")
+    click.echo(f" {len(topics)} topics:")
+    for topic in topics:
+        click.echo(f'  topic "{topic.name}" with {len(topic.partitions)} partitions:{_error(topic.error_code, " ")}')
+        for partition in topic.partitions:
+            known = (offsets or {}).get((topic.name, partition.partition_index))
+            click.echo(
+                f"    partition {partition.partition_index}, leader {partition.leader_id}, "
+                f"replicas: {','.join(map(str, partition.replica_nodes))}, "
+                f"isrs: {','.join(map(str, partition.isr_nodes))}"
+                + ("" if known is None else f", offsets: {known[0]} to {known[1]}")
+                + _error(partition.error_code, ", ")
+            )
+
+
+def _address(broker: Any) -> str:
+    return f"[{broker.host}]:{broker.port}" if ":" in broker.host else f"{broker.host}:{broker.port}"
+
+
+def _error(code: int, before: str) -> str:
+    from kafwire.errors import broker_error
+
+    return f"{before}{broker_error(code, '').name}" if code else ""
+
+
+def _as_json(metadata: Any, topics: Sequence[Any], asked: Sequence[str], offsets: _Offsets | None) -> dict[str, Any]:
+    """Return kcat's object, and cluster, racks, topic ids, epochs, offline replicas and offsets beside it."""
+    return {
+        "query": {"topic": ",".join(asked) or "*"},
+        "cluster": metadata.cluster_id,
+        "controllerid": metadata.controller_id,
+        "brokers": [
+            {"id": broker.node_id, "name": _address(broker), "rack": broker.rack} for broker in metadata.brokers
+        ],
+        "topics": [
+            {
+                "topic": topic.name,
+                **_error_member(topic.error_code),
+                "id": _id(topic),
+                "internal": topic.is_internal,
+                "partitions": [
+                    {
+                        "partition": partition.partition_index,
+                        **_error_member(partition.error_code),
+                        "leader": partition.leader_id,
+                        "epoch": partition.leader_epoch,
+                        "replicas": [{"id": node} for node in partition.replica_nodes],
+                        "isrs": [{"id": node} for node in partition.isr_nodes],
+                        "offline": [{"id": node} for node in partition.offline_replicas],
+                        **_offsets_member(offsets, (topic.name, partition.partition_index)),
+                    }
+                    for partition in topic.partitions
+                ],
+            }
+            for topic in topics
+        ],
+    }
+
+
+def _error_member(code: int) -> dict[str, str]:
+    return {"error": _error(code, "")} if code else {}
+
+
+def _offsets_member(offsets: _Offsets | None, key: tuple[str, int]) -> dict[str, int | None]:
+    if offsets is None:
+        return {}
+    first, following = offsets.get(key, (None, None))
+    return {"firstOffset": first, "nextOffset": following}
