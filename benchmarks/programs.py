@@ -27,6 +27,11 @@ def build_floor(folder: Path) -> Path:
     return _build(folder / "floor", ["bench.c", "lz4f.c", "batch.c", "wire.c", "floor.c"], ["-ldl"])
 
 
+def build_proxy(folder: Path) -> Path:
+    """The proxy that counts."""
+    return _build(folder / "proxy", ["bench.c", "proxy.c"], [])
+
+
 def build_rdkafka(folder: Path) -> Path:
     """The program on librdkafka's batch calls, bound by path to the library inside the confluent-kafka wheel."""
     library = librdkafka()

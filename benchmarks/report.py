@@ -14,12 +14,17 @@ _TITLES: Mapping[Kind, str] = {
     "consume": "Consume (million records per second)",
     "produce": "Produce, acks=all (million records per second)",
     "beside": "Beside a computing neighbour (million records per second)",
+    "cpu": "Processor time to Arrow (seconds per million records)",
     "memory": "Peak memory above the RSS after imports (MiB)",
+    "latency": "From produce() to the record in hand, 500 records/s (ms)",
+    "trickle": "1,000 partitions, 200 records/s in all",
     "decode": "Decode batches in memory to columns, one core (million records per second)",
     "encode": "Encode Arrow columns to batches in memory, one core (million records per second)",
     "message": "Decode a message in memory, one core (thousand messages per second)",
     "import": "Import (ms)",
 }
+
+_DIGITS: Mapping[Kind, int] = {"memory": 1, "import": 1, "cpu": 3, "latency": 3}
 
 Results = Sequence[tuple[Row, Mapping[str, Figure]]]
 
@@ -49,7 +54,8 @@ def _table(kind: Kind, title: str, results: Results) -> str:
     lines = [f"**{title}**", "", f"| row | {' | '.join(names)} |", f"|---|{'---:|' * len(names)}"]
     for row, figures in results:
         cells = [_cell(figures.get(name), kind) for name in names]
-        lines.append(f"| {row.name} | {' | '.join(cells)} |")
+        unit = f", {row.unit}" if kind == "trickle" else ""
+        lines.append(f"| {row.name}{unit} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -58,7 +64,7 @@ def _cell(figure: Figure | None, kind: Kind) -> str:
         return ""
     if figure.median is None:
         return "failed"
-    digits = 1 if kind in {"memory", "import"} else 2
+    digits = _DIGITS.get(kind, 2)
     low, high = min(figure.rounds), max(figure.rounds)
     spread = f" ({low:.{digits}f}-{high:.{digits}f})" if len(figure.rounds) > 1 else ""
     return f"{figure.median:.{digits}f}{spread}"

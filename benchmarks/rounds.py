@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.rows import Contender, Goal, Row
 
-HIGHER_IS_BETTER = {"consume", "produce", "beside", "decode"}
+HIGHER_IS_BETTER = {"consume", "produce", "beside", "decode", "encode", "message"}
 
 
 class ContenderError(RuntimeError):
@@ -124,11 +124,12 @@ class Verdict:
         goal = self.goal
         what = f"{goal.of} / {goal.over}" if goal.over else goal.of
         unit = "x" if goal.over else unit
-        bound = f"<= {goal.most:g} {unit}" if goal.most else f">= {goal.least:g} {unit}"
+        bound = f"<= {goal.most:.3g} {unit}" if goal.most else f">= {goal.least:.3g} {unit}"
         if self.value is None:
             found = "no figure"
         else:
-            found = f"{self.value:.2f} {unit}" if goal.over else f"{self.value:.1f} {unit}"
+            digits = 1 if not goal.over else 3 if self.value < 0.2 else 2
+            found = f"{self.value:.{digits}f} {unit}"
         return f"{what} {found} (goal {bound}): {'met' if self.met else 'NOT MET'}"
 
 

@@ -1,11 +1,15 @@
 """What is measured: rows, their contenders, and the goals that the figures are held against. Data only."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Literal
 
-Kind = Literal["consume", "produce", "beside", "memory", "decode", "encode", "message", "import"]
+from benchmarks.counted import CLIENT_ID
+
+Kind = Literal[
+    "consume", "produce", "beside", "cpu", "memory", "latency", "trickle", "decode", "encode", "message", "import"
+]
 
 LINGER_MS = 5
 BATCH_BYTES = 1_048_576
@@ -15,16 +19,23 @@ SMALL_BATCH = 16_000
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic to read: filled by the floor with batches of `batch_bytes` before compression."""
+    """A topic to read: filled by the floor with batches of `batch_bytes` before compression.
+
+    Its records are shared out evenly among `partitions`; `key_bytes` 0 is no keys.
+    """
 
     value_bytes: int
     codec: str
     batch_bytes: int
+    partitions: int = 1
+    key_bytes: int = 0
 
     @property
     def name(self) -> str:
-        """As in the names of the rows: 100-lz4-1m."""
-        return f"{self.value_bytes}-{self.codec}-{'1m' if self.batch_bytes == LARGE_BATCH else '16k'}"
+        """As in the names of the rows: 100-lz4-1m, 100-lz4-16k-x8 with 8 partitions."""
+        size = "1m" if self.batch_bytes == LARGE_BATCH else "16k"
+        partitions = f"-x{self.partitions}" if self.partitions > 1 else ""
+        return f"{self.value_bytes}-{self.codec}-{size}{partitions}{'-keys' if self.key_bytes else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +57,7 @@ class Contender:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """`of` is at least `least` times `over`; without `over`, at most `most` or at least `least` of the row's unit."""
+    """`of` is at least `least` or at most `most` times `over`; without `over`, of the row's unit."""
 
     of: str
     over: str = ""
@@ -56,7 +67,10 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of a table. `topic` is what is read, or the shape of what is written."""
+    """One line of a table. `topic` is what is read, or the shape of what is written.
+
+    `figure` names one of several figures that a round comes to; rows that differ in nothing else share their rounds.
+    """
 
     name: str
     kind: Kind
@@ -65,6 +79,7 @@ class Row:
     contenders: Sequence[Contender]
     goals: Sequence[Goal] = ()
     short: bool = False
+    figure: str = ""
 
 
 CONSUMERS = {
@@ -78,6 +93,10 @@ CONSUMERS = {
         "conf.fetch.queue.backoff.ms": "5",
     },
 }
+
+
+# As a user writes it: `for batch in consumer.batches(): batch.to_arrow()`.
+_ARROW_CONSUMER = Contender("kafwire consumer", "kafwire_consumer", "arrow")
 
 
 def _librdkafka_producers(codec: str) -> dict[str, dict[str, str]]:
@@ -116,6 +135,15 @@ def _consume(topic: Topic) -> Row:
     goals = []
     if topic == Topic(100, "lz4", LARGE_BATCH):
         goals = [Goal("kafwire scan", "confluent consume", 4.0), Goal("kafwire scan", "librdkafka C", 1.2)]
+    if (topic.value_bytes, topic.codec) == (100, "lz4"):
+        large = topic.batch_bytes == LARGE_BATCH
+        goals += [
+            Goal("kafwire consumer", "confluent consume", 10.0 if large else 6.0),
+            Goal("kafwire consumer", "librdkafka C", 2.0 if large else 1.5),
+            *([Goal("kafwire consumer", "floor", 0.45)] if large else []),
+        ]
+    elif topic.value_bytes == 1000:
+        goals += [Goal("kafwire consumer", "confluent consume", 6.0)]
     return Row(
         f"consume-{topic.name}",
         "consume",
@@ -123,15 +151,91 @@ def _consume(topic: Topic) -> Row:
         topic,
         [
             Contender("kafwire scan", "kafwire", "scan"),
+            _ARROW_CONSUMER,
             Contender("confluent consume", "confluent", "consume", variants=CONSUMERS),
             Contender("librdkafka C", "rdkafka", "consume", variants=CONSUMERS),
             Contender("floor", "floor", "consume", variants=_floor_consumers(topic.codec)),
             Contender("floor, no decode", "floor", "consume", {"decode": "0"}, _floor_consumers("none"), context=True),
+            Contender("kafwire async consumer", "kafwire_async", "arrow", context=True),
             Contender("aiokafka", "aiokafka", "consume", context=True),
             Contender("kafka-python", "kafkapython", "consume", context=True),
         ],
         goals,
-        short=topic.name in {"100-lz4-1m", "100-none-16k", "1000-lz4-1m"},
+        short=topic.name in {"100-lz4-1m", "100-none-16k", "1000-lz4-1m", "100-lz4-16k-x8"},
+    )
+
+
+def _records(topic: Topic) -> Row:
+    """Records one by one as Python objects, key and value read."""
+    return Row(
+        f"records-{topic.name}",
+        "consume",
+        "M records/s",
+        topic,
+        [
+            Contender("kafwire records", "kafwire_consumer", "records"),
+            Contender("kafwire records of batches", "kafwire_consumer", "records_of_batches"),
+            Contender("confluent consume", "confluent", "consume_keys", variants=CONSUMERS),
+            Contender("confluent poll", "confluent", "poll_keys", variants=CONSUMERS),
+            Contender("kafwire async records", "kafwire_async", "records", context=True),
+        ],
+        [Goal("kafwire records", "confluent consume", 3.0), Goal("kafwire records", "confluent poll", 6.0)],
+        short=bool(topic.key_bytes),
+    )
+
+
+def _cpu(topic: Topic) -> Row:
+    """The same rounds as those of the row that compares speed, where the same configurations are chosen."""
+    return Row(
+        f"cpu-{topic.name}",
+        "cpu",
+        "s per M records",
+        topic,
+        [
+            _ARROW_CONSUMER,
+            Contender("confluent consume", "confluent", "consume", variants=CONSUMERS),
+            Contender("librdkafka C", "rdkafka", "consume", variants=CONSUMERS),
+        ],
+        [Goal("kafwire consumer", "confluent consume", most=1 / 8)],
+        figure="cpu",
+    )
+
+
+def _latency(figure: str) -> Row:
+    """From `produce()` in another process to the value in hand."""
+    pace = {"interval_us": "2000", "warmup": "500"}
+    return Row(
+        f"latency-{figure}",
+        "latency",
+        "ms",
+        Topic(100, "none", SMALL_BATCH),
+        [
+            Contender("kafwire records", "kafwire_consumer", "latency", pace),
+            Contender("confluent poll", "confluent", "latency", pace, CONSUMERS),
+            Contender("kafwire async records", "kafwire_async", "latency", pace),
+        ],
+        [Goal("kafwire records", "confluent poll", most=1.0)],
+        short=figure == "p99",
+        figure=figure,
+    )
+
+
+def _trickle(name: str, unit: str, figure: str, goal: float) -> Row:
+    """A little for each of many partitions, through the proxy that counts."""
+    pace = {"interval_us": "5000", "warmup": "600", "stretch": "5"}
+    confluent = CONSUMERS["defaults"] | {"conf.client.id": CLIENT_ID}
+    return Row(
+        f"trickle-{name}",
+        "trickle",
+        unit,
+        Topic(100, "none", SMALL_BATCH, MANY),
+        [
+            Contender("kafwire", "kafwire_consumer", "latency", pace | {"conf.client_id": CLIENT_ID}),
+            Contender("confluent", "confluent", "latency", pace | confluent),
+        ],
+        [Goal("kafwire", "confluent", most=goal)],
+        short=name == "bytes",
+        figure=figure,
     )
 
 
@@ -160,31 +264,39 @@ def _produce(value_bytes: int, codec: str) -> Row:
     )
 
 
-def _beside(name: str, kafwire_task: str, confluent_task: str, kafwire: Mapping[str, str], topic: Topic) -> Row:
+def _program(kafwire_task: str) -> str:
+    return "kafwire_consumer" if kafwire_task == "arrow" else "kafwire"
+
+
+def _beside(
+    name: str, kafwire_task: str, confluent_task: str, kafwire: Mapping[str, str], topic: Topic, goal: float = 0.4
+) -> Row:
     confluent = CONSUMERS if confluent_task == "consume" else _librdkafka_producers(topic.codec)
     contenders = [
         Contender(f"{client}, {beside}", program, task, {**options, "beside": beside}, variants)
         for client, program, task, options, variants in (
-            ("kafwire", "kafwire", kafwire_task, kafwire, {"default": {}}),
+            ("kafwire", _program(kafwire_task), kafwire_task, kafwire, {"default": {}}),
             ("confluent", "confluent", confluent_task, {}, confluent),
         )
         for beside in ("nothing", "process", "thread")
     ]
-    goals = [Goal("kafwire, thread", "kafwire, process", 0.4)]
+    goals = [Goal("kafwire, thread", "kafwire, process", goal)]
     return Row(f"beside-{name}", "beside", "M records/s", topic, contenders, goals, short=name == "scan")
 
 
 def _memory(name: str, kafwire_task: str, confluent_task: str, topic: Topic) -> Row:
     writes = confluent_task != "consume"
-    options = _kafwire_producer(topic.codec) if writes else {}
-    confluent = _librdkafka_producers(topic.codec)["idempotent"] if writes else CONSUMERS["defaults"]
+    # Whoever reads as fast as it can hardly lets anything pile up.
+    dwell = {"dwell_ms": "5"} if kafwire_task == "arrow" else {}
+    options = _kafwire_producer(topic.codec) if writes else dwell
+    confluent = _librdkafka_producers(topic.codec)["idempotent"] if writes else CONSUMERS["defaults"] | dwell
     return Row(
         f"memory-{name}",
         "memory",
         "MiB",
         topic,
         [
-            Contender("kafwire", "kafwire", kafwire_task, options),
+            Contender("kafwire", _program(kafwire_task), kafwire_task, options),
             Contender("confluent", "confluent", confluent_task, confluent),
         ],
         [Goal("kafwire", most=128.0)],
@@ -239,19 +351,38 @@ TOPICS = [
     for codec in ("none", "lz4")
     for batch_bytes in (LARGE_BATCH, SMALL_BATCH)
 ]
+MANY = 1000
+SENSOR_BYTES = 11
 _LZ4 = Topic(100, "lz4", LARGE_BATCH)
+_LZ4_SMALL = Topic(100, "lz4", SMALL_BATCH)
 _PLAIN = Topic(1000, "none", LARGE_BATCH)
 
 ROWS: Sequence[Row] = [
     *[_consume(topic) for topic in TOPICS],
+    *[_consume(replace(topic, partitions=8)) for topic in (_LZ4, _LZ4_SMALL)],
+    *[_records(replace(_LZ4, key_bytes=size)) for size in (0, SENSOR_BYTES)],
+    _cpu(_LZ4),
     *[_produce(value_bytes, codec) for value_bytes in (100, 1000) for codec in ("none", "lz4")],
     _beside("scan", "scan", "consume", {}, _LZ4),
     _beside("send_batch", "send_batch", "produce", _kafwire_producer("lz4"), _LZ4),
+    _beside("consumer", "arrow", "consume", {}, _LZ4, 0.5),
+    _beside("consumer-16k", "arrow", "consume", {}, _LZ4_SMALL, 0.5),
     _memory("scan-100-lz4", "scan", "consume", _LZ4),
     _memory("scan-1000-none", "scan", "consume", _PLAIN),
     _memory("send_batch-100-lz4", "send_batch", "produce", _LZ4),
     _memory("send_batch-1000-none", "send_batch", "produce", _PLAIN),
     _memory("send-100-lz4", "send", "produce", _LZ4),
+    *[
+        _memory(
+            f"consumer-100-lz4{f'-x{count}' if count > 1 else ''}", "arrow", "consume", replace(_LZ4, partitions=count)
+        )
+        for count in (1, 8, MANY)
+    ],
+    _memory("consumer-1000-none", "arrow", "consume", _PLAIN),
+    *[_latency(figure) for figure in ("p50", "p99")],
+    _trickle("bytes", "request bytes per record", "request_bytes", 1 / 20),
+    _trickle("cpu", "us of CPU per record", "cpu_us", 1 / 2),
+    _trickle("p50", "ms", "p50", 1.1),
     *[_decode(topic) for topic in TOPICS if topic.value_bytes == 100],
     *[_encode(codec) for codec in ("none", "lz4")],
     *[_message(name) for name in ("metadata", "fetch")],

@@ -4,11 +4,12 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.counted import counted_broker
 from benchmarks.environment import describe
 from benchmarks.measure import ROOT, Bench
 from benchmarks.payload import write_pool
@@ -25,6 +26,7 @@ HEAP = "2g"
 PROPERTIES = {"log.segment.delete.delay.ms": "0", "log.cleaner.enable": "false"}
 
 READ_RECORDS = {100: 2_500_000, 1000: 400_000}
+READS = {"consume", "beside", "cpu", "memory", "decode"}
 MEMORY_ROUNDS = 2  # a high-water mark hardly varies
 WRITE_RECORDS = {100: 2_000_000, 1000: 300_000}
 
@@ -47,11 +49,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         chosen.profile.mkdir(parents=True, exist_ok=True)
     environment = describe(ROOT)
     try:
-        with _broker(chosen.bootstrap) as (bootstrap, broker):
+        with _broker(chosen.bootstrap) as (bootstrap, broker), ExitStack() as stack:
             environment["broker"] = broker
             environment["form"] = {"rounds": rounds, "seconds": seconds, "short": chosen.short}
             bench, topics = _prepare(rows, bootstrap, folder, seconds, scale)
             bench.perf_folder = chosen.profile.absolute() if chosen.profile else None
+            if not chosen.bootstrap:
+                bench.open_counted = lambda: stack.enter_context(
+                    counted_broker(folder, heap=HEAP, properties=PROPERTIES)
+                )
             results = _measure(rows, bench, rounds, short=chosen.short, context=chosen.all, only=chosen.contender)
     except BuildError as error:
         print(error, file=sys.stderr)
@@ -98,7 +104,7 @@ def _prepare(
     sources: dict[Topic, str] = {}
     blobs: dict[Topic, Path] = {}
     found: dict[str, Any] = {}
-    for topic in dict.fromkeys(row.topic for row in rows if row.kind in {"consume", "beside", "memory", "decode"}):
+    for topic in dict.fromkeys(row.topic for row in rows if row.kind in READS):
         size = topic.value_bytes
         blobs[topic] = folder / f"batches-{topic.name}.bin"
         sources[topic], found[topic.name] = topics.fill(topic, read_records[size], payloads[size], blobs[topic])

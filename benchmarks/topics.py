@@ -2,6 +2,8 @@
 
 import json
 import subprocess
+import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,14 @@ from confluent_kafka.cimpl import NewTopic
 from benchmarks.rounds import ContenderError
 from benchmarks.rows import Topic
 
+_list_offsets: Any = import_module("confluent_kafka.admin._listoffsets")  # its classes have no types
+
 BLOB_BYTES = 8 << 20
 _TIMEOUT_SECONDS = 30.0
 
 
 class Topics:
-    """All topics of a run; one partition each. The administration goes through confluent-kafka, not through kafwire."""
+    """All topics of a run. The administration goes through confluent-kafka, not through kafwire."""
 
     def __init__(self, bootstrap: str, floor: Path) -> None:
         self._bootstrap = bootstrap
@@ -32,25 +36,41 @@ class Topics:
         """
         name = f"bench-{topic.name}-{records}"
         if name not in self._admin.list_topics(timeout=_TIMEOUT_SECONDS).topics:
-            self.create(name)
+            self.create(name, topic.partitions)
             self._run(
                 "fill",
                 topic=name,
                 payload=payload,
                 value_bytes=topic.value_bytes,
+                key_bytes=topic.key_bytes,
                 records=records,
+                partitions=topic.partitions,
                 batch_bytes=topic.batch_bytes,
                 codec=topic.codec,
             )
-        found = self._run("inspect", topic=name, records=records, dump=blob, dump_bytes=BLOB_BYTES)
+        found = self._run(
+            "inspect", topic=name, records=records, partitions=topic.partitions, dump=blob, dump_bytes=BLOB_BYTES
+        )
         batches = found["codecs"].get(topic.codec, 0)
         if found["records"] != records or batches != found["batches"]:
             raise ContenderError(f"{name} does not hold what was written: {found}")
         return name, found
 
-    def create(self, name: str) -> None:
-        """An empty topic."""
-        self._admin.create_topics([NewTopic(name, 1, 1)])[name].result(_TIMEOUT_SECONDS)
+    def create(self, name: str, partitions: int = 1) -> None:
+        """An empty topic, whose partitions all have a leader that knows so: it comes a moment after the creation."""
+        self._admin.create_topics([NewTopic(name, partitions, 1)])[name].result(_TIMEOUT_SECONDS)
+        ends = {TopicPartition(name, number): _list_offsets.OffsetSpec.latest() for number in range(partitions)}
+        deadline = time.monotonic() + _TIMEOUT_SECONDS
+        while True:
+            try:
+                for found in self._admin.list_offsets(ends, request_timeout=_TIMEOUT_SECONDS).values():
+                    found.result(_TIMEOUT_SECONDS)
+            except KafkaException as error:
+                if time.monotonic() > deadline:
+                    raise ContenderError(f"{name} is not ready: {error}") from error
+                time.sleep(0.05)
+            else:
+                return
 
     def delete(self, name: str) -> None:
         """Remove a topic and its bytes; a failure here would spoil nothing but the disk."""
@@ -60,7 +80,7 @@ class Topics:
             raise ContenderError(f"cannot delete {name}: {error}") from error
 
     def inspect(self, name: str) -> dict[str, Any]:
-        """Records, batches and their sizes, read from the batch headers of the whole topic."""
+        """Records, batches and their sizes, read from the batch headers of the whole topic, which has one partition."""
         consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": "benchmark-harness"})
         try:
             _, end = consumer.get_watermark_offsets(TopicPartition(name, 0), _TIMEOUT_SECONDS)

@@ -215,21 +215,24 @@ static size_t varint_size(int64_t value) {
 
 made_batch batch_make(const bench_payload *payload, int64_t first, int64_t most, size_t limit, const lz4f_api *lz4,
                       int64_t timestamp_ms) {
-    uint8_t *raw = bench_alloc(limit + payload->value_bytes + 64), *at = raw + BATCH_HEADER;
+    uint8_t *raw = bench_alloc(limit + payload->value_bytes + payload->key_bytes + 64), *at = raw + BATCH_HEADER;
     int64_t count = 0;
     while (count < most) {
-        /* attributes, timestamp delta, offset delta, no key, value, no headers */
-        int64_t body = (int64_t)(1 + 1 + varint_size(count) + 1 + varint_size((int64_t)payload->value_bytes) +
-                                 payload->value_bytes + 1);
+        const uint8_t *value = payload->data + (size_t)((first + count) % payload->count) * payload->value_bytes;
+        int64_t key_length = payload->key_bytes ? (int64_t)payload->key_bytes : -1;
+        /* attributes, timestamp delta, offset delta, key, value, no headers */
+        int64_t body = (int64_t)(1 + 1 + varint_size(count) + varint_size(key_length) + payload->key_bytes +
+                                 varint_size((int64_t)payload->value_bytes) + payload->value_bytes + 1);
         if (count && (size_t)(at - raw) + varint_size(body) + (size_t)body > limit) break;
         at = put_varint(at, body);
         *at++ = 0;
         at = put_varint(at, 0);
         at = put_varint(at, count);
-        at = put_varint(at, -1);
+        at = put_varint(at, key_length);
+        memcpy(at, value + BENCH_KEY_AT, payload->key_bytes);
+        at += payload->key_bytes;
         at = put_varint(at, (int64_t)payload->value_bytes);
-        memcpy(at, payload->data + (size_t)((first + count) % payload->count) * payload->value_bytes,
-               payload->value_bytes);
+        memcpy(at, value, payload->value_bytes);
         at += payload->value_bytes;
         *at++ = 0;
         count++;

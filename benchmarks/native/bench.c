@@ -41,6 +41,8 @@ int64_t bench_number(int argc, char **argv, const char *name, int64_t fallback) 
     return value ? strtoll(value, NULL, 10) : fallback;
 }
 
+int64_t bench_share(int64_t records, int number, int count) { return records * number / count; }
+
 double bench_now(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);

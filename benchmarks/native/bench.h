@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #define BENCH_MAX_PASSES 4096
+#define BENCH_KEY_AT 21 /* in a line of measurements: the sensor's name */
 
 typedef struct {
     double seconds;
@@ -30,6 +31,7 @@ typedef struct {
 typedef struct {
     uint8_t *data;
     size_t value_bytes;
+    size_t key_bytes; /* 0: no keys; else each value's bytes from BENCH_KEY_AT on are its key */
     int64_t count;
 } bench_payload;
 
@@ -39,6 +41,9 @@ void *bench_alloc(size_t size); /* zeroed, or the process ends */
 const char *bench_arg(int argc, char **argv, const char *name, const char *fallback);
 const char *bench_need(int argc, char **argv, const char *name);
 int64_t bench_number(int argc, char **argv, const char *name, int64_t fallback);
+
+/* Partition `number` of `count` holds the records from here to where the next one begins. */
+int64_t bench_share(int64_t records, int number, int count);
 
 double bench_now(void);
 void bench_load(bench_payload *payload, const char *path, size_t value_bytes);

@@ -1,12 +1,12 @@
 /* The floor: what one core and one blocking socket can do with Kafka's bytes, without a client around them.
  *
- *   floor fill    bootstrap= topic= payload= value_bytes= records= batch_bytes= codec=
- *   floor inspect bootstrap= topic= records= [dump= dump_bytes=]     sizes of the stored batches, as JSON
- *   floor consume bootstrap= topic= records= max_bytes= decode=1|0 seconds=
+ *   floor fill    bootstrap= topic= payload= value_bytes= records= batch_bytes= codec= [key_bytes=] [partitions=]
+ *   floor inspect bootstrap= topic= records= [partitions=] [dump= dump_bytes=]   sizes of the stored batches, as JSON
+ *   floor consume bootstrap= topic= records= max_bytes= decode=1|0 seconds= [partitions=]
  *   floor produce bootstrap= topic= payload= value_bytes= records= batch_bytes= codec= in_flight= seconds=
  *   floor decode  file= seconds=                                     batches in memory to columns, again and again
  *
- * One partition, number 0; offsets begin at 0. codec=none|lz4; lz4=path of an lz4 library, else the system's. */
+ * Without `partitions` one, number 0; with it the records are shared out evenly. Offsets begin at 0. codec=none|lz4; lz4=path of an lz4 library, else the system's. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,15 +41,19 @@ static void fill(void) {
     const lz4f_api *lz4 = chosen_codec();
     int64_t records = number("records", 0), sent = 0;
     size_t limit = (size_t)number("batch_bytes", 1000000);
-    int in_flight = 0;
+    int in_flight = 0, partitions = (int)number("partitions", 1), partition = 0;
     bench_payload payload;
     wire broker = {0};
     bench_load(&payload, text("payload"), (size_t)number("value_bytes", 100));
+    payload.key_bytes = (size_t)number("key_bytes", 0);
+    if (payload.key_bytes && BENCH_KEY_AT + payload.key_bytes > payload.value_bytes) bench_fail("no room for keys");
     wire_open(&broker, text("bootstrap"));
     while (sent < records || in_flight) {
         if (sent < records && in_flight < 5) {
-            made_batch batch = batch_make(&payload, sent, records - sent, limit, lz4, now_ms());
-            wire_send_produce(&broker, topic, 0, batch.data, batch.size);
+            while (bench_share(records, partition + 1, partitions) <= sent) partition++;
+            int64_t left = bench_share(records, partition + 1, partitions) - sent;
+            made_batch batch = batch_make(&payload, sent, left, limit, lz4, now_ms());
+            wire_send_produce(&broker, topic, partition, batch.data, batch.size);
             free(batch.data);
             sent += batch.records;
             in_flight++;
@@ -69,19 +73,29 @@ static int ascending(const void *a, const void *b) {
 
 static void inspect(void) {
     const char *topic = text("topic"), *dump = bench_arg(argc_, argv_, "dump", NULL);
-    int64_t records = number("records", 0), seen = 0, next = 0, codecs[8] = {0};
+    int64_t records = number("records", 0), seen = 0, codecs[8] = {0};
+    int partitions = (int)number("partitions", 1);
     size_t count = 0, capacity = 1024, total = 0, dump_limit = (size_t)number("dump_bytes", 8 << 20), dumped = 0;
     size_t *sizes = bench_alloc(capacity * sizeof *sizes);
     FILE *file = dump ? fopen(dump, "wb") : NULL;
     wire broker = {0};
     if (dump && !file) bench_fail("cannot write %s", dump);
     wire_open(&broker, text("bootstrap"));
-    while (next < records) {
-        size_t size;
+    wire_part part = {0};
+    while (part.partition < partitions) {
         batch_info info;
-        wire_send_fetch(&broker, topic, 0, next, 8 << 20);
-        const uint8_t *at = wire_take_fetch(&broker, &size), *end = at + size;
-        if (!size) bench_fail("nothing at offset %" PRId64 " of %" PRId64, next, records);
+        int64_t share = bench_share(records, part.partition + 1, partitions) -
+                        bench_share(records, part.partition, partitions);
+        if (part.offset >= share) {
+            part.partition++;
+            part.offset = 0;
+            continue;
+        }
+        wire_send_fetch(&broker, topic, &part, 1, 8 << 20);
+        wire_take_fetch(&broker, &part, 1);
+        const uint8_t *at = part.data, *end = at + part.size;
+        if (at == end)
+            bench_fail("nothing in partition %d at offset %" PRId64 " of %" PRId64, part.partition, part.offset, share);
         while (batch_peek(at, (size_t)(end - at), &info)) {
             if (count == capacity) {
                 capacity *= 2;
@@ -92,7 +106,7 @@ static void inspect(void) {
             total += info.size;
             seen += info.records;
             codecs[info.codec]++;
-            next = info.next_offset;
+            part.offset = info.next_offset;
             if (file && dumped + info.size <= dump_limit) {
                 fwrite(at, 1, info.size, file);
                 dumped += info.size;
@@ -103,10 +117,10 @@ static void inspect(void) {
     if (file) fclose(file);
     wire_close(&broker);
     qsort(sizes, count, sizeof *sizes, ascending);
-    printf("{\"records\": %" PRId64 ", \"end_offset\": %" PRId64 ", \"batches\": %zu, \"bytes\": %zu, "
+    printf("{\"records\": %" PRId64 ", \"partitions\": %d, \"batches\": %zu, \"bytes\": %zu, "
            "\"batch_bytes\": {\"min\": %zu, \"median\": %zu, \"max\": %zu}, "
            "\"codecs\": {\"none\": %" PRId64 ", \"lz4\": %" PRId64 "}}\n",
-           seen, next, count, total, count ? sizes[0] : 0, count ? sizes[count / 2] : 0, count ? sizes[count - 1] : 0,
+           seen, partitions, count, total, count ? sizes[0] : 0, count ? sizes[count / 2] : 0, count ? sizes[count - 1] : 0,
            codecs[CODEC_NONE], codecs[CODEC_LZ4]);
 }
 
@@ -121,12 +135,29 @@ static void hand_over(decoder *self, bench_pass *pass) {
     decoder_clear(self);
 }
 
+/* Those that are read to their end leave; who got data goes to the back: the broker fills its answers in this order. */
+static int rotate(wire_part *parts, int count, wire_part *served, int64_t records, int partitions) {
+    int kept = 0, moved = 0;
+    for (int i = 0; i < count; i++) {
+        int32_t number = parts[i].partition;
+        int64_t share = bench_share(records, number + 1, partitions) - bench_share(records, number, partitions);
+        if (parts[i].offset >= share) continue;
+        if (parts[i].size) served[moved++] = parts[i];
+        else parts[kept++] = parts[i];
+    }
+    memcpy(parts + kept, served, (size_t)moved * sizeof *parts);
+    return kept + moved;
+}
+
 static void consume(void) {
     const char *topic = text("topic"), *bootstrap = text("bootstrap");
     int64_t records = number("records", 0);
     int32_t max_bytes = (int32_t)number("max_bytes", 8 << 20);
-    int decode = (int)number("decode", 1);
+    int decode = (int)number("decode", 1), partitions = (int)number("partitions", 1);
     const lz4f_api *lz4 = number("needs_lz4", 0) ? open_lz4() : NULL;
+    wire_part *asked = bench_alloc((size_t)partitions * sizeof *asked);
+    wire_part *served = bench_alloc((size_t)partitions * sizeof *served);
+    wire_part *answered = bench_alloc((size_t)partitions * sizeof *answered);
     wire broker = {0};
     bench_run run;
     decoder into;
@@ -134,27 +165,39 @@ static void consume(void) {
     bench_wait_for_go(&run, seconds());
     while (bench_more(&run)) {
         bench_pass pass = {0};
-        int64_t next = 0;
+        int count = partitions;
+        int32_t decoding = -1;
         double start = bench_now();
+        for (int i = 0; i < partitions; i++) asked[i] = (wire_part){.partition = i};
         wire_open(&broker, bootstrap);
-        wire_send_fetch(&broker, topic, 0, next, max_bytes);
-        while (next < records) {
-            size_t size;
+        wire_send_fetch(&broker, topic, asked, count, max_bytes);
+        while (count) {
             batch_info info;
-            const uint8_t *data = wire_take_fetch(&broker, &size), *end = data + size;
-            for (const uint8_t *at = data; batch_peek(at, (size_t)(end - at), &info); at += info.size) {
-                next = info.next_offset;
-                if (!decode) {
-                    pass.records += info.records;
-                    pass.bytes += (int64_t)info.size;
+            int came = count;
+            wire_take_fetch(&broker, asked, came);
+            for (int i = 0; i < came; i++) {
+                const uint8_t *at = asked[i].data, *end = at + asked[i].size;
+                for (; batch_peek(at, (size_t)(end - at), &info); at += info.size) {
+                    asked[i].offset = info.next_offset;
+                    if (!decode) {
+                        pass.records += info.records;
+                        pass.bytes += (int64_t)info.size;
+                    }
                 }
             }
+            memcpy(answered, asked, (size_t)came * sizeof *answered);
+            count = rotate(asked, count, served, records, partitions);
             /* The broker prepares the next answer while this one is decoded. */
-            if (next < records) wire_send_fetch(&broker, topic, 0, next, max_bytes);
-            if (!decode) continue;
-            for (const uint8_t *at = data; batch_peek(at, (size_t)(end - at), &info); at += info.size) {
-                decoder_batch(&into, at, &info);
-                if (into.out.value_start[into.out.rows] >= CHUNK_BYTES) hand_over(&into, &pass);
+            if (count) wire_send_fetch(&broker, topic, asked, count, max_bytes);
+            for (int i = 0; decode && i < came; i++) {
+                const uint8_t *at = answered[i].data, *end = at + answered[i].size;
+                if (at == end) continue;
+                if (answered[i].partition != decoding) hand_over(&into, &pass); /* columns are of one partition */
+                decoding = answered[i].partition;
+                for (; batch_peek(at, (size_t)(end - at), &info); at += info.size) {
+                    decoder_batch(&into, at, &info);
+                    if (into.out.value_start[into.out.rows] >= CHUNK_BYTES) hand_over(&into, &pass);
+                }
             }
         }
         hand_over(&into, &pass);

@@ -1,6 +1,6 @@
 /* librdkafka by itself, on its batch calls, with no Python around it.
  *
- *   rdkafka consume bootstrap= topic= records= seconds= conf.<option>=...
+ *   rdkafka consume bootstrap= topic= records= seconds= [partitions=] conf.<option>=...
  *   rdkafka produce bootstrap= topic= records= payload= value_bytes= seconds= conf.<option>=...
  *
  * Every pass makes its own client; every payload is touched. Payloads are produced without a copy: the program keeps
@@ -51,6 +51,7 @@ static void check(rd_kafka_resp_err_t error, const char *what) {
 static void consume(int argc, char **argv) {
     const char *topic = bench_need(argc, argv, "topic");
     int64_t records = bench_number(argc, argv, "records", 0);
+    int partitions = (int)bench_number(argc, argv, "partitions", 1);
     rd_kafka_message_t **messages = bench_alloc(BATCH * sizeof *messages);
     bench_run run;
     bench_wait_for_go(&run, atof(bench_need(argc, argv, "seconds")));
@@ -59,9 +60,11 @@ static void consume(int argc, char **argv) {
         double start = bench_now();
         rd_kafka_t *client = make_client(RD_KAFKA_CONSUMER, argc, argv);
         rd_kafka_queue_t *queue = rd_kafka_queue_get_consumer(client);
-        rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
-        rd_kafka_topic_partition_list_add(list, topic, 0);
-        check(rd_kafka_topic_partition_list_set_offset(list, topic, 0, 0), "offset");
+        rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(partitions);
+        for (int32_t i = 0; i < partitions; i++) {
+            rd_kafka_topic_partition_list_add(list, topic, i);
+            check(rd_kafka_topic_partition_list_set_offset(list, topic, i, 0), "offset");
+        }
         check(rd_kafka_assign(client, list), "assign");
         while (pass.records < records) {
             /* The call returns when it has as many as asked for: asking for more than are left would wait in vain. */

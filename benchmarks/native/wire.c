@@ -101,9 +101,15 @@ static uint8_t *put_long(uint8_t *at, int64_t value) {
     return at + 8;
 }
 
-void wire_send_fetch(wire *self, const char *topic, int32_t partition, int64_t offset, int32_t max_bytes) {
-    uint8_t head[512], *at = put_header(self, head, 1, 11);
+void wire_send_fetch(wire *self, const char *topic, const wire_part *parts, int count, int32_t max_bytes) {
+    size_t room = 512 + (size_t)count * 28;
     if (strlen(topic) > 249) bench_fail("the topic's name is too long");
+    if (room > self->request_capacity) {
+        free(self->request);
+        self->request = bench_alloc(room);
+        self->request_capacity = room;
+    }
+    uint8_t *head = self->request, *at = put_header(self, head, 1, 11);
     at = put_number(at, -1);        /* replica */
     at = put_number(at, 500);       /* max wait */
     at = put_number(at, 1);         /* min bytes */
@@ -113,12 +119,14 @@ void wire_send_fetch(wire *self, const char *topic, int32_t partition, int64_t o
     at = put_number(at, -1);
     at = put_number(at, 1);
     at = put_text(at, topic);
-    at = put_number(at, 1);
-    at = put_number(at, partition);
-    at = put_number(at, -1);        /* leader epoch */
-    at = put_long(at, offset);
-    at = put_long(at, -1);          /* log start */
-    at = put_number(at, max_bytes);
+    at = put_number(at, count);
+    for (int i = 0; i < count; i++) {
+        at = put_number(at, parts[i].partition);
+        at = put_number(at, -1);    /* leader epoch */
+        at = put_long(at, parts[i].offset);
+        at = put_long(at, -1);      /* log start */
+        at = put_number(at, max_bytes);
+    }
     at = put_number(at, 0);         /* forgotten topics */
     at = put_text(at, "");          /* rack */
     put_i32(head, (int32_t)(at - head - 4));
@@ -137,7 +145,7 @@ static void check_error(const uint8_t *code) {
     if (get_i16(code)) bench_fail("the broker answers with error %d", get_i16(code));
 }
 
-const uint8_t *wire_take_fetch(wire *self, size_t *size) {
+void wire_take_fetch(wire *self, wire_part *parts, int count) {
     size_t at = 0;
     take_frame(self);
     take(self, &at, 4); /* throttle time */
@@ -145,16 +153,18 @@ const uint8_t *wire_take_fetch(wire *self, size_t *size) {
     take(self, &at, 4); /* session */
     if (get_i32(take(self, &at, 4)) != 1) bench_fail("Fetch: not one topic");
     take(self, &at, get_i16(take(self, &at, 2)));
-    if (get_i32(take(self, &at, 4)) != 1) bench_fail("Fetch: not one partition");
-    take(self, &at, 4);
-    check_error(take(self, &at, 2));
-    take(self, &at, 24); /* high watermark, last stable offset, log start */
-    int32_t aborted = get_i32(take(self, &at, 4));
-    if (aborted > 0) take(self, &at, (int64_t)aborted * 16);
-    take(self, &at, 4); /* preferred replica */
-    int32_t records = get_i32(take(self, &at, 4));
-    *size = records > 0 ? (size_t)records : 0;
-    return take(self, &at, (int64_t)*size);
+    if (get_i32(take(self, &at, 4)) != count) bench_fail("Fetch: not %d partitions", count);
+    for (int i = 0; i < count; i++) {
+        if (get_i32(take(self, &at, 4)) != parts[i].partition) bench_fail("Fetch: partitions in another order");
+        check_error(take(self, &at, 2));
+        take(self, &at, 24); /* high watermark, last stable offset, log start */
+        int32_t aborted = get_i32(take(self, &at, 4));
+        if (aborted > 0) take(self, &at, (int64_t)aborted * 16);
+        take(self, &at, 4); /* preferred replica */
+        int32_t records = get_i32(take(self, &at, 4));
+        parts[i].size = records > 0 ? (size_t)records : 0;
+        parts[i].data = take(self, &at, (int64_t)parts[i].size);
+    }
 }
 
 void wire_send_produce(wire *self, const char *topic, int32_t partition, const uint8_t *batch, size_t size) {

@@ -11,14 +11,24 @@ typedef struct {
     int32_t next_correlation, due_correlation;
     uint8_t *frame; /* the last response */
     size_t frame_capacity, frame_size;
+    uint8_t *request; /* the last Fetch */
+    size_t request_capacity;
 } wire;
 
-void wire_open(wire *self, const char *bootstrap); /* "host:port" */
-void wire_close(wire *self);                       /* keeps the frame buffer for the next wire_open */
+/* A partition and the offset to read it from; then the record batches that came, which are in wire.frame. */
+typedef struct {
+    int32_t partition;
+    int64_t offset;
+    const uint8_t *data;
+    size_t size;
+} wire_part;
 
-void wire_send_fetch(wire *self, const char *topic, int32_t partition, int64_t offset, int32_t max_bytes);
-/* The record batches of the oldest unanswered Fetch; they are in self->frame. */
-const uint8_t *wire_take_fetch(wire *self, size_t *size);
+void wire_open(wire *self, const char *bootstrap); /* "host:port" */
+void wire_close(wire *self);                       /* keeps the buffers for the next wire_open */
+
+void wire_send_fetch(wire *self, const char *topic, const wire_part *parts, int count, int32_t max_bytes);
+/* The answer to the oldest unanswered Fetch, which asked for exactly these partitions. */
+void wire_take_fetch(wire *self, wire_part *parts, int count);
 
 void wire_send_produce(wire *self, const char *topic, int32_t partition, const uint8_t *batch, size_t size);
 int64_t wire_take_produce(wire *self); /* the base offset */

@@ -16,7 +16,7 @@ aiokafka: Any = import_module("aiokafka")  # it has no types
 
 
 def consume(options: Options) -> Callable[[], Pass]:
-    """Read `records` records of partition 0."""
+    """Read `records` records."""
     topic, expected = options.text("topic"), options.number("records")
 
     async def once() -> Pass:
@@ -25,9 +25,9 @@ def consume(options: Options) -> Callable[[], Pass]:
             bootstrap_servers=options.text("bootstrap"), enable_auto_commit=False, max_partition_fetch_bytes=8 << 20
         )
         await consumer.start()
-        partition = aiokafka.TopicPartition(topic, 0)
-        consumer.assign([partition])
-        await consumer.seek_to_beginning(partition)
+        partitions = [aiokafka.TopicPartition(topic, number) for number in range(options.number("partitions"))]
+        consumer.assign(partitions)
+        await consumer.seek_to_beginning(*partitions)
         records = size = 0
         while records < expected:
             for messages in (await consumer.getmany(timeout_ms=30_000, max_records=AT_ONCE)).values():

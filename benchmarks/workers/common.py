@@ -11,8 +11,8 @@ import json
 import resource
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from benchmarks.burn import neighbour
@@ -22,11 +22,16 @@ MOST_PASSES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One timed pass: `bytes` are those of the values."""
+    """One timed pass: `bytes` are those of the values, `checksum` the sum of their last bytes, where it was made.
+
+    `figures` are what else it came to, by name.
+    """
 
     seconds: float
     records: int
     bytes: int
+    checksum: int | None = None
+    figures: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,7 @@ class Stopwatch:
         return time.perf_counter() - self._start
 
 
-def work(tasks: dict[str, Task], version: str) -> None:
+def work(tasks: Mapping[str, Task], version: str) -> None:
     """Be the worker that the command line asks for. `version` is the client's, for the report."""
     options = Options.parse(sys.argv[1:])
     once = tasks[options.task](options)
@@ -87,7 +92,10 @@ def work(tasks: dict[str, Task], version: str) -> None:
         cpu = time.process_time() - cpu
         beside = neighbour_speed()
     answer = {
-        "passes": [{"seconds": one.seconds, "records": one.records, "bytes": one.bytes} for one in passes],
+        "passes": [
+            {name: value for name, value in asdict(one).items() if name != "checksum" or value is not None}
+            for one in passes
+        ],
         "note": f"{version}; neighbour at {beside:.1f} M loops/s" if beside else version,
         "cpu_seconds": cpu,
         "memory_kib": {"before": before, "peak": _peak_kib()},

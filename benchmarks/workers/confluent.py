@@ -1,10 +1,12 @@
 """confluent-kafka, used as its documentation advises for throughput.
 
-consume: `consume(10000)` on an assigned partition, `value()` of every message called. produce: `produce()` record by
+consume: `consume(10000)` on assigned partitions, `value()` of every message called, and `key()` in consume_keys. poll:
+`poll()`, both called. latency: `poll()`, one record after the other as they come. produce: `produce()` record by
 record with `poll(0)` every thousand, on BufferError a poll that waits; failed deliveries alone call back. batch:
 `produce_batch()` with lists of ready dicts. Records are ready `bytes` objects before the clock starts.
 """
 
+import time
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -13,27 +15,51 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 
 from benchmarks.payload import split_pool
 from benchmarks.workers.common import Options, Pass, Stopwatch, work
+from benchmarks.workers.delays import Delays
 
 AT_ONCE = 10_000
 WAIT_SECONDS = 30.0
 
 
 def consume(options: Options) -> Callable[[], Pass]:
-    """Read `records` records of partition 0."""
-    topic, expected = options.text("topic"), options.number("records")
-    configuration: dict[str, str] = {"bootstrap.servers": options.text("bootstrap"), **options.configuration()}
+    """Read `records` records, the values; `dwell_ms` after each call."""
+    expected = options.number("records")
+    dwell = float(options.given.get("dwell_ms", "0")) / 1000
 
     def once() -> Pass:
         clock = Stopwatch()
-        consumer = Consumer(configuration)
-        consumer.assign([TopicPartition(topic, 0, 0)])
+        consumer = _assigned(options)
         records = size = 0
         while records < expected:
             # consume() returns when it has as many as asked for: asking for more than are left would wait in vain.
-            messages = consumer.consume(min(AT_ONCE, expected - records), WAIT_SECONDS)
-            if not messages:
-                raise TimeoutError(f"no messages for {WAIT_SECONDS:g} s at {records} of {expected}")
+            messages = _some(consumer, min(AT_ONCE, expected - records), records, expected)
             for message in messages:
+                value = message.value()
+                if value is None:
+                    raise RuntimeError(f"not a record: {message.error()}")
+                size += len(value)
+            records += len(messages)
+            if dwell:
+                time.sleep(dwell)
+        seconds = clock.seconds()
+        consumer.close()
+        return Pass(seconds, records, size)
+
+    return once
+
+
+def consume_keys(options: Options) -> Callable[[], Pass]:
+    """Read `records` records, keys and values."""
+    expected = options.number("records")
+
+    def once() -> Pass:
+        clock = Stopwatch()
+        consumer = _assigned(options)
+        records = size = 0
+        while records < expected:
+            messages = _some(consumer, min(AT_ONCE, expected - records), records, expected)
+            for message in messages:
+                message.key()
                 value = message.value()
                 if value is None:
                     raise RuntimeError(f"not a record: {message.error()}")
@@ -42,6 +68,51 @@ def consume(options: Options) -> Callable[[], Pass]:
         seconds = clock.seconds()
         consumer.close()
         return Pass(seconds, records, size)
+
+    return once
+
+
+def poll_keys(options: Options) -> Callable[[], Pass]:
+    """Read `records` records one by one, keys and values."""
+    expected = options.number("records")
+
+    def once() -> Pass:
+        clock = Stopwatch()
+        consumer = _assigned(options)
+        records = size = 0
+        while records < expected:
+            message = consumer.poll(WAIT_SECONDS)
+            if message is None:
+                raise TimeoutError(f"no message for {WAIT_SECONDS:g} s at {records} of {expected}")
+            message.key()
+            value = message.value()
+            if value is None:
+                raise RuntimeError(f"not a record: {message.error()}")
+            size += len(value)
+            records += 1
+        seconds = clock.seconds()
+        consumer.close()
+        return Pass(seconds, records, size)
+
+    return once
+
+
+def latency(options: Options) -> Callable[[], Pass]:
+    """Read records as they are produced."""
+
+    def once() -> Pass:
+        consumer = _assigned(options)
+        with Delays(options) as delays:
+            while not delays.done:
+                message = consumer.poll(WAIT_SECONDS)
+                if message is None:
+                    raise TimeoutError(f"no message for {WAIT_SECONDS:g} s at {delays.records}")
+                value = message.value()
+                if value is None:
+                    raise RuntimeError(f"not a record: {message.error()}")
+                delays.add(value)
+        consumer.close()
+        return delays.as_pass()
 
     return once
 
@@ -118,6 +189,20 @@ def batch(options: Options) -> Callable[[], Pass]:
     return once
 
 
+def _assigned(options: Options) -> Consumer:
+    consumer = Consumer({"bootstrap.servers": options.text("bootstrap"), **options.configuration()})
+    topic = options.text("topic")
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(options.number("partitions"))])
+    return consumer
+
+
+def _some(consumer: Consumer, most: int, records: int, expected: int) -> list[Message]:
+    messages = consumer.consume(most, WAIT_SECONDS)
+    if not messages:
+        raise TimeoutError(f"no messages for {WAIT_SECONDS:g} s at {records} of {expected}")
+    return messages
+
+
 def _values(options: Options) -> list[bytes]:
     return split_pool(Path(options.text("payload")).read_bytes(), options.number("value_bytes"))
 
@@ -136,4 +221,12 @@ def _check(failures: list[KafkaError], left: int) -> None:
 
 
 if __name__ == "__main__":
-    work({"consume": consume, "produce": produce, "batch": batch}, metadata.version("confluent-kafka"))
+    tasks = {
+        "consume": consume,
+        "consume_keys": consume_keys,
+        "poll_keys": poll_keys,
+        "latency": latency,
+        "produce": produce,
+        "batch": batch,
+    }
+    work(tasks, metadata.version("confluent-kafka"))

@@ -15,7 +15,7 @@ kafka: Any = import_module("kafka")  # it has no types
 
 
 def consume(options: Options) -> Callable[[], Pass]:
-    """Read `records` records of partition 0."""
+    """Read `records` records."""
     topic, expected = options.text("topic"), options.number("records")
 
     def once() -> Pass:
@@ -23,9 +23,9 @@ def consume(options: Options) -> Callable[[], Pass]:
         consumer = kafka.KafkaConsumer(
             bootstrap_servers=options.text("bootstrap"), enable_auto_commit=False, max_partition_fetch_bytes=8 << 20
         )
-        partition = kafka.TopicPartition(topic, 0)
-        consumer.assign([partition])
-        consumer.seek_to_beginning(partition)
+        partitions = [kafka.TopicPartition(topic, number) for number in range(options.number("partitions"))]
+        consumer.assign(partitions)
+        consumer.seek_to_beginning(*partitions)
         records = size = 0
         while records < expected:
             for messages in consumer.poll(timeout_ms=30_000, max_records=AT_ONCE).values():

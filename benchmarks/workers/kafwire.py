@@ -23,7 +23,7 @@ def scan(options: Options) -> Callable[[], Pass]:
         records = size = 0
         for batch in pa.RecordBatchReader.from_stream(stream):
             records += batch.num_rows
-            size += _value_bytes(batch.column("value"))
+            size += value_bytes(batch.column("value"))
         seconds = clock.seconds()
         stream.close()
         return Pass(seconds, records, size)
@@ -95,7 +95,7 @@ def _values(options: Options) -> list[bytes]:
     return split_pool(Path(options.text("payload")).read_bytes(), options.number("value_bytes"))
 
 
-def _value_bytes(column: pa.Array) -> int:
+def value_bytes(column: pa.Array) -> int:
     """Bytes of all values, from Arrow's offsets: first and last say it, and no value becomes a Python object."""
     starts = column.buffers()[1]
     ends = memoryview(starts).cast("i")

@@ -1,15 +1,23 @@
 """The benchmark's own arithmetic: choosing rows, turns, medians, verdicts, tables. No process is started."""
 
 import random
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from benchmarks.measure import Bench
 from benchmarks.payload import make_pool, split_pool
 from benchmarks.report import END, START, render, update_readme
 from benchmarks.rounds import ContenderError, Figure, Measured, as_json, judge, run_row
 from benchmarks.rows import ROWS, Contender, Goal, Kind, Row, Topic, choose
+from benchmarks.topics import Topics
+from benchmarks.trickle import STAMP
+from benchmarks.workers.common import Options
+from benchmarks.workers.delays import Delays, percentile
 
 TOPIC = Topic(100, "lz4", 1_000_000)
 
@@ -51,7 +59,10 @@ def test_contenders_take_turns_and_each_round_begins_with_another() -> None:
     assert figures["a"].seconds == 1.5
 
 
-@pytest.mark.parametrize(("kind", "best"), [("consume", "fast"), ("memory", "slow")])
+@pytest.mark.parametrize(
+    ("kind", "best"),
+    [("consume", "fast"), ("memory", "slow"), ("latency", "slow"), ("trickle", "slow"), ("cpu", "slow")],
+)
 def test_the_best_variant_runs_the_rounds(kind: Kind, best: str) -> None:
     given = {"slow": 1.0, "fast": 3.0}
     seen: list[str] = []
@@ -102,14 +113,77 @@ def test_a_contender_whose_every_variant_fails_is_failed() -> None:
 
 
 def test_verdicts() -> None:
-    row = make_row(goals=[Goal("a", "b", least=4.0), Goal("a", most=40.0), Goal("gone", "b", least=1.0)])
+    goals = [Goal("a", "b", least=4.0), Goal("a", most=40.0), Goal("gone", "b", least=1.0), Goal("b", "a", most=1 / 8)]
+    row = make_row(goals=goals)
     figures = {"a": Figure([30.0, 41.0, 39.0]), "b": Figure([10.0])}
-    ratio, ceiling, gone = judge(row, figures)
+    ratio, ceiling, gone, fraction = judge(row, figures)
+    assert fraction.as_text("ms") == "b / a 0.26 x (goal <= 0.125 x): NOT MET"
+    assert judge(make_row(goals=[Goal("b", "a", most=0.3)]), figures)[0].met
     assert (ratio.value, ratio.met) == (3.9, False)
     assert (ceiling.value, ceiling.met) == (39.0, True)
     assert (gone.value, gone.met) == (None, False)
     assert ratio.as_text("ms") == "a / b 3.90 x (goal >= 4 x): NOT MET"
     assert ceiling.as_text("ms") == "a 39.0 ms (goal <= 40 ms): met"
+
+
+class Scripted(Bench):
+    """Answers without running anything, and remembers what it would have run."""
+
+    def __init__(self) -> None:
+        nothing: dict[Any, Any] = {}
+        topics, path = cast("Topics", None), Path("unused")
+        super().__init__("unused", topics, path, path, 1.0, nothing, nothing, nothing, nothing, nothing)
+        self.ran: list[str] = []
+
+    def _read(self, row: Row, contender: Contender, options: dict[str, str]) -> dict[str, Any]:
+        self.ran.append(contender.name)
+        number = len(self.ran)
+        memory = {"before": 0, "peak": 1024 * number}
+        passes = [{"seconds": 1.0, "records": 10**6 * number}]
+        return {"passes": passes, "cpu_seconds": 2.0, "memory_kib": memory, "note": ""}
+
+
+def test_rows_that_do_the_same_share_their_rounds() -> None:
+    bench = Scripted()
+    contender = Contender("a", "x", "consume")
+    speed = make_row(contender)
+    cpu = replace(speed, name="cpu-test", kind="cpu", figure="cpu")
+    assert [bench.measure(speed, contender, {}).figure for _ in range(2)] == [1.0, 2.0]
+    assert [bench.measure(cpu, contender, {}).figure for _ in range(3)] == pytest.approx([2.0, 1.0, 2 / 3])
+    assert len(bench.ran) == 3
+    assert bench.measure(speed, contender, {}).figure == 3.0
+    assert len(bench.ran) == 3
+    bench.measure(replace(speed, name="x8", topic=replace(TOPIC, partitions=8)), contender, {})
+    bench.measure(replace(speed, name="other"), contender, {"conf.x": "1"})
+    assert len(bench.ran) == 5
+
+
+def test_memory_is_measured_by_itself() -> None:
+    bench = Scripted()
+    contender = Contender("a", "x", "consume")
+    bench.measure(make_row(contender), contender, {})
+    assert bench.measure(replace(make_row(contender, kind="memory"), name="memory"), contender, {}).figure == 2.0
+
+
+def test_percentiles_are_values_that_were_seen() -> None:
+    values = list(range(1, 101))
+    random.Random(7).shuffle(values)
+    assert [percentile(values, percent) for percent in (50, 99, 100)] == [50, 99, 100]
+    assert percentile([3], 99) == 3
+    assert percentile([1, 9], 50) == 1
+
+
+def test_delays_are_counted_after_the_warm_up_only() -> None:
+    numbers = {"warmup": "10", "records": "60", "value_bytes": "32"}
+    delays = Delays(Options("latency", numbers))
+    for number in range(70):
+        assert not delays.done
+        late = 10**10 if number < 30 else 5_000_000
+        delays.add(STAMP.pack(time.monotonic_ns() - late, number) + bytes(16))
+    assert delays.done
+    found = delays.as_pass()
+    assert (found.records, found.bytes) == (70, 70 * 32)
+    assert 5 <= found.figures["p50"] <= found.figures["p99"] <= found.figures["worst"] < 10_000
 
 
 def test_the_readme_keeps_what_is_around_the_marks(tmp_path: Path) -> None:

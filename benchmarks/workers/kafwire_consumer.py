@@ -1,0 +1,120 @@
+"""kafwire's `Consumer`: to Arrow batch by batch, or record by record, on all partitions of a topic without a group."""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.workers.common import Options, Pass, Stopwatch, work
+from benchmarks.workers.delays import Delays
+from kafwire import Consumer, __version__
+
+WAIT_SECONDS = 30.0
+
+
+def arrow(options: Options) -> Callable[[], Pass]:
+    """Read `records` records, every batch to Arrow, every value touched; `dwell_ms` after each batch."""
+    expected = options.number("records")
+    dwell = float(options.given.get("dwell_ms", "0")) / 1000
+
+    def once() -> Pass:
+        clock = Stopwatch()
+        consumer = _consumer(options)
+        records = size = checksum = 0
+        for batch in consumer.batches(timeout=WAIT_SECONDS):
+            table = batch.to_arrow()
+            more, last_bytes = touch(table.column("value"))
+            records += table.num_rows
+            size += more
+            checksum += last_bytes
+            if records >= expected:
+                break
+            if dwell:
+                time.sleep(dwell)
+        seconds = clock.seconds()
+        consumer.close()
+        return Pass(seconds, records, size, checksum)
+
+    return once
+
+
+def records(options: Options) -> Callable[[], Pass]:
+    """Read `records` records one by one, keys and values."""
+    expected = options.number("records")
+
+    def once() -> Pass:
+        clock = Stopwatch()
+        consumer = _consumer(options)
+        count = size = 0
+        for record in consumer:
+            record.key  # noqa: B018 - that it is read is what is measured
+            value = record.value
+            size += len(value or b"")
+            count += 1
+            if count == expected:
+                break
+        seconds = clock.seconds()
+        consumer.close()
+        return Pass(seconds, count, size)
+
+    return once
+
+
+def records_of_batches(options: Options) -> Callable[[], Pass]:
+    """The same through the batches, as who commits by batches writes it."""
+    expected = options.number("records")
+
+    def once() -> Pass:
+        clock = Stopwatch()
+        consumer = _consumer(options)
+        count = size = 0
+        for batch in consumer.batches(timeout=WAIT_SECONDS):
+            for record in batch:
+                record.key  # noqa: B018 - that it is read is what is measured
+                value = record.value
+                size += len(value or b"")
+                count += 1
+            if count >= expected:
+                break
+        seconds = clock.seconds()
+        consumer.close()
+        return Pass(seconds, count, size)
+
+    return once
+
+
+def latency(options: Options) -> Callable[[], Pass]:
+    """Read records as they are produced."""
+
+    def once() -> Pass:
+        with _consumer(options) as consumer, Delays(options) as delays:
+            for record in consumer:
+                delays.add(record.value or b"")
+                if delays.done:
+                    break
+        return delays.as_pass()
+
+    return once
+
+
+def touch(column: pa.Array) -> tuple[int, int]:
+    """Bytes of all values and the sum of their last bytes, as the C programs make it; they are all of one size."""
+    starts = np.frombuffer(column.buffers()[1], np.int32)
+    first, end = int(starts[column.offset]), int(starts[column.offset + len(column)])
+    size = (end - first) // max(len(column), 1)
+    if not size:
+        return 0, 0
+    values = np.frombuffer(column.buffers()[2], np.uint8)
+    return end - first, int(values[first + size - 1 : end : size].sum(dtype=np.uint64))
+
+
+def _consumer(options: Options) -> Consumer:
+    return Consumer(
+        options.text("bootstrap"), topics=options.text("topic"), start="earliest", **options.configuration()
+    )
+
+
+if __name__ == "__main__":
+    tasks = {"arrow": arrow, "records": records, "records_of_batches": records_of_batches, "latency": latency}
+    work(tasks, __version__)
