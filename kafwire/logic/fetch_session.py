@@ -13,8 +13,9 @@ they disagree, or the broker has thrown the session away, the next request is a 
   records to the back and adds new ones there; the order of full requests is kept the same way here. The first partition
   that has data always gives some. So while a partition with data waits, each good answer serves another one that stood
   before it, which then stands behind it on both sides, and never gets past it again: not by a full request either,
-  which gives the broker the order of this side. Of n partitions wanted, each one with data is therefore served in n
-  good answers at the latest, whatever errors come in between.
+  which gives the broker the order of this side. But the answer that opens a session moves nobody at the broker, so
+  whoever it serves may be served once more. Of n partitions wanted, each one with data is therefore served in n good
+  answers at the latest, and one more for each session opened meanwhile, whatever goes wrong in between.
 - An answer to an offer to open a session, with session id 0, is a refusal: the broker's slots are all taken (1,000 by
   default), or it throttles us and has not looked at the request. Who goes on without a session offers again after 2, 4,
   8, ... at most 64 requests: a throttled start then costs one full request more, while a full broker is not made to
