@@ -53,6 +53,10 @@ class Work:
         assert self._gate is not None
         self.engine.start(self._gate.set_result, value)
 
+    def fail(self, error: Exception) -> None:
+        assert self._gate is not None
+        self.engine.start(self._gate.set_exception, error)
+
 
 async def until(event: threading.Event) -> None:
     """Wait for another thread without stopping this loop."""
@@ -264,23 +268,27 @@ def test_a_fork_is_told(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None
     gc.collect()
 
 
-def test_a_loop_that_is_closed_too_early_does_not_disturb_the_engine(engine: Engine) -> None:
+@pytest.mark.parametrize("error", [None, LookupError("for nobody")], ids=["value", "error"])
+def test_a_loop_that_is_closed_too_early_does_not_disturb_the_engine(engine: Engine, error: Exception | None) -> None:
     work = Work(engine)
     loop = asyncio.new_event_loop()
     problems: list[Any] = []
     engine._loop.call_soon_threadsafe(engine._loop.set_exception_handler, lambda _, context: problems.append(context))
-    coroutine = on_engine(engine, work.run())
-    task = loop.create_task(coroutine)
+    task = loop.create_task(on_engine(engine, work.run()))
     loop.run_until_complete(until(work.begun))
     loop.run_until_complete(loop.shutdown_default_executor())
     loop.close()
-    work.let_go()
+    if error is None:
+        work.let_go()
+    else:
+        work.fail(error)
     assert work.ended.wait(30)
+    task._log_destroy_pending = False  # type: ignore[attr-defined]  # the user's own mistake, told by asyncio itself
+    del task
+    engine.run(asyncio.sleep(0))
+    gc.collect()
     assert engine.run(asyncio.sleep(0, "alive")) == "alive"
     assert not problems
-    task._log_destroy_pending = False  # type: ignore[attr-defined]  # the user's own mistake, told by asyncio itself
-    del task, coroutine
-    gc.collect()
 
 
 def test_a_caller_that_is_dropped_cancels_its_work(engine: Engine) -> None:

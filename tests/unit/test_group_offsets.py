@@ -174,6 +174,11 @@ def test_what_was_committed_is_fetched_in_every_version(
     assert {call.node for name in ("OffsetFetch", "OffsetCommit") for call in world.made(name)} == {2}
 
 
+def test_a_text_that_is_null_is_an_empty_one(world: World, groups: Groups) -> None:
+    groups.kept["g", ("t", 0)] = (3, -1, None)
+    assert fetch(world, make(world), [("t", 0)]) == {("t", 0): Committed(3, -1, "")}
+
+
 def test_topics_without_ids_are_named() -> None:
     with World(topic_ids=False) as world:
         world.create_topic("t")
@@ -197,7 +202,9 @@ def test_the_coordinator_is_looked_up_once(world: World, groups: Groups) -> None
 
     offsets = make(world)
     assert offsets.coordinator is None
+    started = world.engine.now_ms()
     world.run(together(offsets))
+    assert world.engine.now_ms() - started < 50, "nothing had to be tried again"
     commit(world, offsets, {("t", 0): 5})
     assert len(world.made("FindCoordinator")) == 1
     assert offsets.coordinator == groups.node
@@ -207,6 +214,7 @@ def test_groups_traffic_keeps_to_the_control_lane(world: World, groups: Groups) 
     """Heartbeat and OffsetCommit never share a socket with Fetch."""
     offsets = make(world)
     commit(world, offsets, {("t", 0): 5})
+    assert len(world.connections) == 1
     lane = offsets._cluster.lane(groups.node, "fetch")
     world.run(lane.open())
     fetching = world.calls[-1].connection
@@ -266,6 +274,37 @@ def test_a_lost_connection_is_looked_up_and_tried_again(world: World, groups: Gr
     commit(world, offsets, {("t", 0): 5})
     assert fetch(world, offsets, [("t", 0)]) == {("t", 0): Committed(5, -1, "")}
     assert left < 0
+
+
+def test_a_broker_that_only_closes_is_looked_up_again(world: World, groups: Groups) -> None:
+    offsets = make(world)
+    commit(world, offsets, {("t", 0): 5})
+    world.on("OffsetCommit", lambda call: HANGUP if call.node == 1 else None)
+    groups.node = 2
+    commit(world, offsets, {("t", 0): 6})
+    assert groups.kept["g", ("t", 0)] == (6, -1, "")
+
+
+def test_one_broker_after_the_other_is_asked_for_the_coordinator(world: World, groups: Groups) -> None:
+    offsets = make(world)
+    world.run(offsets._cluster.refresh())
+    world.kill(1)
+    world.kill(2)
+    groups.node = 3
+    started = world.engine.now_ms()
+    commit(world, offsets, {("t", 0): 5})
+    assert world.engine.now_ms() - started < 50, "nothing had to be tried again"
+
+
+def test_when_all_known_brokers_are_gone_others_are_learnt(world: World, groups: Groups) -> None:
+    world.nodes[1].down = True
+    offsets = make(world)
+    world.run(offsets._cluster.refresh())
+    world.kill(2)
+    world.kill(3)
+    world.nodes[1].down = False
+    commit(world, offsets, {("t", 0): 5})
+    assert world.made("OffsetCommit")[-1].node == 1
 
 
 def test_a_coordinator_that_died_is_left_for_the_next(world: World, groups: Groups) -> None:
