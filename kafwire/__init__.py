@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kafwire import errors, protocol, records
+    from kafwire.aio.client import AsyncClient
     from kafwire.errors import KafkaError
     from kafwire.records import Batch, Record, RecordBatch
     from kafwire.structs import RecordMetadata, TopicPartition
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AsyncClient",
     "Batch",
     "Client",
     "KafkaError",
@@ -40,6 +42,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AsyncClient": "kafwire.aio.client",
     "Batch": "kafwire.records",
     "Client": "kafwire.sync.client",
     "KafkaError": "kafwire.errors",

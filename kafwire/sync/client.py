@@ -6,21 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from kafwire import protocol
 from kafwire.config import ClientConfig, from_dotted
-from kafwire.errors import ConfigError, KafkaError, broker_error
+from kafwire.errors import KafkaError
 from kafwire.logic.metadata import TopicInfo
+from kafwire.net.client import Requests
 from kafwire.net.cluster import Cluster
 from kafwire.net.engine import engine
-from kafwire.net.offsets import list_offsets
-from kafwire.net.ranges import Bound, When, timestamp_of
+from kafwire.net.ranges import Bound, When
 from kafwire.structs import TopicPartition
 
 if TYPE_CHECKING:
     from kafwire.sync.scan import Scan
-
-TOPIC_RESOURCE = 2
-ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 
 
 class Client:
@@ -34,6 +30,7 @@ class Client:
         config = ClientConfig.build({"bootstrap_servers": bootstrap_servers, **options})
         self._engine = engine()
         self._cluster = Cluster(self._engine, config)
+        self._requests = Requests(self._cluster)
         self._closed = False
 
     @classmethod
@@ -56,40 +53,25 @@ class Client:
         seconds (default: `default_api_timeout_ms`); error codes in the response are left for the caller to read. Raises
         `KafkaConnectionError`, `KafkaTimeoutError`, `ProtocolError`.
         """
-        if not hasattr(type(message), "response"):
-            raise ConfigError(f"{message!r} is not a request message; see kafwire.protocol.MESSAGES")
         self._check()
-        return self._engine.run(
-            self._cluster.call(
-                message, node=broker, version=version, timeout_ms=None if timeout is None else timeout * 1000
-            )
-        )
+        return self._engine.run(self._requests.call(message, broker=broker, version=version, timeout=timeout))
 
     def topic(self, name: str) -> TopicInfo:
         """A topic's id and partitions; `BrokerError` UNKNOWN_TOPIC_OR_PARTITION when it does not exist."""
         self._check()
-        return self._engine.run(self._cluster.topic(name))
+        return self._engine.run(self._requests.topic(name))
 
     def metadata(self, topics: Iterable[str] | None = None) -> Any:
         """The brokers' MetadataResponse for `topics` (None: all)."""
-        named = None
-        if topics is not None:
-            named = [protocol.MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
-        return self.call(protocol.MetadataRequest(topics=named, allow_auto_topic_creation=False))
+        self._check()
+        return self._engine.run(self._requests.metadata(topics))
 
     def offsets(
         self, partitions: Iterable[TopicPartition], when: When = "latest", *, isolation_level: str = "read_uncommitted"
     ) -> dict[TopicPartition, int]:
         """For each partition the first offset at or after `when`, -1 where there is none."""
         self._check()
-        timestamp = timestamp_of(when)
-        if isolation_level not in ISOLATION_LEVELS:
-            raise ConfigError(f"isolation_level={isolation_level!r}: allowed: {', '.join(ISOLATION_LEVELS)}")
-        wanted = {(tp.topic, tp.partition): timestamp for tp in partitions}
-        found = self._engine.run(
-            list_offsets(self._cluster, wanted, isolation_level=int(isolation_level == "read_committed"))
-        )
-        return {TopicPartition(topic, partition): offset for (topic, partition), offset in found.items()}
+        return self._engine.run(self._requests.offsets(partitions, when, isolation_level))
 
     def scan(
         self,
@@ -126,34 +108,18 @@ class Client:
         config: Mapping[str, str] | None = None,
     ) -> None:
         """Create a topic; -1 leaves a number to the broker's defaults. Returns when a broker knows all its leaders."""
-        request: Any = protocol.CreateTopicsRequest
-        topic = request.CreatableTopic(
-            name=name,
-            num_partitions=partitions,
-            replication_factor=replication_factor,
-            configs=[request.CreatableTopicConfig(name=key, value=str(value)) for key, value in (config or {}).items()],
-        )
-        self._raise_first(self.call(request(topics=[topic], timeout_ms=30_000)).topics, f"creating topic {name!r}")
         self._check()
-        self._engine.run(self._cluster.topic(name, patient=True))
-        for partition in sorted(self._cluster.metadata.topics[name].partitions):
-            self._engine.run(self._cluster.leader(name, partition))
+        self._engine.run(self._requests.create_topic(name, partitions, replication_factor, config))
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic and all its records."""
-        request: Any = protocol.DeleteTopicsRequest
-        message = request(topics=[request.DeleteTopicState(name=name)], topic_names=[name], timeout_ms=30_000)
-        self._raise_first(self.call(message).responses, f"deleting topic {name!r}")
+        self._check()
+        self._engine.run(self._requests.delete_topic(name))
 
     def topic_config(self, name: str) -> dict[str, str | None]:
         """A topic's configuration as the broker sees it, defaults included; None for what is secret."""
-        request: Any = protocol.DescribeConfigsRequest
-        resource = request.DescribeConfigsResource(
-            resource_type=TOPIC_RESOURCE, resource_name=name, configuration_keys=None
-        )
-        results = self.call(request(resources=[resource])).results
-        self._raise_first(results, f"describing topic {name!r}")
-        return {entry.name: entry.value for entry in results[0].configs}
+        self._check()
+        return self._engine.run(self._requests.topic_config(name))
 
     def close(self) -> None:
         """Close all connections; a second close, or one in a forked child, does nothing."""
@@ -174,10 +140,3 @@ class Client:
         self._engine.check_process()
         if self._closed:
             raise KafkaError("this client is closed")
-
-    @staticmethod
-    def _raise_first(answers: Iterable[Any], what: str) -> None:
-        for answer in answers:
-            if answer.error_code:
-                detail = getattr(answer, "error_message", None)
-                raise broker_error(answer.error_code, f"{what}: {detail}" if detail else what)

@@ -18,7 +18,7 @@ from tests.integration.scripted_broker import ScriptedBroker, Step, batch_of
 ROOT = Path(__file__).parent.parent.parent
 
 BEGIN = """
-import os, signal, sys, threading, time
+import asyncio, os, signal, sys, threading, time
 import kafwire
 bootstrap = sys.argv[1]
 """
@@ -66,6 +66,7 @@ def run(broker: ScriptedBroker, code: str) -> tuple[int, str, str]:
 
 EXITS = {
     "client": "client = kafwire.Client(bootstrap); client.topic('t')",
+    "async client": "client = kafwire.AsyncClient(bootstrap); asyncio.run(client.topic('t'))",
     "producer": "producer = kafwire.Producer(bootstrap); producer.send('out', b'x').result(10)",
     "unflushed": "producer = kafwire.Producer(bootstrap, linger_ms=60_000); producer.send('out', b'x')",
     "dropped": "kafwire.Producer(bootstrap, linger_ms=60_000).send('out', b'x')",
@@ -173,6 +174,7 @@ INTERRUPTED: dict[str, tuple[str, Step, str]] = {
     "arrow": ("Fetch", scripted.no_answer, "read_arrow()"),
     "planning": ("ListOffsets", scripted.no_answer, "kafwire.scan(bootstrap, 't')"),
     "call": ("Metadata", scripted.no_answer, "kafwire.Client(bootstrap).metadata()"),
+    "awaiting": ("Metadata", scripted.no_answer, "asyncio.run(kafwire.AsyncClient(bootstrap).metadata())"),
     "learning": ("Metadata", scripted.no_answer, "producer.send('out', b'x')"),
     "result": ("Produce", scripted.no_answer, "producer.send('out', b'x').result()"),
     "flush": ("Produce", scripted.no_answer, "producer.send('out', b'x'); producer.flush()"),
@@ -252,6 +254,8 @@ def refused(call):
 producer = kafwire.Producer(bootstrap, linger_ms=0)
 client = kafwire.Client(bootstrap)
 client.topic("t")
+awaited = kafwire.AsyncClient(bootstrap)
+asyncio.run(awaited.topic("t"))
 fresh = kafwire.scan(bootstrap, "t")
 read = kafwire.scan(bootstrap, "t", fetch_max_bytes=1, fetch_memory=1)  # one batch ahead
 batches = read.batches()
@@ -274,6 +278,8 @@ else:
     assert len(stream.read_all()) == 300
     client.topic("t")
     client.close()
+    asyncio.run(awaited.topic("t"))
+    asyncio.run(awaited.close())
     producer.close()
 """
 
@@ -284,6 +290,7 @@ refused(lambda: producer.send_batch("out", pyarrow.table({"value": [b"x"]})))
 refused(producer.flush)
 refused(client.metadata)
 refused(lambda: client.topic("t"))
+refused(lambda: asyncio.run(awaited.metadata()))
 refused(lambda: list(fresh.batches()))
 refused(fresh.to_reader)
 refused(lambda: list(batches))
@@ -297,18 +304,23 @@ else:
 CLOSED = """
 producer.close()
 client.close()
+asyncio.run(awaited.close())
 fresh.close()
 read.close()
 """
 DROPPED = """
 import gc
-del producer, client, fresh, read, batches, stream
+del producer, client, awaited, fresh, read, batches, stream
 gc.collect()
 """
 ANEW = """
 with kafwire.Producer(bootstrap) as mine:
     mine.send("out", b"child").result(20)
 assert sum(len(batch) for batch in kafwire.scan(bootstrap, "t").batches()) == 400
+async def ask():
+    async with kafwire.AsyncClient(bootstrap) as mine:
+        await mine.topic("t")
+asyncio.run(ask())
 """
 IN_CHILD = {
     "refused": REFUSED,

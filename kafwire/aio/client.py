@@ -1,0 +1,123 @@
+"""`AsyncClient`: what `Client` does, awaited."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from kafwire.aio.bridge import on_engine
+from kafwire.config import ClientConfig, from_dotted
+from kafwire.errors import KafkaError
+from kafwire.logic.metadata import TopicInfo
+from kafwire.net.client import Requests
+from kafwire.net.cluster import Cluster
+from kafwire.net.engine import engine
+from kafwire.net.ranges import When
+from kafwire.structs import TopicPartition
+
+_T = TypeVar("_T")
+
+
+class AsyncClient:
+    """A connection to a cluster for single requests: `kafwire.Client` for asyncio. An async context manager.
+
+    It may be made outside a running loop, and used from several loops and threads. Options are those of
+    `kafwire.config.ClientConfig`; an unknown one, or a bad value, raises `ConfigError`. Connecting is put off to the
+    first call. Whoever cancels a call finds it ended: its answer, should it come, reaches nobody, and a broker may have
+    done what it was asked.
+    """
+
+    def __init__(self, bootstrap_servers: str | Iterable[str], **options: Any) -> None:
+        config = ClientConfig.build({"bootstrap_servers": bootstrap_servers, **options})
+        self._engine = engine()
+        self._cluster = Cluster(self._engine, config)
+        self._requests = Requests(self._cluster)
+        self._closed = False
+
+    @classmethod
+    def from_config(cls, options: Mapping[str, Any]) -> Self:
+        """The same from Kafka's own option names: `{"bootstrap.servers": ...}`."""
+        return cls(**from_dotted(options))
+
+    async def call(
+        self,
+        message: Any,
+        *,
+        broker: int | None = None,
+        version: int | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109  # bounds the retries, and names the cause at the end
+    ) -> Any:
+        """Send a request message and return its response message, in the highest stable version that both sides have.
+
+        `broker` is a node id; None asks any. `version` insists on one, be it unstable: a broker that lacks it answers
+        with UNSUPPORTED_VERSION or closes the connection, as Kafka does. Lost connections are retried for `timeout`
+        seconds (default: `default_api_timeout_ms`); error codes in the response are left for the caller to read. Raises
+        `KafkaConnectionError`, `KafkaTimeoutError`, `ProtocolError`.
+        """
+        self._check()
+        return await self._run(self._requests.call(message, broker=broker, version=version, timeout=timeout))
+
+    async def topic(self, name: str) -> TopicInfo:
+        """A topic's id and partitions; `BrokerError` UNKNOWN_TOPIC_OR_PARTITION when it does not exist."""
+        self._check()
+        return await self._run(self._requests.topic(name))
+
+    async def metadata(self, topics: Iterable[str] | None = None) -> Any:
+        """The brokers' MetadataResponse for `topics` (None: all)."""
+        self._check()
+        return await self._run(self._requests.metadata(topics))
+
+    async def offsets(
+        self, partitions: Iterable[TopicPartition], when: When = "latest", *, isolation_level: str = "read_uncommitted"
+    ) -> dict[TopicPartition, int]:
+        """For each partition the first offset at or after `when`, -1 where there is none."""
+        self._check()
+        return await self._run(self._requests.offsets(partitions, when, isolation_level))
+
+    async def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        config: Mapping[str, str] | None = None,
+    ) -> None:
+        """Create a topic; -1 leaves a number to the broker's defaults. Returns when a broker knows all its leaders."""
+        self._check()
+        await self._run(self._requests.create_topic(name, partitions, replication_factor, config))
+
+    async def delete_topic(self, name: str) -> None:
+        """Delete a topic and all its records."""
+        self._check()
+        await self._run(self._requests.delete_topic(name))
+
+    async def topic_config(self, name: str) -> dict[str, str | None]:
+        """A topic's configuration as the broker sees it, defaults included; None for what is secret."""
+        self._check()
+        return await self._run(self._requests.topic_config(name))
+
+    async def close(self) -> None:
+        """Close all connections; a second close, or one in a forked child, does nothing. Calls that wait fail."""
+        if self._closed or self._engine.is_over:
+            return
+        self._closed = True
+        self._engine.start(self._cluster.shut)  # closed, even if whoever waits for it is cancelled
+        await self._run(asyncio.sleep(0))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def _run(self, coroutine: Coroutine[Any, Any, _T]) -> Coroutine[Any, Any, _T]:
+        return on_engine(self._engine, coroutine)
+
+    def _check(self) -> None:
+        self._engine.check_process()
+        if self._closed:
+            raise KafkaError("this client is closed")
