@@ -109,7 +109,10 @@ def _servers(value: Any) -> tuple[tuple[str, int], ...]:
     servers = []
     for part in parts:
         host, colon, port = str(part).rpartition(":")
-        host = host.removeprefix("[").removesuffix("]")
+        if host.startswith("[") and host.endswith("]"):
+            host = host[1:-1]
+        elif ":" in host:  # where would its port begin?
+            raise ValueError(f"{part!r}: an IPv6 address goes in brackets, [::1]:9092")
         if not colon or not host or not port.isdigit() or not 0 < int(port) < 1 << 16:
             raise ValueError(f"{part!r} is not host:port")
         servers.append((host, int(port)))
@@ -139,6 +142,10 @@ class ClientConfig:
     reconnect_backoff_ms: int = _option(50, _number(0))
     reconnect_backoff_max_ms: int = _option(1_000, _number(0))
     metadata_max_age_ms: int = _option(300_000, _number(1))
+    # When no known broker can be reached, ask the bootstrap servers again (KIP-899). "none": never.
+    metadata_recovery_strategy: str = _option("rebootstrap", _one_of("rebootstrap", "none"))
+    # So long known brokers may leave this client without metadata before it asks the bootstrap servers (KIP-1102).
+    metadata_recovery_rebootstrap_trigger_ms: int = _option(300_000, _number(0))
     # Where this client runs: brokers may name a replica near it to read from (KIP-392).
     client_rack: str = _option("", _text)
     # A broker that claims a longer frame is not believed.

@@ -30,6 +30,7 @@ _T = TypeVar("_T")
 
 UNKNOWN_TOPIC = 3
 LEADER_NOT_AVAILABLE = 5
+REBOOTSTRAP_REQUIRED = 129
 # A topic made a moment ago is not known to every broker yet: so many answers of "unknown" are needed to believe one.
 UNKNOWN_TOPIC_ANSWERS = 4
 
@@ -53,6 +54,9 @@ class Cluster:
         self._wanted: set[str] = set()
         self._refreshed_ms = -1.0e12
         self._refreshing: asyncio.Task[None] | None = None
+        # Since when, and until when, no broker has given any metadata.
+        self._failing_since_ms: float | None = None
+        self._failed_ms = 0.0
         self._kept: set[str] = set()
         self._keeping: asyncio.Task[None] | None = None
         self._listeners: dict[object, OnChange] = {}
@@ -137,19 +141,38 @@ class Cluster:
         kind = type(last) if isinstance(last, KafkaConnectionError) else KafkaTimeoutError
         raise kind(f"{what} did not succeed within {round(limit_ms / 1000, 2):g} s{because}")
 
-    async def _call_any(self, message: Any, version: int | None = None) -> Any:
-        """Ask one broker after the other, connected ones first, until one answers."""
+    def _known(self) -> list[Lane]:
+        """The control lanes of all known brokers, in the order to ask them: connected ones first, failing ones last."""
         known = [self.lane(node, "control") for node in self.metadata.brokers]
         random.shuffle(known)
-        known.sort(key=lambda lane: not lane.is_ready)
-        seeds = sorted(self._seeds, key=lambda lane: not lane.is_ready)
+        known.sort(key=lambda lane: (not lane.is_ready, lane.failures))
+        return known
+
+    def _bootstrap_lanes(self) -> list[Lane]:
+        """The bootstrap servers', unless they may not be asked again."""
+        if self.metadata.brokers and not self._may_rebootstrap:
+            return []
+        return sorted(self._seeds, key=lambda lane: not lane.is_ready)
+
+    @property
+    def _may_rebootstrap(self) -> bool:
+        return self.config.metadata_recovery_strategy == "rebootstrap"
+
+    async def _call_any(self, message: Any, version: int | None = None) -> Any:
+        """Ask one broker after the other, at last the bootstrap servers, until one answers."""
+        known = self._known()
         problems: list[str] = []
-        for lane in [*known, *seeds]:
+        for lane in [*known, *self._bootstrap_lanes()]:
             try:
-                return await lane.call(message, version=version)
+                response = await lane.call(message, version=version)
             except (KafkaConnectionError, KafkaTimeoutError) as error:
                 problems.append(str(error))
-        raise KafkaConnectionError(f"no broker can be reached: {'; '.join(dict.fromkeys(problems))}")
+            else:
+                if known and lane not in known:
+                    # No known broker answered, yet one does: what is known is out of date (KIP-899).
+                    self._begin_refresh()
+                return response
+        raise _unreachable(problems)
 
     async def refresh(self, topics: Iterable[str] = ()) -> None:
         """Fetch metadata, of all topics this client has asked for; concurrent calls share one request."""
@@ -157,10 +180,13 @@ class Cluster:
         self._wanted |= new
         if self._refreshing is not None and new:  # it asks without them
             await asyncio.wait([self._refreshing])
+        await asyncio.shield(self._begin_refresh())
+
+    def _begin_refresh(self) -> asyncio.Task[None]:
         if self._refreshing is None:
             self._refreshing = asyncio.ensure_future(self._refresh())
             self._refreshing.add_done_callback(self._on_refreshed)
-        await asyncio.shield(self._refreshing)
+        return self._refreshing
 
     def _on_refreshed(self, task: asyncio.Task[None]) -> None:
         # Not where it is awaited: whoever waited may have been cancelled, and the next must not find a task that ended
@@ -173,7 +199,7 @@ class Cluster:
         asked = set(self._wanted)
         topics = [protocol.MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(asked)]
         request = protocol.MetadataRequest(topics=topics, allow_auto_topic_creation=False)
-        response = await self._call_any(request)
+        response = await self._ask_metadata(request)
         errors = dict(self.metadata.errors)
         changed = self.metadata.update(response)
         self.metadata.forget(asked - self._wanted)  # meanwhile
@@ -184,6 +210,79 @@ class Cluster:
         changed.update(name for name in {*errors, *now} if errors.get(name) != now.get(name))
         if changed:
             self._tell(changed)
+
+    async def _ask_metadata(self, request: Any) -> Any:
+        """The answer of one known broker after the other; at last, that of a bootstrap server.
+
+        Bootstrap servers are believed whatever they tell, as the user named them. Known brokers are not: their
+        addresses may have come to belong to another cluster.
+        """
+        now = self.engine.now_ms()
+        trigger_ms = self.config.metadata_recovery_rebootstrap_trigger_ms
+        if self._failing_since_ms is None or now - self._failed_ms > trigger_ms:  # nobody has asked for so long
+            self._failing_since_ms = self._failed_ms = now
+        deadline = self._failing_since_ms + trigger_ms
+        problems: list[str] = []
+        try:
+            for lane in self._known():
+                left_s = (deadline - self.engine.now_ms()) / 1000
+                if self._may_rebootstrap and left_s <= 0:
+                    self._leave_all(f"no known broker has given metadata for {trigger_ms} ms")
+                    break
+                try:
+                    async with asyncio.timeout(left_s if self._may_rebootstrap else None):
+                        response = await lane.call(request)
+                except (KafkaConnectionError, KafkaTimeoutError) as error:
+                    problems.append(str(error))
+                    continue
+                except TimeoutError:
+                    problems.append(f"no answer from {lane.where} yet")
+                    continue
+                if response.error_code == REBOOTSTRAP_REQUIRED and self._may_rebootstrap:
+                    self._leave_all(f"{lane.where} said so")
+                    break
+                if response.error_code:
+                    raise broker_error(response.error_code, f"asking {lane.where} for metadata")
+                if self.metadata.is_of(response):
+                    self._failing_since_ms = None
+                    return response
+                lane.fail(f"it answers for cluster {response.cluster_id}, not {self.metadata.cluster_id}")
+                problems.append(f"{lane.where} belongs to another cluster now, {response.cluster_id}")
+            for lane in self._bootstrap_lanes():
+                try:
+                    response = await lane.call(request)
+                except (KafkaConnectionError, KafkaTimeoutError) as error:
+                    problems.append(str(error))
+                    continue
+                if response.error_code:
+                    # Behind the same name may be others that know more.
+                    lane.fail("it has no metadata to give")
+                    problems.append(str(broker_error(response.error_code, f"asking {lane.where} for metadata")))
+                    continue
+                if not self.metadata.is_of(response):
+                    log.warning(
+                        "kafwire: %s is of cluster %s now, no longer of %s: what was known is forgotten",
+                        lane.where,
+                        response.cluster_id,
+                        self.metadata.cluster_id,
+                    )
+                    self._leave_all("its cluster was replaced", but=lane)
+                self._failing_since_ms = None
+                return response
+        finally:
+            self._failed_ms = self.engine.now_ms()
+        raise _unreachable(problems)
+
+    def _leave_all(self, why: str, *, but: Lane | None = None) -> None:
+        """Forget where brokers are, and close every connection; bootstrap servers are looked up and asked next."""
+        log.info("kafwire: bootstrapping again from %s: %s", self.bootstrap, why)
+        self.metadata.brokers.clear()
+        lanes, self._lanes = self._lanes, {}
+        for lane in lanes.values():
+            lane.close(f"the client bootstraps again, as {why}")
+        for seed in self._seeds:
+            if seed is not but and seed.is_ready:
+                seed.fail("the client bootstraps again")
 
     def on_change(self, callback: OnChange) -> Callable[[], None]:
         """Have `callback` called after each refresh with the names of topics that changed; returns what ends that.
@@ -344,6 +443,10 @@ class Cluster:
             self._keeping = None
         for lane in self.lanes:
             lane.close()
+
+
+def _unreachable(problems: Iterable[str]) -> KafkaConnectionError:
+    return KafkaConnectionError(f"no broker can be reached: {'; '.join(dict.fromkeys(problems))}")
 
 
 class _Unknown(ProtocolError):

@@ -55,7 +55,11 @@ class Lane:
         self._opening: asyncio.Task[None] | None = None
         self._pending: dict[int, tuple[Answered, asyncio.TimerHandle | None, float]] = {}
         self._correlation = 0
-        self._failures = 0
+        self.failures = 0  # to connect, since the last success
+        # Addresses of the host that failed, by their turn to be tried again (see `_blame`).
+        self._failed: dict[tuple[Any, ...], int] = {}
+        self._blamed = 0
+        self._address: tuple[Any, ...] | None = None
         self._not_before_ms = 0.0
         self._ready = False
         self._closed = ""  # why it is closed for good
@@ -137,9 +141,9 @@ class Lane:
     def _on_opened(self, task: asyncio.Task[None]) -> None:
         self._opening = None
         if task.cancelled() or task.exception() is not None:
-            self._failures += 1
+            self.failures += 1
             wait = delay_ms(
-                self._failures,
+                self.failures,
                 self._config.reconnect_backoff_ms,
                 self._config.reconnect_backoff_max_ms,
                 random.random(),
@@ -152,7 +156,8 @@ class Lane:
             await asyncio.sleep(wait / 1000)
         timeout = self._config.socket_connection_setup_timeout_ms / 1000
         problems = []
-        for family, address in await self._resolve():
+        for family, address in await self._addresses():
+            self._address = address
             try:
                 async with asyncio.timeout(timeout):
                     await self._connect(family, address)
@@ -162,14 +167,30 @@ class Lane:
             except TimeoutError:
                 problems.append(f"{address[0]}: no answer within {timeout:g} s")
             else:
-                self._failures = 0
+                self.failures = 0
                 self._ready = True
                 self.connects += 1
                 return
+            self._blame()
             self._drop()
         raise KafkaConnectionError(
             f"cannot connect to {self.where} ({'; '.join(problems)}): is it running, and is the address right?"
         )
+
+    async def _addresses(self) -> list[tuple[int, tuple[Any, ...]]]:
+        """All addresses of the host (KIP-302): those that never failed, then the others, the latest to fail last."""
+        found = await self._resolve()
+        self._failed = {address: turn for _, address in found if (turn := self._failed.get(address))}
+        return sorted(found, key=lambda each: self._failed.get(each[1], 0))
+
+    def _blame(self) -> None:
+        """Try other addresses first, next time: this one refused, hung, or broke off while an answer was owed.
+
+        One that closes an idle connection does what brokers do, and is not to blame.
+        """
+        if self._address is not None:
+            self._blamed += 1
+            self._failed[self._address] = self._blamed
 
     async def _resolve(self) -> list[tuple[int, tuple[Any, ...]]]:
         def look_up(flags: int) -> list[tuple[int, tuple[Any, ...]]]:
@@ -295,6 +316,7 @@ class Lane:
 
     def fail(self, reason: str) -> None:
         """Give the connection up: what it said can no longer be trusted."""
+        self._blame()
         self._drop(reason)
 
     def close(self, reason: str = "the client was closed") -> None:
@@ -312,6 +334,7 @@ class Lane:
                 f"({self._config.request_timeout_ms}) is too short"
             )
             # Answers come in order, so whatever follows is stuck as well.
+            self._blame()
             self._drop(f"a request was not answered within request_timeout_ms ({self._config.request_timeout_ms})")
             answered(None, error)
 
@@ -350,6 +373,8 @@ class Lane:
             answered(frame, None)
 
     def _on_closed(self, reason: str) -> None:
+        if self._pending:
+            self._blame()
         self._drop(reason)
 
 

@@ -28,6 +28,7 @@ import pytest
 from kafwire import _io, _produce, protocol
 from kafwire._buffer import Buffer
 from kafwire.net.engine import Engine
+from kafwire.net.lane import host_and_port
 from kafwire.net.transport import Receiver
 from tests.unit.simulated_kafka import (
     HANGUP,
@@ -314,7 +315,7 @@ class World(Kafka):
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(f"{node.host}:{node.port}" for node in self.nodes.values())
+        return ",".join(host_and_port(node.host, node.port) for node in self.nodes.values())
 
     def _poll(self) -> bool:
         return self._simulated_engine.transport.poll()

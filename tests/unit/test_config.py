@@ -37,6 +37,7 @@ def test_every_option_refuses_nonsense(kind: type[ClientConfig]) -> None:
         ("a:1, b:2 ,c:3", (("a", 1), ("b", 2), ("c", 3))),
         (["a:1", "b:2"], (("a", 1), ("b", 2))),
         ("[::1]:9092", (("::1", 9092),)),
+        ("[fe80::1%eth0]:9092,a:1", (("fe80::1%eth0", 9092), ("a", 1))),
     ],
 )
 def test_bootstrap_servers(given: Any, servers: object) -> None:
@@ -46,6 +47,12 @@ def test_bootstrap_servers(given: Any, servers: object) -> None:
 @pytest.mark.parametrize("given", ["", "localhost", "a:", ":1", "a:b", "a:0", "a:65536", [], ["a"], 9092, None, b"a:1"])
 def test_wrong_bootstrap_servers(given: Any) -> None:
     with pytest.raises(ConfigError, match="bootstrap_servers"):
+        ClientConfig.build({"bootstrap_servers": given})
+
+
+@pytest.mark.parametrize("given", ["::1:9092", "fe80::1", "[::1:9092", "::1]:9092"])
+def test_an_ipv6_address_without_brackets_is_refused(given: str) -> None:
+    with pytest.raises(ConfigError, match=r"an IPv6 address goes in brackets, \[::1\]:9092"):
         ClientConfig.build({"bootstrap_servers": given})
 
 

@@ -265,18 +265,93 @@ def test_a_greeting_that_is_never_answered_is_given_up_in_time() -> None:
         assert world.connections[0].closed
 
 
-def test_every_address_of_a_host_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def addresses(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What `kafka.example` resolves to."""
+    found: list[str] = []
+
     def look_up(host: str, port: int, *, flags: int = 0, **_: Any) -> list[Any]:
         if flags & socket.AI_NUMERICHOST:
             raise socket.gaierror("not a number")
         assert host == "kafka.example"
-        addresses = ["10.9.9.9", "10.0.0.1"]
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in addresses]
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in found]
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    return found
+
+
+def tried(world: World, lane: Lane) -> list[str]:
+    """The addresses that opening `lane` goes through."""
+    before = len(world.connections)
+    world.run(lane.open())
+    return [connection.node.host for connection in world.connections[before:]]
+
+
+def test_every_address_of_a_host_is_tried(addresses: list[str]) -> None:
+    addresses += ["10.9.9.9", "10.8.8.8", "10.0.0.1"]
     with World() as world:
-        world.run(make_lane(world, host="kafka.example").open())
-        assert len(world.connections) == 2
+        assert tried(world, make_lane(world, host="kafka.example")) == addresses
+
+
+def test_addresses_that_failed_are_the_last_to_be_tried_again(addresses: list[str]) -> None:
+    """Each of them may cost the whole time to set up a connection."""
+    addresses += ["10.9.9.9", "10.8.8.8", "10.0.0.1"]
+    with World() as world:
+        lane = make_lane(world, host="kafka.example")
+        world.run(lane.open())
+        world.break_connections(1)
+        world.pass_time(0.01)
+        assert tried(world, lane) == ["10.0.0.1"]
+        lane.fail("given up")
+        addresses.reverse()
+        assert tried(world, lane) == ["10.9.9.9", "10.8.8.8", "10.0.0.1"], "all have failed: the earliest comes first"
+
+
+@pytest.mark.parametrize("owed", [True, False])
+def test_the_next_address_is_tried_after_one_that_broke_off_with_an_answer_owed(
+    addresses: list[str], *, owed: bool
+) -> None:
+    """One that closes an idle connection, as brokers do after connections.max.idle.ms, is not to blame."""
+
+    async def lose(world: World, lane: Lane) -> None:
+        await lane.open()
+        pending = asyncio.ensure_future(lane.call(metadata())) if owed else None
+        await asyncio.sleep(LATENCY_S / 2)
+        world.break_connections(1)
+        if pending is not None:
+            with pytest.raises(KafkaConnectionError, match="reset"):
+                await pending
+        await asyncio.sleep(0.01)
+        assert not lane.is_ready
+
+    addresses += ["10.0.0.1", "10.0.0.2"]
+    with World(brokers=2) as world:
+        lane = make_lane(world, host="kafka.example")
+        world.run(lose(world, lane))
+        started = world.engine.now_ms()
+        assert tried(world, lane) == ["10.0.0.2" if owed else "10.0.0.1"]
+        assert world.engine.now_ms() - started == pytest.approx(2 * LATENCY_S * 1000), "at once, without backoff"
+
+
+def test_the_next_address_is_tried_after_one_that_hangs(addresses: list[str]) -> None:
+    addresses += ["10.0.0.1", "10.0.0.2"]
+    with World(brokers=2) as world:
+        world.on("Metadata", lambda call: NEVER if call.node == 1 else None)
+        lane = make_lane(world, host="kafka.example", request_timeout_ms=1_000)
+        with pytest.raises(KafkaTimeoutError):
+            world.run(lane.call(metadata()))
+        assert tried(world, lane) == ["10.0.0.2"]
+
+
+def test_a_name_that_resolves_to_new_addresses_is_followed(addresses: list[str]) -> None:
+    addresses += ["10.0.0.1"]
+    with World(brokers=2) as world:
+        lane = make_lane(world, host="kafka.example")
+        world.run(lane.open())
+        world.kill(1)
+        addresses[:] = ["10.0.0.2"]
+        world.pass_time(0.01)
+        assert tried(world, lane) == ["10.0.0.2"]
 
 
 def test_an_unknown_host_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

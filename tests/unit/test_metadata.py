@@ -213,6 +213,13 @@ def test_a_hint_that_is_no_news_changes_nothing(
     assert metadata.topics == {"t": before}
 
 
+def test_a_hint_that_there_is_no_leader_is_no_news() -> None:
+    metadata = Metadata()
+    metadata.update(news({0: (1, 5)}))
+    assert not metadata.update_leader("t", 0, -1, 6, [(-1, "", -1, None)])
+    assert metadata.leader("t", 0) == 1
+
+
 def test_news_that_are_older_than_a_hint_do_not_undo_it() -> None:
     metadata = Metadata()
     metadata.update(news({0: (1, 5)}))
