@@ -11,6 +11,7 @@ from typing import Any, cast
 from kafwire import protocol
 from kafwire.records import RecordBatch, decode_batches
 from tests.unit.simulated_fetch import FetchApi
+from tests.unit.simulated_groups import GroupApi
 from tests.unit.simulated_log import (
     HANGUP,
     LEADER_NOT_AVAILABLE,
@@ -54,7 +55,7 @@ def request_classes() -> dict[int, type[Any]]:
     return {cast("Any", cls).api_key: cls for cls in classes}
 
 
-class Kafka(FetchApi):
+class Kafka(FetchApi, GroupApi):
     """A cluster. A test reads and changes it as it likes."""
 
     def __init__(self, *, topic_ids: bool) -> None:
@@ -74,12 +75,13 @@ class Kafka(FetchApi):
     def _on_Metadata(self, call: Call) -> Answer:
         response = protocol.MetadataResponse
         asked = call.message.topics
-        names = list(self.topics) if asked is None else [topic.name for topic in asked]
+        found = list(self.topics.values()) if asked is None else [self.find(t.name, t.topic_id) for t in asked]
         topics = []
-        for name in names:
-            topic = self.topics.get(name)
+        for number, topic in enumerate(found):
             if topic is None:
-                topics.append(response.MetadataResponseTopic(error_code=UNKNOWN_TOPIC, name=name))
+                name, topic_id = asked[number].name, asked[number].topic_id
+                code = UNKNOWN_TOPIC if name else UNKNOWN_TOPIC_ID
+                topics.append(response.MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id))
                 continue
             partitions = [
                 response.MetadataResponsePartition(
@@ -92,7 +94,9 @@ class Kafka(FetchApi):
                 )
                 for index, log in enumerate(topic.partitions)
             ]
-            topics.append(response.MetadataResponseTopic(name=name, topic_id=topic.topic_id, partitions=partitions))
+            topics.append(
+                response.MetadataResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+            )
         return response(
             cluster_id="simulated",
             controller_id=min(self.nodes),

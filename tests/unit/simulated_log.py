@@ -229,7 +229,7 @@ class Topics:
         self.topics[name].partitions[partition].truncate(offset)
         self.move_leader(name, partition, leader)
 
-    def find(self, name: str, topic_id: uuid.UUID) -> Topic | None:
+    def find(self, name: str | None, topic_id: uuid.UUID) -> Topic | None:
         if name:
             return self.topics.get(name)
         return next((t for t in self.topics.values() if t.topic_id == topic_id), None)
