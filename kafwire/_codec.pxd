@@ -64,6 +64,9 @@ cdef struct DecodeSpec:
     bint check_order  # base offsets must rise from batch to batch
     int64_t start  # keep start <= offset < end
     int64_t end
+    bint by_timestamp  # keep from_ms <= timestamp < to_ms, of records that have a timestamp
+    int64_t from_ms
+    int64_t to_ms
     size_t chunk_bytes  # stop after the wire batch that takes Columns.raw_bytes to this; 0: no limit
     size_t max_batches  # stop after so many wire batches; 0: no limit
     size_t max_decompressed  # of one wire batch; see COLUMN_ROOM

@@ -524,7 +524,7 @@ cdef const uint8_t *headers(Columns *c, const uint8_t *p, const uint8_t *stop, i
 
 
 cdef int append_records(Columns *c, Payload *in_, const DecodeSpec *spec, bint keep_any) noexcept nogil:
-    """Decode the records of one batch and append those in [spec.start, spec.end) to `c`, or only check them with not
+    """Decode the records of one batch and append those that `spec` keeps to `c`, or only check them with not
     `keep_any`. On a failure `c` is as it was before."""
     cdef Columns before
     cdef const uint8_t *p = in_.start
@@ -545,7 +545,7 @@ cdef int append_records(Columns *c, Payload *in_, const DecodeSpec *spec, bint k
     cdef int32_t *header_offsets = <int32_t *>c.header_offsets.data if mask & COLUMN_HEADERS else NULL
     cdef uint8_t *value_data = c.value.data.data if mask & COLUMN_VALUE else NULL
     cdef bint want_timestamp = mask & (COLUMN_TIMESTAMP | COLUMN_TIMESTAMP_TYPE) != 0
-    cdef bint is_log_append = in_.is_log_append, keep
+    cdef bint is_log_append = in_.is_log_append, by_timestamp = spec.by_timestamp, keep
     cdef const uint8_t *readable = in_.readable
     cdef const uint8_t *next_discard = NULL
     cdef int64_t base_offset = in_.base_offset, capacity = c.capacity
@@ -593,6 +593,10 @@ cdef int append_records(Columns *c, Payload *in_, const DecodeSpec *spec, bint k
             break
         offset = base_offset + offset_delta
         keep = mask != 0 and offset >= start and offset < limit
+        if by_timestamp and keep:
+            if not is_log_append:
+                timestamp = <int64_t>(<uint64_t>base_timestamp + <uint64_t>delta)
+            keep = timestamp >= spec.from_ms and timestamp < spec.to_ms and timestamp != -1
         if header_count != 0:
             p = headers(c, p, stop, header_count, keep and header_offsets is not NULL, in_, &reason)
             if p is NULL:
@@ -719,6 +723,8 @@ cdef void spec_init(DecodeSpec *spec) noexcept nogil:
     spec.skip_control = True
     spec.start = <int64_t>0x8000000000000000ULL
     spec.end = 0x7FFFFFFFFFFFFFFFLL
+    spec.from_ms = spec.start
+    spec.to_ms = spec.end
     spec.max_decompressed = 256 << 20
 
 
@@ -935,12 +941,28 @@ cdef int unpack_batch(const uint8_t *batch, size_t at, size_t left, BatchHeader 
     return DECODE_OK
 
 
+cdef bint outside_times(const BatchHeader *header, const DecodeSpec *spec) noexcept nogil:
+    """Whether no record of the batch has a timestamp that `spec` keeps, by its header alone.
+
+    The largest timestamp is the broker's word, who sets it when it appends or compacts a batch; with its own time it is
+    that of all records. Nothing says which is the smallest of a producer's times: the base timestamp is the first
+    record's, which need not come first in time, and from a compacted batch it may be gone, or be the time up to which
+    the batch's tombstones are kept (KIP-534). What was written before magic 2 has no such header. A control batch may
+    end a transaction.
+    """
+    if header.magic != 2 or header.attributes & ATTRIBUTE_CONTROL:
+        return False
+    return header.max_timestamp < spec.from_ms or (
+        header.attributes & ATTRIBUTE_LOG_APPEND != 0 and header.max_timestamp >= spec.to_ms)
+
+
 cdef int decode_chunk(const uint8_t *data, size_t size, const DecodeSpec *spec, Columns *out,
                       DecodeStatus *status) noexcept nogil:
     cdef BatchHeader header
     cdef size_t at = 0, whole
     cdef const char *reason = NULL
     cdef int answer
+    cdef bint skip
     memset(status, 0, sizeof(DecodeStatus))
     status.next_offset = out.next_offset
     status.base_offset = -1
@@ -969,7 +991,8 @@ cdef int decode_chunk(const uint8_t *data, size_t size, const DecodeSpec *spec, 
                 header.magic == 2 or header.attributes & ATTRIBUTE_CODEC == 0):
             status.stop = STOP_END_OFFSET
             return DECODE_OK
-        if spec.verify_crc and header.magic == 2 and \
+        skip = spec.by_timestamp and outside_times(&header, spec)
+        if spec.verify_crc and header.magic == 2 and not skip and \
                 kw_crc32c(0, data + at + CRC_FROM, whole - CRC_FROM) != header.crc:
             stop_with(status, DECODE_CRC, &header, at, "")
             snprintf(status.message, sizeof(status.message), "CRC-32C is %08x, the batch says %08x",
@@ -983,7 +1006,7 @@ cdef int decode_chunk(const uint8_t *data, size_t size, const DecodeSpec *spec, 
             snprintf(status.message, sizeof(status.message), "base offset %lld after a batch that ended at %lld",
                      <long long>header.base_offset, <long long>(out.next_offset - 1))
             return DECODE_ORDER
-        answer = decode_batch(data + at, at, size - at, &header, spec, out, status)
+        answer = DECODE_OK if skip else decode_batch(data + at, at, size - at, &header, spec, out, status)
         if answer == STOP_CHUNK_FULL_INSIDE:
             status.stop = STOP_CHUNK_FULL
             return DECODE_OK

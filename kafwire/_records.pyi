@@ -132,6 +132,7 @@ def decode_chunks(
     check_order: bool = False,
     aborted: Sequence[tuple[int, int]] | None = None,
     max_decompressed: int = 268435456,
+    timestamps: tuple[int, int] | None = None,
 ) -> list[Batch]: ...
 def encode_batch(
     records_or_arrow: object,

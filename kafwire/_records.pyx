@@ -655,10 +655,10 @@ cdef class BatchIterator:
 
 def decode_chunks(const uint8_t[::1] data, Layout layout, *, topic=None, partition=None, size_t chunk_bytes=4 << 20,
                   start=None, end=None, bint verify_crc=True, bint check_order=False, aborted=None,
-                  size_t max_decompressed=256 << 20):
+                  size_t max_decompressed=256 << 20, timestamps=None):
     """As a fetch does it: `data` as a list of Batch of about `chunk_bytes` each, with the columns of `layout`,
-    records in [start, end), without control batches, and without the batches of the `aborted` [(producer id, first
-    offset)]."""
+    records in [start, end) and of the `timestamps` [from, to), without control batches, and without the batches of the
+    `aborted` [(producer id, first offset)]."""
     cdef const uint8_t *p = &data[0] if data.shape[0] else NULL
     cdef size_t at = 0, size = data.shape[0]
     cdef DecodeSpec spec
@@ -678,6 +678,9 @@ def decode_chunks(const uint8_t[::1] data, Layout layout, *, topic=None, partiti
         spec.start = start
     if end is not None:
         spec.end = end
+    if timestamps is not None:
+        spec.by_timestamp = True
+        spec.from_ms, spec.to_ms = timestamps
     columns_init(&columns)
     try:
         if aborted is not None:

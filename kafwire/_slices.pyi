@@ -73,6 +73,7 @@ class SliceReader:
         skip_corrupt: bool = False,
         silence_ms: int = -1,
         what: str = "scan",
+        timestamps: tuple[int, int] | None = None,
     ) -> None: ...
     @property
     def what(self) -> str: ...

@@ -382,7 +382,7 @@ cdef int next_columns(ReaderState *state, Columns *out, PyObject **place, int ti
     cdef BatchHeader header
     cdef const char *reason = NULL
     cdef size_t at
-    cdef int64_t offset
+    cdef int64_t offset, looked = now_ms()
     cdef int got
     while True:
         got = wait_for_slice(state, &slice, timeout_ms)
@@ -425,7 +425,8 @@ cdef int next_columns(ReaderState *state, Columns *out, PyObject **place, int ti
             if status.stop == STOP_CHUNK_FULL and at < slice.size:
                 give_back(state, &slice, at, offset)
                 return READ_ROWS
-            if out.raw_bytes < state.spec.chunk_bytes:  # the chunk goes on in the next answer, if that is here
+            # the chunk goes on in the next answer, if that is here
+            if out.length and out.raw_bytes < state.spec.chunk_bytes:
                 got = kw_queue_next(state.queue, &slice, offset)
                 if got:
                     if got > 1:
@@ -438,6 +439,11 @@ cdef int next_columns(ReaderState *state, Columns *out, PyObject **place, int ti
         if out.length:
             return READ_ROWS
         columns_clear(out)
+        # Slices without a row for us may go on for long, and are always there: signals are looked for here too.
+        if now_ms() - looked >= WAIT_MS:
+            looked = now_ms()
+            if _interrupted(state):
+                return READ_FAILED
 
 
 cdef ArrowLayout *layout_of(PyObject *place) noexcept nogil:
@@ -511,8 +517,9 @@ cdef class SliceReader:
     """Decodes a queue's slices to columns: an iterator of Batch, or an Arrow stream. One reader at a time.
 
     `schema` is the layout that a stream shows. `only` is the number of the one partition to read; without it those are
-    read that nobody claimed. `on_close` is called once, with the GIL, when nothing more will be read. A reader that
-    `owns` the queue closes it then. `what` is how errors name it.
+    read that nobody claimed. With `timestamps` only records of [from, to), in ms, are given. `on_close` is called once,
+    with the GIL, when nothing more will be read. A reader that `owns` the queue closes it then. `what` is how errors
+    name it.
     """
 
     cdef SliceQueue queue
@@ -527,7 +534,7 @@ cdef class SliceReader:
 
     def __cinit__(self, SliceQueue queue not None, Layout schema not None, *, size_t chunk_bytes,
                   size_t max_decompressed, bint verify_crc, object on_close=None, int32_t only=-1, bint owns=True,
-                  bint skip_corrupt=False, int silence_ms=-1, str what="scan"):
+                  bint skip_corrupt=False, int silence_ms=-1, str what="scan", timestamps=None):
         self.queue = queue
         self.schema = schema
         self.state.schema = &schema.layout
@@ -549,6 +556,9 @@ cdef class SliceReader:
         self.state.spec.verify_crc = verify_crc
         self.state.spec.skip_control = True
         self.state.spec.check_order = True
+        if timestamps is not None:
+            self.state.spec.by_timestamp = True
+            self.state.spec.from_ms, self.state.spec.to_ms = timestamps
 
     def __iter__(self):
         return self

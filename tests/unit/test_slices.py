@@ -285,6 +285,42 @@ def test_a_batch_above_the_limit_is_told_how_to_be_read() -> None:
     line.native.stop()
 
 
+def test_only_records_of_the_timestamps_asked_for_are_given() -> None:
+    line = Line(timestamps=(20, 30))
+    for base, times in ((0, (5, 19)), (2, (40, 20)), (4, (29, 30)), (6, (31, 32))):
+        line.push(encode_batch([(None, b"%d" % t, t) for t in times], base_offset=base))
+    line.queue.end()
+    assert [record.value for chunk in line.reader for record in chunk] == [b"20", b"29"]
+    assert line.queue.position(0) == 8
+    line.native.stop()
+
+
+def test_a_signal_handler_s_exception_ends_a_read_that_finds_nothing_for_long() -> None:
+    """With slices always there it never waits; and no row ends the call that reads on without the GIL."""
+    line = Line(timestamps=(1 << 40, 1 << 41), max_decompressed=1 << 24)
+    # Both of the producer's times must be looked at: no header can pass the batch over.
+    blob = encode_batch([(None, bytes(100), t) for t in (1 << 42, 1) * 20_000], compression="lz4")
+    frame = Buffer(blob)
+    for _ in range(3_000):
+        line.queue.push(frame, 0, len(blob), 0, 0, 1 << 40, [])
+    line.queue.seal()
+    line.queue.end()
+
+    def handler(number: int, frame: object) -> None:
+        raise TimeoutError("enough")
+
+    before = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.02)
+    try:
+        with pytest.raises(TimeoutError, match="enough"):
+            next(line.reader)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert line.reader.error is not None
+    line.native.stop()
+
+
 def test_a_signal_handler_s_exception_ends_the_wait(line: Line) -> None:
     class Woken(Exception):
         pass
