@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kafwire.records import Batch, Record, RecordBatch
     from kafwire.structs import RecordMetadata, TopicPartition
     from kafwire.sync.client import Client
+    from kafwire.sync.consumer import Consumer
     from kafwire.sync.producer import Producer
     from kafwire.sync.scan import Scan, scan
 
@@ -28,6 +29,7 @@ __all__ = [
     "AsyncClient",
     "Batch",
     "Client",
+    "Consumer",
     "KafkaError",
     "Producer",
     "Record",
@@ -45,6 +47,7 @@ _HOMES = {
     "AsyncClient": "kafwire.aio.client",
     "Batch": "kafwire.records",
     "Client": "kafwire.sync.client",
+    "Consumer": "kafwire.sync.consumer",
     "KafkaError": "kafwire.errors",
     "Producer": "kafwire.sync.producer",
     "Record": "kafwire.records",

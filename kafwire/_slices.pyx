@@ -1,7 +1,7 @@
 """Slices of fetched records on their way to a reader, who decodes them in a thread of its own.
 
 `SliceQueue` carries them, a place for each partition. `SliceReader` makes batches of them, or is an Arrow stream: from
-end to end without the GIL. `RecordStream` makes single records of a reader's batches.
+end to end without the GIL.
 """
 cimport cython
 from cpython.exc cimport PyErr_CheckSignals, PyErr_Fetch, PyErr_Restore, PyErr_SetInterrupt
@@ -626,8 +626,8 @@ cdef class SliceReader:
         self.on_close = None  # after the call: an interrupt may end it, and closing again then completes it
 
     cdef object taken(self):
-        return KafkaError(f"a {self.what} is read by one reader at a time, and is a stream but once: wait for the other "
-                          "reader to end, or make a new one")
+        return KafkaError(f"a {self.what} is read by one reader at a time, and is a stream but once: wait for the "
+                          "other reader to end, or make a new one")
 
     cdef void set_error(self, error) noexcept:
         cdef bytes text
@@ -715,33 +715,3 @@ cdef void _drop_stream(object capsule) noexcept:
     if stream.release is not NULL:
         stream.release(stream)
     free(stream)
-
-
-@cython.final
-cdef class RecordStream:
-    """The records of a reader's batches one by one, for one reader. `batch` is the one that is being read."""
-
-    cdef SliceReader reader
-    cdef object records
-    cdef readonly Batch batch
-
-    def __cinit__(self, SliceReader reader not None):
-        self.reader = reader
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        """The next record; waits for it."""
-        while True:
-            if self.records is not None:
-                record = next(self.records, None)
-                if record is not None:
-                    return record
-            self.records = None
-            self.batch = None
-            self.reader.settle()
-            self.batch = self.reader.read(-1)
-            if self.batch is None:
-                raise StopIteration
-            self.records = iter(self.batch)

@@ -13,6 +13,7 @@ __all__ = [
     "KafkaConnectionError",
     "KafkaError",
     "KafkaTimeoutError",
+    "LogTruncatedError",
     "ProtocolError",
     "RecordTooLargeError",
     "broker_error",
@@ -85,6 +86,25 @@ class CorruptBatchError(ProtocolError):
         return _restore_corrupt_batch, (self.message, self.topic, self.partition, self.base_offset, self.offset)
 
 
+class LogTruncatedError(KafkaError):
+    """Records that were fetched are not in the log any more: an election of a leader that did not have them (KIP-320).
+
+    Reading was at `position` of `topic` and `partition`; the log agrees with what was read up to `offset`. `seek` there
+    to read on.
+    """
+
+    def __init__(self, message: str, *, topic: str, partition: int, position: int, offset: int) -> None:
+        """Make the error."""
+        super().__init__(message)
+        self.topic = topic
+        self.partition = partition
+        self.position = position
+        self.offset = offset
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restore_truncated, (str(self), self.topic, self.partition, self.position, self.offset)
+
+
 class BrokerError(KafkaError):
     """A broker answered with an error code.
 
@@ -124,6 +144,10 @@ def _restore_corrupt_batch(
     message: str, topic: str, partition: int, base_offset: int, offset: int | None
 ) -> CorruptBatchError:
     return CorruptBatchError(message, topic=topic, partition=partition, base_offset=base_offset, offset=offset)
+
+
+def _restore_truncated(message: str, topic: str, partition: int, position: int, offset: int) -> LogTruncatedError:
+    return LogTruncatedError(message, topic=topic, partition=partition, position=position, offset=offset)
 
 
 def _restore_too_large(message: str, code: int) -> RecordTooLargeError:

@@ -112,6 +112,14 @@ class FetchSession(Generic[K]):
         """What is wanted of `key`."""
         return self._wanted.get(key)
 
+    def sent(self, key: K) -> Asked | None:
+        """What the last request left at the broker of `key`: an answer's records are from there on."""
+        return self._has.get(key)
+
+    def covers(self, key: K) -> bool:
+        """Whether the request in flight asks for `key` as it is wanted now."""
+        return self._flight is not None and key in self._wanted and self._has.get(key) == self._wanted[key]
+
     @property
     def in_flight(self) -> bool:
         """Whether a request is made up and neither answered nor lost."""

@@ -1,0 +1,188 @@
+"""A consumer's cursor: where it is in one partition, whom to ask, whether to ask at all, and what answers mean for it.
+
+Pure: events and times come in, decisions go out. `net/fetcher.py` carries them out.
+"""
+
+from __future__ import annotations
+
+import enum
+import uuid
+from dataclasses import dataclass
+from typing import Protocol
+
+from kafwire.errors import ERROR_CODES
+from kafwire.logic.fetch_plan import MOVED
+from kafwire.logic.fetch_session import Asked
+
+OFFSET_OUT_OF_RANGE = 1
+UNKNOWN = -1
+
+
+class Part(Protocol):
+    """What a Fetch answer says of one partition, apart from the records."""
+
+    @property
+    def error_code(self) -> int:
+        """Kafka's error code, 0 for none."""
+
+    @property
+    def high_watermark(self) -> int:
+        """The offset below which everything is replicated."""
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The offset below which every transaction has ended."""
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset there is."""
+
+    @property
+    def preferred_read_replica(self) -> int:
+        """The broker to read from instead, -1 for none (KIP-392)."""
+
+    @property
+    def diverging_epoch(self) -> int:
+        """The largest leader epoch in common, -1 where nothing diverges (KIP-320, KIP-595)."""
+
+    @property
+    def diverging_end_offset(self) -> int:
+        """Where that epoch ends."""
+
+
+class Verdict(enum.Enum):
+    """What an answer's part means for its cursor."""
+
+    TAKE = enum.auto()  # its records, if any, are the next
+    FOLLOW = enum.auto()  # ask the replica that the leader prefers for us
+    RETURN = enum.auto()  # the replica cannot serve us: ask the leader again
+    MOVED = enum.auto()  # look for the leader, then ask again
+    TRUNCATED = enum.auto()  # what was read is not in the log any more
+    OUT_OF_RANGE = enum.auto()  # there is no such offset
+    FAILED = enum.auto()  # no retry mends it
+
+
+@dataclass(slots=True, eq=False)
+class FetchCursor:
+    """One partition of a consumer. Offsets and epochs are -1 where they are not known; times are in milliseconds."""
+
+    number: int
+    topic: str
+    topic_id: uuid.UUID
+    partition: int
+    generation: int = 0  # rises with every seek; what was asked for in an older one is not taken
+    position: int = UNKNOWN  # the next offset to ask for
+    last_epoch: int = UNKNOWN  # leader epoch of the batch before it
+    leader_epoch: int = UNKNOWN  # of the leader that is asked
+    high_watermark: int = UNKNOWN
+    last_stable: int = UNKNOWN
+    log_start: int = UNKNOWN
+    replica: int = UNKNOWN  # the broker to read from instead of the leader, until
+    replica_until_ms: float = 0.0
+    asked_for: bool = False  # somebody reads this partition
+    paused: bool = False
+    halted: bool = False  # failed: nothing is fetched until a seek
+    failing_since_ms: float | None = None
+    # For metrics.
+    fetches: int = 0
+    bytes: int = 0
+
+    @property
+    def name(self) -> str:
+        """As errors name it."""
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether more is to be fetched, as far as the room in its buffer allows."""
+        return self.asked_for and not self.paused and not self.halted and self.position >= 0
+
+    def asked(self, max_bytes: int) -> Asked:
+        """What the next request asks of this partition."""
+        return Asked(self.position, max_bytes, self.leader_epoch, self.last_epoch)
+
+    def seek(self, position: int, generation: int, *, last_epoch: int = UNKNOWN) -> None:
+        """Go on at `position`."""
+        self.position = position
+        self.generation = generation
+        self.last_epoch = last_epoch
+        self.halted = False
+        self.failing_since_ms = None
+
+    def advance(self, next_offset: int, epoch: int) -> None:
+        """Batches up to `next_offset` arrived, the last of them of that leader epoch."""
+        self.position = next_offset
+        self.last_epoch = epoch
+        self.failing_since_ms = None
+
+    def read_from(self, leader: int, now_ms: float) -> int:
+        """The broker to ask: the preferred replica while its lease lasts, else the leader."""
+        if self.replica >= 0 and now_ms >= self.replica_until_ms:
+            self.replica = UNKNOWN
+        return self.replica if self.replica >= 0 else leader
+
+    def judge(self, part: Part, *, from_replica: bool) -> Verdict:
+        """What `part` means. Takes in watermarks, which are true whatever else the answer says.
+
+        A replica may be behind the leader, or be gone: what it cannot serve is not lost, the leader is asked before
+        anything is believed.
+        """
+        code = part.error_code
+        if code == 0:
+            if part.high_watermark >= 0:
+                self.high_watermark = part.high_watermark
+                self.last_stable = part.last_stable_offset
+            if part.log_start_offset >= 0:
+                self.log_start = part.log_start_offset
+            if part.diverging_epoch >= 0:
+                return Verdict.RETURN if from_replica else Verdict.TRUNCATED
+            if part.preferred_read_replica >= 0:
+                return Verdict.FOLLOW
+            return Verdict.TAKE
+        if from_replica and (code == OFFSET_OUT_OF_RANGE or code in MOVED):
+            return Verdict.RETURN
+        if code == OFFSET_OUT_OF_RANGE:
+            return Verdict.OUT_OF_RANGE
+        if code in MOVED or (code in ERROR_CODES and ERROR_CODES[code].retriable) or code == -1:
+            return Verdict.MOVED
+        return Verdict.FAILED
+
+    def lag(self, delivered: int, *, committed_only: bool) -> int | None:
+        """Records that are there and not delivered yet, as the last answer knew; None before the first."""
+        end = self.last_stable if committed_only else self.high_watermark
+        return max(0, end - delivered) if end >= 0 and delivered >= 0 else None
+
+
+@dataclass(slots=True)
+class Budget:
+    """What may be fetched and not decoded yet, in bytes, and what each partition and request may take of it.
+
+    Room is reserved before a request leaves. An answer may be larger only by one batch that is larger than the request
+    allowed: a broker gives the first partition that has data one batch, whatever its size.
+    """
+
+    limit: int
+    fetch_max_bytes: int
+    max_partition_bytes: int
+    max_prefetch: int  # answers in one partition's buffer
+    reserved: int = 0
+
+    def request_bytes(self, sources: int) -> int:
+        """How much one request may ask for, that several may be on their way at once."""
+        return max(1, min(self.fetch_max_bytes, self.limit // (2 * max(1, sources))))
+
+    def partition_bytes(self) -> int:
+        """How much one partition may give in one answer."""
+        return min(self.max_partition_bytes, self.fetch_max_bytes)
+
+    def low_mark(self, partitions: int) -> int:
+        """A partition with so many bytes in its buffer is not asked for: half the budget is for all their buffers."""
+        return max(1, self.limit // (4 * max(1, partitions)))
+
+    def is_full(self, slices: int, size: int, partitions: int) -> bool:
+        """Whether a partition's buffer has enough for now; an empty one never has."""
+        return slices > 0 and (slices >= self.max_prefetch or size >= self.low_mark(partitions))
+
+    def has_room(self, buffered: int, need: int) -> bool:
+        """Whether a request for `need` bytes fits. Alone it always does: a budget below one batch must not stop all."""
+        return buffered + self.reserved + need <= self.limit or buffered + self.reserved == 0

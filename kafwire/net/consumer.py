@@ -1,0 +1,459 @@
+"""The consumer's engine side, which both faces share: partitions, positions, commits, metrics.
+
+The faces hand commands over and read batches with the readers that they get here; they decide nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any
+
+from kafwire import protocol
+from kafwire._arrow import Layout
+from kafwire._slices import SliceReader
+from kafwire.config import ConsumerConfig
+from kafwire.errors import ConfigError, KafkaError
+from kafwire.logic.cursor import FetchCursor
+from kafwire.logic.metadata import TopicInfo
+from kafwire.net.cluster import Cluster
+from kafwire.net.fetcher import Fetcher
+from kafwire.net.group_offsets import Committed, GroupOffsets, OffsetToCommit
+from kafwire.net.offsets import EARLIEST, LATEST, list_offsets
+from kafwire.net.ranges import Bound, When, timestamp_of
+from kafwire.structs import TopicPartition
+
+log = logging.getLogger("kafwire")
+
+CLOSE_SECONDS = 1.0  # for telling brokers that their fetch sessions are over
+
+
+class Selection:
+    """What a consumer is to read, and from where on: checked as far as that goes without a broker."""
+
+    def __init__(
+        self, topics: str | Iterable[str] | None, assign: Iterable[TopicPartition] | None, start: Bound | None
+    ) -> None:
+        """Raises `ConfigError`."""
+        if topics is not None and assign is not None:
+            raise ConfigError(
+                "topics and assign exclude each other: all partitions of topics, or those named one by one"
+            )
+        self.topics = None if topics is None else _names(topics)
+        self.assign = None if assign is None else partitions_of(assign)
+        self.start: int | dict[TopicPartition, int] | None = None
+        if isinstance(start, Mapping):
+            self.start = {_partition(where): _place(where, value) for where, value in start.items()}
+        elif start is not None:
+            self.start = timestamp_of(start)
+
+
+class ConsumerCore:
+    """One consumer. Lives on the engine, apart from `reader`."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        config: ConsumerConfig,
+        selection: Selection,
+        layout: Callable[..., Layout],
+    ) -> None:
+        """`layout` makes the Arrow layout of a topic and partition, or of none."""
+        if config.group_id is not None and selection.topics is not None:
+            raise ConfigError(
+                "group_id with topics would be a membership in a group, which is not there yet: name the partitions "
+                "(assign=[TopicPartition(...)]), or leave group_id out to read all partitions"
+            )
+        self.cluster = cluster
+        self.config = config
+        self.fetcher = Fetcher(cluster, config)
+        self.closed = False
+        self._selection = selection
+        self._layout = layout
+        self._group = None
+        if config.group_id is not None:
+            stable = config.isolation_level == "read_committed"
+            self._group = GroupOffsets(cluster, config.group_id, require_stable=stable)
+        self._flowing = False
+        self._claimed: set[FetchCursor] = set()
+        self._committed: dict[FetchCursor, int] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stop_listening: Callable[[], None] = lambda: None
+
+    def reader(self, where: TopicPartition | None = None, *, silence_ms: int = -1) -> SliceReader:
+        """A reader of one partition, or of all that nobody claimed. May be made and used in any thread."""
+        return SliceReader(
+            self.fetcher.queue,
+            self._layout(),
+            chunk_bytes=self.config.chunk_bytes,
+            max_decompressed=self.config.max_decompressed,
+            verify_crc=self.config.check_crcs,
+            only=-1 if where is None else self.cursor(where).number,
+            owns=False,
+            skip_corrupt=self.config.on_corrupt == "skip",
+            silence_ms=silence_ms,
+            what="consumer",
+        )
+
+    # --- partitions -------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Find what is to be read, and where it begins. Raises `BrokerError` for a topic that does not exist."""
+        selection = self._selection
+        self._stop_listening = self.cluster.on_change(self._on_metadata)
+        if selection.topics is not None:
+            infos = [await self.cluster.topic(name, fresh=True) for name in selection.topics]
+            await self._add([(info, number) for info in infos for number in sorted(info.partitions)])
+        elif selection.assign is not None:
+            await self.assign(selection.assign)
+        self._every(self.config.metrics_interval_ms, self._report, when=self.config.metrics_hook is not None)
+        auto = self._group is not None and self.config.enable_auto_commit
+        self._every(self.config.auto_commit_interval_ms, self._auto_commit, when=auto)
+
+    async def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these and no others. Those that are read already go on; new ones begin as `start` says."""
+        self._selection.topics = None
+        wanted = dict.fromkeys(partitions)
+        found = []
+        for where in wanted:
+            if where in self.fetcher.cursors:
+                continue
+            info = await self.cluster.topic(where.topic, fresh=where.topic not in self.cluster.metadata.topics)
+            if where.partition not in info.partitions:
+                await self.cluster.refresh([where.topic])
+                info = self.cluster.metadata.topics[where.topic]
+            if where.partition not in info.partitions:
+                raise ConfigError(
+                    f"topic {where.topic!r} has partitions 0 to {max(info.partitions)}, not {where.partition!r}"
+                )
+            found.append((info, where.partition))
+        for key, cursor in list(self.fetcher.cursors.items()):
+            if TopicPartition(*key) not in wanted:
+                self._drop(cursor)
+        await self._add(found)
+        self._keep_fresh()
+
+    def _drop(self, cursor: FetchCursor) -> None:
+        self.fetcher.remove(cursor)
+        self._claimed.discard(cursor)
+        self._committed.pop(cursor, None)
+
+    async def _add(self, found: Iterable[tuple[TopicInfo, int]]) -> None:
+        made = [self.fetcher.add(info, number, self._layout(info.name, number)) for info, number in found]
+        try:
+            await self._begin(made)
+        except BaseException:
+            for cursor in made:
+                self._drop(cursor)
+            raise
+        if self._flowing:
+            self.fetcher.ask(made)
+        self._keep_fresh()
+
+    def _keep_fresh(self) -> None:
+        self.cluster.keep_fresh({topic for topic, _ in self.fetcher.cursors})
+
+    async def _begin(self, cursors: list[FetchCursor]) -> None:
+        """Give new cursors their first position."""
+        start = self._selection.start
+        by_time: dict[int, list[FetchCursor]] = {}
+        undecided: list[FetchCursor] = []
+        for cursor in cursors:
+            where = TopicPartition(cursor.topic, cursor.partition)
+            place = start.get(where) if isinstance(start, dict) else start
+            if isinstance(place, _Offset):
+                self.fetcher.seek(cursor, place)
+            elif place is not None:
+                by_time.setdefault(place, []).append(cursor)
+            else:
+                undecided.append(cursor)
+        if undecided and self._group is not None:
+            found = await self._group.fetch([(cursor.topic, cursor.partition) for cursor in undecided])
+            for cursor in undecided:
+                committed = found[cursor.topic, cursor.partition]
+                if committed is not None:
+                    self.fetcher.seek(cursor, committed.offset, last_epoch=committed.leader_epoch)
+                    self._committed[cursor] = committed.offset
+            undecided = [cursor for cursor in undecided if cursor.position < 0]
+        if undecided:
+            policy = self.config.auto_offset_reset
+            if policy == "error":
+                names = ", ".join(cursor.name for cursor in undecided)
+                raise ConfigError(
+                    f"nothing says where to begin with {names}: there is no committed offset, and "
+                    'auto_offset_reset is "error"; give start='
+                )
+            by_time.setdefault(self.fetcher.reset_time(policy), []).extend(undecided)
+        for timestamp, group in by_time.items():
+            for cursor, offset in (await self.fetcher.offsets(group, timestamp)).items():
+                self.fetcher.seek(cursor, offset)
+
+    def _on_metadata(self, changed: set[str]) -> None:
+        self.fetcher.on_metadata(changed)
+        for name in changed.intersection(self._selection.topics or ()):
+            info = self.cluster.metadata.topics.get(name)
+            for number in sorted(info.partitions) if info is not None else ():
+                if (name, number) not in self.fetcher.cursors and info is not None:
+                    # Whatever is in it came after this consumer did, so it is read from its beginning.
+                    cursor = self.fetcher.add(info, number, self._layout(name, number))
+                    self.fetcher.seek_by_time(cursor, EARLIEST)
+                    if self._flowing:
+                        self.fetcher.ask([cursor])
+
+    @property
+    def assignment(self) -> list[TopicPartition]:
+        """The partitions that are read."""
+        return [TopicPartition(*key) for key in self.fetcher.cursors]
+
+    def cursor(self, where: TopicPartition) -> FetchCursor:
+        """A partition's cursor; `ConfigError` for one that is not read."""
+        cursor = self.fetcher.cursors.get(_partition(where))
+        if cursor is None:
+            known = ", ".join(sorted(cursor.name for cursor in self.fetcher.cursors.values())[:10]) or "none"
+            raise ConfigError(f"{where[0]}-{where[1]} is not read by this consumer (it reads: {known})")
+        return cursor
+
+    def _cursors(self, partitions: Iterable[TopicPartition] | None) -> list[FetchCursor]:
+        if partitions is None:
+            return list(self.fetcher.cursors.values())
+        return [self.cursor(where) for where in partitions_of(partitions)]
+
+    # --- demand -----------------------------------------------------------------------------------------------------
+
+    async def ask(self, where: TopicPartition | None = None) -> None:
+        """Somebody begins to read: one partition, or all that nobody claimed."""
+        if where is not None:
+            self.fetcher.ask([self.cursor(where)])
+            return
+        self._flowing = True
+        self.fetcher.ask([cursor for cursor in self.fetcher.cursors.values() if cursor not in self._claimed])
+
+    async def claim(self, where: TopicPartition) -> None:
+        """A reader of its own will read a partition. `KafkaError` when one does already."""
+        cursor = self.cursor(where)
+        if cursor in self._claimed:
+            raise KafkaError(f"{cursor.name} has a stream already: close that one first")
+        self._claimed.add(cursor)
+        self.fetcher.queue.claim(cursor.number)
+
+    def release(self, where: TopicPartition) -> None:
+        """It reads no more: the partition is one of all again."""
+        cursor = self.fetcher.cursors.get(where)
+        if cursor is not None and cursor in self._claimed:
+            self._claimed.discard(cursor)
+            self.fetcher.queue.claim(cursor.number, False)
+            cursor.asked_for = False
+            if self._flowing:
+                self.fetcher.ask([cursor])
+            else:
+                self.fetcher.pause(cursor, paused=cursor.paused)
+
+    async def pause(self, partitions: Iterable[TopicPartition], *, paused: bool) -> None:
+        """Fetch and hand out nothing of these, or go on; what is buffered stays."""
+        for cursor in self._cursors(partitions):
+            self.fetcher.pause(cursor, paused=paused)
+
+    @property
+    def paused(self) -> list[TopicPartition]:
+        """The partitions that are paused."""
+        return [TopicPartition(*key) for key, cursor in self.fetcher.cursors.items() if cursor.paused]
+
+    # --- positions --------------------------------------------------------------------------------------------------
+
+    async def seek(self, where: TopicPartition, offset: int) -> None:
+        """Read on at `offset`."""
+        cursor = self.cursor(where)
+        if not isinstance(offset, int) or isinstance(offset, bool) or not 0 <= offset < 1 << 63:
+            raise ConfigError(f"the offset to seek in {cursor.name} is {offset!r}: a number from 0 is needed")
+        self.fetcher.seek(cursor, offset)
+
+    async def seek_to(self, when: When, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, int]:
+        """Read on at the first record of a time, or at an end; the offsets."""
+        found = await self.fetcher.offsets(self._cursors(partitions), timestamp_of(when))
+        for cursor, offset in found.items():
+            self.fetcher.seek(cursor, offset)
+        return {TopicPartition(cursor.topic, cursor.partition): offset for cursor, offset in found.items()}
+
+    async def position(self, where: TopicPartition) -> int:
+        """The offset of the next record that a reader gets."""
+        cursor = self.cursor(where)
+        await self.fetcher.placed(cursor)
+        return self.fetcher.queue.position(cursor.number)
+
+    async def ends(self, partitions: Iterable[TopicPartition] | None, timestamp: int) -> dict[TopicPartition, int]:
+        """First or last offsets as the leaders know them now; the last stable ones with read_committed."""
+        wanted = self.assignment if partitions is None else partitions_of(partitions)
+        level = int(self.config.isolation_level == "read_committed")
+        found = await list_offsets(self.cluster, dict.fromkeys(wanted, timestamp), isolation_level=level)
+        return {TopicPartition(*where): offset for where, offset in found.items()}
+
+    async def beginning_offsets(self, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, int]:
+        """The first offsets."""
+        return await self.ends(partitions, EARLIEST)
+
+    async def end_offsets(self, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, int]:
+        """The offsets after the last."""
+        return await self.ends(partitions, LATEST)
+
+    def lag(self, where: TopicPartition) -> int | None:
+        """Records not handed out yet, as the last answer of the broker knew; None before the first one."""
+        return self._lag(self.cursor(where))
+
+    def _lag(self, cursor: FetchCursor) -> int | None:
+        position = self.fetcher.queue.position(cursor.number)
+        return cursor.lag(position, committed_only=self.config.isolation_level == "read_committed")
+
+    # --- commits ----------------------------------------------------------------------------------------------------
+
+    def _need_group(self) -> GroupOffsets:
+        if self._group is None:
+            raise ConfigError("a group_id is needed to commit offsets, and to ask for committed ones")
+        return self._group
+
+    async def commit(self, offsets: Mapping[TopicPartition, int] | None) -> None:
+        """Commit `offsets`, or how far everything is processed. Never more than was handed out, unless told so."""
+        group = self._need_group()
+        if offsets is None:
+            chosen = self._processed()
+        else:
+            chosen = {self.cursor(where): offset for where, offset in offsets.items()}
+        if chosen:
+            await group.commit({(c.topic, c.partition): OffsetToCommit(offset) for c, offset in chosen.items()})
+            self._committed.update(chosen)
+
+    def _processed(self) -> dict[FetchCursor, int]:
+        queue = self.fetcher.queue
+        processed = {cursor: queue.processed(cursor.number) for cursor in self.fetcher.cursors.values()}
+        return {c: offset for c, offset in processed.items() if offset >= 0 and self._committed.get(c) != offset}
+
+    async def committed(self, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, Committed | None]:
+        """What the group has committed."""
+        wanted = self.assignment if partitions is None else partitions_of(partitions)
+        found = await self._need_group().fetch(wanted)
+        return {TopicPartition(*where): committed for where, committed in found.items()}
+
+    async def _auto_commit(self) -> None:
+        try:
+            await self.commit(None)
+        except KafkaError as error:
+            log.warning("what was processed could not be committed: %s; this is tried again", error)
+
+    # --- metrics ----------------------------------------------------------------------------------------------------
+
+    def metrics(self) -> dict[str, Any]:
+        """A snapshot; see `Consumer.metrics`."""
+        queue = self.fetcher.queue
+        partitions = {}
+        for (topic, number), cursor in self.fetcher.cursors.items():
+            slices, size = queue.queued(cursor.number)
+            partitions[TopicPartition(topic, number)] = {
+                "position": queue.position(cursor.number),
+                "fetch_position": cursor.position,
+                "high_watermark": cursor.high_watermark,
+                "last_stable_offset": cursor.last_stable,
+                "log_start_offset": cursor.log_start,
+                "lag": self._lag(cursor),
+                "buffered_answers": slices,
+                "buffered_bytes": size,
+                "answers": cursor.fetches,
+                "bytes": cursor.bytes,
+                "paused": cursor.paused,
+                "failed": cursor.halted,
+                "skipped_batches": queue.place(cursor.number).skipped,
+                "read_from_replica": cursor.replica,
+            }
+        return {
+            "fetcher": self.fetcher.stats(),
+            "partitions": partitions,
+            "lanes": [lane.stats() for lane in self.cluster.lanes if lane.connects],
+        }
+
+    async def snapshot(self) -> dict[str, Any]:
+        """`metrics`, on the engine."""
+        return self.metrics()
+
+    async def _report(self) -> None:
+        try:
+            await asyncio.to_thread(self.config.metrics_hook, self.metrics())
+        except Exception:
+            log.exception("kafwire: the metrics hook failed")
+
+    def _every(self, interval_ms: int, work: Callable[[], Coroutine[Any, Any, None]], *, when: bool) -> None:
+        async def repeat() -> None:
+            while True:
+                await asyncio.sleep(interval_ms / 1000)
+                await work()
+
+        if when:
+            self._tasks.append(asyncio.ensure_future(repeat()))
+
+    # --- the end ----------------------------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """Commit what is processed, if that is automatic, end the fetch sessions, and close the connections."""
+        if self.closed:
+            return
+        self.closed = True
+        for task in self._tasks:
+            task.cancel()
+        self._stop_listening()
+        try:
+            if self._group is not None and self.config.enable_auto_commit:
+                await self._auto_commit()
+        finally:
+            sessions = self.fetcher.sessions()
+            self.fetcher.stop()
+            self.fetcher.queue.close()
+            try:
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await asyncio.gather(*(self._end_session(*session) for session in sessions), return_exceptions=True)
+            except TimeoutError:
+                pass  # the broker forgets them by itself, in time
+            finally:
+                self.cluster.shut()
+
+    async def _end_session(self, node: int, closing: tuple[int, int]) -> None:
+        """Over the control lane: a parked fetch may hold up the other, and a session is not bound to a connection."""
+        lane = self.cluster.lane(node, "control")
+        request = protocol.FetchRequest(
+            max_wait_ms=0, min_bytes=0, session_id=closing[0], session_epoch=closing[1], rack_id=self.config.client_rack
+        )
+        await lane.call(request)
+
+
+class _Offset(int):
+    """An offset, where a plain number would be a time."""
+
+
+def _names(topics: str | Iterable[str]) -> list[str]:
+    names = [topics] if isinstance(topics, str) else list(topics) if isinstance(topics, Iterable) else []
+    if not names or not all(isinstance(name, str) and name for name in names):
+        raise ConfigError(f"topics: a name or a list of names is needed, not {topics!r}")
+    return list(dict.fromkeys(names))
+
+
+def _partition(where: Any) -> TopicPartition:
+    if (
+        not isinstance(where, tuple)
+        or len(where) != 2
+        or not isinstance(where[0], str)
+        or not isinstance(where[1], int)
+    ):
+        raise ConfigError(f"a TopicPartition(topic, partition) is needed, not {where!r}")
+    return TopicPartition(*where)
+
+
+def partitions_of(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """A list of partitions, checked; `ConfigError` for anything else."""
+    if isinstance(partitions, str | TopicPartition) or not isinstance(partitions, Iterable):
+        raise ConfigError(f"a list of TopicPartition(topic, partition) is needed, not {partitions!r}")
+    return [_partition(where) for where in partitions]
+
+
+def _place(where: TopicPartition, value: Any) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return _Offset(value)
+    if value in ("earliest", "latest"):
+        return timestamp_of(value)
+    raise ConfigError(f"start: {where[0]}-{where[1]} has {value!r}: an offset, 'earliest' or 'latest' is needed")

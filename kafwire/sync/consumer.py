@@ -1,0 +1,377 @@
+"""`Consumer`: topics as batches, as single records, or as an Arrow stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from kafwire._arrow import Layout
+from kafwire._records import RecordIterator
+from kafwire._slices import SliceReader
+from kafwire.config import ConsumerConfig, from_dotted
+from kafwire.errors import ConfigError, KafkaError
+from kafwire.net.cluster import Cluster
+from kafwire.net.consumer import ConsumerCore, Selection
+from kafwire.net.engine import engine
+from kafwire.net.ranges import Bound, When
+from kafwire.structs import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafwire.records import Batch, Record
+
+_ARGUMENTS = ("topics", "assign", "start", "columns", "layout")
+MOST_BATCHES = 64  # that one poll returns
+
+
+class Consumer:
+    """Reads partitions: all of `topics`, or those of `assign`. A context manager.
+
+    `start` is where reading begins: "earliest", "latest", a datetime with a time zone, milliseconds since the epoch, or
+    a mapping of `TopicPartition` to an offset (or "earliest", "latest"). Without it reading begins at the group's
+    committed offset, and where there is none, or no group, as `auto_offset_reset` says ("latest" by default). With
+    `topics`, partitions that are added later are read from their beginning. `group_id` allows to commit offsets of
+    `assign`ed partitions; membership in a group is not there yet. `columns` names the columns of Arrow data that are
+    wanted (others cost nothing), `layout` varies their schema, both as in `kafwire.scan`. Options are those of
+    `kafwire.config.ConsumerConfig`.
+
+    Making one connects, and raises `BrokerError` for a topic that does not exist, `KafkaConnectionError`,
+    `KafkaTimeoutError`, `ConfigError`. Nothing is fetched before something is read. A batch counts as processed when
+    the next one is asked for, or when it is committed; to leave a loop by an exception does not count. It is for one
+    thread: to read in a second one at the same time raises `KafkaError`, except by `partition_stream`.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Iterable[str],
+        *,
+        topics: str | Iterable[str] | None = None,
+        assign: Iterable[TopicPartition] | None = None,
+        start: Bound | None = None,
+        columns: Sequence[str] | None = None,
+        layout: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
+        config = ConsumerConfig.build({"bootstrap_servers": bootstrap_servers, **options}, others=_ARGUMENTS)
+        make_layout = layouts(columns, layout)
+        selection = Selection(topics, assign, start)
+        self._closed = True  # until there is something to close
+        self._engine = engine()
+        self._core = ConsumerCore(Cluster(self._engine, config), config, selection, make_layout)
+        self._closed = False
+        try:
+            self._engine.run(self._core.start())
+        except BaseException:
+            self.close()
+            raise
+        self._reader = self._core.reader()
+        self._asked = False
+        self._records: RecordIterator | None = None
+
+    @classmethod
+    def from_config(cls, options: Mapping[str, Any]) -> Self:
+        """The same from Kafka's own option names: `{"bootstrap.servers": ..., "topics": [...]}`."""
+        return cls(**from_dotted(options))
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    def batches(self, timeout: float | None = None) -> Iterator[Batch]:
+        """The records as `Batch` objects, each of one partition, in the order of its offsets; partitions take turns.
+
+        Ends after `timeout` seconds without records (None: never), or when the consumer is closed. Raises
+        `CorruptBatchError`, `LogTruncatedError`, `BrokerError` for a partition that cannot be read on; it is raised
+        again and again, other partitions in between, until that partition is sought in, paused or dropped.
+        """
+        while True:
+            batch = self._next(timeout)
+            if batch is None:
+                return
+            yield batch
+
+    def __iter__(self) -> Iterator[Record]:
+        """The records one by one, for ever. Whoever stops and comes again goes on where he was."""
+        self._check()
+        if self._records is None:
+            self._records = RecordIterator(self._feed())
+        return self._records
+
+    def poll(self, timeout: float = 0.0) -> list[Batch]:
+        """What is there, at most a few batches of each partition; waits up to `timeout` seconds for the first."""
+        found: list[Batch] = []
+        batch = self._next(timeout)
+        while batch is not None:
+            found.append(batch)
+            batch = self._reader.read(0) if len(found) < MOST_BATCHES else None
+        return found
+
+    def partition_stream(self, partition: TopicPartition, timeout: float | None = None) -> Iterator[Batch]:
+        """The batches of one partition alone, which then no longer comes by other ways, until this is closed.
+
+        May be read in a thread of its own. Nothing is fetched for it before it is read, and no more than its buffer
+        holds, however slow its reader is. `timeout` as of `batches`.
+        """
+        self._check()
+        self._engine.run(self._core.claim(partition))
+        return self._stream(partition, timeout)
+
+    def _stream(self, partition: TopicPartition, timeout: float | None) -> Iterator[Batch]:
+        try:
+            reader = self._core.reader(partition)
+            self._engine.run(self._core.ask(partition))
+            while True:
+                reader.settle()
+                batch = reader.read(_milliseconds(timeout))
+                if batch is None:
+                    return
+                yield batch
+        finally:
+            self._engine.start(self._core.release, partition)
+
+    def arrow_stream(self, timeout: float | None = None) -> ArrowStream:
+        """The records as an Arrow stream over all partitions, for `pyarrow.RecordBatchReader.from_stream` and others.
+
+        It decodes in whichever thread reads it, without the GIL, and ends after `timeout` seconds without records.
+        """
+        self._ask()
+        return ArrowStream(self._core.reader(silence_ms=_milliseconds(timeout)))
+
+    def _next(self, timeout: float | None) -> Batch | None:
+        self._ask()
+        self._put_back()
+        self._reader.settle()
+        return self._reader.read(_milliseconds(timeout))
+
+    def _feed(self) -> Iterator[Batch]:
+        while True:
+            self._reader.settle()
+            batch = self._reader.read(-1) if self._asked or self._ask() else None
+            if batch is None:
+                return
+            yield batch
+
+    def _ask(self) -> bool:
+        self._check()
+        if not self._asked:
+            self._engine.run(self._core.ask())
+            self._asked = True
+        return True
+
+    def _put_back(self, only: Iterable[TopicPartition] | None = None) -> None:
+        """A batch whose records were handed out in part, one by one: the rest is fetched again."""
+        where, rest = self._in_hand()
+        if where is None or (only is not None and where not in only):
+            return
+        assert self._records is not None
+        self._records.drop()
+        if where in self._core.fetcher.cursors:
+            self._engine.run(self._core.seek(where, rest))
+
+    def _in_hand(self) -> tuple[TopicPartition | None, int]:
+        """The partition of the batch whose records are handed out one by one, and the offset of the next of them."""
+        batch = self._records.batch if self._records is not None else None
+        if batch is None or self._records is None or batch.topic is None or batch.partition is None:
+            return None, -1
+        rest = self._records.next_offset
+        return TopicPartition(batch.topic, batch.partition), rest if rest >= 0 else batch.base_offset
+
+    def _check(self) -> None:
+        self._engine.check_process()
+        if self._closed:
+            raise KafkaError("this consumer is closed: make a new one")
+
+    # --- partitions and positions -----------------------------------------------------------------------------------
+
+    @property
+    def assignment(self) -> set[TopicPartition]:
+        """The partitions that are read."""
+        return set(self._core.assignment)
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these and no others; those that are read already go on where they are."""
+        self._check()
+        self._put_back()
+        wanted = list(partitions)
+        self._engine.run(self._core.assign(wanted))
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Read on at `offset`; what is buffered of the partition is dropped."""
+        self._check()
+        self._put_back([partition])
+        self._engine.run(self._core.seek(partition, offset))
+
+    def seek_to_timestamp(
+        self, when: When, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, int]:
+        """Read on at the first record at or after `when` (a datetime with a time zone, or ms since the epoch).
+
+        Where there is none, at the end. Of all partitions by default. Returns the offsets.
+        """
+        self._check()
+        self._put_back(partitions)
+        return self._engine.run(self._core.seek_to(when, partitions))
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
+        """Read on at the first offsets, of all partitions by default. Returns them."""
+        return self.seek_to_timestamp("earliest", partitions or None)
+
+    def seek_to_end(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
+        """Read on at the ends, of all partitions by default. Returns them."""
+        return self.seek_to_timestamp("latest", partitions or None)
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Hand out and fetch nothing of these; what is buffered stays for later. Nothing is sent for it."""
+        self._check()
+        self._put_back(partitions)
+        self._engine.run(self._core.pause(partitions, paused=True))
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Go on with these."""
+        self._check()
+        self._engine.run(self._core.pause(partitions, paused=False))
+
+    @property
+    def paused(self) -> set[TopicPartition]:
+        """The partitions that are paused."""
+        return set(self._core.paused)
+
+    def position(self, partition: TopicPartition) -> int:
+        """The offset of the next record that will be handed out."""
+        self._check()
+        where, rest = self._in_hand()
+        if where == partition:
+            return rest
+        return self._engine.run(self._core.position(partition))
+
+    def beginning_offsets(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
+        """The first offset of each partition (default: all that are read), asked of the leaders."""
+        self._check()
+        return self._engine.run(self._core.beginning_offsets(partitions))
+
+    def end_offsets(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
+        """The offset after the last record (with read_committed: the last stable offset), asked of the leaders."""
+        self._check()
+        return self._engine.run(self._core.end_offsets(partitions))
+
+    def lag(self, partition: TopicPartition | None = None) -> Any:
+        """Records that are there and were not handed out, as the last fetch answer knew: no request is sent for it.
+
+        None before the first answer. Without `partition`: {TopicPartition: lag} of all.
+        """
+        self._check()
+        if partition is not None:
+            return self._core.lag(partition)
+        return {where: self._core.lag(where) for where in self._core.assignment}
+
+    # --- commits ----------------------------------------------------------------------------------------------------
+
+    def commit(self, what: Batch | Mapping[TopicPartition, int] | None = None) -> None:
+        """Commit offsets for the group, and wait until its coordinator has them.
+
+        A batch: everything up to its end is processed. A mapping: these offsets (of the next record to read). None:
+        what counts as processed. Raises `ConfigError` without a `group_id`, `BrokerError`, `KafkaTimeoutError`.
+        """
+        self._check()
+        offsets: dict[TopicPartition, int] | None = None
+        if isinstance(what, Mapping):
+            offsets = dict(what)
+        elif what is not None:
+            if what.topic is None or what.partition is None:
+                raise ConfigError("this batch was decoded from bytes alone: it has no partition to commit for")
+            offsets = {TopicPartition(what.topic, what.partition): what.next_offset}
+        else:
+            self._mark_processed()
+        if offsets is not None:
+            for where, offset in offsets.items():
+                self._core.fetcher.queue.process(self._core.cursor(where).number, offset)
+        self._engine.run(self._core.commit(offsets))
+
+    def _mark_processed(self) -> None:
+        """Of a batch that is handed out record by record, all before the last one are processed."""
+        where, _ = self._in_hand()
+        records = self._records
+        if where is None or records is None or records.batch is None or where not in self._core.fetcher.cursors:
+            return
+        if records.row and (offset := records.batch[records.row - 1].offset) >= 0:
+            self._core.fetcher.queue.process(self._core.cursor(where).number, offset)
+
+    def committed(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int | None]:
+        """What the group has committed for each partition (default: all that are read), None where nothing is."""
+        self._check()
+        found = self._engine.run(self._core.committed(partitions))
+        return {where: None if one is None else one.offset for where, one in found.items()}
+
+    # --- the rest ---------------------------------------------------------------------------------------------------
+
+    def metrics(self) -> dict[str, Any]:
+        """A snapshot of counters and states.
+
+        `partitions`: {TopicPartition: position, lag, what is buffered, bytes, ...}; `fetcher`: the budget, and
+        `sources` (one for each connection that fetches: requests, bytes, session); `lanes`: each connection's requests,
+        bytes and latencies. Numbers are counted anyway; looking costs what it takes to build this.
+        """
+        self._check()
+        return self._engine.run(self._core.snapshot())
+
+    def close(self) -> None:
+        """Commit what is processed (with `group_id` and `enable_auto_commit`), and close the connections.
+
+        A second close, or one in a forked child, does nothing.
+        """
+        if self._closed or self._engine.is_over:
+            return
+        if getattr(self, "_records", None) is not None:
+            self._mark_processed()
+        self._closed = True
+        self._engine.run(self._core.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class ArrowStream:
+    """An Arrow stream of a consumer's records, to be taken once."""
+
+    def __init__(self, reader: SliceReader) -> None:
+        self._reader = reader
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The stream (PyCapsule interface); `requested_schema` is not followed."""
+        return self._reader.stream_capsule()
+
+    def __arrow_c_schema__(self) -> object:
+        """The stream's schema (PyCapsule interface)."""
+        return self._reader.schema_capsule()
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The stream as a `pyarrow.RecordBatchReader`."""
+        from pyarrow import RecordBatchReader
+
+        return RecordBatchReader.from_stream(self)
+
+
+def layouts(columns: Sequence[str] | None, layout: Mapping[str, Any] | None) -> Callable[..., Layout]:
+    """What makes the layout of a topic and partition; a wrong column is told at once."""
+    if isinstance(columns, str):
+        raise ConfigError(f"columns: a list of names is needed, not {columns!r}")
+
+    def make(topic: str | None = None, partition: int = -1) -> Layout:
+        return Layout(topic, partition, columns=columns, **(layout or {}))
+
+    make()
+    return make
+
+
+def _milliseconds(timeout: float | None) -> int:
+    """Seconds as the readers count: -1 for ever."""
+    if timeout is None:
+        return -1
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 <= timeout < 1 << 20:
+        raise ConfigError(f"timeout={timeout!r}: seconds from 0 are needed, or None")
+    return round(timeout * 1000)
