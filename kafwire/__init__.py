@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from kafwire import errors, protocol, records
     from kafwire.aio.client import AsyncClient
+    from kafwire.aio.consumer import AsyncConsumer
     from kafwire.errors import KafkaError
     from kafwire.records import Batch, Record, RecordBatch
     from kafwire.structs import RecordMetadata, TopicPartition
@@ -27,6 +28,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AsyncClient",
+    "AsyncConsumer",
     "Batch",
     "Client",
     "Consumer",
@@ -45,6 +47,7 @@ __all__ = [
 
 _HOMES = {
     "AsyncClient": "kafwire.aio.client",
+    "AsyncConsumer": "kafwire.aio.consumer",
     "Batch": "kafwire.records",
     "Client": "kafwire.sync.client",
     "Consumer": "kafwire.sync.consumer",

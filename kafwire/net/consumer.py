@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kafwire import protocol
 from kafwire._arrow import Layout
+from kafwire._records import Batch, RecordIterator
 from kafwire._slices import SliceReader
 from kafwire.config import ConsumerConfig
 from kafwire.errors import ConfigError, KafkaError
@@ -75,6 +76,8 @@ class ConsumerCore:
         if config.group_id is not None:
             stable = config.isolation_level == "read_committed"
             self._group = GroupOffsets(cluster, config.group_id, require_stable=stable)
+        self._start_lock = asyncio.Lock()
+        self._started = False
         self._flowing = False
         self._claimed: set[FetchCursor] = set()
         self._committed: dict[FetchCursor, int] = {}
@@ -98,6 +101,12 @@ class ConsumerCore:
 
     # --- partitions -------------------------------------------------------------------------------------------------
 
+    async def start_once(self) -> None:
+        """`start`, for callers who may come at the same time."""
+        async with self._start_lock:
+            if not self._started:
+                await self.start()
+
     async def start(self) -> None:
         """Find what is to be read, and where it begins. Raises `BrokerError` for a topic that does not exist."""
         selection = self._selection
@@ -110,6 +119,7 @@ class ConsumerCore:
         self._every(self.config.metrics_interval_ms, self._report, when=self.config.metrics_hook is not None)
         auto = self._group is not None and self.config.enable_auto_commit
         self._every(self.config.auto_commit_interval_ms, self._auto_commit, when=auto)
+        self._started = True
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these and no others. Those that are read already go on; new ones begin as `start` says."""
@@ -296,6 +306,23 @@ class ConsumerCore:
         """The offsets after the last."""
         return await self.ends(partitions, LATEST)
 
+    async def readable(self, where: TopicPartition | None, timeout_ms: float | None) -> bool:
+        """Wait until a reader (of a partition, or of all) would not have to; False when the time is up."""
+        number = -1 if where is None else self.cursor(where).number
+        queue = self.fetcher.queue
+        arrived = asyncio.Event()
+        stop = self.fetcher.listen(arrived.set)
+        try:
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                while queue.ready(number) is None:
+                    arrived.clear()
+                    await arrived.wait()
+        except TimeoutError:
+            return False
+        finally:
+            stop()
+        return True
+
     def lag(self, where: TopicPartition) -> int | None:
         """Records not handed out yet, as the last answer of the broker knew; None before the first one."""
         return self._lag(self.cursor(where))
@@ -311,13 +338,20 @@ class ConsumerCore:
             raise ConfigError("a group_id is needed to commit offsets, and to ask for committed ones")
         return self._group
 
-    async def commit(self, offsets: Mapping[TopicPartition, int] | None) -> None:
-        """Commit `offsets`, or how far everything is processed. Never more than was handed out, unless told so."""
+    async def commit(self, what: Batch | Mapping[TopicPartition, int] | None) -> None:
+        """Commit the end of a batch, offsets, or how far everything is processed."""
         group = self._need_group()
-        if offsets is None:
+        if what is None:
             chosen = self._processed()
+        elif isinstance(what, Mapping):
+            chosen = {self.cursor(where): offset for where, offset in what.items()}
+        elif what.topic is None or what.partition is None:
+            raise ConfigError("this batch was decoded from bytes alone: it has no partition to commit for")
         else:
-            chosen = {self.cursor(where): offset for where, offset in offsets.items()}
+            chosen = {self.cursor(TopicPartition(what.topic, what.partition)): what.next_offset}
+        if what is not None:
+            for cursor, offset in chosen.items():
+                self.fetcher.queue.process(cursor.number, offset)
         if chosen:
             await group.commit({(c.topic, c.partition): OffsetToCommit(offset) for c, offset in chosen.items()})
             self._committed.update(chosen)
@@ -403,8 +437,8 @@ class ConsumerCore:
                 await self._auto_commit()
         finally:
             sessions = self.fetcher.sessions()
-            self.fetcher.stop()
             self.fetcher.queue.close()
+            self.fetcher.stop()
             try:
                 async with asyncio.timeout(CLOSE_SECONDS):
                     await asyncio.gather(*(self._end_session(*session) for session in sessions), return_exceptions=True)
@@ -420,6 +454,39 @@ class ConsumerCore:
             max_wait_ms=0, min_bytes=0, session_id=closing[0], session_epoch=closing[1], rack_id=self.config.client_rack
         )
         await lane.call(request)
+
+
+class HandedOut:
+    """What a consumer's user has in hand, record by record: the rest of that batch is not in the queue any more."""
+
+    def __init__(self, core: ConsumerCore, batches: Iterator[Batch]) -> None:
+        self.records = RecordIterator(batches)
+        self._core = core
+
+    def rest(self) -> tuple[TopicPartition, int] | None:
+        """The partition in hand, and the offset of its next record; None when nothing is."""
+        batch = self.records.batch
+        if batch is None or batch.topic is None or batch.partition is None:
+            return None
+        where = TopicPartition(batch.topic, batch.partition)
+        if where not in self._core.fetcher.cursors:
+            return None
+        offset = self.records.next_offset
+        return where, offset if offset >= 0 else batch.base_offset
+
+    def put_back(self, only: Iterable[TopicPartition] | None = None) -> tuple[TopicPartition, int] | None:
+        """Let go of what is in hand (of these partitions); where to seek, that it comes again."""
+        rest = self.rest()
+        if rest is not None and only is not None and rest[0] not in only:
+            return None
+        self.records.drop()
+        return rest
+
+    def mark_processed(self) -> None:
+        """Of the batch in hand, all records before the last one that was handed out are processed."""
+        rest, batch, row = self.rest(), self.records.batch, self.records.row
+        if rest is not None and batch is not None and row and (offset := batch[row - 1].offset) >= 0:
+            self._core.fetcher.queue.process(self._core.cursor(rest[0]).number, offset)
 
 
 class _Offset(int):
@@ -457,3 +524,24 @@ def _place(where: TopicPartition, value: Any) -> int:
     if value in ("earliest", "latest"):
         return timestamp_of(value)
     raise ConfigError(f"start: {where[0]}-{where[1]} has {value!r}: an offset, 'earliest' or 'latest' is needed")
+
+
+def layouts(columns: Sequence[str] | None, layout: Mapping[str, Any] | None) -> Callable[..., Layout]:
+    """What makes the layout of a topic and partition; a wrong column is told at once."""
+    if isinstance(columns, str):
+        raise ConfigError(f"columns: a list of names is needed, not {columns!r}")
+
+    def make(topic: str | None = None, partition: int = -1) -> Layout:
+        return Layout(topic, partition, columns=columns, **(layout or {}))
+
+    make()
+    return make
+
+
+def milliseconds(timeout: float | None) -> int:
+    """Seconds as the readers count: -1 for ever."""
+    if timeout is None:
+        return -1
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 <= timeout < 1 << 20:
+        raise ConfigError(f"timeout={timeout!r}: seconds from 0 are needed, or None")
+    return round(timeout * 1000)

@@ -1,12 +1,7 @@
-"""The fetch engine of a consumer: cursors with their positions, and a source for each broker that asks for them.
+"""The fetch engine of a consumer: cursors and their positions, the sources that ask for them, and what goes wrong.
 
-A source has one request in flight, for all of its cursors that have demand: in a session, so that it says only what
-changes. An answer is cut into slices, queued for the readers, and the next request leaves, all in the turn in which the
-answer arrived.
-
-A request may be parked at the broker for `fetch_max_wait_ms`. A cursor that comes to have demand meanwhile (its buffer
-was read, it was resumed, it was sought in) does not wait for that: it goes aside, over a second connection, in requests
-that are not parked, until the first one is answered. So neither a slow reader nor a quiet partition delays another.
+`net/source.py` has the requests and answers; here is whatever concerns more than one broker: where each cursor is at
+home, how much may be fetched, and where reading goes on after a seek, a truncation, or a deletion.
 """
 
 from __future__ import annotations
@@ -18,15 +13,12 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kafwire import protocol
 from kafwire._arrow import Layout
-from kafwire._buffer import Buffer
-from kafwire._fetch import FetchAnswer, PartitionAnswer, encode_fetch, parse_answer, scan_headers
+from kafwire._fetch import FetchAnswer, PartitionAnswer
 from kafwire._slices import SliceQueue
 from kafwire.config import ConsumerConfig, duration_ms
 from kafwire.errors import (
     BrokerError,
-    CorruptBatchError,
     KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
@@ -35,24 +27,17 @@ from kafwire.errors import (
     broker_error,
 )
 from kafwire.logic.backoff import delay_ms
-from kafwire.logic.cursor import Budget, FetchCursor, Verdict
-from kafwire.logic.fetch_session import FetchSession, Plan
-from kafwire.logic.metadata import NO_TOPIC_ID, TopicInfo
+from kafwire.logic.cursor import Budget, FetchCursor
+from kafwire.logic.metadata import TopicInfo
 from kafwire.net.cluster import Cluster
-from kafwire.net.lane import Lane
 from kafwire.net.offsets import EARLIEST, LATEST, list_offsets
+from kafwire.net.source import ASIDE, Source
 
 log = logging.getLogger("kafwire")
 
 OFFSET_OUT_OF_RANGE = 1
 UNKNOWN_TOPIC = 3
 UNKNOWN_TOPIC_ID = 100
-FIRST_VERSION_WITH_TOPIC_IDS = 13
-END_OF_TIME = 2**63 - 1
-# A request that is not answered in that time is parked: who has new demand goes aside.
-ASIDE_AFTER_MS = 10.0
-# With one socket per broker nothing can go aside, so nothing is parked for long.
-SINGLE_SOCKET_MAX_WAIT_MS = 100
 # So many answers in a row that cannot be read are no accident of one connection.
 UNREADABLE = 3
 
@@ -428,17 +413,20 @@ class Fetcher:
                 source.take(cursor)
         source.pump()
 
+    def source_aside(self, node: int) -> Source | None:
+        """The source for what must not wait behind a parked request, if there is one yet."""
+        return self._sources.get((node, ASIDE))
+
     async def aside(self, node: int) -> Source | None:
         """The source for what must not wait behind a parked request; None when the broker cannot be reached."""
-        role = "fetch-aside"
         try:
-            lane = self.cluster.lane(node, role)
+            lane = self.cluster.lane(node, ASIDE)
             await lane.open()
         except (KafkaConnectionError, KafkaTimeoutError, ProtocolError):
             return None  # whatever waits there is fetched when the parked request is answered
-        source = self._sources.get((node, role))
+        source = self._sources.get((node, ASIDE))
         if source is None or source.lane is not lane:
-            source = self._sources[node, role] = Source(self, lane, role, sessions=False, max_wait_ms=0)
+            source = self._sources[node, ASIDE] = Source(self, lane, ASIDE, sessions=False, max_wait_ms=0)
         return source
 
     def new_leader(self, part: PartitionAnswer, cursor: FetchCursor, answer: FetchAnswer) -> bool:
@@ -530,386 +518,4 @@ class Fetcher:
             "position_resets": self.resets,
             "truncations": self.truncations,
             "sources": [source.stats() for source in self._sources.values()],
-        }
-
-
-class Source:
-    """One connection to one broker, with one request in flight for all cursors that it has and that have demand."""
-
-    def __init__(
-        self, fetcher: Fetcher, lane: Lane, role: str, *, sessions: bool = True, max_wait_ms: int | None = None
-    ) -> None:
-        config = fetcher.config
-        self.lane = lane
-        self.role = role
-        self.session: FetchSession[FetchCursor] = FetchSession(sessions=sessions)
-        self.cursors: dict[FetchCursor, None] = {}
-        longest = min(config.fetch_max_wait_ms, SINGLE_SOCKET_MAX_WAIT_MS) if config.single_socket else None
-        waits = config.fetch_max_wait_ms if longest is None else longest
-        self._max_wait_ms = waits if max_wait_ms is None else max_wait_ms
-        self._fetcher = fetcher
-        self._goes_aside = sessions and config.fetch_strategy == "hybrid" and not config.single_socket
-        self._all_or_none = config.fetch_strategy == "per_node"
-        self._full: dict[FetchCursor, None] = {}
-        self._by_wire: dict[tuple[object, int], FetchCursor] = {}
-        self._lent: dict[FetchCursor, None] = {}  # to the source aside
-        self._owner: Source | None = None  # who lent them, of a source aside
-        self._reserved = 0
-        self._sent_ms = 0.0
-        self._version = 0
-        self._by_id = True
-        self._nameless = 0  # cursors whose topics have no id
-        self._errors = 0
-        self._timer: asyncio.TimerHandle | None = None
-        self._aside_timer: asyncio.TimerHandle | None = None
-        self._opening_aside: asyncio.Task[Source | None] | None = None
-        self._stopped = False
-        self.requests = 0
-        self.bytes = 0
-        self.session_errors = 0
-
-    # --- cursors ----------------------------------------------------------------------------------------------------
-
-    def take(self, cursor: FetchCursor) -> None:
-        """Read this one too."""
-        if cursor not in self.cursors:
-            self.cursors[cursor] = None
-            self._nameless += cursor.topic_id == NO_TOPIC_ID
-        self._by_wire[cursor.topic, cursor.partition] = cursor
-        self._by_wire[cursor.topic_id.bytes, cursor.partition] = cursor
-        self.update(cursor)
-
-    def release(self, cursor: FetchCursor) -> None:
-        """Read it no more."""
-        self.session.drop(cursor)
-        if self.cursors.pop(cursor, self) is None:
-            self._nameless -= cursor.topic_id == NO_TOPIC_ID
-        self._full.pop(cursor, None)
-        if self._lent.pop(cursor, self) is None:
-            aside = self._fetcher._sources.get((self.lane.node, "fetch-aside"))
-            if aside is not None:
-                aside.release(cursor)
-        for topic in (cursor.topic, cursor.topic_id.bytes):
-            if self._by_wire.get((topic, cursor.partition)) is cursor:
-                del self._by_wire[topic, cursor.partition]
-
-    def update(self, cursor: FetchCursor) -> None:
-        """Its position, demand or room changed."""
-        if cursor in self._lent:
-            aside = self._fetcher._sources.get((self.lane.node, "fetch-aside"))
-            if aside is not None:
-                aside.update(cursor)
-            return
-        self._full.pop(cursor, None)
-        if not cursor.is_wanted:
-            self.session.drop(cursor)
-            return
-        if self._fetcher.is_full(cursor):
-            self._full[cursor] = None
-            if not self._all_or_none:
-                self.session.drop(cursor)
-                return
-        self.session.want(cursor, cursor.asked(self._fetcher.budget.partition_bytes()))
-        if self._goes_aside and self.session.in_flight and not self.session.covers(cursor):
-            self._go_aside_later()
-
-    def stop(self) -> None:
-        """Send nothing more."""
-        self._stopped = True
-        for timer in (self._timer, self._aside_timer):
-            if timer is not None:
-                timer.cancel()
-        if self._opening_aside is not None:
-            self._opening_aside.cancel()
-
-    # --- aside ------------------------------------------------------------------------------------------------------
-
-    def _go_aside_later(self) -> None:
-        if self._aside_timer is None and self._opening_aside is None:
-            wait = max(0.0, self._sent_ms + ASIDE_AFTER_MS - self._fetcher.cluster.engine.now_ms())
-            self._aside_timer = asyncio.get_running_loop().call_later(wait / 1000, self._go_aside)
-
-    def _go_aside(self) -> None:
-        self._aside_timer = None
-        if self._stopped or not self.session.in_flight:
-            return
-        aside = self._fetcher._sources.get((self.lane.node, "fetch-aside"))
-        if aside is None or not aside.lane.is_ready:
-            self._opening_aside = asyncio.ensure_future(self._fetcher.aside(self.lane.node))
-            self._opening_aside.add_done_callback(self._on_aside)
-            return
-        waiting = [cursor for cursor in self.session if cursor in self.cursors and not self.session.covers(cursor)]
-        aside._owner = self
-        for cursor in waiting:
-            self.session.drop(cursor)
-            self._lent[cursor] = None
-            aside.take(cursor)
-        aside.pump()
-
-    def _on_aside(self, task: asyncio.Task[Source | None]) -> None:
-        self._opening_aside = None
-        if not task.cancelled() and task.exception() is None and task.result() is not None:
-            self._go_aside()
-
-    def _give_back(self) -> None:
-        """Aside, after each request: the owner decides where they are read next."""
-        owner, cursors = self._owner, list(self.cursors)
-        if owner is None:
-            return
-        for cursor in cursors:
-            self.release(cursor)
-            if owner._lent.pop(cursor, owner) is None:
-                owner.update(cursor)
-        # Still parked: whoever has demand goes aside again, at once.
-        if owner._aside_timer is not None:
-            owner._aside_timer.cancel()
-            owner._go_aside()
-        owner.pump()
-
-    # --- requests ---------------------------------------------------------------------------------------------------
-
-    def pump(self) -> None:
-        """Send the next request, unless one is in flight, nothing is wanted, or the budget is used up."""
-        fetcher = self._fetcher
-        if self._stopped or self.session.in_flight or fetcher.stopped or not len(self.session):
-            return
-        if self._all_or_none and self._full:
-            return
-        if not self.lane.is_ready:
-            self._lose_all(KafkaConnectionError(f"the connection to {self.lane.where} was lost"))
-            return
-        wait = self.lane.muted_until_ms - fetcher.cluster.engine.now_ms()
-        if wait > 0:
-            if self._timer is None:
-                self._timer = asyncio.get_running_loop().call_later(wait / 1000, self._on_timer)
-            return
-        need = fetcher.budget.request_bytes(fetcher.source_count)
-        if not fetcher.has_room(need):
-            return
-        self._send(need)
-
-    def _on_timer(self) -> None:
-        self._timer = None
-        self.pump()
-
-    def _send(self, need: int) -> None:
-        fetcher, config = self._fetcher, self._fetcher.config
-        self._version = self.lane.version_of(
-            protocol.FetchRequest, at_most=FIRST_VERSION_WITH_TOPIC_IDS - 1 if self._nameless else None
-        )
-        by_id = self._version >= FIRST_VERSION_WITH_TOPIC_IDS
-        if by_id != self._by_id:
-            self._by_id = by_id
-            self.session.renew()
-        plan = self.session.plan()
-        correlation_id = self.lane.next_correlation_id()
-        request = self._encode(plan, correlation_id, need)
-        self._reserved = need
-        fetcher.budget.reserved += need
-        self._sent_ms = fetcher.cluster.engine.now_ms()
-        self.requests += 1
-        timeout_ms = config.request_timeout_ms + config.fetch_max_wait_ms
-        self.lane.send(correlation_id, [request], self._answered, timeout_ms=timeout_ms)
-
-    def _encode(self, plan: Plan[FetchCursor], correlation_id: int, max_bytes: int) -> bytes:
-        config = self._fetcher.config
-        return encode_fetch(
-            self._version,
-            correlation_id,
-            config.client_id,
-            max_wait_ms=self._max_wait_ms,
-            min_bytes=config.fetch_min_bytes,
-            max_bytes=max_bytes,
-            isolation_level=int(config.isolation_level == "read_committed"),
-            session_id=plan.session_id,
-            session_epoch=plan.epoch,
-            add=[
-                (
-                    cursor.topic,
-                    cursor.topic_id.bytes,
-                    cursor.partition,
-                    asked.offset,
-                    asked.max_bytes,
-                    asked.leader_epoch,
-                    asked.last_fetched_epoch,
-                )
-                for cursor, asked in plan.add
-            ],
-            forget=[(cursor.topic, cursor.topic_id.bytes, cursor.partition) for cursor in plan.forget],
-            rack_id=config.client_rack,
-        )
-
-    # --- answers ----------------------------------------------------------------------------------------------------
-
-    def _answered(self, frame: Buffer | None, error: KafkaError | None) -> None:
-        fetcher = self._fetcher
-        fetcher.budget.reserved -= self._reserved
-        self._reserved = 0
-        if fetcher.stopped or self._stopped:
-            return
-        if frame is None:
-            self.session.on_lost()
-            self._lose_all(error or KafkaConnectionError("the request was lost"))
-            fetcher.next_turn(self)
-            return
-        try:
-            answer = parse_answer(frame, self._version)
-        except ProtocolError as problem:
-            self._cannot_read(problem)
-            return
-        self.lane.note_throttle(answer.throttle_time_ms)
-        self.bytes += len(frame)
-        fetcher.readable(self.lane.node)
-        served = [
-            cursor
-            for part in answer.partitions
-            if part.size and (cursor := self._by_wire.get((part.topic, part.partition))) is not None
-        ]
-        if self.session.on_answer(answer.error_code, answer.session_id, served):
-            self._errors = 0
-            self._take_in(answer)
-        else:
-            self._on_session_error(answer)
-        if self._owner is not None:
-            self._give_back()
-        fetcher.next_turn(self)
-
-    def _on_session_error(self, answer: FetchAnswer) -> None:
-        self.session_errors += 1
-        self._errors += 1
-        problem = broker_error(answer.error_code, f"fetching from {self.lane.where}")
-        log.debug("%s; the next request is a full one", problem)
-        if self._errors > 1:  # a full request was refused too: do not hammer
-            config = self._fetcher.config
-            wait = delay_ms(self._errors - 1, config.retry_backoff_ms, config.retry_backoff_max_ms, random.random())
-            self.lane.muted_until_ms = max(self.lane.muted_until_ms, self._fetcher.cluster.engine.now_ms() + wait)
-
-    def _cannot_read(self, problem: ProtocolError) -> None:
-        """Bytes that are no answer: this connection is not to be believed. When it goes on, the user hears of it."""
-        self.session.on_lost()
-        told = ProtocolError(
-            f"{self.lane.where} answered a fetch with what cannot be read: {problem.message}",
-            api=problem.api,
-            version=problem.version,
-            offset=problem.offset,
-        )
-        log.warning("%s", told)
-        self.lane.fail("an answer could not be read")
-        cursors = list(self.cursors)
-        if self._fetcher.unreadable(self.lane.node):
-            for cursor in cursors:
-                self._fetcher.halt(cursor, told)
-        self._lose_all(told)
-        self._fetcher.next_turn(self)
-
-    def _take_in(self, answer: FetchAnswer) -> None:
-        fetcher = self._fetcher
-        moving: list[FetchCursor] = []
-        lost: list[FetchCursor] = []
-        problem: KafkaError | None = None
-        arrived = False
-        partial: list[FetchCursor] = []
-        for part in answer.partitions:
-            cursor = self._by_wire.get((part.topic, part.partition))
-            if cursor is None or cursor not in self.cursors or cursor in self._lent or cursor.halted:
-                continue
-            sent = self.session.sent(cursor)
-            if sent is None or sent.offset != cursor.position:
-                continue  # it was sought in meanwhile
-            from_replica = cursor.replica == self.lane.node
-            verdict = cursor.judge(part, from_replica=from_replica)
-            if verdict is Verdict.TAKE:
-                if not part.size:
-                    continue
-                if self._queue(answer.frame, part, cursor):
-                    arrived = True
-                else:
-                    partial.append(cursor)
-                self.update(cursor)
-            elif verdict is Verdict.FOLLOW:
-                cursor.replica = part.preferred_read_replica
-                cursor.replica_until_ms = fetcher.cluster.engine.now_ms() + fetcher.config.metadata_max_age_ms
-                (moving if cursor.replica in fetcher.cluster.metadata.brokers else lost).append(cursor)
-            elif verdict is Verdict.RETURN:
-                cursor.replica = -1
-                moving.append(cursor)
-            elif verdict is Verdict.MOVED:
-                problem = broker_error(part.error_code, f"fetching {cursor.name} from {self.lane.where}")
-                (moving if fetcher.new_leader(part, cursor, answer) else lost).append(cursor)
-            elif verdict is Verdict.TRUNCATED:
-                fetcher.truncated(cursor, part.diverging_epoch, part.diverging_end_offset, self.lane.where)
-            elif verdict is Verdict.OUT_OF_RANGE:
-                fetcher.out_of_range(cursor, self.lane.where)
-            else:
-                what = f"fetching {cursor.name} at offset {cursor.position} from {self.lane.where}"
-                fetcher.halt(cursor, broker_error(part.error_code, what))
-        fetcher.queue.seal()
-        if arrived:
-            fetcher.arrived()
-        elif partial:
-            for cursor in partial:
-                what = f"{self.lane.where} answered for {cursor.name} with no whole batch, not even the first"
-                fetcher.halt(cursor, ProtocolError(what, api="FetchResponse", version=self._version))
-        if fetcher.config.client_rack:  # else no leader names a replica
-            now = fetcher.cluster.engine.now_ms()
-            moving += [c for c in self.cursors if c.replica == self.lane.node and now >= c.replica_until_ms]
-        if problem is not None:
-            fetcher.lose(lost, problem)
-        elif lost:
-            fetcher.lose(lost, KafkaError("a preferred replica is not in the metadata"))
-        fetcher.move(moving)
-
-    def _queue(self, frame: Buffer, part: PartitionAnswer, cursor: FetchCursor) -> bool:
-        """Queue the whole batches of an answer; False when there is none."""
-        fetcher = self._fetcher
-        where = f"{cursor.name}, after offset {cursor.position}, from {self.lane.where}"
-        try:
-            next_offset, size, _, epoch = scan_headers(frame, part.position, part.size)
-            if size and next_offset > part.high_watermark >= 0:
-                # No checksum covers a base offset: one that jumps ahead would end up as a hole that nobody notices.
-                raise ProtocolError(
-                    f"batches up to {next_offset}, above the high watermark {part.high_watermark}: bytes were changed "
-                    "in the log or on their way"
-                )
-            if size and next_offset <= cursor.position:
-                raise ProtocolError("batches that end before it")
-        except ProtocolError as error:
-            fetcher.halt(
-                cursor,
-                CorruptBatchError(
-                    f"{where}: {error.message}", topic=cursor.topic, partition=cursor.partition, base_offset=-1
-                ),
-            )
-            return True
-        if not size:
-            return False
-        start, generation = cursor.position, cursor.generation
-        cursor.advance(next_offset, epoch)
-        cursor.fetches += 1
-        cursor.bytes += size
-        fetcher.queue.push(
-            frame, part.position, size, cursor.number, start, END_OF_TIME, part.aborted, generation, self.lane.where
-        )
-        return True
-
-    def _lose_all(self, error: KafkaError) -> None:
-        if self._owner is not None:
-            self._give_back()
-            return
-        self._fetcher.lose(list(self.cursors), error)
-
-    def stats(self) -> dict[str, Any]:
-        """A snapshot for metrics."""
-        return {
-            "node": self.lane.node,
-            "role": self.role,
-            "partitions": len(self.cursors),
-            "wanted": len(self.session),
-            "full": len(self._full),
-            "requests": self.requests,
-            "bytes": self.bytes,
-            "in_flight": self.session.in_flight,
-            "session_id": self.session.session_id,
-            "session_epoch": self.session.epoch,
-            "session_errors": self.session_errors,
         }

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from kafwire._arrow import Layout
-from kafwire._records import RecordIterator
 from kafwire._slices import SliceReader
 from kafwire.config import ConsumerConfig, from_dotted
-from kafwire.errors import ConfigError, KafkaError
+from kafwire.errors import KafkaError
 from kafwire.net.cluster import Cluster
-from kafwire.net.consumer import ConsumerCore, Selection
+from kafwire.net.consumer import ConsumerCore, HandedOut, Selection, layouts, milliseconds
 from kafwire.net.engine import engine
 from kafwire.net.ranges import Bound, When
 from kafwire.structs import TopicPartition
@@ -60,15 +58,15 @@ class Consumer:
         self._closed = True  # until there is something to close
         self._engine = engine()
         self._core = ConsumerCore(Cluster(self._engine, config), config, selection, make_layout)
+        self._reader = self._core.reader()
+        self._hand = HandedOut(self._core, self._feed())
+        self._asked = False
         self._closed = False
         try:
             self._engine.run(self._core.start())
         except BaseException:
             self.close()
             raise
-        self._reader = self._core.reader()
-        self._asked = False
-        self._records: RecordIterator | None = None
 
     @classmethod
     def from_config(cls, options: Mapping[str, Any]) -> Self:
@@ -93,9 +91,7 @@ class Consumer:
     def __iter__(self) -> Iterator[Record]:
         """The records one by one, for ever. Whoever stops and comes again goes on where he was."""
         self._check()
-        if self._records is None:
-            self._records = RecordIterator(self._feed())
-        return self._records
+        return self._hand.records
 
     def poll(self, timeout: float = 0.0) -> list[Batch]:
         """What is there, at most a few batches of each partition; waits up to `timeout` seconds for the first."""
@@ -122,7 +118,7 @@ class Consumer:
             self._engine.run(self._core.ask(partition))
             while True:
                 reader.settle()
-                batch = reader.read(_milliseconds(timeout))
+                batch = reader.read(milliseconds(timeout))
                 if batch is None:
                     return
                 yield batch
@@ -135,13 +131,13 @@ class Consumer:
         It decodes in whichever thread reads it, without the GIL, and ends after `timeout` seconds without records.
         """
         self._ask()
-        return ArrowStream(self._core.reader(silence_ms=_milliseconds(timeout)))
+        return ArrowStream(self._core.reader(silence_ms=milliseconds(timeout)))
 
     def _next(self, timeout: float | None) -> Batch | None:
         self._ask()
         self._put_back()
         self._reader.settle()
-        return self._reader.read(_milliseconds(timeout))
+        return self._reader.read(milliseconds(timeout))
 
     def _feed(self) -> Iterator[Batch]:
         while True:
@@ -160,21 +156,9 @@ class Consumer:
 
     def _put_back(self, only: Iterable[TopicPartition] | None = None) -> None:
         """A batch whose records were handed out in part, one by one: the rest is fetched again."""
-        where, rest = self._in_hand()
-        if where is None or (only is not None and where not in only):
-            return
-        assert self._records is not None
-        self._records.drop()
-        if where in self._core.fetcher.cursors:
-            self._engine.run(self._core.seek(where, rest))
-
-    def _in_hand(self) -> tuple[TopicPartition | None, int]:
-        """The partition of the batch whose records are handed out one by one, and the offset of the next of them."""
-        batch = self._records.batch if self._records is not None else None
-        if batch is None or self._records is None or batch.topic is None or batch.partition is None:
-            return None, -1
-        rest = self._records.next_offset
-        return TopicPartition(batch.topic, batch.partition), rest if rest >= 0 else batch.base_offset
+        rest = self._hand.put_back(only)
+        if rest is not None:
+            self._engine.run(self._core.seek(*rest))
 
     def _check(self) -> None:
         self._engine.check_process()
@@ -239,9 +223,9 @@ class Consumer:
     def position(self, partition: TopicPartition) -> int:
         """The offset of the next record that will be handed out."""
         self._check()
-        where, rest = self._in_hand()
-        if where == partition:
-            return rest
+        rest = self._hand.rest()
+        if rest is not None and rest[0] == partition:
+            return rest[1]
         return self._engine.run(self._core.position(partition))
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
@@ -273,28 +257,9 @@ class Consumer:
         what counts as processed. Raises `ConfigError` without a `group_id`, `BrokerError`, `KafkaTimeoutError`.
         """
         self._check()
-        offsets: dict[TopicPartition, int] | None = None
-        if isinstance(what, Mapping):
-            offsets = dict(what)
-        elif what is not None:
-            if what.topic is None or what.partition is None:
-                raise ConfigError("this batch was decoded from bytes alone: it has no partition to commit for")
-            offsets = {TopicPartition(what.topic, what.partition): what.next_offset}
-        else:
-            self._mark_processed()
-        if offsets is not None:
-            for where, offset in offsets.items():
-                self._core.fetcher.queue.process(self._core.cursor(where).number, offset)
-        self._engine.run(self._core.commit(offsets))
-
-    def _mark_processed(self) -> None:
-        """Of a batch that is handed out record by record, all before the last one are processed."""
-        where, _ = self._in_hand()
-        records = self._records
-        if where is None or records is None or records.batch is None or where not in self._core.fetcher.cursors:
-            return
-        if records.row and (offset := records.batch[records.row - 1].offset) >= 0:
-            self._core.fetcher.queue.process(self._core.cursor(where).number, offset)
+        if what is None:
+            self._hand.mark_processed()
+        self._engine.run(self._core.commit(what))
 
     def committed(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int | None]:
         """What the group has committed for each partition (default: all that are read), None where nothing is."""
@@ -321,8 +286,7 @@ class Consumer:
         """
         if self._closed or self._engine.is_over:
             return
-        if getattr(self, "_records", None) is not None:
-            self._mark_processed()
+        self._hand.mark_processed()
         self._closed = True
         self._engine.run(self._core.close())
 
@@ -354,24 +318,3 @@ class ArrowStream:
         from pyarrow import RecordBatchReader
 
         return RecordBatchReader.from_stream(self)
-
-
-def layouts(columns: Sequence[str] | None, layout: Mapping[str, Any] | None) -> Callable[..., Layout]:
-    """What makes the layout of a topic and partition; a wrong column is told at once."""
-    if isinstance(columns, str):
-        raise ConfigError(f"columns: a list of names is needed, not {columns!r}")
-
-    def make(topic: str | None = None, partition: int = -1) -> Layout:
-        return Layout(topic, partition, columns=columns, **(layout or {}))
-
-    make()
-    return make
-
-
-def _milliseconds(timeout: float | None) -> int:
-    """Seconds as the readers count: -1 for ever."""
-    if timeout is None:
-        return -1
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 <= timeout < 1 << 20:
-        raise ConfigError(f"timeout={timeout!r}: seconds from 0 are needed, or None")
-    return round(timeout * 1000)

@@ -1,0 +1,349 @@
+"""`AsyncConsumer`: what `Consumer` does, awaited."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from kafwire._slices import SliceReader
+from kafwire.aio.bridge import on_engine
+from kafwire.config import ConsumerConfig, from_dotted
+from kafwire.errors import KafkaError
+from kafwire.net.cluster import Cluster
+from kafwire.net.consumer import ConsumerCore, HandedOut, Selection, layouts, milliseconds
+from kafwire.net.engine import engine
+from kafwire.net.ranges import Bound, When
+from kafwire.structs import TopicPartition
+
+if TYPE_CHECKING:
+    from kafwire.records import Batch, Record
+
+_T = TypeVar("_T")
+_ARGUMENTS = ("topics", "assign", "start", "columns", "layout")
+MOST_BATCHES = 64  # that one poll returns
+# What is smaller is decoded at once, in the loop's own thread: handing it to another takes longer.
+INLINE_BYTES = 256 << 10
+
+
+class AsyncConsumer:
+    """Reads partitions: `kafwire.Consumer` for asyncio. An async context manager.
+
+    Arguments and options are those of `Consumer`. Connecting is put off to `async with`, or to the first call. What is
+    fetched is decoded in the loop's thread where it is small, in another where it is not; nothing that Kafka does holds
+    up the loop. One task reads at a time, except by `partition_stream`; whoever cancels it loses nothing.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Iterable[str],
+        *,
+        topics: str | Iterable[str] | None = None,
+        assign: Iterable[TopicPartition] | None = None,
+        start: Bound | None = None,
+        columns: Sequence[str] | None = None,
+        layout: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
+        config = ConsumerConfig.build({"bootstrap_servers": bootstrap_servers, **options}, others=_ARGUMENTS)
+        make_layout = layouts(columns, layout)
+        selection = Selection(topics, assign, start)
+        self._engine = engine()
+        self._core = ConsumerCore(Cluster(self._engine, config), config, selection, make_layout)
+        self._reading = _Reading(self, None)
+        self._fed: list[Batch] = []
+        self._hand = HandedOut(self._core, _Fed(self._fed))
+        self._starting: asyncio.Task[None] | None = None
+        self._started = False
+        self._closed = False
+
+    @classmethod
+    def from_config(cls, options: Mapping[str, Any]) -> Self:
+        """The same from Kafka's own option names: `{"bootstrap.servers": ..., "topics": [...]}`."""
+        return cls(**from_dotted(options))
+
+    async def start(self) -> None:
+        """Connect, and find where reading begins. `async with` does it; so does the first call.
+
+        Raises `BrokerError` for a topic that does not exist, `KafkaConnectionError`, `KafkaTimeoutError`.
+        """
+        self._check()
+        if not self._started:
+            await on_engine(self._engine, self._core.start_once())
+            self._started = True
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    async def batches(self, timeout: float | None = None) -> AsyncIterator[Batch]:  # noqa: ASYNC109  # of silence
+        """The records as `Batch` objects; ends after `timeout` seconds without records. See `Consumer.batches`."""
+        while True:
+            await self._put_back()
+            batch = await self._reading.next(timeout)
+            if batch is None:
+                return
+            yield batch
+
+    def __aiter__(self) -> AsyncIterator[Record]:
+        """The records one by one, for ever. Whoever stops and comes again goes on where he was."""
+        self._check()
+        return _Records(self)
+
+    async def poll(self, timeout: float = 0.0) -> list[Batch]:  # noqa: ASYNC109  # an empty list then, no error
+        """What is there, at most a few batches of each partition; waits up to `timeout` seconds for the first."""
+        await self._put_back()
+        found: list[Batch] = []
+        batch = await self._reading.next(timeout)
+        while batch is not None:
+            found.append(batch)
+            batch = await self._reading.more() if len(found) < MOST_BATCHES else None
+        return found
+
+    async def partition_stream(
+        self,
+        partition: TopicPartition,
+        timeout: float | None = None,  # noqa: ASYNC109  # of silence
+    ) -> AsyncIterator[Batch]:
+        """The batches of one partition alone, which then no longer comes by other ways, until this is closed.
+
+        Nothing is fetched for it before it is read, and no more than its buffer holds, however slow its reader is.
+        """
+        await self._run(self._core.claim(partition))
+        try:
+            reading = _Reading(self, partition)
+            while True:
+                batch = await reading.next(timeout)
+                if batch is None:
+                    return
+                yield batch
+        finally:
+            self._engine.start(self._core.release, partition)
+
+    async def _put_back(self, only: Iterable[TopicPartition] | None = None) -> None:
+        """A batch whose records were handed out in part, one by one: the rest is fetched again."""
+        await self.start()
+        rest = self._hand.put_back(only)
+        if rest is not None:
+            await self._run(self._core.seek(*rest))
+
+    async def _run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
+        try:
+            await self.start()
+        except BaseException:
+            coroutine.close()
+            raise
+        return await on_engine(self._engine, coroutine)
+
+    def _check(self) -> None:
+        self._engine.check_process()
+        if self._closed:
+            raise KafkaError("this consumer is closed: make a new one")
+
+    # --- partitions and positions -----------------------------------------------------------------------------------
+
+    @property
+    def assignment(self) -> set[TopicPartition]:
+        """The partitions that are read; none before the start."""
+        return set(self._core.assignment)
+
+    async def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these and no others; those that are read already go on where they are."""
+        await self._put_back()
+        await self._run(self._core.assign(list(partitions)))
+
+    async def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Read on at `offset`; what is buffered of the partition is dropped."""
+        await self._put_back([partition])
+        await self._run(self._core.seek(partition, offset))
+
+    async def seek_to_timestamp(
+        self, when: When, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, int]:
+        """Read on at the first record at or after `when` (a datetime with a time zone, or ms since the epoch).
+
+        Where there is none, at the end. Of all partitions by default. Returns the offsets.
+        """
+        chosen = None if partitions is None else list(partitions)
+        await self._put_back(chosen)
+        return await self._run(self._core.seek_to(when, chosen))
+
+    async def seek_to_beginning(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
+        """Read on at the first offsets, of all partitions by default. Returns them."""
+        return await self.seek_to_timestamp("earliest", partitions or None)
+
+    async def seek_to_end(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
+        """Read on at the ends, of all partitions by default. Returns them."""
+        return await self.seek_to_timestamp("latest", partitions or None)
+
+    async def pause(self, *partitions: TopicPartition) -> None:
+        """Hand out and fetch nothing of these; what is buffered stays for later. Nothing is sent for it."""
+        await self._put_back(partitions)
+        await self._run(self._core.pause(partitions, paused=True))
+
+    async def resume(self, *partitions: TopicPartition) -> None:
+        """Go on with these."""
+        await self._run(self._core.pause(partitions, paused=False))
+
+    @property
+    def paused(self) -> set[TopicPartition]:
+        """The partitions that are paused."""
+        return set(self._core.paused)
+
+    async def position(self, partition: TopicPartition) -> int:
+        """The offset of the next record that will be handed out."""
+        rest = self._hand.rest()
+        if rest is not None and rest[0] == partition:
+            return rest[1]
+        return await self._run(self._core.position(partition))
+
+    async def beginning_offsets(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
+        """The first offset of each partition (default: all that are read), asked of the leaders."""
+        return await self._run(self._core.beginning_offsets(partitions))
+
+    async def end_offsets(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
+        """The offset after the last record (with read_committed: the last stable offset), asked of the leaders."""
+        return await self._run(self._core.end_offsets(partitions))
+
+    def lag(self, partition: TopicPartition | None = None) -> Any:
+        """Records that are there and were not handed out, as the last fetch answer knew. See `Consumer.lag`."""
+        self._check()
+        if partition is not None:
+            return self._core.lag(partition)
+        return {where: self._core.lag(where) for where in self._core.assignment}
+
+    # --- commits ----------------------------------------------------------------------------------------------------
+
+    async def commit(self, what: Batch | Mapping[TopicPartition, int] | None = None) -> None:
+        """Commit the end of a batch, offsets, or (None) what counts as processed. See `Consumer.commit`."""
+        if what is None:
+            self._hand.mark_processed()
+        await self._run(self._core.commit(what))
+
+    async def committed(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int | None]:
+        """What the group has committed for each partition (default: all that are read), None where nothing is."""
+        found = await self._run(self._core.committed(partitions))
+        return {where: None if one is None else one.offset for where, one in found.items()}
+
+    # --- the rest ---------------------------------------------------------------------------------------------------
+
+    async def metrics(self) -> dict[str, Any]:
+        """A snapshot of counters and states. See `Consumer.metrics`."""
+        return await self._run(self._core.snapshot())
+
+    async def close(self) -> None:
+        """Commit what is processed (with `group_id` and `enable_auto_commit`), and close the connections."""
+        if self._closed or self._engine.is_over:
+            return
+        self._hand.mark_processed()
+        self._closed = True
+        await on_engine(self._engine, self._core.close())
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+class _Reading:
+    """One reader, awaited. What a cancelled task had begun to decode is what the next one gets."""
+
+    def __init__(self, consumer: AsyncConsumer, partition: TopicPartition | None) -> None:
+        self._consumer = consumer
+        self._partition = partition
+        self._reader: SliceReader | None = None
+        self._number = -1
+        self._decoding: asyncio.Future[Batch | None] | None = None
+        self._busy = False
+
+    async def next(self, timeout: float | None) -> Batch | None:  # noqa: ASYNC109  # None then, no error
+        """The next batch; what was read before is processed."""
+        limit_ms = milliseconds(timeout)
+        consumer = self._consumer
+        await consumer.start()
+        if self._busy:
+            raise KafkaError("a consumer is read by one task at a time: wait for the other, or take partition_stream")
+        self._busy = True
+        try:
+            if self._reader is None:
+                await on_engine(consumer._engine, consumer._core.ask(self._partition))
+                self._reader = consumer._core.reader(self._partition)
+                if self._partition is not None:
+                    self._number = consumer._core.cursor(self._partition).number
+            if self._decoding is None:
+                self._reader.settle()
+            loop = asyncio.get_running_loop()
+            until = None if limit_ms < 0 else loop.time() + limit_ms / 1000
+            while True:
+                batch = await self._ready()
+                if batch is not None or self._reader.ended:
+                    return batch
+                left = None if until is None else max(0.0, until - loop.time())
+                waits = None if left is None else left * 1000
+                if left == 0.0 or not await on_engine(
+                    consumer._engine, consumer._core.readable(self._partition, waits)
+                ):
+                    return None
+        finally:
+            self._busy = False
+
+    async def more(self) -> Batch | None:
+        """Another one that is there already."""
+        return await self._ready()
+
+    async def _ready(self) -> Batch | None:
+        reader = self._reader
+        assert reader is not None
+        if self._decoding is None:
+            size = self._consumer._core.fetcher.queue.ready(self._number)
+            if size is None:
+                return None
+            if size < INLINE_BYTES:
+                return reader.read(0)
+            self._decoding = asyncio.get_running_loop().run_in_executor(None, reader.read, 0)
+        batch = await asyncio.shield(self._decoding)
+        self._decoding = None
+        return batch
+
+
+class _Fed:
+    """The batches that a record iterator takes next; it may be asked again when it was empty."""
+
+    def __init__(self, batches: list[Batch]) -> None:
+        self._batches = batches
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self
+
+    def __next__(self) -> Batch:
+        if not self._batches:
+            raise StopIteration
+        return self._batches.pop(0)
+
+
+class _Records:
+    """The records of a consumer, one by one."""
+
+    def __init__(self, consumer: AsyncConsumer) -> None:
+        self._consumer = consumer
+        self._records = consumer._hand.records
+
+    def __aiter__(self) -> AsyncIterator[Record]:
+        return self
+
+    async def __anext__(self) -> Record:
+        while True:
+            record = next(self._records, None)
+            if record is not None:
+                return record
+            batch = await self._consumer._reading.next(None)
+            if batch is None:
+                raise StopAsyncIteration
+            self._consumer._fed.append(batch)
