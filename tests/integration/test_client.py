@@ -44,7 +44,7 @@ def all_brokers(topics: Any = None) -> Any:
 
 def test_a_topic_from_its_making_to_its_end(face: Face, bootstrap: str, topic_name: str) -> None:
     with face.client(bootstrap) as client:
-        client.create_topic(topic_name, partitions=3, replication_factor=1, config={"retention.ms": "-1"})
+        client.create_topic(topic_name, partitions=3, replication_factor=1, config={"retention.ms": "86400000"})
         info = client.topic(topic_name)
         assert (info.name, sorted(info.partitions)) == (topic_name, [0, 1, 2])
         assert info.topic_id != uuid.UUID(int=0)
@@ -52,7 +52,7 @@ def test_a_topic_from_its_making_to_its_end(face: Face, bootstrap: str, topic_na
         assert [(topic.name, topic.topic_id) for topic in answer.topics] == [(topic_name, info.topic_id)]
         assert topic_name in {topic.name for topic in client.metadata().topics}
         config = client.topic_config(topic_name)
-        assert config["retention.ms"] == "-1"
+        assert config["retention.ms"] == "86400000"
         assert "cleanup.policy" in config
         with pytest.raises(BrokerError, match=f"TOPIC_ALREADY_EXISTS.*creating topic '{topic_name}'"):
             client.create_topic(topic_name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -36,6 +37,7 @@ class Groups:
         self.whole = 0  # of an OffsetFetch as a whole, and of every partition of an OffsetCommit
         self.errors: dict[Where, int] = {}
         self.kept: dict[tuple[str, Where], tuple[int, int, str | None]] = {}
+        self.history: dict[Where, list[int]] = {}
         # In the place of the world's own, so that a test's handlers come before them.
         for api, handler in [
             ("FindCoordinator", self.on_find),
@@ -106,6 +108,7 @@ class Groups:
                 if not code:
                     value = (asked.committed_offset, asked.committed_leader_epoch, asked.committed_metadata)
                     self.kept[message.group_id, where] = value
+                    self.history.setdefault(where, []).append(asked.committed_offset)
                 parts.append(
                     response.OffsetCommitResponsePartition(partition_index=asked.partition_index, error_code=code)
                 )
@@ -567,6 +570,67 @@ def test_a_commit_that_cannot_begin_in_time_says_so(world: World, groups: Groups
 
     groups.whole = LOADING
     world.run(two(make(world)))
+
+
+def trouble(world: World, groups: Groups) -> None:
+    """One thing that goes wrong, or heals."""
+    where = ("t", random.randrange(3))
+    kind = random.randrange(8)
+    if kind == 0:
+        groups.errors[where] = random.choice([3, LOADING, NOT_AVAILABLE, NOT_COORDINATOR])
+    elif kind == 1:
+        groups.whole = random.choice([LOADING, NOT_AVAILABLE, NOT_COORDINATOR])
+    elif kind == 2:
+        groups.node = random.choice(list(world.nodes))
+    elif kind == 3:
+        world.break_connections(random.choice(list(world.nodes)))
+    elif kind == 4:
+        lost = random.choice(["FindCoordinator", "OffsetCommit"])
+        answers = iter(random.choices([HANGUP, NEVER, None], k=random.randrange(1, 4)))
+        world.on(lost, lambda _: next(answers, None))
+    elif kind == 5:
+        groups.finding = random.choice([LOADING, NOT_AVAILABLE])
+    else:
+        groups.errors.clear()
+        groups.whole = groups.finding = 0
+
+
+@pytest.mark.parametrize("part", range(10))
+def test_whatever_goes_wrong_no_commit_is_undone_by_one_before_it(part: int) -> None:
+    """Offsets rise from call to call; so they rise at the coordinator, and none that was acknowledged is lost."""
+
+    async def play(world: World, groups: Groups, offsets: GroupOffsets) -> None:
+        pending: list[tuple[dict[Where, int], asyncio.Task[None]]] = []
+        for number in range(1, 40):
+            for _ in range(random.randrange(3)):
+                trouble(world, groups)
+            asked = {("t", each): number for each in random.sample(range(3), random.randrange(1, 4))}
+            work = offsets.commit({where: OffsetToCommit(value) for where, value in asked.items()})
+            pending.append((asked, asyncio.ensure_future(work)))
+            if random.random() < 0.2:
+                random.choice(pending)[1].cancel()
+            await asyncio.sleep(random.choice([0, 0.0005, 0.001, 0.01, 0.3, 2]))
+        groups.errors.clear()
+        groups.whole = groups.finding = 0
+        world.off("FindCoordinator")
+        world.off("OffsetCommit")
+        final = {("t", each): 100 for each in range(3)}
+        await offsets.commit({where: OffsetToCommit(value) for where, value in final.items()})
+        for asked, task in pending:
+            await asyncio.wait([task])
+            if task.cancelled() or task.exception() is not None:
+                continue
+            for where, value in asked.items():
+                assert value in groups.history[where], f"{where}: {value} was acknowledged and is not there"
+
+    for _ in range(10):
+        with World(brokers=3) as world:
+            world.create_topic("t", partitions=3)
+            groups = Groups(world)
+            world.run(play(world, groups, make(world, request_timeout_ms=1_000, default_api_timeout_ms=20_000)))
+            for where, history in groups.history.items():
+                assert history == sorted(history), f"{where}: {history}"
+                assert groups.kept["g", where][0] == 100
 
 
 # -- answers that are not what was asked for
