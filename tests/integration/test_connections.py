@@ -1,0 +1,232 @@
+"""How clients find real brokers, and find them again: IPv6, several addresses, idleness, new ports, another cluster."""
+
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import kafwire
+from kafwire import protocol
+from kafwire.config import ClientConfig
+from kafwire.net.cluster import Cluster
+from kafwire.net.engine import engine
+from kafwire.net.lane import Lane
+from kafwire.testing.cluster import KafkaCluster, Node, _free_ports
+from kafwire.testing.pytest_plugin import ClusterFactory
+from tests.integration.limits import within
+
+SOON: dict[str, Any] = {"retry_backoff_ms": 20, "retry_backoff_max_ms": 200, "reconnect_backoff_max_ms": 200}
+IDLE_MS = 1_500
+
+
+class AtPort(KafkaCluster):
+    """One node whose listener has a port of the test's choice."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__()
+        self._port = port
+
+    def _make_node(self, node_id: int, port: int, controllers: Mapping[int, int]) -> Node:
+        del port
+        return super()._make_node(node_id, self._port, controllers)
+
+
+class OnIpv6(KafkaCluster):
+    """One node that clients find at [::1], with the port that it has at 127.0.0.1."""
+
+    def _make_node(self, node_id: int, port: int, controllers: Mapping[int, int]) -> Node:
+        node = super()._make_node(node_id, port, controllers)
+        at_home = f"PLAINTEXT://127.0.0.1:{port}"
+        text = node._configuration.read_text()
+        text = text.replace(f"advertised.listeners={at_home}", f"advertised.listeners={at_home},SIX://[::1]:{port}")
+        text = text.replace(f"\nlisteners={at_home}", f"\nlisteners={at_home},SIX://[::1]:{port}")
+        text = text.replace("security.protocol.map=", "security.protocol.map=SIX:PLAINTEXT,")
+        node._configuration.write_text(text)
+        return node
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[tuple[str, int]]]:
+    """Host names that this test gives, and what they resolve to."""
+    found: dict[str, list[tuple[str, int]]] = {}
+    real = socket.getaddrinfo
+
+    def look_up(host: str, port: int, *others: Any, **options: Any) -> list[Any]:
+        if host not in found:
+            return list(real(host, port, *others, **options))
+        if options.get("flags", 0) & socket.AI_NUMERICHOST:
+            raise socket.gaierror("not a number")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", address) for address in found[host]]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    return found
+
+
+@pytest.fixture
+def on_engine() -> Iterator[Callable[..., Cluster]]:
+    """Cluster clients without a face, which are closed at the end."""
+    made: list[Cluster] = []
+
+    def make(bootstrap: str, **options: Any) -> Cluster:
+        made.append(Cluster(engine(), ClientConfig.build({"bootstrap_servers": bootstrap, **options})))
+        return made[-1]
+
+    yield make
+    for each in made:
+        engine().run(each.close())
+
+
+def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    return engine().run(coroutine)
+
+
+def values(bootstrap: str, topic: str) -> list[bytes]:
+    return list(pa.table(kafwire.scan(bootstrap, topic, columns=["value"]))["value"].to_pylist())
+
+
+def wait_until_closed(lanes: list[Lane], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while any(lane.is_ready for lane in lanes):
+        assert time.monotonic() < deadline, f"still open after {seconds:g} s"
+        time.sleep(0.02)
+
+
+def test_brokers_are_reached_over_ipv6_and_after_idleness(topic_name: str, on_engine: Callable[..., Cluster]) -> None:
+    """The broker closes what was idle for `connections.max.idle.ms`; librdkafka's 0123."""
+    with OnIpv6(properties={"connections.max.idle.ms": IDLE_MS}) as running:
+        bootstrap = f"[::1]:{running.node(1).port}"
+        cluster = on_engine(bootstrap)
+        with within(60), kafwire.Client(bootstrap) as client, kafwire.Producer(bootstrap, **SOON) as producer:
+            client.create_topic(topic_name)
+            assert client.metadata([topic_name]).brokers[0].host == "::1"
+            for value in (b"before", b"after"):
+                assert producer.send(topic_name, value).result(10).topic == topic_name
+                lanes = [lane for each in (client, producer) for lane in each._cluster.lanes if lane.is_ready]
+                assert {lane.host for lane in lanes} == {"::1"}
+                assert "produce" in {lane.role for lane in lanes}
+                wait_until_closed(lanes, 20)
+            run(cluster.refresh([topic_name]))
+            assert cluster.metadata.brokers[1].host == "::1"
+            assert values(bootstrap, topic_name) == [b"before", b"after"]
+
+
+def test_the_next_address_of_a_name_is_tried(cluster: KafkaCluster, names: dict[str, list[tuple[str, int]]]) -> None:
+    port = cluster.node(1).port
+    names["kafka.example"] = [("127.0.0.2", port), ("127.0.0.1", port)]
+    with within(20), kafwire.Client(f"kafka.example:{port}") as client:
+        assert [broker.node_id for broker in client.metadata().brokers] == [1]
+
+
+@pytest.mark.parametrize("version", ["cluster", "cluster_391"])
+def test_partitions_that_are_added_are_noticed(
+    version: str, request: pytest.FixtureRequest, topic_name: str, on_engine: Callable[..., Cluster]
+) -> None:
+    running: KafkaCluster = request.getfixturevalue(version)
+    told = threading.Event()
+    cluster = on_engine(running.bootstrap, metadata_max_age_ms=100)
+
+    async def keep() -> None:
+        await cluster.refresh([topic_name])
+        cluster.on_change(lambda names: told.set() if names == {topic_name} else None)
+        cluster.keep_fresh([topic_name])
+
+    with within(60), kafwire.Client(running.bootstrap) as client:
+        client.create_topic(topic_name, partitions=1)
+        run(keep())
+        kind: Any = protocol.CreatePartitionsRequest
+        more = kind.CreatePartitionsTopic(name=topic_name, count=3, assignments=None)
+        assert client.call(kind(topics=[more], timeout_ms=10_000)).results[0].error_code == 0
+        assert told.wait(20)
+    info = cluster.metadata.topics[topic_name]
+    assert set(info.partitions) == {0, 1, 2}
+    assert info.partitions[2].replicas == (1,)
+    assert cluster.metadata.names == {info.topic_id: topic_name}
+
+
+def test_lanes_count_what_a_real_broker_sends(cluster: KafkaCluster, on_engine: Callable[..., Cluster]) -> None:
+    client = on_engine(cluster.bootstrap)
+    native = engine().native
+    run(client.refresh())
+    lane = client.lane(1, "of its own")
+    run(lane.open())
+    time_before, before, opened = time.monotonic(), native.statistics(), lane.stats()
+    for _ in range(10):
+        run(lane.call(protocol.MetadataRequest(topics=None)))
+    taken_ms = (time.monotonic() - time_before) * 1000
+    after, stats = native.statistics(), lane.stats()
+    assert stats["bytes_out"] - opened["bytes_out"] == after["bytes_out"] - before["bytes_out"]
+    assert stats["bytes_in"] - opened["bytes_in"] == after["bytes_in"] - before["bytes_in"]
+    assert (stats["requests"], stats["responses"], stats["connects"]) == (11, 11, 1)
+    assert 0 < stats["latency_ms_sum"] - opened["latency_ms_sum"] <= taken_ms
+    engine().start(client.release, 1, "of its own")
+    run(client.refresh())
+    assert lane not in client.lanes
+    assert not lane.is_ready
+
+
+def test_all_brokers_go_on_at_other_ports(
+    make_cluster: ClusterFactory, names: dict[str, list[tuple[str, int]]], topic_name: str
+) -> None:
+    """Only the name in `bootstrap_servers` leads to them (KIP-899). What is sent meanwhile arrives once, in order."""
+    running = make_cluster(3, heap="320m")
+
+    def boot_from(node: Node) -> None:
+        names["boot.example"] = [("127.0.0.1", node.port)]
+
+    boot_from(running.node(1))
+    sent = [b"%d" % number for number in range(30)]
+    with within(110), kafwire.Producer("boot.example:9092", **SOON) as producer:
+        with kafwire.Client("boot.example:9092") as client:
+            client.create_topic(topic_name, partitions=1, replication_factor=3)
+            for value in sent[:10]:
+                producer.send(topic_name, value).result(10)
+            old = {broker.port for broker in client.metadata().brokers}
+            for node in running.nodes:
+                node.kill()
+            deliveries = [producer.send(topic_name, value) for value in sent[10:20]]
+            with _free_ports(3) as ports:
+                for node, port in zip(running.nodes, ports, strict=True):
+                    old_address, node.port = node.address, port
+                    text = node._configuration.read_text()
+                    node._configuration.write_text(text.replace(f"//{old_address}", f"//{node.address}"))
+            for node in running.nodes:
+                node.start(wait=False)
+            for node in running.nodes:
+                node.wait_ready()
+            boot_from(running.node(3))
+            deliveries += [producer.send(topic_name, value) for value in sent[20:]]
+            for delivery in deliveries:
+                delivery.result(60)
+            new = {broker.port for broker in client.metadata().brokers}
+            assert new == {node.port for node in running.nodes}
+            assert not new & old
+        assert values(running.bootstrap, topic_name) == sent
+
+
+def test_another_cluster_at_the_same_address(topic_name: str, caplog: pytest.LogCaptureFixture) -> None:
+    """librdkafka's 0152: topic ids, leader epochs and producer ids of the old one mean nothing to the new."""
+    with KafkaCluster() as first:
+        port = first.node(1).port
+        with kafwire.Client(first.bootstrap, **SOON) as client, kafwire.Producer(first.bootstrap, **SOON) as producer:
+            client.create_topic(topic_name)
+            old = client.topic(topic_name)
+            old_cluster = client.metadata().cluster_id
+            for number in range(3):
+                producer.send(topic_name, b"old %d" % number).result(10)
+            first.close()
+            with AtPort(port) as second, within(60):
+                with kafwire.Client(second.bootstrap) as other:
+                    other.create_topic(topic_name)
+                with caplog.at_level(logging.WARNING, "kafwire"):
+                    delivery = producer.send(topic_name, b"new")
+                    assert delivery.result(30).offset == 0
+                assert f"no longer of {old_cluster}" in caplog.text
+                assert client.metadata().cluster_id != old_cluster
+                client._engine.run(client._cluster.refresh())
+                assert client.topic(topic_name).topic_id != old.topic_id
+                assert values(second.bootstrap, topic_name) == [b"new"]
