@@ -374,8 +374,7 @@ def _fatal(part: PartitionAnswer, cursor: Cursor, lane: Lane) -> KafkaError:
     if part.error_code == OFFSET_OUT_OF_RANGE:
         return broker_error(
             OFFSET_OUT_OF_RANGE,
-            f"{cursor.name} has no offset {cursor.position} any more (log start {part.log_start_offset}, end "
-            f"{part.high_watermark}): the records were deleted while or before they were read; scan again from "
-            "'earliest'",
+            f"{cursor.name} has no offset {cursor.position} any more: the records were deleted while or before they "
+            "were read; scan again from 'earliest'",
         )
     return broker_error(part.error_code, f"fetching {cursor.name} at offset {cursor.position} from {lane.where}")

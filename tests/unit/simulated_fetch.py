@@ -140,7 +140,9 @@ class FetchApi(Topics):
             if epoch < 0:
                 part.error_code = OFFSET_OUT_OF_RANGE
         if not log.start <= asked.fetch_offset <= end or part.error_code:
+            # As with all errors, nothing is said of the log.
             part.error_code = OFFSET_OUT_OF_RANGE
+            part.high_watermark = part.last_stable_offset = part.log_start_offset = -1
             return Found(part, [], log, waits=False)
         return Found(part, [b for b in log.batches if b.next > asked.fetch_offset and b.base < limit], log)
 

@@ -284,7 +284,7 @@ def test_deleted_records_are_an_error_that_says_so() -> None:
         read = Read(world, ["t"])
         log = world.topics["t"].partitions[0]
         log.batches, log.start = log.batches[2:], 6
-        with pytest.raises(BrokerError, match=r"t-0 has no offset 0 any more \(log start 6, end 12\)") as caught:
+        with pytest.raises(BrokerError, match="t-0 has no offset 0 any more: the records were deleted") as caught:
             read.all()
         assert caught.value.code == 1
 
