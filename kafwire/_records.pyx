@@ -201,10 +201,11 @@ cdef class RecordIterator:
     def next_offset(self):
         """The offset at which to read on so that no record handed out comes again and none else is left out.
 
-        -1 before the first record of a batch, and inside of one whose offsets were not decoded.
+        -1 with no batch in hand, and inside of one whose offsets were not decoded.
         """
         cdef Records batch = self.batch
-        if batch is None or self.row == 0:
+        cdef const int64_t *offsets
+        if batch is None:
             return -1
         if self.row >= batch.rows:
             return batch.end_offset()
@@ -212,7 +213,8 @@ cdef class RecordIterator:
             batch.fetch()
         if batch.columns.offset is NULL:
             return -1
-        return (<const int64_t *>batch.columns.offset.data)[self.row - 1] + 1
+        offsets = <const int64_t *>batch.columns.offset.data
+        return offsets[0] if self.row == 0 else offsets[self.row - 1] + 1
 
     def drop(self):
         """Leave out the records that are left of the batch in hand."""

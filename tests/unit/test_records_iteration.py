@@ -48,6 +48,14 @@ def test_the_end_of_a_batch_is_behind_what_compaction_left() -> None:
     assert one_by_one.next_offset == wire.last_offset + 1 == 8
 
 
+def test_reading_goes_on_at_the_first_record_where_none_was_handed_out() -> None:
+    data = encode_batch([b"a", b"b", b"c"], base_offset=5)
+    (batch,) = decode_chunks(data, Layout("t", 0), start=7)
+    assert (batch.base_offset, iter(batch).next_offset) == (5, 7)
+    assert iter(chunk([], 7)).next_offset == 8
+    assert iter(chunk([b"a"], 5, columns=["value"])).next_offset == -1
+
+
 def test_without_offsets_only_the_end_is_known() -> None:
     records = iter(chunk([b"a", b"b"], 5, columns=["value"]))
     next(records)
@@ -108,7 +116,7 @@ def test_a_record_that_cannot_be_made_is_not_counted() -> None:
     for _ in range(2):
         with pytest.raises(ProtocolError, match="as Python objects"):
             next(records)
-        assert (records.row, records.next_offset) == (0, -1)
+        assert (records.row, records.next_offset) == (0, 0)
 
 
 def test_how_many_are_left_is_known() -> None:
