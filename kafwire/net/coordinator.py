@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from typing import Any
 
 from kafwire import protocol
@@ -62,11 +61,8 @@ class Coordinator:
     async def _find(self) -> int:
         if not self._cluster.metadata.brokers:
             await self._cluster.refresh()
-        lanes = [self._cluster.lane(node, "control") for node in self._cluster.metadata.brokers]
-        random.shuffle(lanes)
-        lanes.sort(key=lambda lane: not lane.is_ready)
         problems: list[KafkaError] = []
-        for lane in lanes:
+        for lane in self._cluster._known():
             try:
                 return await self._ask(lane)
             except (KafkaConnectionError, KafkaTimeoutError) as error:

@@ -7,6 +7,7 @@ group may have members, and open transactions may be about to change offsets: a 
 from __future__ import annotations
 
 import uuid
+from collections import defaultdict
 from typing import Any, NamedTuple
 
 from kafwire import protocol
@@ -32,10 +33,15 @@ class GroupApi(Topics):
 
     def __init__(self, *, topic_ids: bool) -> None:
         super().__init__(topic_ids=topic_ids)
-        self.committed: dict[str, dict[tuple[str, int], Kept]] = {}
+        self.committed: defaultdict[str, dict[tuple[str, int], Kept]] = defaultdict(dict)
+        self.history: defaultdict[tuple[str, int], list[int]] = defaultdict(list)  # all that was ever committed
         self.loading: set[str] = set()  # groups whose coordinator has just taken over
         self.with_members: set[str] = set()
         self.unstable: set[tuple[str, str, int]] = set()  # group, topic, partition
+        # Error codes instead of answers: of FindCoordinator, of groups as a whole, of partitions.
+        self.finding_error = 0
+        self.group_error = 0
+        self.offset_errors: dict[tuple[str, int], int] = {}
         self._coordinators: dict[str, int] = {}
 
     def coordinator(self, group: str) -> int:
@@ -48,7 +54,7 @@ class GroupApi(Topics):
     def _refusal(self, call: Call, group: str) -> int:
         if self.coordinator(group) != call.node:
             return NOT_COORDINATOR
-        return COORDINATOR_LOAD_IN_PROGRESS if group in self.loading else 0
+        return COORDINATOR_LOAD_IN_PROGRESS if group in self.loading else self.group_error
 
     def _on_FindCoordinator(self, call: Call) -> Answer:
         response = protocol.FindCoordinatorResponse
@@ -60,8 +66,9 @@ class GroupApi(Topics):
 
     def _place(self, group: str) -> dict[str, Any]:
         node = self.nodes.get(self.coordinator(group))
-        if node is None or node.down:
-            return {"error_code": COORDINATOR_NOT_AVAILABLE, "node_id": -1, "host": "", "port": -1}
+        if node is None or node.down or self.finding_error:
+            code = self.finding_error or COORDINATOR_NOT_AVAILABLE
+            return {"error_code": code, "node_id": -1, "host": "", "port": -1}
         return {"node_id": node.number, "host": node.host, "port": node.port}
 
     def _on_OffsetCommit(self, call: Call) -> Answer:
@@ -79,12 +86,13 @@ class GroupApi(Topics):
                 error = unknown
                 if not error and index >= len(self.topics[name].partitions):
                     error = UNKNOWN_TOPIC
-                code = refusal or error
+                code = refusal or error or self.offset_errors.get((name, index), 0)
                 parts.append(response.OffsetCommitResponsePartition(partition_index=index, error_code=code))
                 if not code:
-                    self.committed.setdefault(message.group_id, {})[name, index] = Kept(
+                    self.committed[message.group_id][name, index] = Kept(
                         asked.committed_offset, asked.committed_leader_epoch, asked.committed_metadata
                     )
+                    self.history[name, index].append(asked.committed_offset)
             topics.append(
                 response.OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=parts)
             )
@@ -130,7 +138,7 @@ class GroupApi(Topics):
             parts = []
             for index in indexes:
                 # A coordinator does not look whether there is such a partition.
-                code = error if error == UNKNOWN_TOPIC_ID else 0
+                code = error if error == UNKNOWN_TOPIC_ID else self.offset_errors.get((name, index), 0)
                 if _wants_stable(call) and (group, name, index) in self.unstable:
                     code = UNSTABLE_OFFSET_COMMIT
                 kept = Kept(-1) if code else committed.get((name, index), Kept(-1))

@@ -13,109 +13,17 @@ import pytest
 from kafwire import protocol
 from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError, ConfigError, KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError
-from kafwire.logic.metadata import NO_TOPIC_ID
 from kafwire.net.cluster import Cluster
 from kafwire.net.group_offsets import Committed, GroupOffsets, OffsetToCommit
 from tests.unit.simulated import World
+from tests.unit.simulated_groups import Kept
 from tests.unit.simulated_kafka import HANGUP, NEVER, Answer, Call
 
 LOADING = 14
 NOT_AVAILABLE = 15
 NOT_COORDINATOR = 16
-UNSTABLE = 88
 
 Where = tuple[str, int]
-
-
-class Groups:
-    """The coordinators of a world: who they are, and what they keep. Errors are set by tests."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.node = min(world.nodes)
-        self.finding = 0  # the error code of FindCoordinator
-        self.whole = 0  # of an OffsetFetch as a whole, and of every partition of an OffsetCommit
-        self.errors: dict[Where, int] = {}
-        self.kept: dict[tuple[str, Where], tuple[int, int, str | None]] = {}
-        self.history: dict[Where, list[int]] = {}
-        # In the place of the world's own, so that a test's handlers come before them.
-        for api, handler in [
-            ("FindCoordinator", self.on_find),
-            ("OffsetFetch", self.on_fetch),
-            ("OffsetCommit", self.on_commit),
-        ]:
-            setattr(world, f"_on_{api}", handler)
-
-    def on_find(self, call: Call) -> Answer:
-        node = self.world.nodes[self.node]
-        place: dict[str, Any] = {"node_id": node.number, "host": node.host, "port": node.port}
-        if self.finding:
-            place = {"error_code": self.finding, "node_id": -1, "host": "", "port": -1}
-        response = protocol.FindCoordinatorResponse
-        if call.version >= 4:
-            coordinators = [response.Coordinator(key=key, **place) for key in call.message.coordinator_keys]
-            return response(coordinators=coordinators)
-        return response(**place)
-
-    def code(self, call: Call, topic: str, topic_id: uuid.UUID, partition: int) -> tuple[Where, int]:
-        found = self.world.find(topic, topic_id)
-        where = (found.name if found else topic, partition)
-        if call.node != self.node:
-            return where, NOT_COORDINATOR
-        if found is None:
-            return where, 100 if call.version >= 10 else 3
-        if partition >= len(found.partitions):
-            return where, 3
-        return where, self.errors.get(where, 0)
-
-    def on_fetch(self, call: Call) -> Answer:
-        response: Any = protocol.OffsetFetchResponse
-        in_groups = call.version >= 8
-        group = call.message.groups[0] if in_groups else call.message
-        topic_kind = response.OffsetFetchResponseTopics if in_groups else response.OffsetFetchResponseTopic
-        kind = response.OffsetFetchResponsePartitions if in_groups else response.OffsetFetchResponsePartition
-        whole = NOT_COORDINATOR if call.node != self.node else self.whole
-        topics = []
-        for topic in () if whole else group.topics:
-            answer = topic_kind(name=topic.name)
-            topic_id = NO_TOPIC_ID
-            if in_groups:
-                answer.topic_id = topic_id = topic.topic_id
-            for number in topic.partition_indexes:
-                where, code = self.code(call, topic.name, topic_id, number)
-                code = 0 if code == 3 else code  # a coordinator does not look whether there is such a partition
-                offset, epoch, text = self.kept.get((group.group_id, where), (-1, -1, ""))
-                part = kind(partition_index=number, committed_offset=offset, metadata=text, error_code=code)
-                part.committed_leader_epoch = epoch
-                answer.partitions.append(part)
-            topics.append(answer)
-        if not in_groups:
-            return response(topics=topics, error_code=whole)
-        return response(
-            groups=[response.OffsetFetchResponseGroup(group_id=group.group_id, topics=topics, error_code=whole)]
-        )
-
-    def on_commit(self, call: Call) -> Answer:
-        response = protocol.OffsetCommitResponse
-        message = call.message
-        assert (message.generation_id_or_member_epoch, message.member_id) == (-1, "")
-        topics = []
-        for topic in message.topics:
-            parts = []
-            for asked in topic.partitions:
-                where, code = self.code(call, topic.name, topic.topic_id, asked.partition_index)
-                code = code or self.whole
-                if not code:
-                    value = (asked.committed_offset, asked.committed_leader_epoch, asked.committed_metadata)
-                    self.kept[message.group_id, where] = value
-                    self.history.setdefault(where, []).append(asked.committed_offset)
-                parts.append(
-                    response.OffsetCommitResponsePartition(partition_index=asked.partition_index, error_code=code)
-                )
-            topics.append(
-                response.OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=parts)
-            )
-        return response(topics=topics)
 
 
 @pytest.fixture
@@ -124,11 +32,6 @@ def world() -> Iterator[World]:
         it.create_topic("t", partitions=3)
         it.create_topic("u", partitions=2)
         yield it
-
-
-@pytest.fixture
-def groups(world: World) -> Groups:
-    return Groups(world)
 
 
 def make(world: World, *, require_stable: bool = False, group_id: str = "g", **options: Any) -> GroupOffsets:
@@ -149,7 +52,7 @@ VERSIONS = [(fetch, commit, find) for fetch in range(1, 11) for commit, find in 
 
 @pytest.mark.parametrize(("fetch_version", "commit_version", "find_version"), VERSIONS)
 def test_what_was_committed_is_fetched_in_every_version(
-    world: World, groups: Groups, fetch_version: int, commit_version: int, find_version: int
+    world: World, fetch_version: int, commit_version: int, find_version: int
 ) -> None:
     for node in world.nodes.values():
         node.versions = {
@@ -157,7 +60,7 @@ def test_what_was_committed_is_fetched_in_every_version(
             "OffsetCommit": (2, commit_version),
             "FindCoordinator": (0, find_version),
         }
-    groups.node = 2
+    world.move_coordinator("g", 2)
     offsets = make(world)
     asked = [("t", 0), ("u", 1), ("t", 2), ("u", 0)]
     assert fetch(world, offsets, asked) == dict.fromkeys(asked)
@@ -174,32 +77,33 @@ def test_what_was_committed_is_fetched_in_every_version(
     assert {call.version for call in world.made("OffsetFetch")} == {fetch_version}
     assert {call.version for call in world.made("OffsetCommit")} == {commit_version}
     assert {call.version for call in world.made("FindCoordinator")} == {find_version}
+    message = world.made("OffsetCommit")[-1].message
+    assert (message.generation_id_or_member_epoch, message.member_id) == (-1, "")
     assert {call.node for name in ("OffsetFetch", "OffsetCommit") for call in world.made(name)} == {2}
 
 
-def test_a_text_that_is_null_is_an_empty_one(world: World, groups: Groups) -> None:
-    groups.kept["g", ("t", 0)] = (3, -1, None)
+def test_a_text_that_is_null_is_an_empty_one(world: World) -> None:
+    world.committed["g"]["t", 0] = Kept(3, -1, None)
     assert fetch(world, make(world), [("t", 0)]) == {("t", 0): Committed(3, -1, "")}
 
 
 def test_topics_without_ids_are_named() -> None:
     with World(topic_ids=False) as world:
         world.create_topic("t")
-        Groups(world)
         offsets = make(world)
         commit(world, offsets, {("t", 0): 5})
         assert fetch(world, offsets, [("t", 0)]) == {("t", 0): Committed(5, -1, "")}
         assert {call.version for name in ("OffsetFetch", "OffsetCommit") for call in world.made(name)} == {9}
 
 
-def test_nothing_asked_is_nothing_sent(world: World, groups: Groups) -> None:
+def test_nothing_asked_is_nothing_sent(world: World) -> None:
     offsets = make(world)
     assert fetch(world, offsets, []) == {}
     commit(world, offsets, {})
     assert not world.calls
 
 
-def test_the_coordinator_is_looked_up_once(world: World, groups: Groups) -> None:
+def test_the_coordinator_is_looked_up_once(world: World) -> None:
     async def together(offsets: GroupOffsets) -> None:
         await asyncio.gather(*(offsets.fetch([("t", number)]) for number in range(3)))
 
@@ -210,15 +114,15 @@ def test_the_coordinator_is_looked_up_once(world: World, groups: Groups) -> None
     assert world.engine.now_ms() - started < 50, "nothing had to be tried again"
     commit(world, offsets, {("t", 0): 5})
     assert len(world.made("FindCoordinator")) == 1
-    assert offsets.coordinator == groups.node
+    assert offsets.coordinator == world.coordinator("g")
 
 
-def test_groups_traffic_keeps_to_the_control_lane(world: World, groups: Groups) -> None:
+def test_groups_traffic_keeps_to_the_control_lane(world: World) -> None:
     """Heartbeat and OffsetCommit never share a socket with Fetch."""
     offsets = make(world)
     commit(world, offsets, {("t", 0): 5})
     assert len(world.connections) == 1
-    lane = offsets._cluster.lane(groups.node, "fetch")
+    lane = offsets._cluster.lane(world.coordinator("g"), "fetch")
     world.run(lane.open())
     fetching = world.calls[-1].connection
     commit(world, offsets, {("t", 0): 6})
@@ -227,23 +131,23 @@ def test_groups_traffic_keeps_to_the_control_lane(world: World, groups: Groups) 
 
 @pytest.mark.parametrize("code", [LOADING, NOT_AVAILABLE, NOT_COORDINATOR])
 @pytest.mark.parametrize("api", ["FindCoordinator", "OffsetFetch", "OffsetCommit"])
-def test_a_coordinator_that_is_not_ready_is_waited_for(world: World, groups: Groups, api: str, code: int) -> None:
+def test_a_coordinator_that_is_not_ready_is_waited_for(world: World, api: str, code: int) -> None:
     async def heal() -> None:
         await asyncio.sleep(5)
-        groups.finding = groups.whole = 0
+        world.finding_error = world.group_error = 0
 
     async def both(work: Any) -> None:
         await asyncio.gather(work, heal())
 
     offsets = make(world)
-    groups.kept["g", ("t", 0)] = (3, -1, "")
+    world.committed["g"]["t", 0] = Kept(3, -1, "")
     if api == "FindCoordinator":
-        groups.finding = code
+        world.finding_error = code
     else:
-        groups.whole = code
+        world.group_error = code
     if api == "OffsetCommit":
         world.run(both(offsets.commit({("t", 0): OffsetToCommit(9)})))
-        assert groups.kept["g", ("t", 0)] == (9, -1, "")
+        assert world.committed["g"]["t", 0] == (9, -1, "")
     else:
         world.run(both(offsets.fetch([("t", 0)])))
     assert 4 < len(world.made(api)) < 30, "with backoff"
@@ -251,12 +155,12 @@ def test_a_coordinator_that_is_not_ready_is_waited_for(world: World, groups: Gro
         assert len(world.made("FindCoordinator")) > 4
 
 
-def test_a_coordinator_that_moved_is_found_again(world: World, groups: Groups) -> None:
+def test_a_coordinator_that_moved_is_found_again(world: World) -> None:
     offsets = make(world)
     commit(world, offsets, {("t", 0): 5})
-    groups.node = 3
+    world.move_coordinator("g", 3)
     commit(world, offsets, {("t", 0): 6, ("t", 1): 7})
-    groups.node = 2
+    world.move_coordinator("g", 2)
     assert fetch(world, offsets, [("t", 0)]) == {("t", 0): Committed(6, -1, "")}
     assert [call.node for call in world.made("OffsetCommit")] == [1, 1, 3]
     assert [call.node for call in world.made("OffsetFetch")] == [3, 2]
@@ -264,7 +168,7 @@ def test_a_coordinator_that_moved_is_found_again(world: World, groups: Groups) -
 
 @pytest.mark.parametrize("answer", [HANGUP, NEVER], ids=["closed", "silent"])
 @pytest.mark.parametrize("api", ["FindCoordinator", "OffsetFetch", "OffsetCommit"])
-def test_a_lost_connection_is_looked_up_and_tried_again(world: World, groups: Groups, api: str, answer: Any) -> None:
+def test_a_lost_connection_is_looked_up_and_tried_again(world: World, api: str, answer: Any) -> None:
     left = 2
 
     def lose(call: Call) -> Answer:
@@ -279,27 +183,27 @@ def test_a_lost_connection_is_looked_up_and_tried_again(world: World, groups: Gr
     assert left < 0
 
 
-def test_a_broker_that_only_closes_is_looked_up_again(world: World, groups: Groups) -> None:
+def test_a_broker_that_only_closes_is_looked_up_again(world: World) -> None:
     offsets = make(world)
     commit(world, offsets, {("t", 0): 5})
     world.on("OffsetCommit", lambda call: HANGUP if call.node == 1 else None)
-    groups.node = 2
+    world.move_coordinator("g", 2)
     commit(world, offsets, {("t", 0): 6})
-    assert groups.kept["g", ("t", 0)] == (6, -1, "")
+    assert world.committed["g"]["t", 0] == (6, -1, "")
 
 
-def test_one_broker_after_the_other_is_asked_for_the_coordinator(world: World, groups: Groups) -> None:
+def test_one_broker_after_the_other_is_asked_for_the_coordinator(world: World) -> None:
     offsets = make(world)
     world.run(offsets._cluster.refresh())
     world.kill(1)
     world.kill(2)
-    groups.node = 3
+    world.move_coordinator("g", 3)
     started = world.engine.now_ms()
     commit(world, offsets, {("t", 0): 5})
     assert world.engine.now_ms() - started < 50, "nothing had to be tried again"
 
 
-def test_when_all_known_brokers_are_gone_others_are_learnt(world: World, groups: Groups) -> None:
+def test_when_all_known_brokers_are_gone_others_are_learnt(world: World) -> None:
     world.nodes[1].down = True
     offsets = make(world)
     world.run(offsets._cluster.refresh())
@@ -310,31 +214,29 @@ def test_when_all_known_brokers_are_gone_others_are_learnt(world: World, groups:
     assert world.made("OffsetCommit")[-1].node == 1
 
 
-def test_a_coordinator_that_died_is_left_for_the_next(world: World, groups: Groups) -> None:
+def test_a_coordinator_that_died_is_left_for_the_next(world: World) -> None:
     offsets = make(world)
     commit(world, offsets, {("t", 0): 5})
     world.kill(1)
-    groups.node = 2
+    world.move_coordinator("g", 2)
     commit(world, offsets, {("t", 0): 6})
-    assert groups.kept["g", ("t", 0)] == (6, -1, "")
+    assert world.committed["g"]["t", 0] == (6, -1, "")
 
 
-def test_a_coordinator_that_metadata_does_not_know_yet_is_learnt(world: World, groups: Groups) -> None:
+def test_a_coordinator_that_metadata_does_not_know_yet_is_learnt(world: World) -> None:
     world.nodes[3].down = True  # not in metadata
     offsets = make(world)
     world.run(offsets._cluster.refresh())
     assert 3 not in offsets._cluster.metadata.brokers
     world.nodes[3].down = False
-    groups.node = 3
+    world.move_coordinator("g", 3)
     commit(world, offsets, {("t", 0): 5})
     assert world.made("OffsetCommit")[-1].node == 3
 
 
 @pytest.mark.parametrize("work", ["fetch", "commit"])
-def test_when_there_is_no_coordinator_the_cause_and_the_partitions_are_told_in_time(
-    world: World, groups: Groups, work: str
-) -> None:
-    groups.finding = NOT_AVAILABLE
+def test_when_there_is_no_coordinator_the_cause_and_the_partitions_are_told_in_time(world: World, work: str) -> None:
+    world.finding_error = NOT_AVAILABLE
     offsets = make(world, default_api_timeout_ms=5_000)
     started = world.engine.now_ms()
     with pytest.raises(KafkaTimeoutError, match=r"t-0, t-2 of group 'g' .*within 5 s: COORDINATOR_NOT_AVAILABLE"):
@@ -345,7 +247,7 @@ def test_when_there_is_no_coordinator_the_cause_and_the_partitions_are_told_in_t
     assert 3_000 < world.engine.now_ms() - started <= 5_001
 
 
-def test_when_the_coordinator_cannot_be_reached_that_is_told(world: World, groups: Groups) -> None:
+def test_when_the_coordinator_cannot_be_reached_that_is_told(world: World) -> None:
     offsets = make(world, default_api_timeout_ms=3_000, retry_backoff_max_ms=200)
     commit(world, offsets, {("t", 0): 5})
     for node in list(world.nodes):
@@ -358,8 +260,8 @@ def test_when_the_coordinator_cannot_be_reached_that_is_told(world: World, group
 
 
 @pytest.mark.parametrize("code", [22, 25, 27, 82, 110, 113])
-def test_a_commit_beside_members_is_refused_with_what_to_do(world: World, groups: Groups, code: int) -> None:
-    groups.whole = code
+def test_a_commit_beside_members_is_refused_with_what_to_do(world: World, code: int) -> None:
+    world.group_error = code
     with pytest.raises(
         BrokerError, match=r"the group has members.*another group_id \[committing t-0 of group 'g'"
     ) as e:
@@ -369,8 +271,8 @@ def test_a_commit_beside_members_is_refused_with_what_to_do(world: World, groups
 
 
 @pytest.mark.parametrize("work", ["fetch", "commit"])
-def test_a_group_that_keeps_no_offsets_is_told(world: World, groups: Groups, work: str) -> None:
-    groups.whole = 69
+def test_a_group_that_keeps_no_offsets_is_told(world: World, work: str) -> None:
+    world.group_error = 69
     with pytest.raises(BrokerError, match=r"GROUP_ID_NOT_FOUND.*share group.*t-0 of group 'g'"):
         if work == "fetch":
             fetch(world, make(world), [("t", 0)])
@@ -379,18 +281,16 @@ def test_a_group_that_keeps_no_offsets_is_told(world: World, groups: Groups, wor
 
 
 @pytest.mark.parametrize("code", [12, 28, 29])
-def test_an_error_of_one_partition_names_it_alone_and_the_others_are_committed(
-    world: World, groups: Groups, code: int
-) -> None:
-    groups.errors["t", 1] = code
+def test_an_error_of_one_partition_names_it_alone_and_the_others_are_committed(world: World, code: int) -> None:
+    world.offset_errors["t", 1] = code
     with pytest.raises(BrokerError, match=r"\[committing t-1 of group 'g'\]") as caught:
         commit(world, make(world), {("t", 0): 1, ("t", 1): 2, ("u", 0): 3})
     assert caught.value.code == code
-    assert set(groups.kept) == {("g", ("t", 0)), ("g", ("u", 0))}
+    assert set(world.committed["g"]) == {("t", 0), ("u", 0)}
 
 
-def test_an_error_for_good_is_told_before_one_that_may_pass(world: World, groups: Groups) -> None:
-    groups.errors = {("t", 0): LOADING, ("t", 1): 29}
+def test_an_error_for_good_is_told_before_one_that_may_pass(world: World) -> None:
+    world.offset_errors = {("t", 0): LOADING, ("t", 1): 29}
     with pytest.raises(BrokerError, match=r"TOPIC_AUTHORIZATION_FAILED.*\[fetching the offsets t-1 of"):
         fetch(world, make(world), [("t", 0), ("t", 1)])
 
@@ -398,26 +298,26 @@ def test_an_error_for_good_is_told_before_one_that_may_pass(world: World, groups
 def test_many_partitions_are_not_all_named() -> None:
     with World() as world:
         world.create_topic("t", partitions=9)
-        Groups(world).whole = 30
+        world.group_error = 30
         with pytest.raises(BrokerError, match=r"t-0, t-1, t-2, t-3 and 5 more of group 'g'"):
             commit(world, make(world), {("t", number): 1 for number in range(9)})
 
 
 @pytest.mark.parametrize("offset", [-1, 1 << 63])
-def test_an_impossible_offset_is_refused_here(world: World, groups: Groups, offset: int) -> None:
+def test_an_impossible_offset_is_refused_here(world: World, offset: int) -> None:
     with pytest.raises(ConfigError, match=rf"t-0 is {offset}: from 0 is needed"):
         commit(world, make(world), {("t", 0): offset})
     assert not world.calls
 
 
-def test_only_what_failed_is_tried_again(world: World, groups: Groups) -> None:
+def test_only_what_failed_is_tried_again(world: World) -> None:
     async def heal(work: Any) -> None:
         task = asyncio.ensure_future(work)
         await asyncio.sleep(1)
-        groups.errors.clear()
+        world.offset_errors.clear()
         await task
 
-    groups.errors["t", 1] = LOADING
+    world.offset_errors["t", 1] = LOADING
     world.run(heal(make(world).commit({("t", 0): OffsetToCommit(1), ("t", 1): OffsetToCommit(2)})))
     asked = [
         [p.partition_index for topic in call.message.topics for p in topic.partitions]
@@ -425,14 +325,14 @@ def test_only_what_failed_is_tried_again(world: World, groups: Groups) -> None:
     ]
     assert asked[0] == [0, 1]
     assert all(each == [1] for each in asked[1:])
-    assert groups.kept["g", ("t", 1)] == (2, -1, "")
+    assert world.committed["g"]["t", 1] == (2, -1, "")
 
 
 # -- topics that are not there
 
 
 @pytest.mark.parametrize("versions", [9, 10])
-def test_a_topic_made_a_moment_ago_is_waited_for(world: World, groups: Groups, versions: int) -> None:
+def test_a_topic_made_a_moment_ago_is_waited_for(world: World, versions: int) -> None:
     for node in world.nodes.values():
         node.versions["OffsetCommit"] = (2, versions)
     answers = iter([100 if versions == 10 else 3] * 2)
@@ -463,9 +363,7 @@ def test_a_topic_made_a_moment_ago_is_waited_for(world: World, groups: Groups, v
 
 @pytest.mark.parametrize("versions", [9, 10])
 @pytest.mark.parametrize("where", [("nope", 0), ("t", 7)])
-def test_a_commit_for_what_does_not_exist_is_refused_soon(
-    world: World, groups: Groups, where: Where, versions: int
-) -> None:
+def test_a_commit_for_what_does_not_exist_is_refused_soon(world: World, where: Where, versions: int) -> None:
     for node in world.nodes.values():
         node.versions["OffsetCommit"] = (2, versions)
     started = world.engine.now_ms()
@@ -474,44 +372,44 @@ def test_a_commit_for_what_does_not_exist_is_refused_soon(
     assert world.engine.now_ms() - started < 5_000
 
 
-def test_a_topic_that_was_made_again_is_not_given_the_old_ones_offsets(world: World, groups: Groups) -> None:
+def test_a_topic_that_was_made_again_is_not_given_the_old_ones_offsets(world: World) -> None:
     offsets = make(world)
     commit(world, offsets, {("t", 0): 5})
-    groups.kept.clear()
+    world.committed.clear()
     world.topics["t"].topic_id = uuid.uuid4()
     with pytest.raises(KafkaError, match=r"topic 't' was deleted and made again.*group 'g' are those of the old one"):
         commit(world, offsets, {("t", 0): 6})
-    assert not groups.kept
+    assert not world.committed
 
 
-def test_the_offsets_of_a_topic_that_was_made_again_are_fetched_by_its_new_id(world: World, groups: Groups) -> None:
+def test_the_offsets_of_a_topic_that_was_made_again_are_fetched_by_its_new_id(world: World) -> None:
     offsets = make(world)
     fetch(world, offsets, [("t", 0)])
     world.topics["t"].topic_id = uuid.uuid4()
-    groups.kept["g", ("t", 0)] = (1, -1, "")
+    world.committed["g"]["t", 0] = Kept(1, -1, "")
     assert fetch(world, offsets, [("t", 0)]) == {("t", 0): Committed(1, -1, "")}
 
 
 # -- open transactions (KIP-447)
 
 
-def test_require_stable_is_asked_for_and_waits_for_the_transaction(world: World, groups: Groups) -> None:
+def test_require_stable_is_asked_for_and_waits_for_the_transaction(world: World) -> None:
     async def end(work: Any) -> Any:
         task = asyncio.ensure_future(work)
         await asyncio.sleep(2)
-        groups.errors.clear()
-        groups.kept["g", ("t", 0)] = (8, -1, "")
+        world.unstable.clear()
+        world.committed["g"]["t", 0] = Kept(8, -1, "")
         return await task
 
     fetch(world, make(world), [("t", 0)])
     assert not world.made("OffsetFetch")[-1].message.require_stable
-    groups.errors["t", 0] = UNSTABLE
+    world.unstable.add(("g", "t", 0))
     found = world.run(end(make(world, require_stable=True).fetch([("t", 0), ("t", 1)])))
     assert found == {("t", 0): Committed(8, -1, ""), ("t", 1): None}
     assert world.made("OffsetFetch")[-1].message.require_stable
 
 
-def test_an_old_broker_that_cannot_be_asked_for_stable_offsets_is_an_error(world: World, groups: Groups) -> None:
+def test_an_old_broker_that_cannot_be_asked_for_stable_offsets_is_an_error(world: World) -> None:
     for node in world.nodes.values():
         node.versions["OffsetFetch"] = (1, 6)
     with pytest.raises(ProtocolError, match="require_stable"):
@@ -521,21 +419,21 @@ def test_an_old_broker_that_cannot_be_asked_for_stable_offsets_is_an_error(world
 # -- order
 
 
-def test_a_later_commit_never_loses_to_an_earlier_ones_retry(world: World, groups: Groups) -> None:
+def test_a_later_commit_never_loses_to_an_earlier_ones_retry(world: World) -> None:
     async def two(offsets: GroupOffsets) -> None:
         first = asyncio.ensure_future(offsets.commit({("t", 0): OffsetToCommit(1), ("t", 1): OffsetToCommit(1)}))
         await asyncio.sleep(0.5)
         second = asyncio.ensure_future(offsets.commit({("t", 0): OffsetToCommit(2)}))
         await asyncio.sleep(0.5)
-        groups.errors.clear()
+        world.offset_errors.clear()
         await asyncio.gather(first, second)
 
-    groups.errors = {("t", 0): LOADING}
+    world.offset_errors = {("t", 0): LOADING}
     world.run(two(make(world)))
-    assert groups.kept == {("g", ("t", 0)): (2, -1, ""), ("g", ("t", 1)): (1, -1, "")}
+    assert world.committed["g"] == {("t", 0): (2, -1, ""), ("t", 1): (1, -1, "")}
 
 
-def test_commits_at_once_are_made_in_the_order_of_their_calls(world: World, groups: Groups) -> None:
+def test_commits_at_once_are_made_in_the_order_of_their_calls(world: World) -> None:
     async def many(offsets: GroupOffsets) -> None:
         await asyncio.gather(*(offsets.commit({("t", 0): OffsetToCommit(number)}) for number in range(20)))
 
@@ -544,44 +442,44 @@ def test_commits_at_once_are_made_in_the_order_of_their_calls(world: World, grou
     assert sent == list(range(20))
 
 
-def test_a_cancelled_commit_makes_way_for_the_next(world: World, groups: Groups) -> None:
+def test_a_cancelled_commit_makes_way_for_the_next(world: World) -> None:
     async def cancelled(offsets: GroupOffsets) -> None:
         first = asyncio.ensure_future(offsets.commit({("t", 0): OffsetToCommit(1)}))
         await asyncio.sleep(1)
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
             await first
-        groups.whole = 0
+        world.group_error = 0
         await offsets.commit({("t", 0): OffsetToCommit(2)})
 
-    groups.whole = LOADING
+    world.group_error = LOADING
     world.run(cancelled(make(world)))
-    assert groups.kept["g", ("t", 0)] == (2, -1, "")
+    assert world.committed["g"]["t", 0] == (2, -1, "")
 
 
-def test_a_commit_that_cannot_begin_in_time_says_so(world: World, groups: Groups) -> None:
+def test_a_commit_that_cannot_begin_in_time_says_so(world: World) -> None:
     async def two(offsets: GroupOffsets) -> None:
         first = asyncio.ensure_future(offsets.commit({("t", 0): OffsetToCommit(1)}))
         await asyncio.sleep(1)
         with pytest.raises(KafkaTimeoutError, match=r"t-1 of group 'g' did not begin within 0\.5 s"):
             await offsets.commit({("t", 1): OffsetToCommit(2)}, timeout_ms=500)
-        groups.whole = 0
+        world.group_error = 0
         await first
 
-    groups.whole = LOADING
+    world.group_error = LOADING
     world.run(two(make(world)))
 
 
-def trouble(world: World, groups: Groups) -> None:
+def trouble(world: World) -> None:
     """One thing that goes wrong, or heals."""
     where = ("t", random.randrange(3))
     kind = random.randrange(8)
     if kind == 0:
-        groups.errors[where] = random.choice([3, LOADING, NOT_AVAILABLE, NOT_COORDINATOR])
+        world.offset_errors[where] = random.choice([3, LOADING, NOT_AVAILABLE, NOT_COORDINATOR])
     elif kind == 1:
-        groups.whole = random.choice([LOADING, NOT_AVAILABLE, NOT_COORDINATOR])
+        world.group_error = random.choice([LOADING, NOT_AVAILABLE, NOT_COORDINATOR])
     elif kind == 2:
-        groups.node = random.choice(list(world.nodes))
+        world.move_coordinator("g", random.choice(list(world.nodes)))
     elif kind == 3:
         world.break_connections(random.choice(list(world.nodes)))
     elif kind == 4:
@@ -589,29 +487,29 @@ def trouble(world: World, groups: Groups) -> None:
         answers = iter(random.choices([HANGUP, NEVER, None], k=random.randrange(1, 4)))
         world.on(lost, lambda _: next(answers, None))
     elif kind == 5:
-        groups.finding = random.choice([LOADING, NOT_AVAILABLE])
+        world.finding_error = random.choice([LOADING, NOT_AVAILABLE])
     else:
-        groups.errors.clear()
-        groups.whole = groups.finding = 0
+        world.offset_errors.clear()
+        world.group_error = world.finding_error = 0
 
 
 @pytest.mark.parametrize("part", range(10))
 def test_whatever_goes_wrong_no_commit_is_undone_by_one_before_it(part: int) -> None:
     """Offsets rise from call to call; so they rise at the coordinator, and none that was acknowledged is lost."""
 
-    async def play(world: World, groups: Groups, offsets: GroupOffsets) -> None:
+    async def play(world: World, offsets: GroupOffsets) -> None:
         pending: list[tuple[dict[Where, int], asyncio.Task[None]]] = []
         for number in range(1, 40):
             for _ in range(random.randrange(3)):
-                trouble(world, groups)
+                trouble(world)
             asked = {("t", each): number for each in random.sample(range(3), random.randrange(1, 4))}
             work = offsets.commit({where: OffsetToCommit(value) for where, value in asked.items()})
             pending.append((asked, asyncio.ensure_future(work)))
             if random.random() < 0.2:
                 random.choice(pending)[1].cancel()
             await asyncio.sleep(random.choice([0, 0.0005, 0.001, 0.01, 0.3, 2]))
-        groups.errors.clear()
-        groups.whole = groups.finding = 0
+        world.offset_errors.clear()
+        world.group_error = world.finding_error = 0
         world.off("FindCoordinator")
         world.off("OffsetCommit")
         final = {("t", each): 100 for each in range(3)}
@@ -621,16 +519,15 @@ def test_whatever_goes_wrong_no_commit_is_undone_by_one_before_it(part: int) -> 
             if task.cancelled() or task.exception() is not None:
                 continue
             for where, value in asked.items():
-                assert value in groups.history[where], f"{where}: {value} was acknowledged and is not there"
+                assert value in world.history[where], f"{where}: {value} was acknowledged and is not there"
 
     for _ in range(10):
         with World(brokers=3) as world:
             world.create_topic("t", partitions=3)
-            groups = Groups(world)
-            world.run(play(world, groups, make(world, request_timeout_ms=1_000, default_api_timeout_ms=20_000)))
-            for where, history in groups.history.items():
+            world.run(play(world, make(world, request_timeout_ms=1_000, default_api_timeout_ms=20_000)))
+            for where, history in world.history.items():
                 assert history == sorted(history), f"{where}: {history}"
-                assert groups.kept["g", where][0] == 100
+                assert world.committed["g"][where][0] == 100
 
 
 # -- answers that are not what was asked for
@@ -651,7 +548,7 @@ def leave_out(api: str) -> Callable[[Call], Answer]:
 
 
 @pytest.mark.parametrize("api", ["FindCoordinator", "OffsetCommit", "OffsetFetch", "OffsetFetch topics"])
-def test_an_answer_that_leaves_out_what_was_asked_for_is_an_error(world: World, groups: Groups, api: str) -> None:
+def test_an_answer_that_leaves_out_what_was_asked_for_is_an_error(world: World, api: str) -> None:
     world.on(api.removesuffix(" topics"), leave_out(api))
     with pytest.raises(ProtocolError, match=r"answered.*but not for"):
         if api == "OffsetCommit":
