@@ -8,7 +8,8 @@ they disagree, or the broker has thrown the session away, the next request is a 
   answer that does not come, or is refused, ends the session, so either the broker has what the last request made it, or
   nothing that is worth knowing. So a request in flight needs no third state, and whatever changes meanwhile is part of
   the difference that the next one sends.
-- A request never adds and forgets the same key. The broker forgets last, so it would lose what was added.
+- A request never adds and forgets the same partition, be it by two keys. The broker forgets last, so it would lose what
+  was added, and answers would leave the partition out for ever after, as they do one without news.
 - The order matters where an answer has no room for all. In a session it is the broker's, who moves partitions that gave
   records to the back and adds new ones there; the order of full requests is kept the same way here. The first partition
   that has data always gives some. So while a partition with data waits, each good answer serves another one that stood
@@ -24,7 +25,7 @@ they disagree, or the broker has thrown the session away, the next request is a 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
@@ -69,12 +70,14 @@ class Plan(NamedTuple, Generic[K]):
 class FetchSession(Generic[K]):
     """What is wanted from one broker, and how the next request asks for it. One request is in flight at a time.
 
-    Keys are the caller's; two of them must not be the same partition to the broker. Who begins to call one partition by
-    another key, or partitions by other names (KIP-516), calls `renew`.
+    Keys are the caller's; two that are wanted at once must not be the same partition to the broker. Where a new key may
+    take the place of an old one, `name` gives what the broker calls a key's partition (a topic's name or id, and a
+    number). Who begins to call partitions by other names (KIP-516) calls `renew`.
     """
 
-    def __init__(self, *, sessions: bool = True) -> None:
+    def __init__(self, *, sessions: bool = True, name: Callable[[K], Hashable] | None = None) -> None:
         self._sessions = sessions
+        self._name = name
         self._wanted: dict[K, Asked] = {}  # in the order of a full request
         self._has: dict[K, Asked] = {}  # as the last request left it at the broker; of no use when the next one is full
         self._changed: dict[K, None] = {}  # where the two may differ; new keys in the order in which they were wanted
@@ -164,6 +167,9 @@ class FetchSession(Generic[K]):
             elif asked != self._has.get(key):
                 self._has[key] = asked
                 add.append((key, asked))
+        if self._name is not None and add and forget:
+            added = {self._name(key) for key, _ in add}
+            forget = [key for key in forget if self._name(key) not in added]
         return Plan(self._id, epoch, add, forget)
 
     def on_answer(self, error_code: int, session_id: int, served: Iterable[K]) -> bool:
@@ -176,7 +182,10 @@ class FetchSession(Generic[K]):
         if plan is None:
             raise ValueError("no fetch request of this session is in flight")
         served = list(served)
-        stray = any(key not in self._has for key in served)
+        stray = [key for key in served if key not in self._has]
+        if stray and self._name is not None:
+            sent = {self._name(key) for key in self._has}
+            stray = [key for key in stray if self._name(key) not in sent]
         if error_code or stray or (not plan.full and session_id not in {0, plan.session_id}):
             self._end_flight(0 if error_code == FETCH_SESSION_ID_NOT_FOUND else self._id)
             return False

@@ -35,6 +35,8 @@ FIRST_VERSION_WITH_TOPIC_IDS = 13
 END_OF_TIME = 2**63 - 1
 # A request that is not answered in that time is parked: who has new demand goes aside.
 ASIDE_AFTER_MS = 10.0
+# Who found nothing there asks again after that time, until the parked request is answered: then all ask together again.
+ASIDE_AGAIN_MS = 10.0
 # With one socket per broker nothing can go aside, so nothing is parked for long.
 SINGLE_SOCKET_MAX_WAIT_MS = 100
 
@@ -48,7 +50,7 @@ class Source:
         config = fetcher.config
         self.lane = lane
         self.role = role
-        self.session: FetchSession[FetchCursor] = FetchSession(sessions=sessions)
+        self.session: FetchSession[FetchCursor] = FetchSession(sessions=sessions, name=self._on_wire)
         self.cursors: dict[FetchCursor, None] = {}
         longest = min(config.fetch_max_wait_ms, SINGLE_SOCKET_MAX_WAIT_MS) if config.single_socket else None
         waits = config.fetch_max_wait_ms if longest is None else longest
@@ -69,6 +71,7 @@ class Source:
         self._timer: asyncio.TimerHandle | None = None
         self._aside_timer: asyncio.TimerHandle | None = None
         self._opening_aside: asyncio.Task[Source | None] | None = None
+        self._not_aside_before_ms = 0.0
         self._stopped = False
         self.requests = 0
         self.bytes = 0
@@ -119,6 +122,10 @@ class Source:
         if self._goes_aside and self.session.in_flight and not self.session.covers(cursor):
             self._go_aside_later()
 
+    def _on_wire(self, cursor: FetchCursor) -> tuple[object, int]:
+        """What the broker calls a cursor's partition."""
+        return cursor.topic_id if self._by_id else cursor.topic, cursor.partition
+
     def stop(self) -> None:
         """Send nothing more."""
         self._stopped = True
@@ -132,7 +139,8 @@ class Source:
 
     def _go_aside_later(self) -> None:
         if self._aside_timer is None and self._opening_aside is None:
-            wait = max(0.0, self._sent_ms + ASIDE_AFTER_MS - self._fetcher.cluster.engine.now_ms())
+            begin = max(self._sent_ms + ASIDE_AFTER_MS, self._not_aside_before_ms)
+            wait = max(0.0, begin - self._fetcher.cluster.engine.now_ms())
             self._aside_timer = asyncio.get_running_loop().call_later(wait / 1000, self._go_aside)
 
     def _go_aside(self) -> None:
@@ -157,20 +165,37 @@ class Source:
         if not task.cancelled() and task.exception() is None and task.result() is not None:
             self._go_aside()
 
-    def _give_back(self) -> None:
+    def _give_back(self, *, arrived: bool) -> None:
         """Aside, after each request: the owner decides where they are read next."""
         owner, cursors = self._owner, list(self.cursors)
         if owner is None:
             return
+        owner._not_aside_before_ms = 0.0 if arrived else self._fetcher.cluster.engine.now_ms() + ASIDE_AGAIN_MS
         for cursor in cursors:
             self.release(cursor)
             if owner._lent.pop(cursor, owner) is None:
                 owner.update(cursor)
-        # Still parked: whoever has demand goes aside again, at once.
-        if owner._aside_timer is not None:
+        # Still parked: whoever has demand goes aside again, at once where there was something.
+        if arrived and owner._aside_timer is not None:
             owner._aside_timer.cancel()
             owner._go_aside()
         owner.pump()
+
+    def _take_back(self) -> bool:
+        """Ask for all together again; False while the rest are on their way aside.
+
+        That takes no longer than a round trip. Were they left there, they would be asked for aside for ever: the next
+        request is parked by the time they come back.
+        """
+        aside = self._fetcher.source_aside(self.lane.node)
+        if aside is not None and aside.session.in_flight:
+            return False
+        for cursor in list(self._lent):
+            del self._lent[cursor]
+            if aside is not None:
+                aside.release(cursor)
+            self.update(cursor)
+        return True
 
     # --- requests ---------------------------------------------------------------------------------------------------
 
@@ -180,6 +205,8 @@ class Source:
         if self._stopped or self.session.in_flight or fetcher.stopped or not len(self.session):
             return
         if self._all_or_none and self._full:
+            return
+        if self._lent and not self._take_back():
             return
         if not self.lane.is_ready:
             self._lose_all(KafkaConnectionError(f"the connection to {self.lane.where} was lost"))
@@ -277,7 +304,7 @@ class Source:
         else:
             self._on_session_error(answer)
         if self._owner is not None:
-            self._give_back()
+            self._give_back(arrived=bool(served))
         fetcher.next_turn(self)
 
     def _on_session_error(self, answer: FetchAnswer) -> None:
@@ -400,7 +427,7 @@ class Source:
 
     def _lose_all(self, error: KafkaError) -> None:
         if self._owner is not None:
-            self._give_back()
+            self._give_back(arrived=False)
             return
         self._fetcher.lose(list(self.cursors), error)
 

@@ -103,6 +103,28 @@ def test_dropped_and_wanted_again_is_never_forgotten() -> None:
     assert session.plan() == (7, 1, [("a", LATER)], [])
 
 
+def partition_of(key: str) -> str:
+    return key[0]
+
+
+def test_new_key_in_the_place_of_an_old_one_is_not_forgotten_with_it() -> None:
+    session: FetchSession[str] = FetchSession(name=partition_of)
+    for key in ("a1", "b1", "c1"):
+        session.want(key, FIRST)
+    session.plan()
+    session.drop("a1")
+    session.want("a2", FIRST)
+    session.drop("b1")
+    assert session.on_answer(0, 7, ["a2", "c1"]), "the broker means the old key, whom it is asked for"
+    assert list(session) == ["a2", "c1"]
+    assert session.plan() == (7, 1, [("a2", FIRST)], ["b1"])
+    assert session.on_answer(0, 7, ())
+    session.drop("a2")
+    assert session.plan() == (7, 2, [], ["a2"])
+    session.want("d1", FIRST)
+    assert not session.on_answer(0, 7, ["d1"])
+
+
 def test_what_the_broker_never_had_is_not_forgotten() -> None:
     session = session_with("a")
     session.want("b", FIRST)
