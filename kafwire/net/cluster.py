@@ -307,13 +307,16 @@ class Cluster:
                 log.exception("kafwire: a change of topics %s could not be handled", sorted(changed))
 
     def keep_fresh(self, topics: Iterable[str]) -> None:
-        """Refresh these topics, too, each `metadata_max_age_ms` from now on, until `forget` or the end.
+        """Refresh these topics each `metadata_max_age_ms` from now on, and forget those kept fresh so far.
 
-        A refresh that fails is tried again with backoff. Nothing is asked at once, unless the metadata is stale.
+        A refresh that fails is tried again with backoff. Nothing is asked at once, unless the metadata is stale. No
+        topics end it, and so does the client's end.
         """
-        self._kept.update(topics)
-        self._wanted |= self._kept
-        if self._kept and self._keeping is None and not self._closed:
+        kept = set(topics)
+        self.forget(self._kept - kept)
+        self._kept = kept
+        self._wanted |= kept
+        if kept and self._keeping is None and not self._closed:
             self._keeping = asyncio.ensure_future(self._keep_fresh())
 
     def forget(self, topics: Iterable[str]) -> None:

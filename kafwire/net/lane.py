@@ -201,8 +201,15 @@ class Lane:
             return look_up(socket.AI_NUMERICHOST)
         except OSError:
             pass
+        limit_ms = self._config.socket_connection_setup_timeout_ms
         try:
-            return await asyncio.get_running_loop().run_in_executor(None, look_up, 0)
+            async with asyncio.timeout(limit_ms / 1000):
+                return await asyncio.get_running_loop().run_in_executor(None, look_up, 0)
+        except TimeoutError:
+            raise KafkaConnectionError(
+                f"cannot resolve {self.host!r} within socket_connection_setup_timeout_ms ({limit_ms}): check the name "
+                "server"
+            ) from None
         except OSError as error:
             raise KafkaConnectionError(f"cannot resolve {self.host!r} ({error}): check the host name") from None
 

@@ -363,6 +363,16 @@ def test_an_unknown_host_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         world.run(make_lane(world, host="kafka.example").open())
 
 
+def test_a_name_server_that_hangs_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    with World() as world:
+        lane = make_lane(world, host="kafka.example", socket_connection_setup_timeout_ms=3_000)
+        monkeypatch.setattr(world.loop, "run_in_executor", lambda *_: world.loop.create_future())
+        started = world.engine.now_ms()
+        with pytest.raises(KafkaConnectionError, match=r"'kafka\.example' within .* \(3000\): check the name server"):
+            world.run(lane.open())
+        assert world.engine.now_ms() - started == pytest.approx(3_000)
+
+
 def test_closing_fails_what_is_pending_and_what_comes_later() -> None:
     async def close_meanwhile(lane: Lane) -> Any:
         await lane.open()
