@@ -300,11 +300,16 @@ def parse_answer(Buffer frame, int version):
     return out
 
 
-def scan_headers(Buffer frame, size_t position, size_t size):
+def scan_headers(Buffer frame, size_t position, size_t size, int64_t start=-1, int64_t high_watermark=-1):
     """What the whole batches of a records slice are: (next offset, bytes, first base offset, last leader epoch).
 
     (-1, 0, -1, -1) when none is whole; the leader epoch, of the last whole batch, is -1 before magic 2 too. Reads
     headers only. Raises `ProtocolError` for what cannot be a batch, and for base offsets that do not rise.
+
+    No checksum covers a base offset: one that jumps ahead would be a hole that nobody notices. With `start`, the offset
+    asked for, and `high_watermark`, the one that the answer names, there is a limit to that. A broker notes the latter
+    before it reads the log, so there may be batches above it, written in between; but they are the youngest there are,
+    which no compaction has touched, and each begins where the one before it ends. `ProtocolError` for any other.
     """
     cdef const uint8_t *data
     cdef size_t at = 0
@@ -329,6 +334,11 @@ def scan_headers(Buffer frame, size_t position, size_t size):
                 break
             if header.base_offset < next_offset:
                 reason = "base offsets do not rise"
+                got = -1
+                break
+            if header.base_offset > high_watermark >= 0 and header.base_offset > max(start, next_offset):
+                reason = "a base offset above the high watermark that does not go on from the batch before it: " \
+                         "bytes were changed in the log or on their way"
                 got = -1
                 break
             if first < 0:

@@ -342,7 +342,9 @@ class Source:
     def _queue(self, frame: Buffer, part: PartitionAnswer, cursor: Cursor) -> bool:
         """Queue the whole batches of an answer; False when there is none."""
         try:
-            next_offset, size, _, _ = scan_headers(frame, part.position, part.size)
+            next_offset, size, _, _ = scan_headers(
+                frame, part.position, part.size, cursor.position, part.high_watermark
+            )
         except ProtocolError as error:
             raise ProtocolError(
                 f"{cursor.name}, after offset {cursor.position}, from {self.lane.where}: {error.message}",
@@ -351,14 +353,6 @@ class Source:
             ) from None
         if not size:
             return False
-        if next_offset > part.high_watermark >= 0:
-            # No checksum covers a base offset: one that jumps ahead would end the read early, and nobody would miss
-            # what lies between. But a broker gives nothing above the high watermark that it names beside it.
-            raise ProtocolError(
-                f"{cursor.name}, after offset {cursor.position}, from {self.lane.where}: batches up to {next_offset}, "
-                f"above the high watermark {part.high_watermark}: bytes were changed in the log or on their way",
-                api="FetchResponse",
-            )
         start = cursor.position
         cursor.advance(next_offset)
         self._fetcher.queue.push(

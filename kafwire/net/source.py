@@ -397,13 +397,9 @@ class Source:
         fetcher = self._fetcher
         where = f"{cursor.name}, after offset {cursor.position}, from {self.lane.where}"
         try:
-            next_offset, size, _, epoch = scan_headers(frame, part.position, part.size)
-            if size and next_offset > part.high_watermark >= 0:
-                # No checksum covers a base offset: one that jumps ahead would end up as a hole that nobody notices.
-                raise ProtocolError(
-                    f"batches up to {next_offset}, above the high watermark {part.high_watermark}: bytes were changed "
-                    "in the log or on their way"
-                )
+            next_offset, size, _, epoch = scan_headers(
+                frame, part.position, part.size, cursor.position, part.high_watermark
+            )
             if size and next_offset <= cursor.position:
                 raise ProtocolError("batches that end before it")
         except ProtocolError as error:

@@ -323,3 +323,32 @@ def test_an_answer_of_very_many_partitions_is_refused_before_it_becomes_objects(
     data = struct.pack(">ii", 7, 0) + struct.pack(">i", 1) + b"\0\1t" + struct.pack(">i", 1) + aborted
     with pytest.raises(ProtocolError, match="would take more than 268435456 bytes"):
         parse_answer(Buffer(data), 4)
+
+
+@pytest.mark.parametrize(
+    ("bases", "start", "high_watermark", "sound"),
+    [
+        ([10, 12], 10, 14, True),
+        ([10, 12], 10, 12, True),
+        ([10, 12], 10, 11, True),  # written since the broker noted the high watermark
+        ([10, 12], 10, 10, True),
+        ([10, 12], 10, 9, True),  # of a new leader, it may be lower than what was read already
+        ([10, 13], 10, 14, True),  # below the high watermark compaction leaves holes
+        ([10, 13], 10, 13, True),
+        ([10, 13], 10, 12, False),
+        ([11], 10, 10, False),
+        ([11], 10, 11, True),
+        ([8, 10], 9, 5, True),
+        ([10, 1 << 40], 10, 14, False),
+        ([1 << 40], 10, -1, True),  # an answer that names none
+    ],
+)
+def test_above_the_high_watermark_batches_are_without_holes(
+    bases: list[int], start: int, high_watermark: int, sound: bool
+) -> None:
+    blob = b"".join(encode_batch([b"a", b"b"], base_offset=base) for base in bases)
+    if sound:
+        assert scan_headers(Buffer(blob), 0, len(blob), start, high_watermark)[0] == bases[-1] + 2
+    else:
+        with pytest.raises(ProtocolError, match="above the high watermark"):
+            scan_headers(Buffer(blob), 0, len(blob), start, high_watermark)

@@ -119,7 +119,8 @@ TABLE: list[tuple[str, dict[str, Any], dict[str, Any], int, list[str]]] = [
     ("Fetch", FETCH, fetched(high_watermark=5, last_stable_offset=6, log_start_offset=0), 11, ["order"]),
     ("Fetch", FETCH, fetched(high_watermark=5, last_stable_offset=6, error_code=1), 11, OK),
     ("Fetch", FETCH, fetched(high_watermark=4, records=BATCH + NEXT), 3, OK),
-    ("Fetch", FETCH, fetched(high_watermark=2, records=BATCH + NEXT), 3, ["records"]),
+    ("Fetch", FETCH, fetched(high_watermark=2, records=BATCH + NEXT), 3, OK),  # written since it was noted
+    ("Fetch", FETCH, fetched(high_watermark=1, records=NEXT), 3, ["records"]),
     ("Fetch", FETCH, fetched(high_watermark=9, records=NEXT + BATCH), 3, ["records"]),
     ("Fetch", FETCH, fetched(high_watermark=9, records=BATCH + BATCH), 3, ["records"]),
     ("Fetch", FETCH, fetched(high_watermark=9, records=BATCH[:-1] + b"?"), 3, ["records"]),

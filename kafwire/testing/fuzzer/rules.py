@@ -270,8 +270,8 @@ def _fetched_records(request: Any, response: Any, version: int, world: World) ->
             offsets = [batch.base_offset for batch in batches]
             if offsets != sorted(set(offsets)):
                 yield "batches are not in order of their offsets"
-            if batches and part.high_watermark >= 0 and batches[-1].base_offset >= part.high_watermark:
-                yield "records at or above the high watermark"
+            if batches and 0 <= part.high_watermark < batches[0].base_offset:  # (it is noted before the log is read)
+                yield "records that begin above the high watermark"
 
 
 def _committed_offsets(request: Any, response: Any, version: int, world: World) -> Iterator[str]:
