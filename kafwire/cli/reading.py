@@ -135,11 +135,11 @@ class _Bounded:
 
     def __iter__(self) -> Iterator[Piece]:
         for batch in self._scan.batches():
-            yield batch, len(batch)
             where = (batch.topic, batch.partition)
             position = min(batch.next_offset, self._ends[where])
             self.done += position - self._positions[where]
             self._positions[where] = position
+            yield batch, len(batch)
         self.done = self.total or 0  # the tail may be invisible
 
     def commit(self, positions: Mapping[TopicPartition, int]) -> None:
@@ -189,8 +189,8 @@ class _Group(_Endless):
             for batch in batches:
                 tp = TopicPartition(batch.topic, batch.partition)
                 if tp in left:
-                    yield batch, rows_before(batch, self._ends[tp])
                     self._reach(tp, batch.next_offset)
+                    yield batch, rows_before(batch, self._ends[tp])
             if not batches:
                 yield None
                 for tp in left:  # the tail of a partition may be invisible

@@ -1,0 +1,524 @@
+"""`kafwire consume` against clients that only record what they are asked: what is read, printed and committed."""
+
+import io
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Self
+
+import pytest
+from click.testing import CliRunner, Result
+
+import kafwire
+from kafwire._arrow import Layout
+from kafwire._records import Batch, Record, decode_chunks
+from kafwire.cli import consume, main
+from kafwire.cli.reading import rows_before
+from kafwire.errors import KafkaError
+from kafwire.net.ranges import Range
+from kafwire.records import encode_batch
+from kafwire.structs import TopicPartition
+
+ORDERS = [TopicPartition("orders", n) for n in range(3)]
+LOW, HIGH = 5, 25
+# By time: the first offset at or after it.
+AT = {100: 10, 200: 20, 900: -1}
+
+
+def batch_of(partition: int, start: int, stop: int, topic: str = "orders") -> Batch:
+    records = [Record(b"v%d" % n, b"k%d" % n, timestamp_ms=n) for n in range(start, stop)]
+    data = encode_batch(records, base_offset=start)
+    [batch] = decode_chunks(data, Layout(topic, partition), topic=topic, partition=partition)
+    return batch
+
+
+class World:
+    """What the fakes give and what they were asked."""
+
+    def __init__(self) -> None:
+        self.asked: dict[str, Any] = {}
+        self.client_options: dict[str, Any] = {}
+        self.scanned: list[Batch] = []
+        self.ranges: list[Range] | None = None
+        self.polled: Iterator[list[Batch]] = iter([])
+        self.positions: dict[TopicPartition, int] = {}
+        self.committed: list[dict[TopicPartition, int]] = []
+        self.paused: list[TopicPartition] = []
+        self.closed: list[str] = []
+
+    def client(self, **options: Any) -> "FakeClient":
+        self.client_options = options
+        return FakeClient(self)
+
+    def consumer(self, **arguments: Any) -> "FakeConsumer":
+        self.asked = {"consumer": arguments}
+        return FakeConsumer(self)
+
+
+class FakeClient:
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.world.closed.append("client")
+
+    def topic(self, name: str) -> Any:
+        return SimpleNamespace(name=name, partitions=dict.fromkeys(range(3)))
+
+    def offsets(
+        self, partitions: Iterable[TopicPartition], when: Any, isolation_level: str = "read_uncommitted"
+    ) -> dict[TopicPartition, int]:
+        high = HIGH - 1 if isolation_level == "read_committed" else HIGH
+        if isinstance(when, int) and when > 1000:  # "now", for by_duration
+            return dict.fromkeys(partitions, 15)
+        known: dict[Any, int] = {"earliest": LOW, "latest": high, **AT}
+        return dict.fromkeys(partitions, known[when])
+
+    def scan(self, topics: list[str], **arguments: Any) -> "FakeScan":
+        self.world.asked = {"scan": {"topics": topics, **arguments}}
+        return FakeScan(self.world)
+
+
+class FakeScan:
+    def __init__(self, world: World) -> None:
+        self.world = world
+        found = [Range(str(b.topic), b.partition or 0, b.base_offset, b.next_offset) for b in world.scanned]
+        self.ranges = found if world.ranges is None else world.ranges
+
+    def batches(self) -> Iterator[Batch]:
+        yield from self.world.scanned
+
+    def close(self) -> None:
+        self.world.closed.append("scan")
+
+
+class FakeConsumer:
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def poll(self, timeout: float) -> list[Batch]:
+        assert timeout > 0
+        batches = next(self.world.polled)
+        for batch in batches:
+            where = TopicPartition(str(batch.topic), batch.partition or 0)
+            assert where not in self.world.paused
+            self.world.positions[where] = batch.next_offset
+        return batches
+
+    def position(self, tp: TopicPartition) -> int:
+        return self.world.positions.get(tp, LOW)
+
+    def pause(self, *tps: TopicPartition) -> None:
+        self.world.paused += tps
+
+    def commit(self, positions: Mapping[TopicPartition, int]) -> None:
+        assert "consumer" not in self.world.closed
+        self.world.committed.append(dict(positions))
+
+    def close(self) -> None:
+        self.world.closed.append("consumer")
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    made = World()
+    monkeypatch.setattr(kafwire, "Client", made.client)
+    monkeypatch.setattr(kafwire, "Consumer", made.consumer, raising=False)
+    for name in ("KAFWIRE_BROKERS", "KAFWIRE_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    return made
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["consume", "-b", "h", *arguments], prog_name="kafwire")
+
+
+def forever(*polled: list[Batch], end: Callable[[], list[Batch]]) -> Iterator[list[Batch]]:
+    """What poll gives: batches, and then what `end` raises."""
+    yield from polled
+    yield end()
+
+
+def interrupted() -> list[Batch]:
+    raise KeyboardInterrupt
+
+
+# --- what is read ---------------------------------------------------------------------------------------------------
+
+SCAN: dict[str, Any] = {"topics": ["orders"], "partitions": None, "start": "earliest", "end": "latest"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ("-e", {}),
+        ("-e -p 1 -p 0", {"partitions": [0, 1]}),
+        ("-e -o end", {"start": "latest"}),
+        ("-e -o s@100", {"start": 100}),
+        ("-o s@100 -o e@200", {"start": 100, "end": 200}),
+        ("-o e@200 -o end", {"start": "latest", "end": 200}),
+        ("-e -o 12", {"start": dict.fromkeys(ORDERS, 12), "end": dict.fromkeys(ORDERS, HIGH)}),
+        ("-e -o 25 -p 2", {"start": {ORDERS[2]: 25}, "end": {ORDERS[2]: HIGH}}),
+        ("-e -o -3", {"start": dict.fromkeys(ORDERS, HIGH - 3), "end": dict.fromkeys(ORDERS, HIGH)}),
+        ("-e -o -99", {"start": dict.fromkeys(ORDERS, LOW), "end": dict.fromkeys(ORDERS, HIGH)}),
+        ("-o -3 -o e@200", {"start": dict.fromkeys(ORDERS, HIGH - 3), "end": 200}),
+        ("-e -o 0 -X auto.offset.reset=earliest", {"start": dict.fromkeys(ORDERS, LOW)}),
+        ("-e -o 26 -X topic.auto.offset.reset=latest", {"start": dict.fromkeys(ORDERS, HIGH)}),
+        ("-e -o 0 -X auto.offset.reset=by_duration:PT1H", {"start": dict.fromkeys(ORDERS, 15)}),
+        (
+            "-e -o -3 -X isolation.level=read_committed",
+            {"start": dict.fromkeys(ORDERS, HIGH - 4), "end": dict.fromkeys(ORDERS, HIGH - 1)},
+        ),
+        ("-e -t payments", {"topics": ["orders", "payments"]}),
+        ("-e -t orders", {}),
+    ],
+)
+def test_a_read_that_ends(world: World, arguments: str, expected: dict[str, Any]) -> None:
+    result = run("orders", *arguments.split())
+    assert (result.exit_code, result.output) == (0, "")
+    asked = world.asked["scan"]
+    got = {name: asked[name] for name in ("topics", "partitions", "start", "end")}
+    if isinstance(got["start"], dict):
+        expected = {"end": dict.fromkeys(got["start"], HIGH), **expected}
+    assert got == SCAN | expected
+    assert world.closed == ["scan", "client"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ("", {"topics": ["orders"], "start": "earliest"}),
+        ("-o end", {"topics": ["orders"], "start": "latest"}),
+        ("-o s@100", {"topics": ["orders"], "start": 100}),
+        ("-p 1", {"assign": [ORDERS[1]], "start": "earliest"}),
+        ("-o 12 -p 1", {"assign": [ORDERS[1]], "start": {ORDERS[1]: 12}}),
+        ("-o -2", {"assign": ORDERS, "start": dict.fromkeys(ORDERS, HIGH - 2)}),
+        ("-G g", {"assign": ORDERS, "start": None, "group_id": "g", "auto_offset_reset": "earliest"}),
+        ("-X group.id=g", {"assign": ORDERS, "start": None, "group_id": "g", "auto_offset_reset": "earliest"}),
+        ("-G g -o stored", {"assign": ORDERS, "start": None, "group_id": "g", "auto_offset_reset": "earliest"}),
+        ("-G g -o end", {"assign": ORDERS, "start": "latest", "group_id": "g"}),
+        ("-G g -e", {"assign": ORDERS, "start": None, "group_id": "g", "auto_offset_reset": "earliest"}),
+        ("-G g -X auto.offset.reset=latest", {"start": None, "group_id": "g", "auto_offset_reset": "latest"}),
+        ("-X fetch.strategy=per_node", {"topics": ["orders"], "fetch_strategy": "per_node"}),
+    ],
+)
+def test_a_read_without_end_or_of_a_group(world: World, arguments: str, expected: dict[str, Any]) -> None:
+    batches = [batch_of(n, LOW, HIGH) for n in range(3)]
+    world.polled = forever(batches, end=interrupted)
+    result = run("orders", *arguments.split())
+    assert result.exit_code == (0 if "-e" in arguments else 130)
+    asked = world.asked["consumer"]
+    for name, value in expected.items():
+        assert asked[name] == value
+    assert ("topics" in asked) != ("assign" in asked)
+    assert asked["auto_offset_reset"] == expected.get("auto_offset_reset", "error")
+    assert asked.get("enable_auto_commit") is (False if "group_id" in expected else None)
+    assert world.closed == ["consumer", "client"]
+
+
+def test_an_offset_that_does_not_exist(world: World) -> None:
+    result = run("orders", "-e", "-o", "3")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("kafwire: orders-0 has the offsets 5 to 25 (exclusive), not 3: choose partitions")
+
+
+def test_a_partition_that_does_not_exist(world: World) -> None:
+    result = run("orders", "-e", "-o", "7", "-p", "3")
+    assert (result.exit_code, result.stderr) == (1, "kafwire: topic 'orders' has partitions 0 to 2, not 3\n")
+
+
+def test_only_the_columns_that_are_printed(world: World) -> None:
+    run("orders", "-e")
+    assert world.asked["scan"]["columns"] == ("value",)
+    run("orders", "-e", "-f", "%k%T")
+    assert world.asked["scan"]["columns"] == ("key", "timestamp", "timestamp_type")
+    world.polled = forever(end=interrupted)
+    run("orders", "-G", "g")
+    assert set(world.asked["consumer"]["columns"]) == {"value", "offset"}
+
+
+def test_where_options_come_from(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("# ours\n\nbootstrap.servers = far:1, [::1]\nclient.id=file\nfetch.max.bytes=77\n")
+    runner = CliRunner()
+
+    def bounded(*arguments: str) -> dict[str, Any]:
+        result = runner.invoke(main, ["consume", "orders", "-e", *arguments])
+        assert (result.exit_code, result.output) == (0, "")
+        return {**world.client_options, **world.asked["scan"]}
+
+    asked = bounded("-F", str(file), "-X", "client_id=mine")
+    assert asked["bootstrap_servers"] == "far:1,[::1]:9092"
+    assert (asked["client_id"], asked["fetch_max_bytes"]) == ("mine", "77")
+    assert "fetch_max_bytes" not in world.client_options
+    assert "bootstrap_servers" not in world.asked["scan"]
+    assert "auto_offset_reset" not in world.asked["scan"]
+    monkeypatch.setenv("KAFWIRE_CONFIG", str(file))
+    assert bounded()["bootstrap_servers"] == "far:1,[::1]:9092"
+    monkeypatch.setenv("KAFWIRE_BROKERS", "near, 10.0.0.1:5,[::2]:6")
+    assert bounded()["bootstrap_servers"] == "near:9092,10.0.0.1:5,[::2]:6"
+    assert bounded("-b", "third")["bootstrap_servers"] == "third:9092"
+
+
+def test_options_are_listed() -> None:
+    result = CliRunner().invoke(main, ["consume", "-X", "list"])
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert "fetch.max.wait.ms=500" in lines
+    assert "bootstrap.servers=" in lines
+    assert "check.crcs=true" in lines
+    assert lines == sorted(lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["consume", "orders"], "no broker is named"),
+        (["consume", "-b", "h"], "no topic is named"),
+        (["consume", "-b", "h", ""], "no topic is named"),
+        (["consume", "-b", "h:x", "orders"], "'h:x' is not host:port"),
+        (["consume", "-b", "h", "orders", "-X", "fetch.max.byte=1"], "did you mean 'fetch_max_bytes'"),
+        (["consume", "-b", "h", "orders", "-X", "fetch.max.bytes=many"], "a whole number is needed"),
+        (["consume", "-b", "h", "orders", "-X", "fetch.max.bytes"], "-X: 'fetch.max.bytes' is not NAME=VALUE"),
+        (["consume", "-b", "h", "orders", "-J", "-f", "%s"], "neither -f, -K nor -O"),
+        (["consume", "-b", "h", "orders", "-f", "%s", "-K", ":"], "either -f, or -K and -O"),
+        (["consume", "-b", "h", "orders", "-Z", "--null", "x"], "either -Z or --null"),
+        (["consume", "-b", "h", "orders", "-f", "%y"], "there is no %y"),
+        (["consume", "-b", "h", "orders", "-o", "stored"], "-o stored needs --group"),
+        (["consume", "-b", "h", "orders", "-o", "there"], "known are beginning"),
+        (["consume", "-b", "h", "orders", "-p", "-1"], "-1 is not in the range"),
+        (["consume", "-b", "h", "orders", "-c", "0"], "0 is not in the range"),
+        (["consume", "-b", "h", "orders", "--progress"], "--progress is for a read that ends"),
+    ],
+)
+def test_wrong_usage(world: World, arguments: list[str], reason: str) -> None:
+    result = CliRunner().invoke(main, arguments, prog_name="kafwire")
+    assert result.exit_code == 2
+    assert reason in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert result.stdout == ""
+    assert world.asked == {}
+
+
+def test_a_wrong_line_of_a_file(world: World, tmp_path: Path) -> None:
+    file = tmp_path / "x"
+    file.write_text("client.id=a\nnonsense\n")
+    result = run("orders", "-F", str(file))
+    assert result.exit_code == 2
+    assert f"{file}, line 2: 'nonsense' is not NAME=VALUE" in result.stderr
+
+
+# --- what is printed ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], "v5\nv6\nv7\n"),
+        (["-K", ":"], "k5:v5\nk6:v6\nk7:v7\n"),
+        (["-O"], "5\tv5\n6\tv6\n7\tv7\n"),
+        (["-D", r"\0"], "v5\0v6\0v7\0"),
+        (["-f", r"%t[%p]%o=%K;"], "orders[1]5=2;orders[1]6=2;orders[1]7=2;"),
+        (["--bytes", "hex"], "7635\n7636\n7637\n"),
+        (["-c", "2"], "v5\nv6\n"),
+        (["-u", "-c", "2"], "v5\nv6\n"),
+        (["-u"], "v5\nv6\nv7\n"),
+        (["-c", "9"], "v5\nv6\nv7\n"),
+    ],
+)
+def test_output(world: World, arguments: list[str], expected: str) -> None:
+    world.scanned = [batch_of(1, 5, 7), batch_of(1, 7, 8)]
+    result = run("orders", "-e", *arguments)
+    assert (result.exit_code, result.stdout, result.stderr) == (0, expected, "")
+    assert world.closed == ["scan", "client"]
+
+
+def test_json(world: World) -> None:
+    world.scanned = [batch_of(1, 5, 6)]
+    shown = json.loads(run("orders", "-e", "-J").stdout)
+    assert shown == {
+        "topic": "orders",
+        "partition": 1,
+        "offset": 5,
+        "tstype": "create",
+        "ts": 5,
+        "key": "k5",
+        "payload": "v5",
+    }
+
+
+@pytest.mark.parametrize(("arguments", "expected"), [([], "||"), (["-Z"], "NULL||NULL"), (["--null", "~"], "~||~")])
+def test_null(world: World, arguments: list[str], expected: str) -> None:
+    data = encode_batch([Record(None, None)])
+    world.scanned = decode_chunks(data, Layout("orders", 0), topic="orders", partition=0)
+    assert run("orders", "-e", "-K", "||", "-D", "", *arguments).stdout == expected
+
+
+def test_count_ends_a_read_without_end(world: World) -> None:
+    world.polled = iter([[batch_of(0, 0, 2)], [], [batch_of(0, 2, 4), batch_of(1, 0, 9)]])
+    result = run("orders", "-c", "3")
+    assert (result.exit_code, result.stdout) == (0, "v0\nv1\nv2\n")
+
+
+class Calls(io.RawIOBase):
+    """Standard output that counts writes, and breaks when told to."""
+
+    def __init__(self, breaks_after: int = 1 << 60) -> None:
+        self.calls: list[bytes] = []
+        self.left = breaks_after
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        if self.left == 0:
+            raise BrokenPipeError
+        self.left -= 1
+        self.calls.append(bytes(data))
+        return len(data)
+
+
+def run_with(calls: Calls, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", io.TextIOWrapper(io.BufferedWriter(calls)))
+        with pytest.raises(SystemExit) as end:
+            main(["consume", "-b", "h", "orders", *arguments])
+        calls.left = 1 << 60  # the wrapper's own flush
+    assert isinstance(end.value.code, int)
+    return end.value.code
+
+
+def test_records_leave_by_batch_or_one_by_one(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.scanned = [batch_of(1, 5, 8), batch_of(1, 8, 10)]
+    calls = Calls()
+    assert run_with(calls, monkeypatch, "-e") == 0
+    assert calls.calls == [b"v5\nv6\nv7\n", b"v8\nv9\n"]
+    calls = Calls()
+    assert run_with(calls, monkeypatch, "-e", "-u") == 0
+    assert calls.calls == [b"v5\n", b"v6\n", b"v7\n", b"v8\n", b"v9\n"]
+
+
+def test_an_error_comes_after_the_records_before_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> list[Batch]:
+        raise KafkaError("orders-0: something")
+
+    world.polled = forever([batch_of(0, 0, 2)], end=broken)
+    result = run("orders")
+    assert (result.exit_code, result.stdout, result.stderr) == (1, "v0\nv1\n", "kafwire: orders-0: something\n")
+
+
+# --- what is committed ----------------------------------------------------------------------------------------------
+
+
+def test_a_group_commits_what_is_written(world: World) -> None:
+    world.polled = forever([batch_of(0, 5, 8), batch_of(1, 5, 9)], [batch_of(0, 8, 9)], end=interrupted)
+    result = run("orders", "-G", "g")
+    assert (result.exit_code, result.stdout.count("\n")) == (130, 8)
+    assert world.committed == [{ORDERS[0]: 9, ORDERS[1]: 9}]
+    assert world.closed == ["consumer", "client"]
+
+
+def test_a_count_commits_no_further(world: World) -> None:
+    world.polled = forever([batch_of(0, 5, 8), batch_of(1, 5, 9)], end=interrupted)
+    assert run("orders", "-G", "g", "-c", "5").stdout == "v5\nv6\nv7\nv5\nv6\n"
+    assert world.committed == [{ORDERS[0]: 8, ORDERS[1]: 7}]
+
+
+def test_what_could_not_be_written_is_not_committed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.polled = forever([batch_of(0, 5, 8), batch_of(1, 5, 9)], end=interrupted)
+    assert run_with(Calls(breaks_after=1), monkeypatch, "-G", "g") == 141
+    assert world.committed == [{ORDERS[0]: 8}]
+
+
+def test_nothing_is_committed_without_a_group_or_a_record(world: World) -> None:
+    world.polled = forever([batch_of(0, 5, 8)], end=interrupted)
+    run("orders")
+    world.polled = forever([], end=interrupted)
+    run("orders", "-G", "g")
+    assert world.committed == []
+
+
+def test_commits_now_and_then(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    moments = iter([0.0, 4.9, 5.0, 9.9, 10.0, 15.0])
+    monkeypatch.setattr(consume, "monotonic", lambda: next(moments))
+    polls = [[batch_of(0, 0, 1)], [batch_of(0, 1, 2)], [], [batch_of(0, 2, 3)], [], []]
+    world.polled = forever(*polls, end=interrupted)
+    run("orders", "-G", "g")
+    assert world.committed == [{ORDERS[0]: 2}, {ORDERS[0]: 3}]
+
+
+def test_a_group_reads_to_the_ends_of_the_start(world: World) -> None:
+    """Partition 0 gets more meanwhile, the tail of 1 is invisible, 2 has been read before."""
+    world.positions = {ORDERS[2]: HIGH}
+
+    def silence() -> Iterator[list[Batch]]:
+        yield [batch_of(0, LOW, HIGH - 1), batch_of(1, LOW, 10)]
+        yield [batch_of(0, HIGH - 1, HIGH + 4)]
+        yield []
+        world.positions[ORDERS[1]] = HIGH
+        yield []
+
+    world.polled = silence()
+    result = run("orders", "-G", "g", "-e", "-f", "%p:%o ")
+    assert result.exit_code == 0
+    expected = [f"0:{n}" for n in range(LOW, HIGH - 1)] + [f"1:{n}" for n in range(LOW, 10)] + [f"0:{HIGH - 1}"]
+    assert result.stdout.split() == expected
+    assert world.paused[:2] == [ORDERS[2], ORDERS[0]]
+    assert world.committed == [{ORDERS[0]: HIGH, ORDERS[1]: 10}]
+
+
+def test_a_group_reads_to_a_time(world: World) -> None:
+    world.polled = iter([[batch_of(0, LOW, HIGH)], [batch_of(1, LOW, HIGH), batch_of(2, LOW, 10)]])
+    result = run("orders", "-G", "g", "-o", "e@100", "-f", "%p:%o ")
+    assert result.stdout.split() == [f"{p}:{n}" for p in range(3) for n in range(LOW, AT[100])]
+    assert world.committed == [dict.fromkeys(ORDERS, 10)]
+
+
+def test_rows_before_an_offset() -> None:
+    data = encode_batch([Record(b"", offset=n) for n in (0, 3, 4, 9)])
+    [batch] = decode_chunks(data, Layout("t", 0), topic="t", partition=0)
+    assert [rows_before(batch, end) for end in (0, 1, 3, 4, 5, 9, 10, 11)] == [0, 1, 1, 2, 3, 3, 4, 4]
+
+
+# --- progress -------------------------------------------------------------------------------------------------------
+
+
+def test_progress(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+
+    class Bar:
+        def __init__(self, title: str, total: int) -> None:
+            told.append((title, total))
+
+        def __enter__(self) -> Callable[[int], None]:
+            return told.append
+
+        def __exit__(self, *_: object) -> None:
+            told.append("end")
+
+    monkeypatch.setattr("kafwire.cli.bar.Bar", Bar)
+    world.scanned = [batch_of(0, 5, 7), batch_of(1, 5, 8), batch_of(0, 7, 9)]
+    world.ranges = [Range("orders", 0, 5, 8), Range("orders", 1, 5, 20)]
+    assert run("orders", "-e", "--progress").exit_code == 0
+    assert told == [("orders", 18), 2, 5, 6, 18, "end"]
+    told.clear()
+    assert run("orders", "-e").exit_code == 0  # standard error is no terminal
+    assert run("orders", "-e", "--no-progress").exit_code == 0
+    assert told == []
+    world.polled = iter([[batch_of(0, LOW, HIGH)], [batch_of(1, LOW, HIGH), batch_of(2, LOW, HIGH + 5)]])
+    assert run("orders", "-G", "g", "-e", "--progress").exit_code == 0
+    assert told == [("orders", 60), 20, 40, 60, 60, "end"]
+
+
+def test_progress_without_rich(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kafwire.cli.bar", None)
+    result = run("orders", "-e", "--progress")
+    assert (result.exit_code, result.stderr) == (
+        1,
+        "kafwire: --progress needs the package rich: pip install 'kafwire[progress]'\n",
+    )
