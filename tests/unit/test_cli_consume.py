@@ -2,7 +2,9 @@
 
 import io
 import json
+import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -74,7 +76,8 @@ class FakeClient:
         self, partitions: Iterable[TopicPartition], when: Any, isolation_level: str = "read_uncommitted"
     ) -> dict[TopicPartition, int]:
         high = HIGH - 1 if isolation_level == "read_committed" else HIGH
-        if isinstance(when, int) and when > 1000:  # "now", for by_duration
+        if isinstance(when, int) and when > 1000:  # an hour ago, for by_duration
+            assert abs(time.time() - 3600 - when / 1000) < 60
             return dict.fromkeys(partitions, 15)
         known: dict[Any, int] = {"earliest": LOW, "latest": high, **AT}
         return dict.fromkeys(partitions, known[when])
@@ -163,6 +166,7 @@ SCAN: dict[str, Any] = {"topics": ["orders"], "partitions": None, "start": "earl
         ("-o s@100 -o e@200", {"start": 100, "end": 200}),
         ("-o e@200 -o end", {"start": "latest", "end": 200}),
         ("-e -o 12", {"start": dict.fromkeys(ORDERS, 12), "end": dict.fromkeys(ORDERS, HIGH)}),
+        ("-e -o 5 -p 2", {"start": {ORDERS[2]: LOW}, "end": {ORDERS[2]: HIGH}}),
         ("-e -o 25 -p 2", {"start": {ORDERS[2]: 25}, "end": {ORDERS[2]: HIGH}}),
         ("-e -o -3", {"start": dict.fromkeys(ORDERS, HIGH - 3), "end": dict.fromkeys(ORDERS, HIGH)}),
         ("-e -o -99", {"start": dict.fromkeys(ORDERS, LOW), "end": dict.fromkeys(ORDERS, HIGH)}),
@@ -403,6 +407,26 @@ def test_records_leave_by_batch_or_one_by_one(world: World, monkeypatch: pytest.
     assert calls.calls == [b"v5\n", b"v6\n", b"v7\n", b"v8\n", b"v9\n"]
 
 
+def test_a_reader_that_goes_away_while_nothing_arrives(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe()
+
+    def quiet() -> Iterator[list[Batch]]:
+        yield [batch_of(0, 5, 7)]
+        yield []
+        assert os.read(reading, 100) == b"v5\nv6\n"
+        os.close(reading)
+        yield []
+        pytest.fail("nobody noticed")
+
+    world.polled = quiet()
+    with os.fdopen(writing, "w") as pipe, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", pipe)
+        with pytest.raises(SystemExit) as end:
+            main(["consume", "-b", "h", "orders", "-G", "g"])
+    assert end.value.code == 141
+    assert world.committed == [{ORDERS[0]: 7}]
+
+
 def test_an_error_comes_after_the_records_before_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken() -> list[Batch]:
         raise KafkaError("orders-0: something")
@@ -470,6 +494,12 @@ def test_a_group_reads_to_the_ends_of_the_start(world: World) -> None:
     assert result.stdout.split() == expected
     assert world.paused[:2] == [ORDERS[2], ORDERS[0]]
     assert world.committed == [{ORDERS[0]: HIGH, ORDERS[1]: 10}]
+
+
+def test_a_group_that_has_read_everything(world: World) -> None:
+    world.positions = dict.fromkeys(ORDERS, HIGH)  # a poll would find nothing, and fail
+    result = run("orders", "-G", "g", "-e")
+    assert (result.exit_code, result.output, world.committed) == (0, "", [])
 
 
 def test_a_group_reads_to_a_time(world: World) -> None:
