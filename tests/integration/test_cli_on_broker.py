@@ -4,10 +4,12 @@ import json
 import os
 import pty
 import random
+import signal
 import subprocess
 import sys
 import threading
 import uuid
+from collections.abc import Iterator
 
 import pytest
 
@@ -190,6 +192,69 @@ def test_a_reader_that_goes_away(cluster: KafkaCluster, big: str) -> None:
     assert process.wait(30) == 141
     assert process.stderr.read() == b""
     process.stderr.close()
+
+
+@pytest.fixture
+def followed(cluster: KafkaCluster) -> Iterator[tuple[str, kafwire.Producer]]:
+    """A topic of two partitions with a record in each, and a producer for more."""
+    name = f"followed-{uuid.uuid4().hex[:8]}"
+    with kafwire.Client(cluster.bootstrap) as client:
+        client.create_topic(name, partitions=2)
+    with kafwire.Producer(cluster.bootstrap, linger_ms=0) as producer:
+        for partition in range(2):
+            producer.send(name, b"old", partition=partition).result()
+        yield name, producer
+
+
+def test_records_that_arrive_until_ctrl_c(cluster: KafkaCluster, followed: tuple[str, kafwire.Producer]) -> None:
+    name, producer = followed
+    process = start(cluster, name, "-f", r"%p %o %s\n")
+    try:
+        assert process.stdout is not None
+        assert {process.stdout.readline() for _ in range(2)} == {b"0 0 old\n", b"1 0 old\n"}
+        for i in range(3):
+            producer.send(name, b"new %d" % i, partition=1).result()
+            assert process.stdout.readline() == b"1 %d new %d\n" % (i + 1, i)
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert (process.returncode, out, errors) == (130, b"", b"")
+
+
+def test_a_reader_that_goes_away_while_nothing_arrives(
+    cluster: KafkaCluster, followed: tuple[str, kafwire.Producer]
+) -> None:
+    process = start(cluster, followed[0], "-p", "0")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        assert process.stdout.readline() == b"old\n"
+        process.stdout.close()
+        assert process.wait(30) == 141
+        assert process.stderr.read() == b""
+    finally:
+        process.kill()
+        process.stderr.close()
+
+
+def test_a_group_goes_on_where_it_was(cluster: KafkaCluster, followed: tuple[str, kafwire.Producer]) -> None:
+    name, producer = followed
+    for i in range(5):
+        producer.send(name, b"%d" % i, partition=0).result()
+
+    def consume(*arguments: str) -> bytes:
+        ran = run(cluster.bootstrap, "consume", name, "-G", f"group-{name}", *arguments)
+        assert (ran.returncode, ran.stderr) == (0, b"")
+        return ran.stdout
+
+    assert consume("-p", "0", "-c", "3") == b"old\n0\n1\n"
+    assert consume("-p", "0", "-o", "stored", "-c", "1") == b"2\n"
+    assert sorted(consume("-e", "-f", r"%p:%s\n").split()) == [b"0:3", b"0:4", b"1:old"]
+    assert consume("-e") == b""
+    producer.send(name, b"later", partition=1).result()
+    assert consume("-e") == b"later\n"
+    assert consume("-o", "beginning", "-e").count(b"\n") == 8
 
 
 def test_a_bar_on_a_terminal(cluster: KafkaCluster, big: str) -> None:
