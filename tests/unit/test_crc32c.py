@@ -13,8 +13,12 @@ from kafwire._codec import crc32c_implementations, crc32c_of
 
 VECTORS = json.loads(gzip.decompress((Path(__file__).parent.parent / "data" / "made.json.gz").read_bytes()))["vectors"]
 IMPLEMENTATIONS = [pytest.param(i, id=name) for i, name in enumerate(crc32c_implementations())]
-# around the sizes of words, of the short (3 * 128) and of the long (3 * 2048) interleaved blocks
-SIZES = [*range(80), *range(376, 402), *range(760, 776), *range(6136, 6152), 6528, 12_288 + 384 + 8 + 1, 100_003]
+# around the sizes of words, of the short (3 * 128) and of the long (3 * 2048) interleaved blocks; where vectors begin
+# to be used (1024), and around their stride (256)
+SIZES = [
+    *(*range(80), *range(376, 402), *range(760, 776), *range(1016, 1032), *range(1272, 1288), *range(1530, 1800)),
+    *(*range(6136, 6152), 6528, 12_288 + 384 + 8 + 1, 100_003),
+]
 
 
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
