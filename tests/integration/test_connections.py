@@ -1,5 +1,6 @@
 """How clients find real brokers, and find them again: IPv6, several addresses, idleness, new ports, another cluster."""
 
+import itertools
 import logging
 import socket
 import threading
@@ -13,6 +14,7 @@ import pytest
 import kafwire
 from kafwire import protocol
 from kafwire.config import ClientConfig
+from kafwire.errors import BrokerError
 from kafwire.net.cluster import Cluster
 from kafwire.net.engine import engine
 from kafwire.net.lane import Lane
@@ -113,6 +115,8 @@ def test_brokers_are_reached_over_ipv6_and_after_idleness(topic_name: str, on_en
             run(cluster.refresh([topic_name]))
             assert cluster.metadata.brokers[1].host == "::1"
             assert values(bootstrap, topic_name) == [b"before", b"after"]
+            with kafwire.Consumer(bootstrap, topics=topic_name, start="earliest") as consumer:
+                assert [record.value for record in itertools.islice(consumer, 2)] == [b"before", b"after"]
 
 
 def test_the_next_address_of_a_name_is_tried(cluster: KafkaCluster, names: dict[str, list[tuple[str, int]]]) -> None:
@@ -181,10 +185,13 @@ def test_all_brokers_go_on_at_other_ports(
     boot_from(running.node(1))
     sent = [b"%d" % number for number in range(30)]
     with within(110), kafwire.Producer("boot.example:9092", **SOON) as producer:
-        with kafwire.Client("boot.example:9092") as client:
-            client.create_topic(topic_name, partitions=1, replication_factor=3)
+        client = kafwire.Client("boot.example:9092")
+        client.create_topic(topic_name, partitions=1, replication_factor=3)
+        consumer = kafwire.Consumer("boot.example:9092", topics=topic_name, start="earliest", **SOON)
+        with client, consumer:
             for value in sent[:10]:
                 producer.send(topic_name, value).result(10)
+            assert [record.value for record in itertools.islice(consumer, 10)] == sent[:10]
             old = {broker.port for broker in client.metadata().brokers}
             for node in running.nodes:
                 node.kill()
@@ -202,6 +209,7 @@ def test_all_brokers_go_on_at_other_ports(
             deliveries += [producer.send(topic_name, value) for value in sent[20:]]
             for delivery in deliveries:
                 delivery.result(60)
+            assert [record.value for record in itertools.islice(consumer, 20)] == sent[10:]
             new = {broker.port for broker in client.metadata().brokers}
             assert new == {node.port for node in running.nodes}
             assert not new & old
@@ -218,6 +226,8 @@ def test_another_cluster_at_the_same_address(topic_name: str, caplog: pytest.Log
             old_cluster = client.metadata().cluster_id
             for number in range(3):
                 producer.send(topic_name, b"old %d" % number).result(10)
+            consumer = kafwire.Consumer(first.bootstrap, topics=topic_name, start="earliest", **SOON)
+            assert [record.value for record in itertools.islice(consumer, 3)] == [b"old 0", b"old 1", b"old 2"]
             first.close()
             with AtPort(port) as second, within(60):
                 with kafwire.Client(second.bootstrap) as other:
@@ -230,3 +240,5 @@ def test_another_cluster_at_the_same_address(topic_name: str, caplog: pytest.Log
                 client._engine.run(client._cluster.refresh())
                 assert client.topic(topic_name).topic_id != old.topic_id
                 assert values(second.bootstrap, topic_name) == [b"new"]
+                with consumer, pytest.raises(BrokerError, match=f"{topic_name}.* was deleted and made anew"):
+                    next(consumer.batches(timeout=20))
