@@ -22,6 +22,8 @@ class Cursor:
     partition: int
     position: int
     end: int
+    # Where the records end that were received, which may be before `end` although nothing more comes.
+    received: int = -1
     # Since when it has failed without progress, in the engine's milliseconds; None while all is well.
     failing_since_ms: float | None = None
 
@@ -29,6 +31,11 @@ class Cursor:
     def done(self) -> bool:
         """Whether everything below `end` was received, or is known not to exist."""
         return self.position >= self.end
+
+    @property
+    def identity(self) -> tuple[str, bytes, int]:
+        """The topic's name and id, and the partition: what a request names it by."""
+        return self.topic, self.topic_id.bytes, self.partition
 
     @property
     def name(self) -> str:
@@ -42,7 +49,7 @@ class Cursor:
                 f"the broker answered {self.name} from offset {self.position} with batches that end before it",
                 api="FetchResponse",
             )
-        self.position = next_offset
+        self.position = self.received = next_offset
         self.failing_since_ms = None
 
 

@@ -8,14 +8,12 @@ again.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import random
-import uuid
 from collections.abc import Mapping, Sequence
 
 from kafwire import protocol
 from kafwire._buffer import Buffer
-from kafwire._fetch import FetchAnswer, PartitionAnswer, parse_answer, scan_headers
+from kafwire._fetch import FetchAnswer, PartitionAnswer, encode_fetch, parse_answer, scan_headers
 from kafwire._slices import SliceQueue
 from kafwire.config import ScanConfig
 from kafwire.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError, broker_error
@@ -27,7 +25,6 @@ from kafwire.net.lane import Lane
 
 OFFSET_OUT_OF_RANGE = 1
 UNKNOWN_TOPIC_ID = 100
-NO_SESSION_EPOCH = -1
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 
 
@@ -238,46 +235,31 @@ class Source:
         order = self._rotation.order
         correlation_id = self.lane.next_correlation_id()
         request = self._request(order, correlation_id)
-        by_id = self._version >= FIRST_VERSION_WITH_TOPIC_IDS
-        self._asked = {(c.topic_id.bytes if by_id else c.topic, c.partition): c for c in order}
         fetcher.reserved += fetcher.config.fetch_max_bytes
         timeout_ms = fetcher.config.request_timeout_ms + fetcher.config.fetch_max_wait_ms
         self.lane.send(correlation_id, [request], self._answered, timeout_ms=timeout_ms)
 
     def _request(self, order: Sequence[Cursor], correlation_id: int) -> bytes:
-        config = self._fetcher.config
         has_ids = all(cursor.topic_id != NO_TOPIC_ID for cursor in order)
         self._version = self.lane.version_of(
             protocol.FetchRequest, at_most=None if has_ids else FIRST_VERSION_WITH_TOPIC_IDS - 1
         )
-        # The broker fills its answer in this order: a topic stands here as often as it has its turn between others.
-        topics: list[tuple[str, uuid.UUID, list[protocol.FetchRequest.FetchPartition]]] = []
-        for (topic, topic_id), cursors in itertools.groupby(order, lambda cursor: (cursor.topic, cursor.topic_id)):
-            partitions = [
-                protocol.FetchRequest.FetchPartition(
-                    partition=cursor.partition,
-                    fetch_offset=cursor.position,
-                    partition_max_bytes=config.fetch_max_bytes,
-                )
-                for cursor in cursors
-            ]
-            topics.append((topic, topic_id, partitions))
+        config = self._fetcher.config
         by_id = self._version >= FIRST_VERSION_WITH_TOPIC_IDS
-        message = protocol.FetchRequest(
+        limit = config.fetch_max_bytes
+        # The broker fills its answer in this order.
+        add = [(*cursor.identity, cursor.position, limit, -1, -1) for cursor in order]
+        self._asked = {(entry[by_id], entry[2]): cursor for entry, cursor in zip(add, order, strict=True)}
+        return encode_fetch(
+            self._version,
+            correlation_id,
+            config.client_id,
             max_wait_ms=config.fetch_max_wait_ms,
             min_bytes=1,
-            max_bytes=config.fetch_max_bytes,
+            max_bytes=limit,
             isolation_level=int(config.isolation_level == "read_committed"),
-            session_id=0,
-            session_epoch=NO_SESSION_EPOCH,
-            topics=[
-                protocol.FetchRequest.FetchTopic(
-                    **({"topic_id": topic_id} if by_id else {"topic": name}), partitions=partitions
-                )
-                for name, topic_id, partitions in topics
-            ],
+            add=add,
         )
-        return protocol.encode_request(message, self._version, correlation_id, config.client_id)
 
     def _answered(self, frame: Buffer | None, error: KafkaError | None) -> None:
         fetcher = self._fetcher

@@ -112,6 +112,20 @@ def sliced(rows: Rows, start: int, end: int) -> Rows:
     return {where: [row for row in all_rows if start <= row[0] < end] for where, all_rows in rows.items()}
 
 
+@pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
+def test_requests_say_what_the_options_say(level: str) -> None:
+    with World(brokers=1) as world:
+        fill(world, "a", partitions=2)
+        options: dict[str, Any] = {"fetch_max_bytes": 54_321, "fetch_max_wait_ms": 123, "isolation_level": level}
+        Read(world, ["a"], **options).all()
+        first = world.made("Fetch")[0].message
+        assert (first.max_wait_ms, first.min_bytes, first.max_bytes) == (123, 1, 54_321)
+        assert (first.session_id, first.session_epoch, first.forgotten_topics_data, first.rack_id) == (0, -1, [], "")
+        assert first.isolation_level == int(level == "read_committed")
+        asked = [(p.fetch_offset, p.partition_max_bytes, p.current_leader_epoch) for p in first.topics[0].partitions]
+        assert asked == [(0, 54_321, -1)] * 2
+
+
 @pytest.mark.parametrize("topic_ids", [True, False])
 @pytest.mark.parametrize("brokers", [1, 3])
 def test_everything_is_read_once_and_in_order(brokers: int, *, topic_ids: bool) -> None:
