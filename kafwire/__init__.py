@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kafwire.sync.client import Client
     from kafwire.sync.consumer import Consumer
     from kafwire.sync.producer import Producer
-    from kafwire.sync.scan import Scan, scan
+    from kafwire.sync.scan import Scan, Split, scan
 
 __version__ = "0.1.0"
 
@@ -38,6 +38,7 @@ __all__ = [
     "RecordBatch",
     "RecordMetadata",
     "Scan",
+    "Split",
     "TopicPartition",
     "errors",
     "protocol",
@@ -57,6 +58,7 @@ _HOMES = {
     "RecordBatch": "kafwire.records",
     "RecordMetadata": "kafwire.structs",
     "Scan": "kafwire.sync.scan",
+    "Split": "kafwire.sync.scan",
     "TopicPartition": "kafwire.structs",
     "scan": "kafwire.sync.scan",
 }

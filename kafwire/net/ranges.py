@@ -15,8 +15,13 @@ from kafwire.structs import TopicPartition
 
 OFFSET_OUT_OF_RANGE = 1
 
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
+
 # Where in time: a name, a datetime with a time zone, or milliseconds since the epoch.
 When = str | int | dt.datetime
+# A range of time [from, to) for records; None leaves a side open.
+Timestamps = tuple[int | dt.datetime | None, int | dt.datetime | None]
 # One end of a read: a point in time for all partitions, or an offset (or a point in time by name) for each.
 Bound = When | Mapping[TopicPartition, int | str]
 
@@ -39,16 +44,44 @@ def timestamp_of(when: When) -> int:
     if isinstance(when, dt.datetime):
         if when.tzinfo is None:
             raise ConfigError(f"{when!r} has no time zone: say datetime(..., tzinfo=timezone.utc)")
-        return round(when.timestamp() * 1000)
+        # The first millisecond not before it: what lies before that lies before the moment itself.
+        return -((_EPOCH - when) // dt.timedelta(milliseconds=1))
     if isinstance(when, int) and not isinstance(when, bool) and when >= 0:
         return when
     raise ConfigError(f"{when!r} is not 'earliest', 'latest', a datetime or milliseconds since the epoch")
 
 
+def window_of(timestamps: Timestamps | None) -> tuple[int, int] | None:
+    """The milliseconds [from, to) of a filter; None for no filter. `ConfigError` for what is none."""
+    if timestamps is None:
+        return None
+    if (
+        not isinstance(timestamps, tuple | list)
+        or len(timestamps) != 2
+        or "str" in (type(t).__name__ for t in timestamps)
+    ):
+        raise ConfigError(
+            f"timestamps: a pair (from, to) of datetimes, milliseconds or None is needed, not {timestamps!r}"
+        )
+    low, high = timestamps
+    first = _LOWEST if low is None else timestamp_of(low)
+    last = _HIGHEST if high is None else timestamp_of(high)
+    if first > last:
+        raise ConfigError(f"timestamps: {low!r} is after {high!r}")
+    return first, last
+
+
 class Bounds:
     """What the user asked for, checked as far as that goes without a broker."""
 
-    def __init__(self, topics: Sequence[str], partitions: Sequence[int] | None, start: Bound, end: Bound) -> None:
+    def __init__(
+        self,
+        topics: Sequence[str],
+        partitions: Sequence[int] | None,
+        start: Bound,
+        end: Bound,
+        timestamps: Timestamps | None = None,
+    ) -> None:
         self.topics = topics
         numbers = partitions if isinstance(partitions, Iterable) else ("none",)
         if partitions is not None and not all(isinstance(number, int) for number in numbers):
@@ -56,6 +89,7 @@ class Bounds:
         self.partitions = partitions
         self.start = self._check(start)
         self.end = self._check(end)
+        self.window = window_of(timestamps)
         chosen = [set(bound) for bound in (self.start, self.end) if isinstance(bound, dict)]
         if chosen and partitions is not None:
             raise ConfigError("partitions and offsets by partition exclude each other: the offsets name the partitions")
@@ -97,16 +131,25 @@ class Bounds:
 
 
 async def plan_ranges(cluster: Cluster, bounds: Bounds, *, isolation_level: int) -> list[tuple[Range, TopicInfo]]:
-    """The exact offsets to read, as they stand now. Raises `BrokerError` for offsets that do not exist."""
+    """The exact offsets to read, as they stand now. Raises `BrokerError` for offsets that do not exist.
+
+    A filter by time lets reading begin where its first record is: all before that one are earlier.
+    """
     infos = {topic: await cluster.topic(topic, fresh=True) for topic in bounds.topics}
     wanted = [(topic, partition) for topic, info in infos.items() for partition in bounds.partitions_of(info)]
 
     async def offsets(timestamp: int) -> dict[Partition, int]:
         return await list_offsets(cluster, dict.fromkeys(wanted, timestamp), isolation_level=isolation_level)
 
-    asked = {EARLIEST, LATEST}
-    asked |= {bound for bound in (bounds.start, bounds.end) if isinstance(bound, int)}
-    found = dict(zip(asked, await asyncio.gather(*map(offsets, asked)), strict=True))
+    async def ask(timestamps: set[int]) -> dict[int, dict[Partition, int]]:
+        return dict(zip(timestamps, await asyncio.gather(*map(offsets, timestamps)), strict=True))
+
+    first = bounds.window[0] if bounds.window is not None else _LOWEST
+    # The ends before the times: or a record that arrives between the two would lie before the end, and yet, as nobody
+    # had seen one of its time, not be read.
+    found = await ask({EARLIEST, LATEST})
+    times = {when for when in (bounds.start, bounds.end, first) if isinstance(when, int) and when >= 0}
+    found |= await ask(times)
 
     def resolve(bound: int | dict[Partition, int], where: Partition) -> int:
         low, high = found[EARLIEST][where], found[LATEST][where]
@@ -128,6 +171,8 @@ async def plan_ranges(cluster: Cluster, bounds: Bounds, *, isolation_level: int)
     ranges = []
     for where in wanted:
         begin, stop = resolve(bounds.start, where), resolve(bounds.end, where)
+        if first >= 0 and begin <= stop:
+            begin = min(stop, max(begin, resolve(first, where)))
         if begin > stop and isinstance(bounds.start, dict) and isinstance(bounds.end, dict):
             raise ConfigError(f"{where[0]}-{where[1]}: the start offset {begin} is after the end offset {stop}")
         ranges.append((Range(*where, begin, max(begin, stop)), infos[where[0]]))

@@ -12,11 +12,11 @@ from kafwire.logic.metadata import TopicInfo
 from kafwire.net.client import Requests
 from kafwire.net.cluster import Cluster
 from kafwire.net.engine import engine
-from kafwire.net.ranges import Bound, When
+from kafwire.net.ranges import Bound, Timestamps, When
 from kafwire.structs import TopicPartition
 
 if TYPE_CHECKING:
-    from kafwire.sync.scan import Scan
+    from kafwire.sync.scan import ProgressOption, Scan
 
 
 class Client:
@@ -82,6 +82,8 @@ class Client:
         end: Bound = "latest",
         columns: Sequence[str] | None = None,
         layout: Mapping[str, Any] | None = None,
+        timestamps: Timestamps | None = None,
+        progress: ProgressOption = False,
         **options: Any,
     ) -> Scan:
         """`kafwire.scan` over this client's connections; `options` are those of reading, like `isolation_level`."""
@@ -96,6 +98,8 @@ class Client:
             end=end,
             columns=columns,
             layout=layout,
+            timestamps=timestamps,
+            progress=progress,
             options={"bootstrap_servers": self._cluster.bootstrap, **options},
         )
 

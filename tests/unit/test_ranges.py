@@ -12,7 +12,7 @@ from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError, ConfigError, KafkaTimeoutError, ProtocolError
 from kafwire.net.cluster import Cluster
 from kafwire.net.offsets import EARLIEST, LATEST, list_offsets
-from kafwire.net.ranges import Bound, Bounds, plan_ranges, timestamp_of
+from kafwire.net.ranges import Bound, Bounds, Timestamps, plan_ranges, timestamp_of, window_of
 from kafwire.records import encode_batch
 from kafwire.structs import TopicPartition
 from tests.unit.simulated import World
@@ -44,9 +44,10 @@ def plan(
     end: Bound = "latest",
     level: int = 0,
     topics: tuple[str, ...] = ("t",),
+    timestamps: Timestamps | None = None,
 ) -> list[tuple[int, int, int]]:
     """(partition, start, end) of each range."""
-    bounds = Bounds(topics, partitions, start, end)
+    bounds = Bounds(topics, partitions, start, end, timestamps)
     found = world.run(plan_ranges(make_cluster(world), bounds, isolation_level=level))
     assert all(r.topic == info.name for r, info in found)
     return [(r.partition, r.start, r.end) for r, _ in found]
@@ -65,7 +66,9 @@ def at(**offsets: int | str) -> dict[TopicPartition, int | str]:
         (1_700_000_000_000, 1_700_000_000_000),
         (dt.datetime(1970, 1, 1, 1, tzinfo=dt.UTC), HOUR_MS),
         (dt.datetime(1970, 1, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=1))), 0),
-        (dt.datetime(1970, 1, 1, 0, 0, 0, 1_499, tzinfo=dt.UTC), 1),
+        (dt.datetime(1970, 1, 1, 0, 0, 0, 1_000, tzinfo=dt.UTC), 1),
+        (dt.datetime(1970, 1, 1, 0, 0, 0, 1_001, tzinfo=dt.UTC), 2),
+        (dt.datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=dt.UTC), 253_402_300_799_999),
     ],
 )
 def test_points_in_time(when: Any, timestamp: int) -> None:
@@ -252,3 +255,78 @@ def test_one_leader_that_is_gone_does_not_lose_the_answers_of_others() -> None:
         found = world.run(revive(world, make_cluster(world)))
         assert found == {("t", 0): 10, ("t", 1): 15, ("t", 2): 20}
         assert len([call for call in world.made("ListOffsets") if call.node == 1]) == 1
+
+
+# ---- a filter by time
+
+
+@pytest.mark.parametrize(
+    ("timestamps", "window"),
+    [
+        (None, None),
+        ((5, 7), (5, 7)),
+        ([5, 5], (5, 5)),
+        ((None, 7), (-(1 << 63), 7)),
+        ((5, None), (5, (1 << 63) - 1)),
+        ((dt.datetime(1970, 1, 1, 1, tzinfo=dt.UTC), None), (HOUR_MS, (1 << 63) - 1)),
+    ],
+)
+def test_filters_by_time(timestamps: Any, window: Any) -> None:
+    assert window_of(timestamps) == window
+
+
+@pytest.mark.parametrize("timestamps", [5, (), (1,), (1, 2, 3), "12", ("earliest", 5), (5, "latest"), {1: 2, 3: 4}])
+def test_what_is_no_pair_of_times_is_refused(timestamps: Any) -> None:
+    with pytest.raises(ConfigError, match=r"timestamps: a pair \(from, to\)"):
+        window_of(timestamps)
+
+
+@pytest.mark.parametrize("timestamps", [(-1, None), (None, 1.5), (True, 5), (dt.date(2013, 1, 1), None)])
+def test_a_filter_s_sides_are_points_in_time(timestamps: Any) -> None:
+    with pytest.raises(ConfigError, match="is not 'earliest'"):
+        window_of(timestamps)
+
+
+def test_a_filter_that_goes_backwards_is_refused() -> None:
+    with pytest.raises(ConfigError, match="timestamps: 7 is after 5"):
+        window_of((7, 5))
+
+
+def test_reading_begins_where_the_first_record_of_the_time_is() -> None:
+    with make_world() as world:
+        first, late = HOUR_MS + 60_000 * 3, HOUR_MS + 60_000 * 7
+        assert plan(world, timestamps=(first, late)) == [(0, 3, 10), (1, 8, 15), (2, 13, 20)]
+        assert plan(world, timestamps=(None, late)) == [(0, 0, 10), (1, 5, 15), (2, 10, 20)]
+        assert plan(world, timestamps=(10 * HOUR_MS, None)) == [(0, 10, 10), (1, 15, 15), (2, 20, 20)]
+        assert plan(world, timestamps=(first, None), start=at(p0=5)) == [(0, 5, 10)]
+        assert plan(world, timestamps=(first, None), start=at(p0=1), end=at(p0=2)) == [(0, 2, 2)]
+        assert plan(world, timestamps=(first, None), end=late) == [(0, 3, 7), (1, 8, 12), (2, 13, 17)]
+
+
+def test_offsets_that_go_backwards_are_told_with_a_filter_too() -> None:
+    with make_world() as world, pytest.raises(ConfigError, match="t-1: the start offset 9 is after the end offset 7"):
+        plan(world, start=at(p1=9), end=at(p1=7), timestamps=(HOUR_MS, None))
+
+
+@pytest.mark.parametrize("by", ["start", "timestamps"])
+def test_a_record_that_arrives_meanwhile_is_after_the_end_and_not_before_the_start(by: str) -> None:
+    """Nothing of that time was there when it was asked for: the record that now is must be left to the next read."""
+    late = 10 * HOUR_MS
+    with make_world(partitions=1) as world:
+        log = world.topics["t"].partitions[0]
+        asked: set[int] = set()
+
+        async def slowly(call: Call) -> None:
+            """The end is told late; and when nobody has the time asked for, a record of that time is written."""
+            timestamps = {p.timestamp for topic in call.message.topics for p in topic.partitions}
+            if LATEST in timestamps:
+                await asyncio.sleep(1)
+                if late in asked:
+                    log.append(encode_batch([(None, b"v", late)]))
+            asked.update(timestamps)
+
+        world.on("ListOffsets", slowly)
+        arguments: Any = {"start": late} if by == "start" else {"timestamps": (late, None)}
+        assert plan(world, **arguments) == [(0, log.end, log.end)]
+        assert asked == {EARLIEST, LATEST, late}
+        assert len(log.batches) == 10
