@@ -83,6 +83,9 @@ class Commands(click.Group):
         **extra: Any,
     ) -> None:
         """Run the command line and exit with its code."""
+        if sys.stdout is None:  # its descriptor was closed before; the next file or socket would get the number
+            click.echo(_line("kafwire", "standard output is closed"), err=True)
+            sys.exit(1)
         code, message = self._run(args, prog_name, complete_var, extra)
         try:
             sys.stdout.flush()  # what could not be written before is still there, and fails again

@@ -2,7 +2,7 @@
 
 import sys
 from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol
+from typing import Protocol, TextIO
 
 import click
 
@@ -26,7 +26,7 @@ progress_option = click.option(
 
 def progress_bar(wanted: bool | None, title: str, total: int) -> AbstractContextManager[Progress]:
     """Return a bar that ends at `total`, or something as silent as it: None shows it where it disturbs nothing."""
-    if wanted is False or (wanted is None and (sys.stdout.isatty() or not sys.stderr.isatty())):
+    if wanted is False or (wanted is None and (sys.stdout.isatty() or not _looked_at(sys.stderr))):
         return nullcontext(_silent)
     try:
         from kafwire.cli.bar import Bar
@@ -35,6 +35,11 @@ def progress_bar(wanted: bool | None, title: str, total: int) -> AbstractContext
             return nullcontext(_silent)
         raise click.ClickException("--progress needs the package rich: pip install 'kafwire[progress]'") from None
     return Bar(title, total)
+
+
+def _looked_at(stream: TextIO | None) -> bool:
+    """Return whether a stream is a terminal; one that was closed before the start is None."""
+    return stream is not None and stream.isatty()
 
 
 def _silent(done: int) -> None:

@@ -9,6 +9,7 @@ import click
 
 from kafwire.cli.connection import client_options, connection_options
 from kafwire.cli.output import JsonWriter, pretty_option
+from kafwire.errors import broker_error
 
 if TYPE_CHECKING:
     from kafwire import Client
@@ -25,7 +26,7 @@ _HELP = """List the topics of a cluster, or show the partitions of some.
   kafwire topics -L
   kafwire topics -J | jq -r '.topics[].topic'
 
-Exit code 1: a topic does not exist.
+Exit code 1: a topic does not exist, or the broker says nothing of it.
 """
 
 
@@ -75,23 +76,25 @@ def command(
         for topic in found:
             topic.partitions.sort(key=lambda partition: partition.partition_index)
         offsets = _offsets(client, found, options) if with_offsets else None
-    missing = [topic.name for topic in found if topic.error_code == _UNKNOWN_TOPIC]
+    there = [topic for topic in found if not topic.error_code]
     if as_json:
         JsonWriter(pretty).write(_as_json(metadata, found, asked, offsets))
     elif as_list:
         _print_list(metadata, found, asked, offsets)
     elif names_only:
-        for topic in found:
-            if topic.name not in missing:
-                click.echo(topic.name)
-    elif there := [topic for topic in found if topic.name not in missing]:
+        for topic in there:
+            click.echo(topic.name)
+    elif there:
         if asked:
             _print_table(_PARTITION_HEADER, _partition_rows(there, offsets), offsets is not None)
         else:
             _print_table(_TOPIC_HEADER, _topic_rows(there, offsets), offsets is not None)
-    for name in missing:
-        click.echo(f"kafwire topics: there is no topic {name!r}", err=True)
-    return 1 if missing else 0
+    for topic in found:
+        if topic.error_code == _UNKNOWN_TOPIC:
+            click.echo(f"kafwire topics: there is no topic {topic.name!r}", err=True)
+        elif topic.error_code:
+            click.echo(f"kafwire topics: {broker_error(topic.error_code, f'topic {topic.name!r}')}", err=True)
+    return int(len(there) < len(found))
 
 
 # First and next offset by (topic, partition); none where there is no leader to ask.
@@ -192,8 +195,6 @@ def _address(broker: Any) -> str:
 
 
 def _error(code: int, before: str) -> str:
-    from kafwire.errors import broker_error
-
     return f"{before}{broker_error(code, '').name}" if code else ""
 
 

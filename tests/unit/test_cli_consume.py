@@ -545,6 +545,12 @@ def test_progress(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     assert told == [("orders", 60), 20, 40, 60, 60, "end"]
 
 
+def test_no_standard_error(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", None)
+        assert run_with(Calls(), patch, "-e") == 0
+
+
 def test_progress_without_rich(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "kafwire.cli.bar", None)
     result = run("orders", "-e", "--progress")

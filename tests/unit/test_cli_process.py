@@ -95,6 +95,14 @@ def test_a_full_disk() -> None:
         assert ran.stderr == b"kafwire: [Errno 28] No space left on device\n"
 
 
+@pytest.mark.parametrize("arguments", ["info", "--version", "topics -b 127.0.0.1:1"])
+def test_no_standard_output(arguments: str) -> None:
+    ran = subprocess.run(
+        ["/bin/sh", "-c", f'exec "$0" -m kafwire {arguments} >&-', sys.executable], stderr=subprocess.PIPE, check=False
+    )
+    assert (ran.returncode, ran.stderr) == (1, b"kafwire: standard output is closed\n")
+
+
 def test_ctrl_c(tmp_path: Path) -> None:
     """While it waits for more of a log, what there is has been written."""
     process = subprocess.Popen(

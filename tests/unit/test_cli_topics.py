@@ -34,6 +34,7 @@ def metadata() -> Any:
     )
     internal = RESPONSE.MetadataResponseTopic(name="__consumer_offsets", is_internal=True, partitions=[partition(0, 1)])
     missing = RESPONSE.MetadataResponseTopic(name="missing", error_code=3)
+    secret = RESPONSE.MetadataResponseTopic(name="secret", error_code=29)
     return MetadataResponse(
         cluster_id="the-cluster",
         controller_id=12,
@@ -41,7 +42,7 @@ def metadata() -> Any:
             RESPONSE.MetadataResponseBroker(node_id=12, host="::1", port=9093, rack="east"),
             RESPONSE.MetadataResponseBroker(node_id=1, host="near", port=9092),
         ],
-        topics=[orders, internal, missing],
+        topics=[orders, internal, secret, missing],
     )
 
 
@@ -130,6 +131,13 @@ def test_a_topic_that_is_not_there() -> None:
     assert result.stderr == "kafwire topics: there is no topic 'missing'\n"
     alone = run("missing", "--offsets")
     assert (alone.exit_code, alone.stdout) == (1, "")
+
+
+def test_a_topic_that_the_broker_says_nothing_of() -> None:
+    result = run("secret", "orders", "--names")
+    assert (result.exit_code, result.stdout) == (1, "orders\n")
+    assert result.stderr.startswith("kafwire topics: TOPIC_AUTHORIZATION_FAILED (29): ")
+    assert result.stderr.endswith(" [topic 'secret']\n")
 
 
 def test_as_kcat_lists() -> None:

@@ -194,6 +194,11 @@ def test_what_is_no_utf_8_is_base64(value: bytes) -> None:
     assert base64.b64decode(shown["base64"]) == value
 
 
+def test_a_character_does_not_go_on_in_the_next_record() -> None:
+    batch = batch_of([Record(b"\xe2\x82"), Record(b"\xac"), Record(b"\xe2\x82\xac")])
+    assert render(batch, ("value", "json"), b" ") == b'{"base64":"4oI="} {"base64":"rA=="} "\xe2\x82\xac" '
+
+
 def test_a_batch_without_a_timestamp() -> None:
     batch = batch_of([Record(b"a", timestamp_ms=None)])
     assert render(batch, ("timestamp", "raw"), b" ", ("timestamp", "json")) == b"-1 "
