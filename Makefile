@@ -1,6 +1,7 @@
 # make test     all tests: unit, conformance, integration, spark; and the unit tests on every other CPython here
 # make demo     the flights of 2013 through Kafka and Spark, and back
 # make bench    speed beside other clients, on one broker (BENCH=name: only that row)
+# make bench-strategies   the strategies of fetching beside each other, into docs/fetching.md
 # make fuzz     hostile bytes into every decoder, under sanitizers too, which takes clang (SECONDS=60, SEED=chance; FUZZ=targets)
 # make lint     ruff, cython-lint, mypy, import-linter
 # make format   what ruff can put right by itself
@@ -23,7 +24,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-com
 SOURCES := setup.py $(wildcard kafwire/*.pyx kafwire/*.pxd kafwire/native/*.c kafwire/native/*.h)
 
 .DELETE_ON_ERROR:
-.PHONY: build test demo bench fuzz lint format jars clean
+.PHONY: build test demo bench bench-strategies fuzz lint format jars clean
 
 build: $(VENV)/built $(VENV)/linked
 
@@ -36,6 +37,9 @@ demo: build $(VENV)/has-demo jars
 
 bench: build $(VENV)/has-bench jars
 	$(BIN)/python -m benchmarks $(BENCH)
+
+bench-strategies: build $(VENV)/has-bench jars
+	$(BIN)/python -m benchmarks.strategies
 
 fuzz: build $(VENV)/has-fuzz
 	$(BIN)/python -m fuzz $(FUZZ) --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))

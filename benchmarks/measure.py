@@ -1,5 +1,7 @@
 """One round of one contender: its process started, let go, timed by itself, and its answer checked."""
 
+from __future__ import annotations
+
 import json
 import os
 import statistics
@@ -7,17 +9,19 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.counted import Counted
 from benchmarks.payload import split_pool
 from benchmarks.programs import build_rdkafka
 from benchmarks.rounds import ContenderError, Measured
 from benchmarks.rows import Contender, Row, Topic
-from benchmarks.topics import Topics
+
+if TYPE_CHECKING:
+    from benchmarks.topics import Topics
 
 ROOT = Path(__file__).parent.parent
 WRITES = {"produce", "batch", "send", "send_batch"}
@@ -139,6 +143,8 @@ class Bench:
         if self._counted is None:
             if self.open_counted is None:
                 raise ContenderError("needs a broker of its own: run without --bootstrap")
+            from benchmarks.topics import Topics
+
             counted = self.open_counted()
             self._counted = counted, Topics(counted.bootstrap, self.floor)
         return self._counted
@@ -208,32 +214,7 @@ class Bench:
 
     def _run(self, row: Row, contender: Contender, options: Mapping[str, str]) -> dict[str, Any]:
         arguments = [f"{key}={value}" for key, value in {"bootstrap": self.bootstrap, **options}.items()]
-        command = [*self._command(row, contender), contender.task, *arguments]
-        # A file, not a pipe: a chatty client must not block on a pipe that nobody empties.
-        with tempfile.TemporaryFile("w+") as errors:
-            process = subprocess.Popen(
-                command,
-                cwd=ROOT,
-                env=ENVIRONMENT,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-            )
-            with process:
-                try:
-                    out, _ = process.communicate("go\n", _TIMEOUT_SECONDS)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    raise ContenderError(f"not done after {_TIMEOUT_SECONDS} s") from None
-            errors.seek(0)
-            said = [line for line in errors.read().splitlines() if line.strip()]
-        lines = out.splitlines()
-        if process.returncode or len(lines) != 2:
-            reason = said[-1] if said else "no message"
-            raise ContenderError(f"exit code {process.returncode}: {reason}")
-        answer: dict[str, Any] = json.loads(lines[1])
-        return answer
+        return converse([*self._command(row, contender), contender.task, *arguments])
 
     def _measure_import(self, module: str) -> Measured:
         """Median of several imports, each in a fresh interpreter, compiled files in place and in the page cache."""
@@ -256,6 +237,37 @@ class Bench:
             if module == "kafwire" and (heavy := [name for name in HEAVY_MODULES if name in modules]):
                 raise ContenderError(f"import kafwire imports {', '.join(heavy)}")
         return Measured(statistics.median(took[1:]), sum(took) / 1000)
+
+
+def converse(command: Sequence[str]) -> dict[str, Any]:
+    """Start a worker, let it go, and return its answer; raises `ContenderError` when it fails or does not end."""
+    # A file, not a pipe: a chatty client must not block on a pipe that nobody empties.
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=ENVIRONMENT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
+        with process:
+            try:
+                out, _ = process.communicate("go\n", _TIMEOUT_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise ContenderError(f"not done after {_TIMEOUT_SECONDS} s") from None
+        errors.seek(0)
+        said = [line for line in errors.read().splitlines() if line.strip()]
+    lines = out.splitlines()
+    if process.returncode or len(lines) != 2:
+        # faulthandler's watchdog writes where every thread is; what matters is that it was its doing.
+        late = [line for line in said if line.startswith("Timeout (")]
+        reason = (late or said or ["no message"])[-1]
+        raise ContenderError(f"exit code {process.returncode}: {reason}")
+    answer: dict[str, Any] = json.loads(lines[1])
+    return answer
 
 
 def _noted(figures: Mapping[str, float], note: str) -> str:

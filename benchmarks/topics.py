@@ -3,7 +3,6 @@
 import json
 import subprocess
 import time
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,6 @@ from confluent_kafka.cimpl import NewTopic
 
 from benchmarks.rounds import ContenderError
 from benchmarks.rows import Topic
-
-_list_offsets: Any = import_module("confluent_kafka.admin._listoffsets")  # its classes have no types
 
 BLOB_BYTES = 8 << 20
 _TIMEOUT_SECONDS = 30.0
@@ -26,7 +23,8 @@ class Topics:
     def __init__(self, bootstrap: str, floor: Path) -> None:
         self._bootstrap = bootstrap
         self._floor = floor
-        self._admin = AdminClient({"bootstrap.servers": bootstrap})
+        # Silent: the broker ends before it, and it would complain of that.
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
 
     def fill(self, topic: Topic, records: int, payload: Path, blob: Path) -> tuple[str, dict[str, Any]]:
         """The name of a topic with `records` records, and what its stored batches look like.
@@ -34,8 +32,8 @@ class Topics:
         The batches are counted by reading the whole topic, which also brings it into the page cache and warms the
         broker up. The first of them are kept in `blob`.
         """
-        name = f"bench-{topic.name}-{records}"
-        if name not in self._admin.list_topics(timeout=_TIMEOUT_SECONDS).topics:
+        name = self.name(topic, records)
+        if not self.exists(name):
             self.create(name, topic.partitions)
             self._run(
                 "fill",
@@ -56,16 +54,22 @@ class Topics:
             raise ContenderError(f"{name} does not hold what was written: {found}")
         return name, found
 
+    def name(self, topic: Topic, records: int) -> str:
+        """What a filled topic is called."""
+        return f"bench-{topic.name}-{records}"
+
+    def exists(self, name: str) -> bool:
+        """Whether the broker has it."""
+        return name in self._admin.list_topics(timeout=_TIMEOUT_SECONDS).topics
+
     def create(self, name: str, partitions: int = 1) -> None:
         """An empty topic, whose partitions all have a leader that knows so: it comes a moment after the creation."""
         self._admin.create_topics([NewTopic(name, partitions, 1)])[name].result(_TIMEOUT_SECONDS)
-        ends = {TopicPartition(name, number): _list_offsets.OffsetSpec.latest() for number in range(partitions)}
         deadline = time.monotonic() + _TIMEOUT_SECONDS
         while True:
             try:
-                for found in self._admin.list_offsets(ends, request_timeout=_TIMEOUT_SECONDS).values():
-                    found.result(_TIMEOUT_SECONDS)
-            except KafkaException as error:
+                self._run("ready", topic=name, partitions=partitions)
+            except ContenderError as error:
                 if time.monotonic() > deadline:
                     raise ContenderError(f"{name} is not ready: {error}") from error
                 time.sleep(0.05)

@@ -2,29 +2,38 @@
 
 It is confluent-kafka's, for every contender: what a producer takes to send is then the same in all figures. `linger.ms`
 is 0. The moments are those of the machine's monotonic clock, which all its processes share.
+
+Every partition gets a greeting first. Whoever reads says when it has them all, and thereby all partitions.
 """
 
 import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 STAMP = struct.Struct("<qq")  # nanoseconds, number of the record
+GREETING = -1  # instead of a number
 _PARTITION_STEP = 7919  # a prime: the next record is for a partition far away
 
 
 @contextmanager
 def trickle(
     bootstrap: str, topic: str, *, partitions: int, records: int, interval_us: int, value_bytes: int
-) -> Iterator[None]:
-    """Produce during the block, `records` records at most, the first of them soon after its beginning."""
+) -> Iterator[Callable[[], None]]:
+    """Produce during the block: greetings at once, and `records` records when the function that it yields is called."""
     arguments = [bootstrap, topic, *map(str, (partitions, records, interval_us, value_bytes))]
     command = [sys.executable, "-m", "benchmarks.trickle", *arguments]
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL) as process:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, text=True) as process:
+
+        def go() -> None:
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+
         try:
-            yield
+            yield go
         finally:
             process.kill()
 
@@ -42,7 +51,12 @@ def main() -> None:
         if error is not None:
             sys.exit(f"a record was not delivered: {error}")
 
-    producer.list_topics(topic, 30.0)
+    for partition in range(partitions):
+        value = STAMP.pack(time.monotonic_ns(), GREETING) + rest
+        producer.produce(topic, value, partition=partition, on_delivery=on_delivery)
+    producer.flush()
+    if sys.stdin.readline() != "go\n":
+        return  # whoever reads is gone
     start = time.monotonic()
     for number in range(records):
         while (wait := start + number * interval_us / 1e6 - time.monotonic()) > 0:

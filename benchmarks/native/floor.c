@@ -1,6 +1,7 @@
 /* The floor: what one core and one blocking socket can do with Kafka's bytes, without a client around them.
  *
  *   floor fill    bootstrap= topic= payload= value_bytes= records= batch_bytes= codec= [key_bytes=] [partitions=]
+ *   floor ready   bootstrap= topic= [partitions=]         fails unless every partition can be read
  *   floor inspect bootstrap= topic= records= [partitions=] [dump= dump_bytes=]   sizes of the stored batches, as JSON
  *   floor consume bootstrap= topic= records= max_bytes= decode=1|0 seconds= [partitions=]
  *   floor produce bootstrap= topic= payload= value_bytes= records= batch_bytes= codec= in_flight= seconds=
@@ -66,6 +67,19 @@ static void fill(void) {
     printf("{\"records\": %" PRId64 "}\n", sent);
 }
 
+/* A new topic's partitions have leaders a moment later than the topic is there. */
+static void ready(void) {
+    int partitions = (int)number("partitions", 1);
+    wire_part *parts = bench_alloc((size_t)partitions * sizeof *parts);
+    wire broker = {0};
+    for (int i = 0; i < partitions; i++) parts[i].partition = i;
+    wire_open(&broker, text("bootstrap"));
+    wire_send_fetch(&broker, text("topic"), parts, partitions, 0, 1);
+    wire_take_fetch(&broker, parts, partitions);
+    wire_close(&broker);
+    puts("{}");
+}
+
 static int ascending(const void *a, const void *b) {
     size_t left = *(const size_t *)a, right = *(const size_t *)b;
     return left < right ? -1 : left > right;
@@ -91,7 +105,7 @@ static void inspect(void) {
             part.offset = 0;
             continue;
         }
-        wire_send_fetch(&broker, topic, &part, 1, 8 << 20);
+        wire_send_fetch(&broker, topic, &part, 1, 1, 8 << 20);
         wire_take_fetch(&broker, &part, 1);
         const uint8_t *at = part.data, *end = at + part.size;
         if (at == end)
@@ -170,7 +184,7 @@ static void consume(void) {
         double start = bench_now();
         for (int i = 0; i < partitions; i++) asked[i] = (wire_part){.partition = i};
         wire_open(&broker, bootstrap);
-        wire_send_fetch(&broker, topic, asked, count, max_bytes);
+        wire_send_fetch(&broker, topic, asked, count, 1, max_bytes);
         while (count) {
             batch_info info;
             int came = count;
@@ -188,7 +202,7 @@ static void consume(void) {
             memcpy(answered, asked, (size_t)came * sizeof *answered);
             count = rotate(asked, count, served, records, partitions);
             /* The broker prepares the next answer while this one is decoded. */
-            if (count) wire_send_fetch(&broker, topic, asked, count, max_bytes);
+            if (count) wire_send_fetch(&broker, topic, asked, count, 1, max_bytes);
             for (int i = 0; decode && i < came; i++) {
                 const uint8_t *at = answered[i].data, *end = at + answered[i].size;
                 if (at == end) continue;
@@ -283,10 +297,11 @@ int main(int argc, char **argv) {
     argc_ = argc;
     argv_ = argv;
     if (!strcmp(what, "fill")) fill();
+    else if (!strcmp(what, "ready")) ready();
     else if (!strcmp(what, "inspect")) inspect();
     else if (!strcmp(what, "consume")) consume();
     else if (!strcmp(what, "produce")) produce();
     else if (!strcmp(what, "decode")) decode();
-    else bench_fail("usage: floor fill|inspect|consume|produce|decode name=value ...");
+    else bench_fail("usage: floor fill|ready|inspect|consume|produce|decode name=value ...");
     return 0;
 }

@@ -101,7 +101,8 @@ static uint8_t *put_long(uint8_t *at, int64_t value) {
     return at + 8;
 }
 
-void wire_send_fetch(wire *self, const char *topic, const wire_part *parts, int count, int32_t max_bytes) {
+void wire_send_fetch(wire *self, const char *topic, const wire_part *parts, int count, int32_t min_bytes,
+                     int32_t max_bytes) {
     size_t room = 512 + (size_t)count * 28;
     if (strlen(topic) > 249) bench_fail("the topic's name is too long");
     if (room > self->request_capacity) {
@@ -112,7 +113,7 @@ void wire_send_fetch(wire *self, const char *topic, const wire_part *parts, int 
     uint8_t *head = self->request, *at = put_header(self, head, 1, 11);
     at = put_number(at, -1);        /* replica */
     at = put_number(at, 500);       /* max wait */
-    at = put_number(at, 1);         /* min bytes */
+    at = put_number(at, min_bytes);
     at = put_number(at, max_bytes);
     *at++ = 0;                      /* read uncommitted */
     at = put_number(at, 0);         /* no session */

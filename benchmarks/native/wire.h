@@ -26,7 +26,9 @@ typedef struct {
 void wire_open(wire *self, const char *bootstrap); /* "host:port" */
 void wire_close(wire *self);                       /* keeps the buffers for the next wire_open */
 
-void wire_send_fetch(wire *self, const char *topic, const wire_part *parts, int count, int32_t max_bytes);
+/* `min_bytes` 0 is answered at once. */
+void wire_send_fetch(wire *self, const char *topic, const wire_part *parts, int count, int32_t min_bytes,
+                     int32_t max_bytes);
 /* The answer to the oldest unanswered Fetch, which asked for exactly these partitions. */
 void wire_take_fetch(wire *self, wire_part *parts, int count);
 

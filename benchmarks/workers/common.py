@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from benchmarks.burn import neighbour
 
@@ -57,6 +58,10 @@ class Options:
     def configuration(self) -> dict[str, str]:
         """The client's own options."""
         return {name.removeprefix("conf."): value for name, value in self.given.items() if name.startswith("conf.")}
+
+    def keywords(self) -> dict[str, Any]:
+        """The same, for clients that take them as keyword arguments."""
+        return dict(self.configuration())
 
 
 Task = Callable[[Options], Callable[[], Pass]]

@@ -111,8 +111,9 @@ def latency(options: Options) -> Callable[[], Pass]:
                 if value is None:
                     raise RuntimeError(f"not a record: {message.error()}")
                 delays.add(value)
+            found = delays.as_pass()
         consumer.close()
-        return delays.as_pass()
+        return found
 
     return once
 

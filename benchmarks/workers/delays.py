@@ -2,13 +2,14 @@
 
 import faulthandler
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from math import ceil
 from types import TracebackType
 from typing import Self
 
 from benchmarks.counted import NOTHING, difference, read_counts
-from benchmarks.trickle import STAMP, trickle
+from benchmarks.trickle import GREETING, STAMP, trickle
 from benchmarks.workers.common import Options, Pass, Stopwatch
 
 # Asking for the counts takes a moment, in which records wait: those just after the warm-up are not judged.
@@ -17,9 +18,9 @@ _LONGEST_WAIT_SECONDS = 60
 
 
 class Delays:
-    """Lets the producer go on entering, and takes every value; what comes after the warm-up is counted.
+    """Takes every value, lets the producer go when all greetings have come, and counts what comes after the warm-up.
 
-    A client that gets nothing for a minute more than it should take ends the process, with a traceback.
+    A client that takes a minute longer than it should ends the process, with a traceback.
     """
 
     def __init__(self, options: Options) -> None:
@@ -33,6 +34,8 @@ class Delays:
         self._counts = NOTHING
         self._clock = Stopwatch()
         self._stack = ExitStack()
+        self._go: Callable[[], None] = lambda: None
+        self._greetings = options.number("partitions")
         self.records = 0
 
     def __enter__(self) -> Self:
@@ -40,7 +43,7 @@ class Delays:
         interval_us = options.number("interval_us")
         producing = self._expected * interval_us / 1e6
         faulthandler.dump_traceback_later(producing + _LONGEST_WAIT_SECONDS, exit=True)
-        self._stack.enter_context(
+        self._go = self._stack.enter_context(
             trickle(
                 options.text("bootstrap"),
                 options.text("topic"),
@@ -62,6 +65,11 @@ class Delays:
         """A value is in hand."""
         now = time.monotonic_ns()
         stamp, number = STAMP.unpack_from(value)
+        if number == GREETING:
+            self._greetings -= 1
+            if not self._greetings:
+                self._go()
+            return
         self.records += 1
         self._bytes += len(value)
         if number >= self._warmup + _AFTER_COUNTING:
@@ -90,7 +98,7 @@ class Delays:
         if self._report:
             counts = difference(self._counts, read_counts(self._report))
             figures |= {"request_bytes": counts["request_bytes"] / counted, "requests": counts["requests"] / counted}
-            figures |= {"connections": counts["open"]}
+            figures |= {"requests_per_second": counts["requests"] / seconds, "connections": counts["open"]}
         return Pass(seconds, self.records, self._bytes, figures=figures)
 
 

@@ -62,14 +62,14 @@ def latency(options: Options) -> Callable[[], Pass]:
                     delays.add(record.value or b"")
                     if delays.done:
                         break
-        return delays.as_pass()
+                return delays.as_pass()
 
     return lambda: asyncio.run(once())
 
 
 def _consumer(options: Options) -> AsyncConsumer:
     return AsyncConsumer(
-        options.text("bootstrap"), topics=options.text("topic"), start="earliest", **options.configuration()
+        options.text("bootstrap"), topics=options.text("topic"), start="earliest", **options.keywords()
     )
 
 

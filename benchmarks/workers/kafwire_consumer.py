@@ -93,7 +93,7 @@ def latency(options: Options) -> Callable[[], Pass]:
                 delays.add(record.value or b"")
                 if delays.done:
                     break
-        return delays.as_pass()
+            return delays.as_pass()
 
     return once
 
@@ -110,9 +110,7 @@ def touch(column: pa.Array) -> tuple[int, int]:
 
 
 def _consumer(options: Options) -> Consumer:
-    return Consumer(
-        options.text("bootstrap"), topics=options.text("topic"), start="earliest", **options.configuration()
-    )
+    return Consumer(options.text("bootstrap"), topics=options.text("topic"), start="earliest", **options.keywords())
 
 
 if __name__ == "__main__":

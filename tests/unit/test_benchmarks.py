@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -14,8 +14,7 @@ from benchmarks.payload import make_pool, split_pool
 from benchmarks.report import END, START, render, update_readme
 from benchmarks.rounds import ContenderError, Figure, Measured, as_json, judge, run_row
 from benchmarks.rows import ROWS, Contender, Goal, Kind, Row, Topic, choose
-from benchmarks.topics import Topics
-from benchmarks.trickle import STAMP
+from benchmarks.trickle import GREETING, STAMP
 from benchmarks.workers.common import Options
 from benchmarks.workers.delays import Delays, percentile
 
@@ -131,7 +130,8 @@ class Scripted(Bench):
 
     def __init__(self) -> None:
         nothing: dict[Any, Any] = {}
-        topics, path = cast("Topics", None), Path("unused")
+        topics: Any = None
+        path = Path("unused")
         super().__init__("unused", topics, path, path, 1.0, nothing, nothing, nothing, nothing, nothing)
         self.ran: list[str] = []
 
@@ -174,8 +174,14 @@ def test_percentiles_are_values_that_were_seen() -> None:
 
 
 def test_delays_are_counted_after_the_warm_up_only() -> None:
-    numbers = {"warmup": "10", "records": "60", "value_bytes": "32"}
+    numbers = {"warmup": "10", "records": "60", "value_bytes": "32", "partitions": "3"}
     delays = Delays(Options("latency", numbers))
+    let_go: list[int] = []
+    delays._go = lambda: let_go.append(delays.records)
+    for _ in range(3):
+        assert not let_go
+        delays.add(STAMP.pack(time.monotonic_ns() - 10**10, GREETING))
+    assert let_go == [0]
     for number in range(70):
         assert not delays.done
         late = 10**10 if number < 30 else 5_000_000
