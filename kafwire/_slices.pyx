@@ -93,6 +93,7 @@ cdef extern from "native/queue.h" nogil:
     size_t kw_queue_bytes(kw_queue *queue, int starved)
     void kw_queue_compact(kw_queue *queue)
     uint32_t kw_place_reset(kw_queue *queue, kw_place *place, int64_t position)
+    void kw_place_cut(kw_queue *queue, kw_place *place, int64_t offset)
     int64_t kw_place_position(kw_queue *queue, kw_place *place)
     void kw_queue_settle(kw_queue *queue, kw_place *only)
     int64_t kw_place_processed(kw_queue *queue, kw_place *place)
@@ -237,6 +238,12 @@ cdef class SliceQueue:
         cdef kw_place *place = self.at(number)
         (<Place> kw_place_owner(place)).error = None
         return kw_place_reset(self.queue, place, position)
+
+    def cut(self, int32_t number, int64_t offset):
+        """Drop what is queued of a partition from `offset` on: reading goes on there when the rest is read."""
+        cdef kw_place *place = self.at(number)
+        (<Place> kw_place_owner(place)).error = None
+        kw_place_cut(self.queue, place, offset)
 
     def position(self, int32_t number):
         """The offset that a partition's reader comes to next."""

@@ -16,6 +16,7 @@ from kafwire.logic.fetch_session import Asked
 
 OFFSET_OUT_OF_RANGE = 1
 UNKNOWN = -1
+LEAST_SHARE = 64 << 10
 
 
 class Part(Protocol):
@@ -83,6 +84,8 @@ class FetchCursor:
     paused: bool = False
     halted: bool = False  # failed: nothing is fetched until a seek
     failing_since_ms: float | None = None
+    failures: int = 0  # to find where it is to be asked for, in a row
+    batch_bytes: int = 0  # of a batch that came lately
     # For metrics.
     fetches: int = 0
     bytes: int = 0
@@ -113,7 +116,6 @@ class FetchCursor:
         """Batches up to `next_offset` arrived, the last of them of that leader epoch."""
         self.position = next_offset
         self.last_epoch = epoch
-        self.failing_since_ms = None
 
     def read_from(self, leader: int, now_ms: float) -> int:
         """The broker to ask: the preferred replica while its lease lasts, else the leader."""
@@ -129,6 +131,8 @@ class FetchCursor:
         """
         code = part.error_code
         if code == 0:
+            self.failing_since_ms = None
+            self.failures = 0
             if part.high_watermark >= 0:
                 self.high_watermark = part.high_watermark
                 self.last_stable = part.last_stable_offset
@@ -168,15 +172,22 @@ class Budget:
     reserved: int = 0
 
     def request_bytes(self, sources: int) -> int:
-        """How much one request may ask for, that several may be on their way at once."""
-        return max(1, min(self.fetch_max_bytes, self.limit // (2 * max(1, sources))))
+        """How much one request may ask for: a quarter of the budget is for what is on its way."""
+        return max(1, min(self.fetch_max_bytes, self.limit // (4 * max(1, sources))))
 
-    def partition_bytes(self) -> int:
-        """How much one partition may give in one answer."""
-        return min(self.max_partition_bytes, self.fetch_max_bytes)
+    def partition_bytes(self, partitions: int, batch_bytes: int = 0) -> int:
+        """How much one partition, whose batches are about so large, may give in one answer.
+
+        Half the budget is for the last answers of all, so that no number of full buffers whose readers are slow takes
+        all of it. Below a usual batch that would serve nobody.
+        """
+        share = max(LEAST_SHARE, self.limit // (2 * max(1, partitions)), 2 * batch_bytes)
+        return min(self.max_partition_bytes, self.fetch_max_bytes, share)
 
     def low_mark(self, partitions: int) -> int:
-        """A partition with so many bytes in its buffer is not asked for: half the budget is for all their buffers."""
+        """A partition with so many bytes in its buffer is not asked for: a quarter of the budget is for what they had
+        before their last answers.
+        """
         return max(1, self.limit // (4 * max(1, partitions)))
 
     def is_full(self, slices: int, size: int, partitions: int) -> bool:

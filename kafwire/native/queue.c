@@ -20,6 +20,8 @@ struct kw_place {
     size_t bytes;
     int64_t position;  /* of the reader */
     int64_t processed; /* the reader asked for more when it had come so far */
+    int64_t jump;      /* where reading goes on, without records, once what is queued is read; or -1 */
+    int64_t cut;       /* the slice that is lent is wanted up to here */
     uint32_t generation;
     int paused, claimed, failed;
     int lent;    /* a reader has its first slice */
@@ -138,6 +140,8 @@ kw_place *kw_queue_add(kw_queue *queue, void *owner) {
     if (!place) return NULL;
     place->owner = owner;
     place->last = &place->first;
+    place->jump = -1;
+    place->cut = INT64_MAX;
     pthread_mutex_lock(&queue->lock);
     if (queue->count == queue->room) {
         int32_t room = queue->room ? 2 * queue->room : 16;
@@ -200,6 +204,7 @@ int kw_queue_push(kw_queue *queue, const kw_records *slice) {
         place->last = &copy->next;
         place->slices++;
         place->bytes += copy->size;
+        place->jump = -1;
         offer(queue, place);
         pthread_cond_broadcast(&queue->changed);
     }
@@ -232,6 +237,7 @@ static void wait_until(kw_queue *queue, kw_place *place, int wait_ms) {
 }
 
 static void take_first(kw_place *place, kw_records *out) {
+    place->cut = INT64_MAX;
     kw_records *slice = place->first;
     place->first = slice->next;
     if (!place->first) place->last = &place->first;
@@ -293,6 +299,20 @@ static void clear(kw_records *slice) {
     slice->aborted = NULL;
 }
 
+static void move_to(kw_queue *queue, kw_place *place, int64_t position) {
+    place->position = position;
+    if (place->is_touched) return;
+    place->is_touched = 1;
+    place->next_touched = queue->touched;
+    queue->touched = place;
+}
+
+static void settle_jump(kw_queue *queue, kw_place *place) {
+    if (place->jump < 0 || place->first || place->lent) return;
+    move_to(queue, place, place->jump);
+    place->jump = -1;
+}
+
 int kw_queue_next(kw_queue *queue, kw_records *slice, int64_t offset) {
     kw_place *place = slice->place;
     pthread_mutex_lock(&queue->lock);
@@ -316,19 +336,13 @@ int kw_queue_done(kw_queue *queue, kw_records *slice, size_t used, int64_t posit
     int tell = 0, current;
     pthread_mutex_lock(&queue->lock);
     current = !queue->closed && slice->generation == place->generation;
-    if (current && position > place->position) {
-        place->position = position;
-        if (!place->is_touched) {
-            place->is_touched = 1;
-            place->next_touched = queue->touched;
-            queue->touched = place;
-        }
-    }
+    if (current && position != place->position) move_to(queue, place, position);
     if (current && rest) {
         slice->charge->live -= used;
         *rest = *slice;
         rest->data += used;
         rest->size -= used;
+        if (rest->end > place->cut) rest->end = place->cut;
         rest->next = place->first;
         if (!place->first) place->last = &rest->next;
         place->first = rest;
@@ -340,6 +354,7 @@ int kw_queue_done(kw_queue *queue, kw_records *slice, size_t used, int64_t posit
         tell = settle(queue, slice);
     }
     place->lent = 0;
+    settle_jump(queue, place);
     offer(queue, place);
     if (has_something(place)) pthread_cond_broadcast(&queue->changed);
     pthread_mutex_unlock(&queue->lock);
@@ -392,10 +407,34 @@ uint32_t kw_place_reset(kw_queue *queue, kw_place *place, int64_t position) {
     pthread_mutex_lock(&queue->lock);
     drop_all(queue, place);
     place->failed = 0;
+    place->jump = -1;
     place->position = place->processed = position;
     uint32_t generation = ++place->generation;
     pthread_mutex_unlock(&queue->lock);
     return generation;
+}
+
+void kw_place_cut(kw_queue *queue, kw_place *place, int64_t offset) {
+    pthread_mutex_lock(&queue->lock);
+    kw_records **link = &place->first;
+    while (*link) {
+        kw_records *slice = *link;
+        if (slice->start < offset) {
+            if (slice->end > offset) slice->end = offset;
+            link = &slice->next;
+            continue;
+        }
+        *link = slice->next;
+        place->slices--;
+        place->bytes -= slice->size;
+        drop(queue, slice);
+    }
+    place->last = link;
+    place->failed = 0;
+    if (place->cut > offset) place->cut = offset;
+    place->jump = offset;
+    settle_jump(queue, place);
+    pthread_mutex_unlock(&queue->lock);
 }
 
 int64_t kw_place_position(kw_queue *queue, kw_place *place) {

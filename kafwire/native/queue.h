@@ -70,6 +70,9 @@ void kw_queue_compact(kw_queue *queue);
 
 /* Drop what is queued of a place and what is on its way to it: reading goes on at `position`. The new generation. */
 uint32_t kw_place_reset(kw_queue *queue, kw_place *place, int64_t position);
+/* Drop what is queued of a place from `offset` on, and go on there once what is left is read. Nothing is dropped of what
+ * is on its way. */
+void kw_place_cut(kw_queue *queue, kw_place *place, int64_t offset);
 /* The offset that the reader comes to next. */
 int64_t kw_place_position(kw_queue *queue, kw_place *place);
 /* What a reader has read counts as processed when it asks for more: of one place, or (NULL) of all that nobody claims. */

@@ -110,12 +110,13 @@ class ConsumerCore:
     async def start(self) -> None:
         """Find what is to be read, and where it begins. Raises `BrokerError` for a topic that does not exist."""
         selection = self._selection
-        self._stop_listening = self.cluster.on_change(self._on_metadata)
         if selection.topics is not None:
             infos = [await self.cluster.topic(name, fresh=True) for name in selection.topics]
             await self._add([(info, number) for info in infos for number in sorted(info.partitions)])
         elif selection.assign is not None:
             await self.assign(selection.assign)
+        self._stop_listening = self.cluster.on_change(self._on_metadata)
+        self._on_metadata({topic for topic, _ in self.fetcher.cursors})  # what changed meanwhile
         self._every(self.config.metrics_interval_ms, self._report, when=self.config.metrics_hook is not None)
         auto = self._group is not None and self.config.enable_auto_commit
         self._every(self.config.auto_commit_interval_ms, self._auto_commit, when=auto)
@@ -146,7 +147,9 @@ class ConsumerCore:
 
     def _drop(self, cursor: FetchCursor) -> None:
         self.fetcher.remove(cursor)
-        self._claimed.discard(cursor)
+        if cursor in self._claimed:
+            self._claimed.discard(cursor)
+            self.fetcher.halt(cursor, KafkaError(f"{cursor.name} is not read by this consumer any more"))
         self._committed.pop(cursor, None)
 
     async def _add(self, found: Iterable[tuple[TopicInfo, int]]) -> None:
@@ -253,11 +256,8 @@ class ConsumerCore:
         if cursor is not None and cursor in self._claimed:
             self._claimed.discard(cursor)
             self.fetcher.queue.claim(cursor.number, False)
-            cursor.asked_for = False
-            if self._flowing:
-                self.fetcher.ask([cursor])
-            else:
-                self.fetcher.pause(cursor, paused=cursor.paused)
+            cursor.asked_for = self._flowing
+            self.fetcher.pause(cursor, paused=cursor.paused)
 
     async def pause(self, partitions: Iterable[TopicPartition], *, paused: bool) -> None:
         """Fetch and hand out nothing of these, or go on; what is buffered stays."""

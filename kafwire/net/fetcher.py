@@ -7,10 +7,11 @@ home, how much may be fetched, and where reading goes on after a seek, a truncat
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from kafwire._arrow import Layout
@@ -60,12 +61,15 @@ class Fetcher:
         self._numbered: dict[int, FetchCursor] = {}
         self._sources: dict[tuple[int, str], Source] = {}
         self._homes: dict[FetchCursor, Source] = {}
+        self._to_pump: dict[Source, None] = {}  # what would send, had it room; or may have something to say
         self._homeless: dict[FetchCursor, None] = {}
-        self._look_again = False  # before homes are given: the metadata does not tell where they are
-        self._attempts = 0
-        self._moving: asyncio.Task[None] | None = None
+        self._lost: dict[FetchCursor, None] = {}  # of them: the metadata does not tell where they are
+        self._settling: dict[FetchCursor, int] = {}  # of them: on their way to that broker
         self._unplaced: dict[FetchCursor, int] = {}  # whose position is to be found by this time
-        self._placing: asyncio.Task[None] | None = None
+        self._newly_lost = asyncio.Event()
+        self._soon: set[Callable[[], None]] = set()
+        self._looking: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
         self._unreadable: dict[int, int] = {}
         self._listeners: dict[object, Callable[[], object]] = {}
         cluster.engine.join(self)
@@ -86,24 +90,35 @@ class Fetcher:
         cursor.generation = self.queue.reset(cursor.number, 0)
         self.cursors.pop((cursor.topic, cursor.partition), None)
         self._numbered.pop(cursor.number, None)
-        self._homeless.pop(cursor, None)
-        self._unplaced.pop(cursor, None)
+        for state in (self._homeless, self._lost, self._settling, self._unplaced):
+            state.pop(cursor, None)
         self._leave(cursor)
+        self._do_soon(self.pump)  # what it had in its buffer is free for others
 
     def seek(self, cursor: FetchCursor, position: int, *, last_epoch: int = -1) -> None:
         """Read on at `position`; what is buffered is dropped."""
         self._unplaced.pop(cursor, None)
         cursor.seek(position, self.queue.reset(cursor.number, position), last_epoch=last_epoch)
         self._update(cursor)
+        self._do_soon(self.pump)  # what was dropped is room for others
 
     def seek_by_time(self, cursor: FetchCursor, timestamp: int) -> None:
-        """Read on at the first record of that time (ms), `EARLIEST` or `LATEST`, once it is found."""
-        cursor.seek(-1, self.queue.reset(cursor.number, -1))
+        """Read on at the first record of that time (ms), `EARLIEST` or `LATEST`, once it is found.
+
+        What is buffered stays, up to where reading then goes on.
+        """
+        cursor.seek(-1, cursor.generation)
         self._update(cursor)
         self._unplaced[cursor] = timestamp
-        if self._placing is None and not self.stopped:
-            self._placing = asyncio.ensure_future(self._find_positions())
-            self._placing.add_done_callback(self._on_placed)
+        self._do_soon(self._find_positions)
+
+    def _jump(self, cursor: FetchCursor, position: int, *, last_epoch: int = -1) -> None:
+        """Fetch on at `position`. What is buffered from below it is still to be read: nobody is to miss it."""
+        self._unplaced.pop(cursor, None)
+        self.queue.cut(cursor.number, position)
+        cursor.seek(position, cursor.generation, last_epoch=last_epoch)
+        self._update(cursor)
+        self._do_soon(self.pump)  # what was dropped is room for others
 
     def ask(self, cursors: Iterable[FetchCursor]) -> None:
         """Somebody reads these: demand begins."""
@@ -117,14 +132,15 @@ class Fetcher:
         cursor.paused = paused
         self.queue.pause(cursor.number, paused)
         self._update(cursor)
+        if not paused:
+            self._tell()  # something may have lain in its buffer
 
     def stop(self) -> None:
         """Fetch no more; answers still to come are dropped."""
         self.stopped = True
         self.cluster.engine.transport.unlisten(self._cookie)
-        for task in (self._moving, self._placing):
-            if task is not None:
-                task.cancel()
+        for task in self._tasks:
+            task.cancel()
         for source in self._sources.values():
             source.stop()
         self._tell()
@@ -166,15 +182,18 @@ class Fetcher:
 
     @property
     def source_count(self) -> int:
-        """Requests that may be on their way at once."""
-        return len(self._sources)
+        """Sources of parked requests; each may have another one aside."""
+        return sum(role != ASIDE for _, role in self._sources)
 
-    def has_room(self, need: int) -> bool:
-        """Whether a request for `need` bytes fits; if not, the readers' next release of bytes posts to the engine."""
+    def has_room(self, source: Source, need: int) -> bool:
+        """Whether a request for `need` bytes fits; if not, `source` is pumped when there may be room."""
         if self.budget.has_room(self.queue.queued_bytes(), need):
             return True
         self.queue.compact()
-        return self.budget.has_room(self.queue.queued_bytes(starved=True), need)
+        if self.budget.has_room(self.queue.queued_bytes(starved=True), need):
+            return True
+        self._to_pump[source] = None
+        return False
 
     def is_full(self, cursor: FetchCursor) -> bool:
         """Whether a cursor's buffer has enough; if so, its next release is told."""
@@ -193,30 +212,53 @@ class Fetcher:
         self.pump()
 
     def pump(self) -> None:
-        """Whatever room there is: let all sources that can use it send."""
-        for source in list(self._sources.values()):
+        """Let those send that wait for room, or for more to say in one request."""
+        sources, self._to_pump = self._to_pump, {}
+        for source in sources:
             source.pump()
 
     def next_turn(self, source: Source) -> None:
         """The request of `source` is over: others that wait for room come first."""
-        key = (source.lane.node, source.role)
-        if self._sources.get(key) is source:
-            self._sources[key] = self._sources.pop(key)
         self.pump()
+        source.pump()
+
+    def _do_soon(self, work: Callable[[], None]) -> None:
+        """In the loop's next turn, however often that is said in this one."""
+        if work not in self._soon and not self.stopped:
+            self._soon.add(work)
+            asyncio.get_running_loop().call_soon(self._do, work)
+
+    def _do(self, work: Callable[[], None]) -> None:
+        self._soon.discard(work)
+        if not self.stopped:
+            work()
+
+    def _begin(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """A task whose failure the user hears of."""
+        task = asyncio.ensure_future(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._on_done)
+        return task
+
+    def _on_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.queue.fail(error)
+            self._tell()
 
     def _update(self, cursor: FetchCursor) -> None:
         source = self._homes.get(cursor)
         if source is not None:
             source.update(cursor)
-            source.pump()
+            self._to_pump[source] = None
+            self._do_soon(self.pump)
         elif cursor.is_wanted:
             self.move([cursor])
 
     # --- what answers say -------------------------------------------------------------------------------------------
 
     def arrived(self) -> None:
-        """Records came: the next failure is a first one again."""
-        self._attempts = 0
+        """Records came."""
         self._tell()
 
     def halt(self, cursor: FetchCursor, error: KafkaError) -> None:
@@ -254,11 +296,13 @@ class Fetcher:
     def truncated(self, cursor: FetchCursor, epoch: int, end_offset: int, where: str) -> None:
         """The log and what was fetched part at `end_offset` (KIP-320)."""
         self.truncations += 1
-        offset = max(0, min(end_offset, cursor.position))
+        position = cursor.position
+        offset = max(0, min(end_offset, position))
         text = (
-            f"{cursor.name} was read up to offset {cursor.position}, but the log that {where} has agrees with that "
+            f"{cursor.name} was fetched up to offset {position}, but the log that {where} has agrees with that "
             f"only up to {offset}: a leader without the rest was elected"
         )
+        self._jump(cursor, offset, last_epoch=epoch)
         if self.config.auto_offset_reset == "error":
             self.halt(
                 cursor,
@@ -266,13 +310,12 @@ class Fetcher:
                     f"{text}; seek to {offset} to read what is there now",
                     topic=cursor.topic,
                     partition=cursor.partition,
-                    position=cursor.position,
+                    position=position,
                     offset=offset,
                 ),
             )
             return
         log.warning("%s; reading goes on there", text)
-        self.seek(cursor, offset, last_epoch=epoch)
 
     # --- where cursors are at home ----------------------------------------------------------------------------------
 
@@ -291,62 +334,75 @@ class Fetcher:
             self._leave(cursor)
             if self.cursors.get((cursor.topic, cursor.partition)) is cursor:
                 self._homeless[cursor] = None
-        if self._homeless and self._moving is None and not self.stopped:
-            self._moving = asyncio.ensure_future(self._find_homes())
-            self._moving.add_done_callback(self._on_moved)
+        self._do_soon(self._settle_all)
 
     def lose(self, cursors: Iterable[FetchCursor], error: KafkaError) -> None:
         """These cannot be read where they were asked for: look for their leaders again, with backoff."""
-        now = self.cluster.engine.now_ms()
         lost = list(cursors)
-        for cursor in lost:
-            cursor.replica = -1
-            if cursor.failing_since_ms is None:
-                cursor.failing_since_ms = now
         if lost:
             log.debug("%s and %d more: %s", lost[0].name, len(lost) - 1, error)
-            self._look_again = True
-            self.move(lost)
+        self.move(lost)
+        for cursor in lost:
+            self._lose(cursor)
 
-    def _on_moved(self, task: asyncio.Task[None]) -> None:
-        self._moving = None
-        if task.cancelled() or self.stopped:
+    def _lose(self, cursor: FetchCursor) -> None:
+        """Of one that is homeless: the metadata has to be refreshed before it can be settled."""
+        self._settling.pop(cursor, None)
+        if cursor not in self._homeless:
             return
-        error = task.exception()
-        if error is not None:
-            self.queue.fail(error)
-            self._tell()
-        elif self._homeless:
-            self.move([])
+        self._lost[cursor] = None
+        cursor.replica = -1
+        cursor.failures += 1
+        if cursor.failures == 1:
+            self._newly_lost.set()
+        if cursor.failing_since_ms is None:
+            cursor.failing_since_ms = self.cluster.engine.now_ms()
 
-    async def _find_homes(self) -> None:
-        """Give every homeless cursor to the source of its broker; who has none is tried again with backoff."""
-        while self._homeless and not self.stopped:
-            if self._look_again:
-                self._look_again = False
-                if self._attempts:
-                    await asyncio.sleep(self._backoff() / 1000)
-                self._attempts += 1
+    def _settle_all(self) -> None:
+        """Send every homeless cursor to its broker, one slow broker holding up nobody else's; look for the others."""
+        groups: dict[int, list[FetchCursor]] = {}
+        for cursor in [cursor for cursor in self._homeless if cursor not in self._lost]:
+            node = self._home_of(cursor)
+            if node is None:
+                self._homeless.pop(cursor, None)
+                self._settling.pop(cursor, None)
+            elif node < 0:
+                self._lose(cursor)
+            elif self._settling.get(cursor) != node:
+                self._settling[cursor] = node
+                groups.setdefault(node, []).append(cursor)
+        for node, group in groups.items():
+            self._begin(self._settle(node, group))
+        if self._lost and self._looking is None:
+            self._looking = self._begin(self._look())
+
+    async def _look(self) -> None:
+        """Refresh the metadata until nobody is lost, with backoff for those who are lost again and again."""
+        try:
+            while self._lost:
+                self._newly_lost.clear()
+                failures = min(cursor.failures for cursor in self._lost)
+                if failures > 1:
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(self._backoff(failures - 1) / 1000):
+                            await self._newly_lost.wait()
+                lost = list(self._lost)
                 try:
-                    await self.cluster.refresh({cursor.topic for cursor in self._homeless})
-                except (KafkaConnectionError, KafkaTimeoutError, BrokerError) as error:
+                    await self.cluster.refresh({cursor.topic for cursor in lost})
+                except (KafkaConnectionError, KafkaTimeoutError, BrokerError, ProtocolError) as error:
                     log.warning("where to fetch from could not be found: %s; this is tried again", error)
-                    self._look_again = True
+                    for cursor in lost:
+                        cursor.failures += 1
                     continue
-            groups: dict[int, list[FetchCursor]] = {}
-            for cursor in list(self._homeless):
-                node = self._home_of(cursor)
-                if node is None:
-                    self._homeless.pop(cursor, None)
-                elif node >= 0:
-                    groups.setdefault(node, []).append(cursor)
-                else:
-                    self._look_again = True
-            await asyncio.gather(*(self._settle(node, group) for node, group in groups.items()))
+                for cursor in lost:
+                    self._lost.pop(cursor, None)
+                self._settle_all()
+        finally:
+            self._looking = None
 
-    def _backoff(self) -> float:
+    def _backoff(self, failures: int) -> float:
         base, limit = self.config.retry_backoff_ms, self.config.retry_backoff_max_ms
-        return delay_ms(self._attempts, base, limit, random.random())
+        return delay_ms(failures, base, limit, random.random())
 
     def _home_of(self, cursor: FetchCursor) -> int | None:
         """The broker to ask; -1 when there is none now, None when there never will be (then the cursor is halted)."""
@@ -398,17 +454,22 @@ class Fetcher:
         except (KafkaConnectionError, KafkaTimeoutError, ProtocolError) as error:
             log.warning("%s; this is tried again", error)
             for cursor in cursors:
-                cursor.replica = -1
-            self._look_again = True
+                if self._settling.get(cursor) == node:
+                    self._lose(cursor)
+            self._do_soon(self._settle_all)
             return
         source = self._sources.get((node, role))
         if source is None or source.lane is not lane:
-            if source is not None:  # the broker has another address now
-                source.stop()
-                cursors = [*source.cursors, *cursors]
-            source = self._sources[node, role] = Source(self, lane, role)
+            old, source = source, Source(self, lane, role)
+            self._sources[node, role] = source
+            if old is not None:  # the broker has another address now
+                old.stop()
+                for cursor in [cursor for cursor in old.cursors if self._homes.get(cursor) is old]:
+                    self._homes[cursor] = source
+                    source.take(cursor)
         for cursor in cursors:
-            if self._homeless.pop(cursor, self) is None or self._homes.get(cursor) is not None:
+            if self._settling.get(cursor) == node:  # not moved or dropped meanwhile
+                del self._settling[cursor], self._homeless[cursor]
                 self._homes[cursor] = source
                 source.take(cursor)
         source.pump()
@@ -461,40 +522,41 @@ class Fetcher:
             if known.topic_id != cursor.topic_id or away or epoch != cursor.leader_epoch:
                 moved.append(cursor)
         self.move(moved)
+        self._do_soon(self._settle_all)  # those on their way to where they were before, too
 
     # --- positions --------------------------------------------------------------------------------------------------
 
-    def _on_placed(self, task: asyncio.Task[None]) -> None:
-        self._placing = None
-        if not task.cancelled() and task.exception() is not None:
-            self.queue.fail(task.exception() or KafkaError("positions could not be found"))
-            self._tell()
+    def _find_positions(self) -> None:
+        for timestamp in set(self._unplaced.values()):
+            group = [cursor for cursor, wanted in self._unplaced.items() if wanted == timestamp]
+            self._begin(self._place(group, timestamp))
 
-    async def _find_positions(self) -> None:
-        """Ask for the offsets of all that have no position; what fails for now is tried again for ever."""
-        while self._unplaced and not self.stopped:
-            wanted = dict(self._unplaced)
-            generations = {cursor: cursor.generation for cursor in wanted}
-            for timestamp in set(wanted.values()):
-                group = [cursor for cursor in wanted if wanted[cursor] == timestamp]
-                try:
-                    found = await self.offsets(group, timestamp)
-                except (KafkaConnectionError, KafkaTimeoutError) as error:
-                    log.warning("the position of %s could not be found: %s; this is tried again", group[0].name, error)
-                    continue
-                except KafkaError as error:
-                    for cursor in group:
-                        if self._unplaced.pop(cursor, None) is not None:
-                            self.halt(cursor, error)
-                    continue
-                for cursor in group:
-                    if self._unplaced.get(cursor) == timestamp and cursor.generation == generations[cursor]:
-                        self.seek(cursor, found[cursor])
+    async def _place(self, cursors: list[FetchCursor], timestamp: int) -> None:
+        """Ask for the offsets of cursors without position; what fails for now is tried again for ever, one by one."""
+        while cursors := [cursor for cursor in cursors if self._unplaced.get(cursor) == timestamp]:
+            try:
+                found = await self.offsets(cursors, timestamp)
+            except (KafkaConnectionError, KafkaTimeoutError) as error:
+                log.warning("the position of %s could not be found: %s; this is tried again", cursors[0].name, error)
+                if len(cursors) > 1:
+                    await asyncio.gather(*(self._place([cursor], timestamp) for cursor in cursors))
+            except KafkaError as error:
+                for cursor in cursors:
+                    if self._unplaced.get(cursor) == timestamp:
+                        del self._unplaced[cursor]
+                        self.halt(cursor, error)
+            else:
+                for cursor in cursors:
+                    if self._unplaced.get(cursor) == timestamp:
+                        self._jump(cursor, found[cursor])
 
     async def placed(self, cursor: FetchCursor) -> None:
         """Return once it is known where `cursor` goes on."""
-        while cursor in self._unplaced and self._placing is not None:
-            await asyncio.wait([self._placing])
+        while cursor in self._unplaced and not self.stopped:
+            if self._tasks:
+                await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+            else:
+                await asyncio.sleep(0)
 
     async def offsets(self, cursors: Iterable[FetchCursor], timestamp: int) -> dict[FetchCursor, int]:
         """Where the first record of that time lies, or the end where there is none yet."""

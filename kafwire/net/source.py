@@ -33,6 +33,7 @@ log = logging.getLogger("kafwire")
 ASIDE = "fetch-aside"
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 END_OF_TIME = 2**63 - 1
+BEFORE_LENGTH = 12  # bytes of a batch that its length does not count
 # A request that is not answered in that time is parked: who has new demand goes aside.
 ASIDE_AFTER_MS = 10.0
 # Who found nothing there asks again after that time, until the parked request is answered: then all ask together again.
@@ -118,7 +119,8 @@ class Source:
             if not self._all_or_none:
                 self.session.drop(cursor)
                 return
-        self.session.want(cursor, cursor.asked(self._fetcher.budget.partition_bytes()))
+        budget = self._fetcher.budget
+        self.session.want(cursor, cursor.asked(budget.partition_bytes(self._fetcher.active, cursor.batch_bytes)))
         if self._goes_aside and self.session.in_flight and not self.session.covers(cursor):
             self._go_aside_later()
 
@@ -217,7 +219,7 @@ class Source:
                 self._timer = asyncio.get_running_loop().call_later(wait / 1000, self._on_timer)
             return
         need = fetcher.budget.request_bytes(fetcher.source_count)
-        if not fetcher.has_room(need):
+        if not fetcher.has_room(self, need):
             return
         self._send(need)
 
@@ -341,7 +343,8 @@ class Source:
         lost: list[FetchCursor] = []
         problem: KafkaError | None = None
         arrived = False
-        partial: list[FetchCursor] = []
+        first = next((part for part in answer.partitions if part.size), None)
+        partial: FetchCursor | None = None
         for part in answer.partitions:
             cursor = self._by_wire.get((part.topic, part.partition))
             if cursor is None or cursor not in self.cursors or cursor in self._lent or cursor.halted:
@@ -356,8 +359,8 @@ class Source:
                     continue
                 if self._queue(answer.frame, part, cursor):
                     arrived = True
-                else:
-                    partial.append(cursor)
+                elif part is first:
+                    partial = cursor
                 self.update(cursor)
             elif verdict is Verdict.FOLLOW:
                 cursor.replica = part.preferred_read_replica
@@ -379,10 +382,9 @@ class Source:
         fetcher.queue.seal()
         if arrived:
             fetcher.arrived()
-        elif partial:
-            for cursor in partial:
-                what = f"{self.lane.where} answered for {cursor.name} with no whole batch, not even the first"
-                fetcher.halt(cursor, ProtocolError(what, api="FetchResponse", version=self._version))
+        if partial is not None:  # asked again, it would be the same
+            what = f"{self.lane.where} answered for {partial.name} with no whole batch, not even the first"
+            fetcher.halt(partial, ProtocolError(what, api="FetchResponse", version=self._version))
         if fetcher.config.client_rack:  # else no leader names a replica
             now = fetcher.cluster.engine.now_ms()
             moving += [c for c in self.cursors if c.replica == self.lane.node and now >= c.replica_until_ms]
@@ -416,6 +418,8 @@ class Source:
         cursor.advance(next_offset, epoch)
         cursor.fetches += 1
         cursor.bytes += size
+        head = memoryview(frame)[part.position :]
+        cursor.batch_bytes = BEFORE_LENGTH + int.from_bytes(head[8:BEFORE_LENGTH], "big")
         fetcher.queue.push(
             frame, part.position, size, cursor.number, start, END_OF_TIME, part.aborted, generation, self.lane.where
         )

@@ -174,7 +174,11 @@ class Connection:
                 if len(frame) > self.max_frame:
                     self.break_off(errno.EMSGSIZE, "a frame that is too long")
                     return
-                self.receiver.on_response(token, Buffer(frame))
+                try:
+                    self.receiver.on_response(token, Buffer(frame))
+                except Exception as error:  # the client's defect
+                    self.world.fail(error)
+                    return
             await asyncio.sleep(getattr(answer, "throttle_time_ms", 0) / 1000)  # muted (KIP-219)
 
 
