@@ -70,7 +70,7 @@ class FetchAnswers:
     """A fetch answer parses or raises `ProtocolError`; its slices lie within the frame."""
 
     def corpus(self) -> Sequence[bytes]:
-        """Answers with two partitions, records and aborted transactions, in every version."""
+        """Answers with partitions, records, aborted transactions, and what versions have in tags, in every version."""
         records = bytes.fromhex(vectors("record_batches")[0]["hex"])
         response = protocol.FetchResponse
         out = []
@@ -85,9 +85,14 @@ class FetchAnswers:
                 )
                 for i in range(3)
             ]
+            if version >= 12:
+                parts[1].diverging_epoch = response.EpochEndOffset(epoch=3, end_offset=7)
+                parts[2].current_leader = response.LeaderIdAndEpoch(leader_id=2, leader_epoch=4)
             message = response(
                 responses=[response.FetchableTopicResponse(topic="t" if version < 13 else "", partitions=parts)]
             )
+            if version >= 16:
+                message.node_endpoints = [response.NodeEndpoint(node_id=2, host="host", port=9092, rack="rack")]
             header = b"\0\0\0\7" + (b"\0" if version >= 12 else b"")
             out.append(bytes([version]) + header + message.encode(version))
         return out

@@ -268,6 +268,29 @@ def test_a_bar_tells_how_far_an_abandoned_read_was(cluster: KafkaCluster, topic_
     assert last_count(err.decode()) == out.decode().strip() != "500"
 
 
+def test_a_child_s_end_leaves_the_parent_s_bar_alone(cluster: KafkaCluster, topic_name: str) -> None:
+    """What the child inherits may be locked by a thread that is not there, and the terminal is not its own."""
+    make_topic(cluster, topic_name, [500])
+    code = """
+    import os, sys
+    scan = kafwire.scan(bootstrap, topic, progress="force", chunk_bytes=1)
+    batches = scan.batches()
+    next(batches)
+    child = os.fork()
+    if child == 0:
+        sys.exit(3)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), end=" ", flush=True)
+    print("child is gone", file=sys.stderr, flush=True)
+    print(sum(len(batch) for batch in batches) > 0)
+    """
+    with program(cluster, topic_name, code, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        out, err = process.communicate(timeout=60)
+    assert out == b"3 True\n"
+    before, after = err.decode().split("child is gone")
+    assert (before.count("\x1b[?25h"), after.count("\x1b[?25h")) == (0, 1)
+    assert last_count(after) == "500"
+
+
 def test_a_bar_needs_rich(cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match=r'progress is True, False or "force", not .yes'):
         kafwire.scan(cluster.bootstrap, "any", progress="yes")  # type: ignore[arg-type]
