@@ -1,0 +1,261 @@
+"""A consumer fetches what somebody asks for, while there is room, and nobody's slowness is another one's."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kafwire.structs import TopicPartition
+from tests.unit.simulated import World
+from tests.unit.simulated_consumer import STRATEGIES, Consuming, fill, log_of, write
+
+# All partitions of a broker in one request: there a full one does hold the others up.
+FAIR = [strategy for strategy in STRATEGIES if strategy.get("fetch_strategy") != "per_node"]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
+def test_nothing_is_fetched_before_somebody_asks(strategy: dict[str, Any]) -> None:
+    with World() as world:
+        rows = fill(world, "t", partitions=3)
+        with Consuming(world, topics="t", asks=False, **strategy) as consuming:
+            consuming.idle(60)
+            assert not consuming.fetches()
+            world.run(consuming.core.ask())
+            consuming.until_read(rows)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
+def test_one_stream_asks_for_its_partition_alone(strategy: dict[str, Any]) -> None:
+    with World() as world:
+        rows = fill(world, "t", partitions=3)
+        with Consuming(world, topics="t", asks=False, **strategy) as consuming:
+            reader = consuming.stream(1)
+            consuming.idle()
+            while consuming.take(reader):
+                pass
+            assert consuming.rows == {("t", 1): rows["t", 1]}
+            assert {number for call in consuming.fetches() for number in consuming.asked(call)} == {1}
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
+def test_full_buffers_are_not_asked_for(strategy: dict[str, Any]) -> None:
+    with World() as world:
+        rows = fill(world, "t", partitions=2, batches=50, size=1000)
+        options = {"max_partition_fetch_bytes": 5000, "max_prefetch_batches": 3} | strategy
+        with Consuming(world, topics="t", **options) as consuming:
+            consuming.idle(5)
+            assert all(0 < consuming.queue.queued(n)[0] <= 3 for n in range(2))
+            before = len(consuming.fetches())
+            consuming.idle(60)
+            assert len(consuming.fetches()) == before
+            consuming.until_read(rows)
+
+
+@pytest.mark.parametrize("strategy", FAIR, ids=str)
+def test_a_full_partition_drops_out_and_others_go_on(strategy: dict[str, Any]) -> None:
+    with World() as world:
+        rows = fill(world, "t", partitions=2, batches=50, size=1000)
+        options = {"max_partition_fetch_bytes": 5000, "max_prefetch_batches": 3} | strategy
+        with Consuming(world, topics="t", **options) as consuming:
+            slow = consuming.stream(0)
+            consuming.until(lambda: consuming.rows.get(("t", 1)) == rows["t", 1])
+            assert ("t", 0) not in consuming.rows
+            consuming.until(lambda: consuming.take(slow) is None and len(consuming.rows["t", 0]) == 150)
+            assert consuming.rows == rows
+
+
+@pytest.mark.parametrize("strategy", FAIR, ids=str)
+@pytest.mark.parametrize("partitions", [8, 100])
+def test_full_buffers_of_slow_readers_leave_room_for_others(partitions: int, strategy: dict[str, Any]) -> None:
+    with World(brokers=2) as world:
+        rows = fill(world, "t", partitions=partitions, batches=100, records=1, size=10_000)
+        limit = 16 << 20
+        options: dict[str, Any] = {"fetch_memory": limit, "fetch_max_bytes": 4 << 20, "max_prefetch_batches": 1000}
+        with Consuming(world, topics="t", asks=False, **options, **strategy) as consuming:
+            readers = [consuming.stream(number) for number in range(partitions)]
+            consuming.idle(5)
+            for number in (0, partitions - 1):
+                consuming.until(
+                    lambda n=number: (
+                        not consuming.take(readers[n]) and consuming.rows.get(("t", n)) == rows["t", n]  # type: ignore[misc]
+                    ),
+                    limit_s=10.0,
+                )
+            assert consuming.queue.queued_bytes() <= limit
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
+@pytest.mark.parametrize("size", [10, 10_000])
+def test_the_budget_is_kept(size: int, strategy: dict[str, Any]) -> None:
+    """But for one batch that is larger than a request allowed, for each source."""
+    with World(brokers=2) as world:
+        rows = fill(world, "t", partitions=6, batches=60, records=1, size=size)
+        limit = 100_000
+        options: dict[str, Any] = {"fetch_memory": limit, "fetch_max_bytes": 40_000} | strategy
+        with Consuming(world, topics="t", **options) as consuming:
+            peak = 0
+
+            def look() -> bool:
+                nonlocal peak
+                peak = max(peak, consuming.queue.queued_bytes() + consuming.fetcher.budget.reserved)
+                return sum(map(len, consuming.rows.values())) >= 360
+
+            async def watch() -> None:
+                for turn in range(100_000):
+                    if look():
+                        break
+                    if turn % 3 == 0:
+                        consuming.take()
+                    await asyncio.sleep(0.0005)
+
+            world.run(watch())
+            assert consuming.rows == rows
+            sources = len(consuming.fetcher.stats()["sources"])
+            assert peak <= limit + sources * (size + 1000)
+            assert peak > limit / 4 or size == 10
+
+
+def test_pause_keeps_what_is_buffered_and_sends_nothing() -> None:
+    with World() as world:
+        rows = fill(world, "t", partitions=2)
+        with Consuming(world, topics="t") as consuming:
+            consuming.idle()
+            before = len(consuming.fetches())
+            consuming.pause(0, 1)
+            consuming.idle(0.6)  # what was parked comes back
+            assert consuming.drain() == 0
+            consuming.idle(60)
+            assert len(consuming.fetches()) <= before + 1
+            consuming.resume(0)
+            consuming.drain()
+            assert consuming.rows == {("t", 0): rows["t", 0]}
+            consuming.resume(1)
+            consuming.until_read(rows)
+            assert sum(consuming.asked(call).get(1) == 0 for call in consuming.fetches()) == 1
+
+
+def test_what_arrives_for_a_paused_partition_is_kept_for_later() -> None:
+    with World() as world:
+        rows = fill(world, "t", batches=0)
+        with Consuming(world, topics="t") as consuming:
+            consuming.idle(0.1)
+            consuming.pause(0)
+            rows["t", 0] = write(world, "t")
+            consuming.idle()
+            assert consuming.drain() == 0
+            consuming.resume(0)
+            assert consuming.drain() == 1
+            assert consuming.rows == rows
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
+def test_whoever_waits_hears_of_what_a_resumed_partition_has(strategy: dict[str, Any]) -> None:
+    with World() as world:
+        fill(world, "t")
+        with Consuming(world, topics="t", **strategy) as consuming:
+            consuming.idle()
+            consuming.pause(0)
+            waiting = world.loop.create_task(consuming.core.readable(None, 10_000))
+            consuming.idle(1)
+            assert not waiting.done()
+            consuming.resume(0)
+            consuming.idle(0)
+            assert waiting.done()
+            assert waiting.result()
+
+
+@pytest.mark.parametrize("strategy", FAIR, ids=str)
+def test_new_demand_does_not_wait_behind_a_parked_request(strategy: dict[str, Any]) -> None:
+    """A full buffer is read while the next request, without that partition, is parked at the broker."""
+    with World() as world:
+        rows = fill(world, "t", partitions=2, batches=40, size=1000)
+        log_of(world, "t", 1).batches.clear()
+        log_of(world, "t", 1).start = log_of(world, "t", 1).end
+        rows.pop(("t", 1))
+        options = {"max_partition_fetch_bytes": 5000, "max_prefetch_batches": 1} | strategy
+        with Consuming(world, topics="t", fetch_max_wait_ms=5000, **options) as consuming:
+            consuming.idle(1)
+            begin = world.loop.time()
+            consuming.until(lambda: consuming.rows.get(("t", 0)) == rows["t", 0], 30)
+            # 40 answers of a batch each; with one socket nothing can go aside
+            assert world.loop.time() - begin < (8.0 if strategy.get("single_socket") else 1.5)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
+def test_idle_consumers_ask_seldom(strategy: dict[str, Any]) -> None:
+    with World() as world:
+        rows = fill(world, "t", partitions=5)
+        with Consuming(world, topics="t", **strategy) as consuming:
+            consuming.until_read(rows)
+            consuming.idle(5)
+            before = len(consuming.fetches())
+            consuming.idle(10)
+            each = 100 if strategy.get("single_socket") else 500
+            sources = 5 if strategy.get("fetch_strategy") == "per_partition" else 1
+            assert len(consuming.fetches()) - before <= sources * (10_000 / each + 1)
+
+
+@pytest.mark.parametrize("strategy", FAIR, ids=str)
+def test_a_quiet_partition_beside_a_flooded_one(strategy: dict[str, Any]) -> None:
+    with World() as world:
+        rows = fill(world, "t", partitions=2, batches=0)
+        with Consuming(world, topics="t", **strategy) as consuming:
+            delays = []
+            for turn in range(40):
+                rows["t", 0] += write(world, "t", 0, batches=5, records=10)
+                if turn % 10 == 5:
+                    rows["t", 1] += write(world, "t", 1)
+                    begin = world.loop.time()
+                    consuming.until(lambda: consuming.rows.get(("t", 1)) == rows["t", 1])
+                    delays.append(world.loop.time() - begin)
+                consuming.until(lambda: consuming.rows.get(("t", 0)) == rows["t", 0])
+            assert max(delays) < 0.03
+            consuming.until_read(rows)
+
+
+def test_many_partitions_that_are_resumed_share_a_request() -> None:
+    with World() as world:
+        rows = fill(world, "t", partitions=1000, batches=0)
+        with Consuming(world, topics="t") as consuming:
+            consuming.idle(1)
+            numbers = range(1000)
+            consuming.pause(*numbers)
+            consuming.idle(1)
+            before = len(consuming.fetches())
+            consuming.resume(*numbers)
+            for number in numbers:
+                rows["t", number] += write(world, "t", number)
+            consuming.until_read(rows)
+            assert len(consuming.fetches()) - before < 20
+
+
+def test_a_partition_that_is_dropped_makes_room() -> None:
+    with World(brokers=2) as world:
+        rows = fill(world, "t", partitions=2, batches=20, size=1000)
+        options: dict[str, Any] = {"fetch_memory": 30_000, "max_prefetch_batches": 100}
+        with Consuming(world, assign=[("t", 0), ("t", 1)], asks=False, **options) as consuming:
+            consuming.stream(0)
+            consuming.idle()
+            # Only now a second one: until then one buffer may take all.
+            consuming.fetcher.budget.reserved += 30_000 - consuming.queue.queued_bytes()
+            world.run(consuming.core.ask())
+            consuming.idle()
+            assert not consuming.drain()
+            consuming.fetcher.budget.reserved = 0
+            world.run(consuming.core.assign([TopicPartition("t", 1)]))
+            consuming.until(lambda: consuming.rows == {("t", 1): rows["t", 1]})
+
+
+def test_a_small_slice_does_not_keep_a_large_answer() -> None:
+    with World() as world:
+        rows = fill(world, "t", partitions=2, batches=1, size=20)
+        rows["t", 1] += write(world, "t", 1, batches=300, records=1, size=2000)
+        options: dict[str, Any] = {"fetch_memory": 400_000, "fetch_max_bytes": 90_000, "max_partition_fetch_bytes": 80_000}
+        with Consuming(world, topics="t", asks=False, **options) as consuming:
+            consuming.stream(0)
+            world.run(consuming.core.ask())
+            consuming.until(lambda: consuming.rows.get(("t", 1)) == rows["t", 1])
+            consuming.queue.compact()
+            assert 0 < consuming.queue.queued_bytes() <= 300
