@@ -252,7 +252,11 @@ def test_a_small_slice_does_not_keep_a_large_answer() -> None:
     with World() as world:
         rows = fill(world, "t", partitions=2, batches=1, size=20)
         rows["t", 1] += write(world, "t", 1, batches=300, records=1, size=2000)
-        options: dict[str, Any] = {"fetch_memory": 400_000, "fetch_max_bytes": 90_000, "max_partition_fetch_bytes": 80_000}
+        options: dict[str, Any] = {
+            "fetch_memory": 400_000,
+            "fetch_max_bytes": 90_000,
+            "max_partition_fetch_bytes": 80_000,
+        }
         with Consuming(world, topics="t", asks=False, **options) as consuming:
             consuming.stream(0)
             world.run(consuming.core.ask())

@@ -37,7 +37,9 @@ def test_requests_say_what_changed() -> None:
             rows["t", 7] += write(world, "t", 7)
             before = len(consuming.fetches())
             consuming.until_read(rows)
-            assert {n: at for call in consuming.fetches()[before:] for n, at in consuming.asked(call).items()} == {7: 13}
+            assert {n: at for call in consuming.fetches()[before:] for n, at in consuming.asked(call).items()} == {
+                7: 13
+            }
             assert sum(call.message.session_epoch == 0 for call in consuming.fetches()) == 1
             consuming.pause(3)
             consuming.idle(2)

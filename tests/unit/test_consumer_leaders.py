@@ -1,0 +1,361 @@
+"""A consumer follows its partitions: moved leaders, followers nearby, brokers that die, topics that go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafwire.errors import BrokerError
+from kafwire.structs import TopicPartition
+from tests.unit.simulated import World
+from tests.unit.simulated_consumer import STRATEGIES, Consuming, Rows, fill, log_of, write
+
+
+def more(world: World, rows: Rows, records: int = 1) -> None:
+    for topic, number in rows:
+        rows[topic, number] += write(world, topic, number, records=records)
+
+
+def nodes(consuming: Consuming, since: int = 0) -> set[int]:
+    return {call.node for call in consuming.fetches()[since:]}
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
+@pytest.mark.parametrize("partitions", [1, 50])
+def test_leader_moves(partitions: int, strategy: dict[str, Any]) -> None:
+    with World(brokers=3) as world:
+        rows = fill(world, "t", partitions=partitions)
+        with Consuming(world, topics="t", **strategy) as consuming:
+            for turn in range(6):
+                consuming.idle(0.01 * turn)
+                for number in range(0, partitions, 2):
+                    world.move_leader("t", number, (number + turn) % 3 + 1)
+                more(world, rows)
+                consuming.until_read(rows)
+
+
+def test_a_hint_spares_the_look_at_the_metadata() -> None:
+    """KIP-951: the old leader says who leads."""
+    with World(brokers=3) as world:
+        rows = fill(world, "t", partitions=3)
+        with Consuming(world, topics="t") as consuming:
+            consuming.until_read(rows)
+            before = len(world.made("Metadata"))
+            begin = world.loop.time()
+            world.move_leader("t", 0, 2)
+            more(world, rows)
+            consuming.until(lambda: consuming.rows == rows)
+            assert len(world.made("Metadata")) == before
+            assert world.loop.time() - begin < 0.1
+
+
+def test_no_hint_before_it_was_invented() -> None:
+    with World(brokers=3) as world:
+        for node in world.nodes.values():
+            node.versions["Fetch"] = (4, 15)
+        rows = fill(world, "t", partitions=3)
+        with Consuming(world, topics="t") as consuming:
+            consuming.until_read(rows)
+            before = len(world.made("Metadata"))
+            world.move_leader("t", 0, 2)
+            more(world, rows)
+            consuming.until_read(rows)
+            assert len(world.made("Metadata")) > before
+
+
+def test_stale_metadata_does_not_move_a_partition_back() -> None:
+    """librdkafka 0146."""
+    with World(brokers=3) as world:
+        rows = fill(world, "t", replicas=3)
+        with Consuming(world, topics="t", metadata_max_age_ms=200) as consuming:
+            consuming.until_read(rows)
+            old = world.made("Metadata")[-1]
+            stale = world._on_Metadata(old)
+            world.move_leader("t", 0, 2)
+            more(world, rows)
+            consuming.until_read(rows)
+            world.on("Metadata", lambda _: stale)
+            consuming.idle(5)
+            more(world, rows)
+            begin = len(consuming.fetches())
+            consuming.until_read(rows)
+            assert nodes(consuming, begin) == {2}
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
+@pytest.mark.parametrize("seconds", [0.0, 1.0, 20.0])
+def test_a_broker_dies_and_comes_back(seconds: float, strategy: dict[str, Any]) -> None:
+    with World(brokers=3) as world:
+        rows = fill(world, "t", partitions=9)
+        with Consuming(world, topics="t", **strategy) as consuming:
+            consuming.idle(0.004)
+            world.kill(2)
+            others: Rows = {where: some for where, some in rows.items() if log_of(world, *where).leader != 2}
+            more(world, others)
+            consuming.until(lambda: all(consuming.rows.get(where) == some for where, some in others.items()), 5)
+            consuming.idle(seconds)
+            world.nodes[2].down = False
+            more(world, rows)
+            consuming.until_read(rows, 10)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
+def test_a_silent_broker_holds_nobody_else_up(strategy: dict[str, Any]) -> None:
+    """Its connections hang; partitions that move meanwhile, between others, are read on at once."""
+    with World(brokers=3) as world:
+        rows = fill(world, "t", partitions=6)
+        with Consuming(world, topics="t", **strategy) as consuming:
+            consuming.until_read(rows)
+            world.nodes[2].silent = True
+            world.break_connections(2)
+            consuming.idle(0.5)
+            begin = world.loop.time()
+            for turn in range(3):
+                world.move_leader("t", 0, (1, 3)[turn % 2])
+                world.move_leader("t", 2, (3, 1)[turn % 2])
+                some = {("t", number): rows["t", number] for number in (0, 2, 3, 5)}
+                more(world, some)
+                consuming.until(lambda: all(consuming.rows[where] == some[where] for where in some))  # noqa: B023
+            assert world.loop.time() - begin < 3
+            world.nodes[2].silent = False
+            more(world, rows)
+            consuming.until_read(rows)
+
+
+def test_a_partition_without_leader_holds_nobody_up() -> None:
+    with World(brokers=3) as world:
+        rows = fill(world, "t", partitions=6)
+        with Consuming(world, topics="t") as consuming:
+            consuming.until_read(rows)
+            log_of(world, "t", 0).lead(-1, 1)
+            log_of(world, "t", 0).leader = -1
+            consuming.idle(5)
+            for turn in range(4):
+                world.move_leader("t", 1, turn % 3 + 1)
+                rows["t", 1] += write(world, "t", 1)
+                begin = world.loop.time()
+                consuming.until(lambda: consuming.rows["t", 1] == rows["t", 1])
+                assert world.loop.time() - begin < 0.2
+            assert len(world.made("Metadata")) < 40
+            log_of(world, "t", 0).lead(3, 2)
+            rows["t", 0] += write(world, "t", 0)
+            consuming.until_read(rows, 3)
+
+
+def test_an_endless_error_of_one_beside_others_that_flow() -> None:
+    """The metadata insists on a leader that says it is none: looked up with backoff, however much else arrives."""
+    with World(brokers=2) as world:
+        rows = fill(world, "t", partitions=4)
+        with Consuming(world, topics="t") as consuming:
+            consuming.until_read(rows)
+            log_of(world, "t", 0).error = 6
+            before = len(world.made("Metadata"))
+            for _ in range(200):
+                rows["t", 1] += write(world, "t", 1)
+                consuming.until(lambda: consuming.rows["t", 1] == rows["t", 1])
+                consuming.idle(0.02)
+            assert len(world.made("Metadata")) - before < 15
+            log_of(world, "t", 0).error = 0
+            consuming.until_read(rows)
+
+
+def test_another_address() -> None:
+    with World(brokers=2) as world:
+        rows = fill(world, "t", partitions=4)
+        with Consuming(world, topics="t") as consuming:
+            consuming.until_read(rows)
+            world.nodes[2].host = "10.0.9.9"
+            world.break_connections(2)
+            more(world, rows)
+            consuming.until_read(rows)
+
+
+# --- followers (KIP-392) --------------------------------------------------------------------------------------------
+
+
+def racks(world: World) -> None:
+    for number, node in world.nodes.items():
+        node.rack = f"r{number}"
+
+
+def test_a_follower_nearby_is_read_from() -> None:
+    with World(brokers=3) as world:
+        racks(world)
+        rows = fill(world, "t", partitions=6, replicas=3)
+        with Consuming(world, topics="t", client_rack="r3") as consuming:
+            consuming.until_read(rows)
+            before = len(consuming.fetches())
+            more(world, rows)
+            consuming.until_read(rows)
+            assert nodes(consuming, before) == {3}
+            assert all(c.replica == (-1 if log_of(world, "t", n).leader == 3 else 3) for n, c in _cursors(consuming))
+
+
+def _cursors(consuming: Consuming) -> list[tuple[int, Any]]:
+    return [(number, cursor) for (_, number), cursor in consuming.fetcher.cursors.items()]
+
+
+def test_the_lease_ends_and_the_leader_is_asked_again() -> None:
+    with World(brokers=3) as world:
+        racks(world)
+        rows = fill(world, "t", replicas=3)
+        options: dict[str, Any] = {"client_rack": "r3", "metadata_max_age_ms": 5000}
+        with Consuming(world, topics="t", **options) as consuming:
+            consuming.until_read(rows)
+            before = len(consuming.fetches())
+            consuming.idle(30)
+            asked = [call for call in consuming.fetches()[before:] if call.node == 1]
+            assert 4 <= len(asked) <= 8
+            more(world, rows)
+            consuming.until_read(rows)
+
+
+def test_the_lease_ends_although_no_metadata_changed() -> None:
+    with World(brokers=3) as world:
+        racks(world)
+        rows = fill(world, "t", replicas=3)
+        with Consuming(world, topics="t", client_rack="r3", metadata_max_age_ms=5000) as consuming:
+            consuming.until_read(rows)
+            world.nodes[2].rack, world.nodes[3].rack = "r3", "r2"
+            consuming.idle(12)
+            before = len(consuming.fetches())
+            more(world, rows)
+            consuming.until_read(rows)
+            assert nodes(consuming, before) == {2}
+
+
+@pytest.mark.parametrize("how", ["down", "silent", "no replica", "behind"])
+def test_a_follower_that_cannot_serve(how: str) -> None:
+    """librdkafka 0104: the leader is asked again, nothing is skipped, whatever `auto_offset_reset` says."""
+    with World(brokers=3) as world:
+        racks(world)
+        rows = fill(world, "t", replicas=3)
+        options: dict[str, Any] = {"client_rack": "r3", "auto_offset_reset": "error", "request_timeout_ms": 2000}
+        with Consuming(world, topics="t", **options) as consuming:
+            consuming.until_read(rows)
+            if how == "down":
+                world.kill(3)
+            elif how == "silent":
+                world.nodes[3].silent = True
+                world.break_connections(3)
+                world.nodes[3].rack = "far"
+            elif how == "no replica":
+                log_of(world).replicas.remove(3)
+                log_of(world).on_append()
+            else:
+                log_of(world).follower_ends[3] = 5
+                consuming.seek(9)
+                consuming.rows["t", 0] = rows["t", 0][:9]
+            more(world, rows)
+            consuming.until_read(rows, 30)
+
+
+def test_a_follower_that_the_metadata_does_not_know() -> None:
+    with World(brokers=3) as world:
+        racks(world)
+        rows = fill(world, "t", replicas=3)
+        with Consuming(world, topics="t", client_rack="r3", asks=False) as consuming:
+            del consuming.cluster.metadata.brokers[3]
+            world.run(consuming.core.ask())
+            consuming.until_read(rows)
+            assert consuming.cursor().replica == 3
+
+
+# --- topics ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
+@pytest.mark.parametrize("topic_ids", [True, False])
+def test_a_topic_that_is_deleted(strategy: dict[str, Any], *, topic_ids: bool) -> None:
+    with World(brokers=2, topic_ids=topic_ids) as world:
+        rows = fill(world, "t", partitions=2) | fill(world, "u", partitions=2)
+        with Consuming(world, topics=["t", "u"], default_api_timeout_ms=10_000, **strategy) as consuming:
+            consuming.until_read(rows)
+            world.delete_topic("t")
+            rows = {where: some for where, some in rows.items() if where[0] == "u"}
+            for _ in range(4):
+                more(world, rows)
+                consuming.until(lambda: all(consuming.rows[where] == rows[where] for where in rows), 2)
+                consuming.idle(2)
+            consuming.idle(10)
+            seen = set()
+            for _ in range(4):
+                with pytest.raises(BrokerError, match="been gone for 10 s|UNKNOWN_TOPIC") as caught:
+                    consuming.take()
+                seen.add(str(caught.value).split(";")[-1])
+            assert len(seen) == 2
+            world.run(consuming.core.assign([TopicPartition("u", n) for n in range(2)]))
+            more(world, rows)
+            consuming.until(lambda: all(consuming.rows[where] == rows[where] for where in rows), 2)
+
+
+@pytest.mark.parametrize("version", [12, 18])
+def test_a_topic_made_anew_is_a_loud_error(version: int) -> None:
+    """librdkafka 0107, confluent-kafka #1787: its offsets are those of other records."""
+    with World() as world:
+        world.nodes[1].versions["Fetch"] = (4, version)
+        rows = fill(world, "t", batches=3)
+        with Consuming(world, topics="t", metadata_max_age_ms=1000) as consuming:
+            consuming.until_read(rows)
+            anew = fill(world, "t", batches=10)
+            consuming.idle(5)
+            with pytest.raises(BrokerError, match=r"'t' was deleted and made anew.*assign it again"):
+                consuming.drain()
+            world.run(consuming.core.assign([]))
+            consuming.rows.clear()
+            world.run(consuming.core.assign([TopicPartition("t", 0)]))
+            consuming.until_read(anew)
+
+
+def test_a_topic_that_the_metadata_omits_for_a_while() -> None:
+    with World(brokers=2) as world:
+        rows = fill(world, "t", partitions=2)
+        with Consuming(world, topics="t", metadata_max_age_ms=1000) as consuming:
+            consuming.until_read(rows)
+            gone = world.topics.pop("t")
+            consuming.idle(5)
+            world.topics["t"] = gone
+            more(world, rows)
+            consuming.until_read(rows, 10)
+
+
+def test_an_old_failure_is_forgotten() -> None:
+    """A connection lost long ago does not make a short absence of the topic a long one."""
+    with World() as world:
+        rows = fill(world, "t")
+        with Consuming(world, topics="t", default_api_timeout_ms=10_000, metadata_max_age_ms=1000) as consuming:
+            consuming.until_read(rows)
+            world.break_connections(1)
+            consuming.idle(30)
+            gone = world.topics.pop("t")
+            consuming.idle(4)
+            world.topics["t"] = gone
+            more(world, rows)
+            consuming.until_read(rows, 10)
+
+
+def test_a_partition_that_nobody_may_read() -> None:
+    with World() as world:
+        rows = fill(world, "t", partitions=2)
+        with Consuming(world, topics="t") as consuming:
+            consuming.until_read(rows)
+            log_of(world, "t", 0).error = 29
+            consuming.idle()
+            with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED.*t-0"):
+                consuming.drain()
+            before = len(consuming.fetches())
+            consuming.idle(10)
+            assert len(consuming.fetches()) - before < 30
+
+
+def test_bad_metadata_once_is_no_end() -> None:
+    with World(brokers=2) as world:
+        rows = fill(world, "t", partitions=2)
+        with Consuming(world, topics="t") as consuming:
+            consuming.until_read(rows)
+            garbage = [b"\xff" * 7] * 2
+            world.on("Metadata", lambda _: garbage.pop() if garbage else None)
+            world.break_connections(2)
+            more(world, rows)
+            consuming.until_read(rows)

@@ -1,0 +1,298 @@
+"""Where a consumer is in its partitions: starts, seeks at any moment, offsets that are not there, truncated logs."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pytest
+
+from kafwire.errors import BrokerError, ConfigError, LogTruncatedError
+from kafwire.records import encode_batch
+from kafwire.structs import TopicPartition
+from tests.unit.simulated import World
+from tests.unit.simulated_consumer import STRATEGIES, Consuming, Row, fill, log_of, write
+from tests.unit.simulated_groups import Kept
+
+WHERE = TopicPartition("t", 0)
+HOUR = 3_600_000
+
+
+def timed(world: World, *times: int) -> None:
+    """A record of each time, in a batch of its own."""
+    log = log_of(world)
+    for time in times:
+        log.append(encode_batch([{"value": b"%d" % time, "timestamp_ms": time}]))
+
+
+def offsets(rows: list[Row]) -> list[int]:
+    return [offset for offset, _ in rows]
+
+
+def read(consuming: Consuming) -> list[int]:
+    """All that comes now."""
+    consuming.rows.clear()
+    for _ in range(5):
+        consuming.drain()
+        consuming.idle(1)
+    return offsets(consuming.rows.get(("t", 0), []))
+
+
+@pytest.mark.parametrize(
+    ("start", "first"),
+    [
+        ("earliest", 2),
+        ("latest", 12),
+        (5000, 5),
+        (dt.datetime(1970, 1, 1, 0, 0, 5, tzinfo=dt.UTC), 5),
+        (99_000, 12),
+        ({WHERE: 6}, 6),
+        ({WHERE: "latest"}, 12),
+        ({WHERE: "earliest"}, 2),
+    ],
+    ids=str,
+)
+def test_starts(start: Any, first: int) -> None:
+    with World() as world:
+        world.create_topic("t")
+        timed(world, *range(0, 10_000, 1000))
+        timed(world, 9999, 9999)
+        log_of(world).delete_before(2)
+        with Consuming(world, topics="t", start=start) as consuming:
+            assert world.run(consuming.core.position(WHERE)) == first
+
+
+def test_start_where_the_group_is_and_else_by_policy() -> None:
+    with World() as world:
+        fill(world, "t", partitions=2)
+        world.committed["g"] = {("t", 0): Kept(5, 0)}
+        both = [("t", 0), ("t", 1)]
+        options: dict[str, Any] = {"assign": both, "start": None, "group_id": "g"}
+        with Consuming(world, auto_offset_reset="latest", **options) as consuming:
+            assert world.run(consuming.core.position(TopicPartition("t", 0))) == 5
+            assert world.run(consuming.core.position(TopicPartition("t", 1))) == 12
+        with pytest.raises(ConfigError, match="begin with t-1:"):
+            Consuming(world, auto_offset_reset="error", **options | {"group_id": "other"} | {"assign": both[1:]})
+
+
+def test_partitions_that_are_added_are_read_from_their_beginning() -> None:
+    with World() as world:
+        rows = fill(world, "t", partitions=2)
+        options: dict[str, Any] = {"topics": "t", "start": "latest", "metadata_max_age_ms": 10_000}
+        with Consuming(world, **options) as consuming:
+            world.add_partitions("t", 2)
+            rows = {("t", number): write(world, "t", number, batches=3) for number in (2, 3)}
+            consuming.until(lambda: consuming.rows == rows, 30)
+            rows["t", 3] += write(world, "t", 3)
+            consuming.until(lambda: consuming.rows == rows, 30)
+            assert len(consuming.core.assignment) == 4
+
+
+def test_the_first_look_at_a_topic_makes_each_cursor_once() -> None:
+    with World() as world:
+        fill(world, "t", partitions=3)
+        with Consuming(world, topics="t", start={TopicPartition("t", n): 0 for n in range(3)}) as consuming:
+            assert [cursor.number for cursor in consuming.fetcher.cursors.values()] == [0, 1, 2]
+            assert not world.made("ListOffsets")
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
+@pytest.mark.parametrize("delay_ms", [0, 1, 2, 3, 5, 20, 200, 600])
+def test_seek_at_any_moment(delay_ms: int, strategy: dict[str, Any]) -> None:
+    """Before, while and after requests are on their way or parked: nothing of the old position comes."""
+    with World() as world:
+        rows = fill(world, "t", partitions=2, batches=10, records=3)
+        with Consuming(world, topics="t", max_partition_fetch_bytes=300, **strategy) as consuming:
+            for target in (20, 3, 3, 29, 0, 30, 14):
+                consuming.idle(delay_ms / 1000)
+                consuming.seek(target)
+                consuming.rows.pop(("t", 0), None)
+                if target < 30:
+                    consuming.until(lambda: ("t", 0) in consuming.rows)
+                    got = consuming.rows["t", 0]
+                    assert got == rows["t", 0][target : target + len(got)]
+            consuming.until_read({("t", 0): rows["t", 0][14:], ("t", 1): rows["t", 1]})
+
+
+def test_seek_of_one_does_not_spoil_the_next_ones_answer() -> None:
+    """Only the first partition of an answer is sure to give a whole batch: if that is of no use, others have none."""
+    with World() as world:
+        rows = fill(world, "t", partitions=2, batches=3, records=1, size=1000)
+        options: dict[str, Any] = {"fetch_max_bytes": 1500, "max_partition_fetch_bytes": 1500}
+        with Consuming(world, topics="t", **options) as consuming:
+            for _ in range(20):
+                consuming.seek(0)
+                consuming.idle(0.0035)
+            consuming.rows.pop(("t", 0), None)
+            consuming.seek(0)
+            consuming.until(lambda: offsets(consuming.rows.get(("t", 1), [])) == [0, 1, 2])
+            consuming.until(lambda: consuming.rows.get(("t", 0)) == rows["t", 0])
+
+
+def test_seek_by_time_and_to_ends() -> None:
+    with World() as world:
+        world.create_topic("t")
+        timed(world, *range(0, 10_000, 1000))
+        with Consuming(world, topics="t") as consuming:
+            for when, offset in ((3500, 4), ("earliest", 0), ("latest", 10), (99_999, 10)):
+                found = world.run(consuming.core.seek_to(when, None))
+                assert found == {WHERE: offset}
+                assert world.run(consuming.core.position(WHERE)) == offset
+                assert read(consuming) == list(range(offset, 10))
+
+
+def test_a_seek_mends_a_partition_that_failed() -> None:
+    with World() as world:
+        rows = fill(world, "t", partitions=2)
+        with Consuming(world, topics="t", auto_offset_reset="error") as consuming:
+            consuming.until_read(rows)
+            consuming.seek(99)
+            consuming.idle()
+            for _ in range(2):  # again and again, other partitions in between
+                with pytest.raises(BrokerError, match=r"t-0 has no offset 99.*seek"):
+                    consuming.take()
+            rows["t", 1] += write(world, "t", 1)
+            consuming.idle()
+            seen = []
+            for _ in range(4):
+                try:
+                    batch = consuming.take()
+                    seen.append(None if batch is None else batch.partition)
+                except BrokerError:
+                    seen.append(-1)
+            assert 1 in seen
+            consuming.seek(0)
+            consuming.rows.clear()
+            consuming.until_read({("t", 0): rows["t", 0]})
+
+
+@pytest.mark.parametrize(
+    ("policy", "first"), [("earliest", 6), ("latest", 12), ("by_duration:PT1H", 9), ("by_duration:PT100H", 6)]
+)
+@pytest.mark.parametrize("target", [0, 5, 99])
+def test_offset_out_of_range(policy: str, first: int, target: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    with World() as world:
+        world.create_topic("t")
+        monkeypatch.setattr("kafwire.net.fetcher.time.time", lambda: 10 * HOUR / 1000)
+        timed(world, *([HOUR] * 9), *([9 * HOUR + 1] * 3))
+        log_of(world).delete_before(6)
+        with Consuming(world, topics="t", start={WHERE: target}, auto_offset_reset=policy) as consuming:
+            got = read(consuming)
+            assert got == list(range(first, 12))
+            assert world.run(consuming.core.position(WHERE)) == 12
+            assert consuming.fetcher.resets == 1
+
+
+def test_what_is_buffered_is_read_although_the_log_has_deleted_more() -> None:
+    with World() as world:
+        rows = fill(world, "t", batches=20, records=1, size=1000)
+        with Consuming(world, topics="t", max_partition_fetch_bytes=2500, max_prefetch_batches=2) as consuming:
+            consuming.idle()
+            buffered = consuming.cursor().position
+            assert 0 < buffered < 20
+            log_of(world).delete_before(15)
+            consuming.take()  # room: the next request finds out
+            consuming.idle()
+            consuming.idle()
+            while consuming.drain():
+                consuming.idle()
+            got = offsets(consuming.rows["t", 0])
+            assert got[:buffered] == list(range(buffered))
+            assert got[buffered:] in ([], list(range(15, 20)))
+            rows["t", 0] += write(world, "t")
+            consuming.idle()
+            consuming.drain()
+            assert consuming.rows["t", 0][-1] == rows["t", 0][-1]
+
+
+@pytest.mark.parametrize("policy", ["earliest", "latest", "error"])
+@pytest.mark.parametrize("read_first", [0, 3, 12, 20])
+def test_truncated_logs(read_first: int, policy: str) -> None:
+    """KIP-320: what is buffered of before the cut is read once, then what the log has there now."""
+    with World(brokers=2) as world:
+        rows = fill(world, "t", batches=20, records=1, replicas=2)["t", 0]
+        with Consuming(world, topics="t", auto_offset_reset=policy, fetch_max_wait_ms=100) as consuming:
+            consuming.idle()
+            while len(consuming.rows.get(("t", 0), [])) < read_first:
+                consuming.take()
+            world.lose_records("t", 0, 2, 10)
+            new = write(world, "t", batches=3)
+            consuming.idle(3)
+            expected = rows[: max(10, read_first)]
+            if policy == "error":
+                consuming.rows.setdefault(("t", 0), [])
+                with pytest.raises(LogTruncatedError, match="seek to 10") as caught:
+                    consuming.drain()
+                assert (caught.value.position, caught.value.offset) == (20, 10)
+                assert consuming.rows["t", 0] == expected
+                consuming.seek(10)
+            consuming.idle()
+            consuming.drain()
+            assert consuming.rows["t", 0] == expected + new
+            assert consuming.fetcher.truncations == 1
+            assert world.run(consuming.core.position(WHERE)) == 13
+            more = write(world, "t")
+            consuming.idle()
+            consuming.drain()
+            assert consuming.rows["t", 0] == expected + new + more
+
+
+def test_leaders_that_agree_truncate_nothing() -> None:
+    """librdkafka 0139: two changes of the leader, the whole log kept."""
+    with World(brokers=3) as world:
+        rows = fill(world, "t", partitions=3, replicas=3)
+        with Consuming(world, topics="t") as consuming:
+            for node in (2, 3, 1, 2):
+                consuming.until_read(rows)
+                for number in range(3):
+                    world.move_leader("t", number, node)
+                    rows["t", number] += write(world, "t", number)
+            consuming.until_read(rows)
+            assert not consuming.fetcher.truncations
+            assert not consuming.fetcher.resets
+
+
+def test_positions_are_those_of_the_reader() -> None:
+    with World() as world:
+        fill(world, "t", batches=5, records=3)
+        with Consuming(world, topics="t") as consuming:
+            consuming.idle()
+            assert consuming.cursor().position == 15
+            for expected in (0, 3, 6, 9):
+                assert world.run(consuming.core.position(WHERE)) == expected
+                consuming.take()
+
+
+def test_lag_costs_no_request() -> None:
+    with World() as world:
+        fill(world, "t", batches=5, records=3)
+        with Consuming(world, topics="t", asks=False) as consuming:
+            assert consuming.core.lag(WHERE) is None
+            world.run(consuming.core.ask())
+            consuming.idle()
+            before = len(world.calls)
+            assert consuming.core.lag(WHERE) == 15
+            consuming.take()
+            assert consuming.core.lag(WHERE) == 12
+            consuming.drain()
+            assert consuming.core.lag(WHERE) == 0
+            assert len(world.calls) == before
+            assert world.run(consuming.core.beginning_offsets(None)) == {WHERE: 0}
+            assert world.run(consuming.core.end_offsets(None)) == {WHERE: 15}
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
+def test_assignments_that_change(strategy: dict[str, Any]) -> None:
+    with World(brokers=2) as world:
+        rows = fill(world, "t", partitions=4)
+        with Consuming(world, assign=[("t", 0), ("t", 1)], **strategy) as consuming:
+            consuming.until_read({where: rows[where] for where in (("t", 0), ("t", 1))})
+            world.run(consuming.core.assign([TopicPartition("t", n) for n in (1, 2)]))
+            rows["t", 0] += write(world, "t", 0)
+            rows["t", 1] += write(world, "t", 1)
+            consuming.until(lambda: consuming.rows.get(("t", 2)) == rows["t", 2])
+            consuming.until(lambda: consuming.rows["t", 1] == rows["t", 1])
+            assert consuming.rows["t", 0] == rows["t", 0][:-1]
+            consuming.rows.pop(("t", 0))
+            world.run(consuming.core.assign([TopicPartition("t", n) for n in range(4)]))
+            consuming.until_read(rows)  # what is assigned anew begins where `start` says
