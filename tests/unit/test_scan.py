@@ -21,6 +21,7 @@ from kafwire.net.cluster import Cluster
 from kafwire.net.ranges import Bound, Bounds, plan_ranges
 from kafwire.net.scan import ScanFetcher
 from kafwire.records import encode_batch
+from kafwire.structs import TopicPartition
 from tests.unit.simulated import World
 from tests.unit.simulated_kafka import HANGUP, NEVER, NOT_LEADER, Call
 
@@ -217,6 +218,48 @@ def test_aborted_transactions_are_left_out_when_asked_for() -> None:
         assert world.made("Fetch")[-1].message.isolation_level == 1
         everything = Read(world, ["t"]).all()
         assert [value for _, value in everything["t", 0]] == [b"aborted", b"kept"]
+
+
+def test_a_read_that_is_cut_anywhere_leaves_out_the_same_transactions() -> None:
+    """Its second part may begin within a transaction, or between its end and another's."""
+    with World() as world:
+        log = world.create_topic("t").partitions[0]
+        sequences = {7: 0, 9: 0}
+
+        def write(producer: int, *values: bytes, end: int | None = None) -> None:
+            records: Any = values if end is None else [(b"\0\0\0" + bytes([end]), b"\0" * 6)]
+            log.append(
+                encode_batch(
+                    records,
+                    base_sequence=sequences[producer] if end is None else -1,
+                    control=end is not None,
+                    transactional=True,
+                    producer_id=producer,
+                    producer_epoch=0,
+                )
+            )
+            sequences[producer] += len(values)
+
+        write(7, b"no", b"no", b"no")  # 0: aborted at 8
+        write(9, b"yes 3", b"yes 4")  # committed at 7
+        write(7, b"no", b"no")
+        write(9, end=1)
+        write(7, end=0)
+        write(7, b"yes 9", b"yes 10")  # committed at 14
+        write(9, b"no", b"no", b"no")  # 11: aborted at 15
+        write(7, end=1)
+        write(9, end=0)
+        log.append_values([b"yes 16"])
+        log.aborted = [(7, 0), (9, 11)]
+        expected = [(offset, b"yes %d" % offset) for offset in (3, 4, 9, 10, 16)]
+        where = TopicPartition("t", 0)
+        for cut in range(18):
+            found = []
+            for start, end in ((0, cut), (cut, 17)):
+                if start <= end:
+                    read = Read(world, ["t"], start={where: start}, end={where: end}, isolation_level="read_committed")
+                    found += read.all()["t", 0]
+            assert found == expected
 
 
 def test_read_committed_ends_at_the_last_stable_offset() -> None:
