@@ -35,6 +35,9 @@ from benchmarks.topics import Topics
 
 VALUE_BYTES = 1000
 FLOOD_RECORDS, DEEP_RECORDS = 300_000, 400_000
+# More than a client fetches ahead: who has fetched up to the end has a request parked there, and a seek waits for it.
+LAST_RECORDS = 100_000
+LEAST_DEEP_RECORDS = 2 * LAST_RECORDS
 INTERVAL_US, WARMUP = 5_000, 400
 DOCUMENT = ROOT / "docs" / "fetching.md"
 PLOT = ROOT / "docs" / "fetching-strategies.png"
@@ -57,7 +60,7 @@ class Runner:
 
     def deep_topic(self) -> tuple[str, int]:
         """A topic of one partition, deep enough to be read for a while."""
-        return self._filled(1, int(DEEP_RECORDS * self.scale))
+        return self._filled(1, max(int(DEEP_RECORDS * self.scale), LEAST_DEEP_RECORDS))
 
     def quiet_topic(self, partitions: int) -> str:
         """An empty topic; what the trickle of earlier rounds left in its first partition is passed over."""
@@ -91,7 +94,7 @@ class Runner:
                 "among": partitions,
                 "offset": self._end(topic),
                 "deep": deep,
-                "deep_records": deep_records,
+                "turn_back": deep_records - LAST_RECORDS,
             }
         program = [sys.executable, "-m", "benchmarks.workers.kafwire_strategies", scenario]
         answer = converse([*program, *(f"{name}={value}" for name, value in options.items())])

@@ -16,6 +16,7 @@ COLUMNS: Sequence[tuple[str, str, str, Callable[[float], str]]] = (
     ("requests/s, quiet", "quiet", "requests_per_second", lambda value: f"{value:,.0f}"),
     ("p99 ms, quiet", "quiet", "p99", lambda value: f"{value:.1f}"),
     ("p99 ms, another flooded", "flooded", "p99", lambda value: f"{value:.1f}"),
+    ("the flood, MB/s", "flooded", "flood_mb_per_second", lambda value: f"{value:,.0f}"),
     ("p99 ms, another's user slow", "slow", "p99", lambda value: f"{value:.1f}"),
 )
 

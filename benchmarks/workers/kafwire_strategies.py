@@ -7,6 +7,7 @@ same while the deep partition's user takes a batch now and then.
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from benchmarks.counted import difference, read_counts
 from benchmarks.workers.common import Options, Pass, Stopwatch, work
@@ -64,15 +65,15 @@ def quiet(options: Options) -> Callable[[], Pass]:
 
 def flooded(options: Options) -> Callable[[], Pass]:
     """The trickle, while another partition gives all it can."""
-    deep, end = TopicPartition(options.text("deep"), 0), options.number("deep_records")
+    deep, turn_back = TopicPartition(options.text("deep"), 0), options.number("turn_back")
 
     def once() -> Pass:
         with _consumer(options, deep=True) as consumer, Delays(options) as delays:
-            flooding = 0
+            clock, flooding = Stopwatch(), 0
             for batch in consumer.batches(timeout=WAIT_SECONDS):
                 if batch.topic == deep.topic:
                     flooding += touch(batch.to_arrow().column("value"))[0]
-                    if batch.next_offset >= end:
+                    if batch.next_offset >= turn_back:
                         consumer.seek(deep, 0)
                     continue
                 for record in batch:
@@ -81,14 +82,16 @@ def flooded(options: Options) -> Callable[[], Pass]:
                     break
             if not flooding:
                 raise RuntimeError("nothing came from the partition that floods")
-            return delays.as_pass()
+            flow = {"flood_mb_per_second": flooding / clock.seconds() / 1e6}
+            found = delays.as_pass()
+            return replace(found, figures={**found.figures, **flow})
 
     return once
 
 
 def slow(options: Options) -> Callable[[], Pass]:
     """The trickle, while another partition has a user who takes a batch every 100 ms."""
-    deep, end = TopicPartition(options.text("deep"), 0), options.number("deep_records")
+    deep, turn_back = TopicPartition(options.text("deep"), 0), options.number("turn_back")
 
     def once() -> Pass:
         with _consumer(options, deep=True) as consumer, Delays(options) as delays:
@@ -100,7 +103,7 @@ def slow(options: Options) -> Callable[[], Pass]:
                         delays.add(record.value or b"")
                 if time.monotonic() >= due:
                     taken += 1
-                    if next(stream).next_offset >= end:
+                    if next(stream).next_offset >= turn_back:
                         consumer.seek(deep, 0)
                     due = time.monotonic() + SLOW_SECONDS
             if not taken:

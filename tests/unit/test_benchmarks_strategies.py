@@ -15,7 +15,7 @@ def fake(strategy: str, partitions: int, scenario: str) -> Mapping[str, float]:
     if (strategy, scenario) == ("b", "slow"):
         raise ContenderError("got stuck")
     factor = 2.0 if strategy == "b" else 1.0
-    names = ("mb_per_second", "requests_per_second", "cpu_us", "connections", "p99")
+    names = ("mb_per_second", "requests_per_second", "cpu_us", "connections", "p99", "flood_mb_per_second")
     return {name: factor * partitions * (number + 1) for number, name in enumerate(names)}
 
 
@@ -76,10 +76,10 @@ def test_the_table_has_a_line_per_strategy_and_number_of_partitions(record: Mapp
     text = render(record)
     lines = [line for line in text.splitlines() if line.startswith("| 1")]
     assert lines == [
-        "| 1 | `a` | 1 | 2 | 3.00 | 4 | 2 | 5.0 |  |  |",
-        "| 1 | `b` | 2 | 4 | 6.00 | 8 | 4 | 10.0 |  |  |",
-        "| 10 | `a` | 10 | 20 | 30.00 | 40 | 20 | 50.0 | 50.0 | 50.0 |",
-        "| 10 | `b` | 20 | 40 | 60.00 | 80 | 40 | 100.0 | 100.0 | failed |",
+        "| 1 | `a` | 1 | 2 | 3.00 | 4 | 2 | 5.0 |  |  |  |",
+        "| 1 | `b` | 2 | 4 | 6.00 | 8 | 4 | 10.0 |  |  |  |",
+        "| 10 | `a` | 10 | 20 | 30.00 | 40 | 20 | 50.0 | 50.0 | 60 | 50.0 |",
+        "| 10 | `b` | 20 | 40 | 60.00 | 80 | 40 | 100.0 | 100.0 | 120 | failed |",
     ]
     assert "- slow, 10 partitions, `b`: got stuck" in text
     assert "200 records/s" in text
