@@ -478,8 +478,8 @@ cdef class Pieces:
         if array.offset != 0:
             raise ConfigError("a slice of an Arrow array is given: a whole batch is needed")
         self.rows.length = array.length
-        self.row = min(max(0, start), array.length)
-        self.stop = array.length if stop is None else max(self.row, min(stop, array.length))
+        self.row = max(0, start)
+        self.stop = array.length if stop is None else min(stop, array.length)
         kept = [renderer, array_capsule]
         self.null = renderer.null
         self.count = renderer.count

@@ -2,7 +2,7 @@
 
 What all subcommands share: results go to standard output, everything else to standard error. An error is one line
 there, without a traceback. Exit codes: 0 fine; 1 what was asked for failed, or found something; 2 wrong usage; 130
-ended by Ctrl-C; 141 nobody reads the output any more, as of any program in a pipe.
+ended by Ctrl-C; 141 nobody reads the output any more, as of any program in a pipe; 143 ended by SIGTERM.
 """
 
 import os

@@ -13,6 +13,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _DEFAULT_PORT = 9092
 _LIST = "list"
+_NO_TEXT = {"metrics_hook", "metrics_interval_ms"}  # what a program gives, not a person
 
 
 def connection_options(function: F) -> F:
@@ -60,7 +61,8 @@ def client_options(
 
     options: dict[str, Any] = {}
     if config_file is not None:
-        for number, line in enumerate(config_file.read_text().splitlines(), 1):
+        text = config_file.read_text(encoding="utf-8", errors="surrogateescape")
+        for number, line in enumerate(text.splitlines(), 1):
             if line.strip() and not line.lstrip().startswith("#"):
                 name, value = _setting(line, f"{config_file}, line {number}")
                 options[name] = value
@@ -102,6 +104,8 @@ def _list_options(ctx: click.Context, _parameter: click.Parameter, given: tuple[
         from kafwire.config import ConsumerConfig
 
         for item in sorted(fields(ConsumerConfig), key=lambda item: item.name):
+            if item.name in _NO_TEXT:
+                continue
             default = "" if item.default in (MISSING, None) else str(item.default).lower()
             click.echo(f"{item.name.replace('_', '.')}={default}")
         ctx.exit()

@@ -1,9 +1,13 @@
 """`kafwire consume`: records of topics on standard output, in the forms that kcat has."""
 
-from collections.abc import Callable
-from contextlib import closing
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from time import monotonic
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
@@ -127,12 +131,30 @@ def command(
     columns = renderer.columns if group is None else tuple({*renderer.columns, "offset"})
     wanted = Wanted(names, frozenset(partitions), window, columns, group)
     with (
+        _orderly_end(),
         Client(**only(options, ClientConfig)) as client,
         closing(open_reading(client, wanted, options, ends=ends)) as reading,
         progress_bar(progress if ends else False, ", ".join(names), reading.total or 0) as tell,
     ):
         written = Written(reading.commit) if group is not None else None
         _print(reading, renderer, Sink(), count, tell, written, unbuffered=unbuffered)
+
+
+@contextmanager
+def _orderly_end() -> Iterator[None]:
+    """Let SIGTERM end this as Ctrl-C does: what is written is committed first."""
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():  # which alone may have handlers
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _parts(

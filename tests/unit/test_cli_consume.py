@@ -3,9 +3,11 @@
 import io
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Self
@@ -277,6 +279,7 @@ def test_options_are_listed() -> None:
     assert "bootstrap.servers=" in lines
     assert "check.crcs=true" in lines
     assert lines == sorted(lines)
+    assert not any(line.startswith("metrics") for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -311,10 +314,10 @@ def test_wrong_usage(world: World, arguments: list[str], reason: str) -> None:
 
 def test_a_wrong_line_of_a_file(world: World, tmp_path: Path) -> None:
     file = tmp_path / "x"
-    file.write_text("client.id=a\nnonsense\n")
+    file.write_bytes(b"client.id=a\n# \xff\nnonsense\n")
     result = run("orders", "-F", str(file))
     assert result.exit_code == 2
-    assert f"{file}, line 2: 'nonsense' is not NAME=VALUE" in result.stderr
+    assert f"{file}, line 3: 'nonsense' is not NAME=VALUE" in result.stderr
 
 
 # --- what is printed ------------------------------------------------------------------------------------------------
@@ -445,6 +448,27 @@ def test_a_group_commits_what_is_written(world: World) -> None:
     assert (result.exit_code, result.stdout.count("\n")) == (130, 8)
     assert world.committed == [{ORDERS[0]: 9, ORDERS[1]: 9}]
     assert world.closed == ["consumer", "client"]
+
+
+def test_sigterm_commits_what_is_written(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def terminated() -> list[Batch]:
+        signal.raise_signal(signal.SIGTERM)
+        pytest.fail("it goes on")
+
+    before = signal.getsignal(signal.SIGTERM)
+    world.polled = forever([batch_of(0, 5, 8)], end=terminated)
+    result = run("orders", "-G", "g")
+    assert (result.exit_code, result.stdout) == (143, "v5\nv6\nv7\n")
+    assert world.committed == [{ORDERS[0]: 8}]
+    assert world.closed == ["consumer", "client"]
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_in_another_thread(world: World) -> None:
+    """A thread has no signal handlers, and needs none."""
+    world.scanned = [batch_of(0, 5, 6)]
+    with ThreadPoolExecutor() as pool:
+        assert pool.submit(run, "orders", "-e").result().stdout == "v5\n"
 
 
 def test_a_count_commits_no_further(world: World) -> None:

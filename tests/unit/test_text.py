@@ -235,7 +235,9 @@ def test_wrong_columns() -> None:
 
 
 def test_pieces_outlive_their_batch() -> None:
-    renderer = Renderer([("topic", "raw"), ("value", "raw")])
-    pieces = renderer.render(batch_of([Record(b"a")]))
+    renderer = Renderer([b"text %d" % 1, ("topic", "raw"), ("value", "raw"), b"\n"])
+    pieces = [renderer.render(batch_of([Record(b"a" * 5000)])) for _ in range(20)]
     del renderer
-    assert list(pieces) == [TOPIC.encode() + b"a"]
+    others = [batch_of([Record(b"b" * 5000)]) for _ in range(20)], [b"TEXT %d" % n for n in range(1000)]
+    assert [b"".join(piece) for piece in pieces] == [b"text 1" + TOPIC.encode() + b"a" * 5000 + b"\n"] * 20
+    del others
