@@ -21,6 +21,8 @@ class Bar:
             TimeRemainingColumn(),
             console=Console(stderr=True),
             refresh_per_second=4,
+            redirect_stdout=False,  # what is printed is bytes
+            redirect_stderr=False,
         )
         self._task = self._progress.add_task(title, total=total)
 

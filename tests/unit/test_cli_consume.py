@@ -492,12 +492,12 @@ def test_nothing_is_committed_without_a_group_or_a_record(world: World) -> None:
 
 
 def test_commits_now_and_then(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    moments = iter([0.0, 4.9, 5.0, 9.9, 10.0, 15.0])
+    moments = iter([0.0, 4.9, 5.0, 6.0, 9.9, 10.0, 15.0])
     monkeypatch.setattr(consume, "monotonic", lambda: next(moments))
-    polls = [[batch_of(0, 0, 1)], [batch_of(0, 1, 2)], [], [batch_of(0, 2, 3)], [], []]
+    polls = [[batch_of(0, 0, 1)], [batch_of(0, 1, 2)], [], [batch_of(0, 2, 3)], [batch_of(0, 3, 4)], [], []]
     world.polled = forever(*polls, end=interrupted)
     run("orders", "-G", "g")
-    assert world.committed == [{ORDERS[0]: 2}, {ORDERS[0]: 3}]
+    assert world.committed == [{ORDERS[0]: 2}, {ORDERS[0]: 4}]
 
 
 def test_a_group_reads_to_the_ends_of_the_start(world: World) -> None:

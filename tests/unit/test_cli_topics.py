@@ -32,7 +32,11 @@ def metadata() -> Any:
             partition(2, 1, leader_epoch=7),
         ],
     )
-    internal = RESPONSE.MetadataResponseTopic(name="__consumer_offsets", is_internal=True, partitions=[partition(0, 1)])
+    internal = RESPONSE.MetadataResponseTopic(
+        name="__consumer_offsets",
+        is_internal=True,
+        partitions=[partition(0, 0, leader_epoch=0, replica_nodes=[0], isr_nodes=[0])],
+    )
     missing = RESPONSE.MetadataResponseTopic(name="missing", error_code=3)
     secret = RESPONSE.MetadataResponseTopic(name="secret", error_code=29)
     return MetadataResponse(
@@ -86,7 +90,7 @@ def test_topics() -> None:
     assert FakeClient.asked is None
     assert result.stdout == (
         "TOPIC               PARTITIONS  REPLICAS  ID\n"
-        "__consumer_offsets           1         2  -\n"
+        "__consumer_offsets           1         1  -\n"
         "orders                       2         2  8PHy8_T19vf4-fr7_P3-_w\n"
     )
 
@@ -121,6 +125,13 @@ def test_partitions_with_offsets() -> None:
     )
 
 
+def test_a_broker_and_an_epoch_of_number_zero() -> None:
+    assert run("__consumer_offsets", "--offsets").stdout == (
+        "TOPIC               PARTITION  LEADER  EPOCH  REPLICAS  ISR  FIRST  NEXT  OFFSETS\n"
+        "__consumer_offsets          0       0      0  0         0        5  1000      995\n"
+    )
+
+
 def test_an_internal_topic_that_is_named_is_shown() -> None:
     assert run("--no-internal", "__consumer_offsets", "-n").stdout == "__consumer_offsets\n"
 
@@ -148,7 +159,7 @@ def test_as_kcat_lists() -> None:
         "  broker 12 at [::1]:9093, rack east (controller)\n"
         " 2 topics:\n"
         '  topic "__consumer_offsets" with 1 partitions:\n'
-        "    partition 0, leader 1, replicas: 1,12, isrs: 1\n"
+        "    partition 0, leader 0, replicas: 0, isrs: 0\n"
         '  topic "orders" with 2 partitions:\n'
         "    partition 2, leader 1, replicas: 1,12, isrs: 1\n"
         "    partition 10, leader -1, replicas: 1,12, isrs: , LEADER_NOT_AVAILABLE\n"
