@@ -27,7 +27,7 @@ SOURCES = {
     "_frame": [*BUF, f"{NATIVE}/frame.c"],
     "_io": [*BUF, f"{NATIVE}/frame.c", f"{NATIVE}/loop.c"],
     "_fetch": BUF,
-    "_slices": [*BUF, f"{NATIVE}/queue.c"],
+    "_slices": [*BUF, f"{NATIVE}/queue.c", f"{NATIVE}/feed.c"],
     "_delivery": BUF,
     "_produce": BUF,
 }

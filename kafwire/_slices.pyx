@@ -25,6 +25,7 @@ from kafwire._arrow cimport (
 )
 from kafwire._buffer cimport Buffer, kw_buf, kw_buf_ref, kw_buf_unref
 from kafwire._codec cimport (
+    COLUMN_OFFSET,
     DECODE_CORRUPT,
     DECODE_CRC,
     DECODE_NEED_CODEC,
@@ -48,7 +49,7 @@ from kafwire._codec cimport (
     spec_init,
 )
 from kafwire._compress cimport resolve_codec
-from kafwire._io cimport Loop, kw_loop, kw_loop_post
+from kafwire._io cimport Loop, kw_loop, kw_loop_post, kw_loop_set_tap, kw_loop_tell
 from kafwire._records cimport Batch
 
 import logging
@@ -107,6 +108,28 @@ cdef extern from "native/queue.h" nogil:
     void kw_queue_end(kw_queue *queue)
     void kw_queue_fail(kw_queue *queue)
     void kw_queue_close(kw_queue *queue)
+    int kw_queue_owed(kw_queue *queue)
+
+
+cdef extern from "native/feed.h" nogil:
+    ctypedef struct kw_feed:
+        pass
+    ctypedef struct kw_taken:
+        int32_t number
+        uint32_t generation
+        int64_t start
+        int64_t next_offset
+        int32_t leader_epoch
+        size_t size
+    kw_feed *kw_feed_new(kw_queue *queue)
+    void kw_feed_free(kw_feed *feed)
+    int kw_feed_expect(kw_feed *feed, const uint8_t *topic_id, int32_t partition, kw_place *place,
+                       uint32_t generation, int64_t offset)
+    int kw_feed_forget(kw_feed *feed, const uint8_t *topic_id, int32_t partition, int32_t number, kw_taken *out)
+    void kw_feed_clear(kw_feed *feed)
+    void kw_feed_arm(kw_feed *feed, uint64_t token, int version)
+    int kw_feed_take(void *feed, uint64_t token, kw_buf *frame)
+    kw_taken *kw_feed_taken(kw_feed *feed, uint64_t token, int32_t *count)
 
 
 cdef extern from "Python.h":
@@ -315,6 +338,81 @@ cdef class SliceQueue:
         kw_queue_close(self.queue)
 
 
+@cython.final
+cdef class Feed:
+    """The shortest way of a source's answers: from the I/O thread into the queue, before the engine looks at them.
+
+    `native/feed.h` says what is taken that way, and what is left to the engine.
+    """
+
+    cdef SliceQueue queue
+    cdef kw_feed *feed
+    cdef uint32_t connection
+
+    def __cinit__(self, SliceQueue queue not None):
+        self.queue = queue
+        self.feed = kw_feed_new(queue.queue)
+        if self.feed is NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        self.detach()
+        kw_feed_free(self.feed)
+
+    cpdef detach(self):
+        """Take nothing more."""
+        if self.connection:
+            kw_loop_set_tap(self.queue.native.loop, self.connection, NULL, NULL)
+        self.connection = 0
+
+    def attach(self, uint32_t connection):
+        """Take the answers of a connection, from the next that is armed on."""
+        self.detach()
+        if kw_loop_set_tap(self.queue.native.loop, connection, kw_feed_take, <void *> self.feed) == 0:
+            self.connection = connection
+
+    def expect(self, bytes topic_id, int32_t partition, int32_t number, uint32_t generation, int64_t offset, where):
+        """The next answer may have records of this partition, from `offset` on, asked for in that generation."""
+        cdef kw_place *place = self.queue.at(number)
+        if len(topic_id) != 16:
+            raise ValueError("a topic id has 16 bytes")
+        (<Place> kw_place_owner(place)).where = where
+        if kw_feed_expect(self.feed, <const uint8_t *> <const char *> topic_id, partition, place, generation, offset):
+            raise MemoryError
+
+    def forget(self, bytes topic_id, int32_t partition, int32_t number):
+        """No longer: it is asked for elsewhere. What was queued of an answer that the engine has not seen, as `taken`
+        has it (but no more), or None."""
+        cdef kw_taken taken
+        if len(topic_id) != 16:
+            raise ValueError("a topic id has 16 bytes")
+        if not kw_feed_forget(self.feed, <const uint8_t *> <const char *> topic_id, partition, number, &taken):
+            return None
+        return taken.generation, taken.start, taken.next_offset, taken.leader_epoch, taken.size
+
+    def clear(self):
+        """Nothing is expected any more."""
+        kw_feed_clear(self.feed)
+
+    def arm(self, uint64_t token, int version):
+        """The request `token` leaves now, in that version: what it brings may be taken."""
+        kw_feed_arm(self.feed, token, version)
+
+    def deliver(self, uint64_t token, Buffer frame not None):
+        """What the I/O thread does with an answer, for who has none; whether a reader owes word of it."""
+        return frame.buf is not NULL and kw_feed_take(<void *> self.feed, token, frame.buf) != 0
+
+    def taken(self, uint64_t token):
+        """What was queued of the answer to `token`: {number: (generation, start, next offset, leader epoch, bytes)}."""
+        cdef int32_t count = 0
+        cdef kw_taken *taken = kw_feed_taken(self.feed, token, &count)
+        try:
+            return {taken[i].number: (taken[i].generation, taken[i].start, taken[i].next_offset, taken[i].leader_epoch,
+                                      taken[i].size) for i in range(count)}
+        finally:
+            free(taken)
+
+
 # A reader's state, apart from the object that owns it, so that a stream can run on it without the GIL.
 cdef struct ReaderState:
     PyObject *owner  # borrowed: the SliceReader
@@ -364,10 +462,17 @@ cdef int wait_for_slice(ReaderState *state, kw_records *slice, int timeout_ms) n
         if got == KW_QUEUE_PLACE_FAILED:
             _place_failed(state, slice.place)
             return READ_FAILED
+        pay(state)
         if _interrupted(state):
             return READ_FAILED
         if timeout_ms >= 0 and left <= WAIT_MS and now_ms() >= until:
             return READ_SILENCE
+
+
+cdef void pay(ReaderState *state) noexcept nogil:
+    """Tell the engine what the I/O thread left to whoever waited for it (see native/feed.h)."""
+    if kw_queue_owed(state.queue):
+        kw_loop_tell(state.loop)
 
 
 cdef void give_back(ReaderState *state, kw_records *slice, size_t used, int64_t offset) noexcept nogil:
@@ -603,6 +708,7 @@ cdef class SliceReader:
                 got = next_columns(&self.state, &columns, &place, timeout_ms)
                 if got == READ_ROWS:
                     columns_finish(&columns)
+                pay(&self.state)
             if got == READ_ROWS:
                 where = <Place> place
                 return Batch.take(&columns, where.layout, where.topic, where.partition, &self.state.spec)
@@ -617,6 +723,11 @@ cdef class SliceReader:
     def ended(self):
         """Whether nothing more will come."""
         return self.state.ended
+
+    def need_offsets(self):
+        """Decode offsets too, from the next batch on, whichever columns are wanted: who hands out single records has to
+        know where he is."""
+        self.state.spec.columns |= COLUMN_OFFSET
 
     def settle(self):
         """What was read counts as processed."""
@@ -682,6 +793,7 @@ cdef int _stream_next(ArrowArrayStream *stream, ArrowArray *out) noexcept nogil:
     kw_queue_settle(state.queue, state.only)
     columns_init(&columns)
     got = next_columns(state, &columns, &place, state.silence_ms)
+    pay(state)
     if got == READ_ROWS:
         columns_finish(&columns)
         got = columns_export(&columns, layout_of(place), out)

@@ -87,16 +87,18 @@ class AsyncConsumer:
     def __aiter__(self) -> AsyncIterator[Record]:
         """The records one by one, for ever. Whoever stops and comes again goes on where he was."""
         self._check()
+        self._reading.needs_offsets = True
         return _Records(self)
 
     async def poll(self, timeout: float = 0.0) -> list[Batch]:  # noqa: ASYNC109  # an empty list then, no error
         """What is there, at most a few batches of each partition; waits up to `timeout` seconds for the first."""
         await self._put_back()
-        found: list[Batch] = []
         batch = await self._reading.next(timeout)
+        # Up to here nothing is in hand; from here on nothing is awaited, so nobody can be cancelled with batches in hand.
+        found: list[Batch] = []
         while batch is not None:
             found.append(batch)
-            batch = await self._reading.more() if len(found) < MOST_BATCHES else None
+            batch = self._reading.at_once() if len(found) < MOST_BATCHES else None
         return found
 
     async def partition_stream(
@@ -236,7 +238,9 @@ class AsyncConsumer:
             return
         self._hand.mark_processed()
         self._closed = True
-        await on_engine(self._engine, self._core.close())
+        # Started apart from this call: whoever cancels the wait for it leaves nothing open.
+        closing = asyncio.ensure_future(on_engine(self._engine, self._core.close()))
+        await asyncio.shield(closing)
 
     async def __aenter__(self) -> Self:
         try:
@@ -262,6 +266,7 @@ class _Reading:
         self._number = -1
         self._decoding: asyncio.Future[Batch | None] | None = None
         self._busy = False
+        self.needs_offsets = False
 
     async def next(self, timeout: float | None) -> Batch | None:  # noqa: ASYNC109  # None then, no error
         """The next batch; what was read before is processed."""
@@ -279,6 +284,8 @@ class _Reading:
                     self._number = consumer._core.cursor(self._partition).number
             if self._decoding is None:
                 self._reader.settle()
+                if self.needs_offsets:
+                    self._reader.need_offsets()
             loop = asyncio.get_running_loop()
             until = None if limit_ms < 0 else loop.time() + limit_ms / 1000
             while True:
@@ -294,9 +301,12 @@ class _Reading:
         finally:
             self._busy = False
 
-    async def more(self) -> Batch | None:
-        """Another one that is there already."""
-        return await self._ready()
+    def at_once(self) -> Batch | None:
+        """Another one, if it is there and so small that it can be decoded in the loop."""
+        size = self._consumer._core.fetcher.queue.ready(self._number)
+        if self._reader is None or size is None or size >= INLINE_BYTES:
+            return None
+        return self._reader.read(0)
 
     async def _ready(self) -> Batch | None:
         reader = self._reader

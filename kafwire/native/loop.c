@@ -69,6 +69,8 @@ typedef struct connection {
     int state, fd;
     int close_wanted;
     kw_frames frames;
+    kw_tap tap;
+    void *tap_context;
     int interest, slot; /* the I/O thread's: what the poller watches for */
     int send_buffer, receive_buffer;
     socklen_t address_size;
@@ -96,6 +98,7 @@ struct kw_loop {
     kw_list out;
     posted *posts[BUCKETS]; /* those in `out`, by cookie */
     int notified, stopped;
+    int told; /* kw_loop_tell came before what it was about */
 
     pthread_mutex_t stop_lock;
     int joined;
@@ -307,14 +310,19 @@ static void publish(kw_loop *loop, kw_completion *completion) {
 static void publish_frames(kw_loop *loop, connection *c) {
     kw_list *done = &c->frames.done;
     if (!done->first) return;
-    for (kw_completion *each = done->first; each; each = each->next) each->connection = c->id;
+    int later = c->tap != NULL; /* whoever is served by the tap tells of it */
+    for (kw_completion *each = done->first; each; each = each->next) {
+        each->connection = c->id;
+        later = later && each->kind == KW_RESPONSE && c->tap(c->tap_context, each->token, each->frame);
+    }
     pthread_mutex_lock(&loop->out_lock);
     if (loop->out.last)
         loop->out.last->next = done->first;
     else
         loop->out.first = done->first;
     loop->out.last = done->last;
-    notify(loop);
+    if (!later || loop->told) notify(loop);
+    loop->told = 0;
     pthread_mutex_unlock(&loop->out_lock);
     done->first = done->last = NULL;
 }
@@ -787,6 +795,33 @@ int kw_loop_set_max_frame(kw_loop *loop, uint32_t id, uint32_t max_frame) {
     c->frames.max_frame = max_frame;
     pthread_mutex_unlock(&c->lock);
     connection_unref(c);
+    return 0;
+}
+
+int kw_loop_set_tap(kw_loop *loop, uint32_t id, kw_tap tap, void *context) {
+    if (forked(loop)) return -ECHILD;
+    pthread_mutex_lock(&loop->lock);
+    connection *c = loop->table[id % BUCKETS]; /* of a loop that is stopping too: its thread may be about to call it */
+    while (c && c->id != id) c = c->chain;
+    if (c) connection_ref(c);
+    pthread_mutex_unlock(&loop->lock);
+    if (!c) return -EPIPE;
+    pthread_mutex_lock(&c->lock);
+    c->tap = tap;
+    c->tap_context = context;
+    pthread_mutex_unlock(&c->lock);
+    connection_unref(c);
+    return 0;
+}
+
+int kw_loop_tell(kw_loop *loop) {
+    if (forked(loop)) return -ECHILD;
+    pthread_mutex_lock(&loop->out_lock);
+    if (loop->out.first)
+        notify(loop);
+    else
+        loop->told = 1;
+    pthread_mutex_unlock(&loop->out_lock);
     return 0;
 }
 

@@ -27,6 +27,7 @@ struct kw_place {
     int lent;    /* a reader has its first slice */
     int in_ring; /* it waits for a reader */
     int watched, is_noticed, is_touched;
+    int waiting; /* readers of this place alone that wait */
     kw_place *next_ready, *next_noticed, *next_touched;
 };
 
@@ -41,6 +42,7 @@ struct kw_queue {
     kw_charge *open;
     size_t bytes;
     int starved, ended, failed, closed;
+    int waiting, owed; /* readers of the ring that wait; word that one owes to the engine */
 };
 
 kw_queue *kw_queue_new(void) {
@@ -232,8 +234,11 @@ static void wait_until(kw_queue *queue, kw_place *place, int wait_ms) {
         until.tv_sec++;
         until.tv_nsec -= 1000000000L;
     }
+    int *waiting = place ? &place->waiting : &queue->waiting;
+    ++*waiting;
     while (!ready(queue, place) && !queue->ended && !queue->failed && !queue->closed)
         if (pthread_cond_timedwait(&queue->changed, &queue->lock, &until)) break;
+    --*waiting;
 }
 
 static void take_first(kw_place *place, kw_records *out) {
@@ -364,6 +369,22 @@ int kw_queue_done(kw_queue *queue, kw_records *slice, size_t used, int64_t posit
     }
     memset(slice, 0, sizeof *slice);
     return tell;
+}
+
+int kw_queue_owe(kw_queue *queue, kw_place *place) {
+    pthread_mutex_lock(&queue->lock);
+    int waits = (place->claimed ? place->waiting : queue->waiting) > 0 && has_something(place);
+    if (waits) queue->owed = 1;
+    pthread_mutex_unlock(&queue->lock);
+    return waits;
+}
+
+int kw_queue_owed(kw_queue *queue) {
+    pthread_mutex_lock(&queue->lock);
+    int owed = queue->owed;
+    queue->owed = 0;
+    pthread_mutex_unlock(&queue->lock);
+    return owed;
 }
 
 /* --- the engine's side ------------------------------------------------------------------------------------------ */

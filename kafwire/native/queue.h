@@ -63,6 +63,11 @@ int kw_queue_next(kw_queue *queue, kw_records *slice, int64_t offset);
  * 1: the engine asked to hear of it, once. */
 int kw_queue_done(kw_queue *queue, kw_records *slice, size_t used, int64_t position);
 
+/* Whether a reader waits for what was just pushed to `place`: then it owes word of it to the engine, and kw_queue_owed
+ * tells it so, once, when it has come back from waiting. */
+int kw_queue_owe(kw_queue *queue, kw_place *place);
+int kw_queue_owed(kw_queue *queue);
+
 /* Bytes charged; with `starved`, the next that come back are told. */
 size_t kw_queue_bytes(kw_queue *queue, int starved);
 /* Copy slices that keep a frame alive of which most is gone. */

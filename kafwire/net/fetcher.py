@@ -474,6 +474,10 @@ class Fetcher:
                 source.take(cursor)
         source.pump()
 
+    def numbered(self, number: int) -> FetchCursor | None:
+        """The cursor of a place in the queue."""
+        return self._numbered.get(number)
+
     def source_aside(self, node: int) -> Source | None:
         """The source for what must not wait behind a parked request, if there is one yet."""
         return self._sources.get((node, ASIDE))

@@ -16,6 +16,7 @@ from typing import Any
 
 from kafwire import __version__, protocol
 from kafwire._buffer import Buffer
+from kafwire._slices import Feed
 from kafwire.config import ClientConfig
 from kafwire.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError, broker_error
 from kafwire.logic.backoff import delay_ms
@@ -247,6 +248,16 @@ class Lane:
             self.versions,
             at_most=at_most,
         )
+
+    @property
+    def connection(self) -> object:
+        """What moves this lane's bytes now; another object after each reconnection, None without one."""
+        return self._connection
+
+    def feed(self, feed: Feed) -> None:
+        """Let `feed` take from this connection's answers what can do without the engine."""
+        if self._connection is not None:
+            self._connection.feed(feed)
 
     def next_correlation_id(self) -> int:
         """The id for the next request; it must be sent, or not used at all."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from kafwire import protocol
 from kafwire._buffer import Buffer
 from kafwire._fetch import FetchAnswer, PartitionAnswer, encode_fetch, parse_answer, scan_headers
+from kafwire._slices import Feed
 from kafwire.errors import CorruptBatchError, KafkaConnectionError, KafkaError, ProtocolError, broker_error
 from kafwire.logic.backoff import delay_ms
 from kafwire.logic.cursor import FetchCursor, Verdict
@@ -64,6 +65,9 @@ class Source:
         self._lent: dict[FetchCursor, None] = {}  # to the source aside
         self._owner: Source | None = None  # who lent them, of a source aside
         self._reserved = 0
+        self._feed = Feed(fetcher.queue)
+        self._token = 0
+        self._fed_by: object = None  # the connection whose answers it sees
         self._sent_ms = 0.0
         self._version = 0
         self._by_id = True
@@ -91,6 +95,7 @@ class Source:
 
     def release(self, cursor: FetchCursor) -> None:
         """Read it no more."""
+        self._withdraw(cursor)
         self.session.drop(cursor)
         if self.cursors.pop(cursor, self) is None:
             self._nameless -= cursor.topic_id == NO_TOPIC_ID
@@ -131,6 +136,9 @@ class Source:
     def stop(self) -> None:
         """Send nothing more."""
         self._stopped = True
+        self._feed.detach()
+        for cursor in self.cursors:
+            self._withdraw(cursor)
         for timer in (self._timer, self._aside_timer):
             if timer is not None:
                 timer.cancel()
@@ -157,6 +165,7 @@ class Source:
         waiting = [cursor for cursor in self.session if cursor in self.cursors and not self.session.covers(cursor)]
         aside._owner = self
         for cursor in waiting:
+            self._withdraw(cursor)
             self.session.drop(cursor)
             self._lent[cursor] = None
             aside.take(cursor)
@@ -244,7 +253,46 @@ class Source:
         self._sent_ms = fetcher.cluster.engine.now_ms()
         self.requests += 1
         timeout_ms = config.request_timeout_ms + config.fetch_max_wait_ms
+        self._prepare_feed(plan, correlation_id)
         self.lane.send(correlation_id, [request], self._answered, timeout_ms=timeout_ms)
+
+    def _prepare_feed(self, plan: Plan[FetchCursor], token: int) -> None:
+        """Let the I/O thread queue what the answer brings, as far as it needs no decision (see `native/feed.h`)."""
+        if plan.full:
+            self._feed.clear()
+        for cursor, asked in plan.add:
+            self._feed.expect(
+                cursor.topic_id.bytes,
+                cursor.partition,
+                cursor.number,
+                cursor.generation,
+                asked.offset,
+                self.lane.where,
+            )
+        for cursor in plan.forget:
+            self._withdraw(cursor)
+        self._token = token
+        self._feed.arm(token, self._version)
+        if self._fed_by is not self.lane.connection:
+            self._fed_by = self.lane.connection
+            self.lane.feed(self._feed)
+
+    def _withdraw(self, cursor: FetchCursor) -> None:
+        """The answer in flight is none for this cursor any more; what it has brought already counts."""
+        taken = self._feed.forget(cursor.topic_id.bytes, cursor.partition, cursor.number)
+        if taken is not None:
+            self._absorb(cursor, taken)
+
+    @staticmethod
+    def _absorb(cursor: FetchCursor, taken: tuple[int, int, int, int, int]) -> bool:
+        """Records that the I/O thread has queued: they are no news to the queue, but to the cursor."""
+        generation, start, next_offset, epoch, size = taken
+        if generation != cursor.generation or start != cursor.position:
+            return False  # it was sought in since, and the queue has dropped them
+        cursor.advance(next_offset, epoch)
+        cursor.fetches += 1
+        cursor.bytes += size
+        return True
 
     def _encode(self, plan: Plan[FetchCursor], correlation_id: int, max_bytes: int) -> bytes:
         config = self._fetcher.config
@@ -282,6 +330,12 @@ class Source:
         self._reserved = 0
         if fetcher.stopped or self._stopped:
             return
+        taken = self._feed.taken(self._token)
+        absorbed = {
+            cursor
+            for number, part in taken.items()
+            if (cursor := fetcher.numbered(number)) is not None and self._absorb(cursor, part)
+        }
         if frame is None:
             self.session.on_lost()
             self._lose_all(error or KafkaConnectionError("the request was lost"))
@@ -302,7 +356,7 @@ class Source:
         ]
         if self.session.on_answer(answer.error_code, answer.session_id, served):
             self._errors = 0
-            self._take_in(answer)
+            self._take_in(answer, absorbed)
         else:
             self._on_session_error(answer)
         if self._owner is not None:
@@ -337,7 +391,7 @@ class Source:
         self._lose_all(told)
         self._fetcher.next_turn(self)
 
-    def _take_in(self, answer: FetchAnswer) -> None:
+    def _take_in(self, answer: FetchAnswer, absorbed: set[FetchCursor]) -> None:
         fetcher = self._fetcher
         moving: list[FetchCursor] = []
         lost: list[FetchCursor] = []
@@ -350,6 +404,11 @@ class Source:
             if cursor is None or cursor not in self.cursors or cursor in self._lent or cursor.halted:
                 continue
             sent = self.session.sent(cursor)
+            if cursor in absorbed:
+                arrived = True
+                cursor.judge(part, from_replica=cursor.replica == self.lane.node)
+                self.update(cursor)
+                continue
             if sent is None or sent.offset != cursor.position:
                 continue  # it was sought in meanwhile
             from_replica = cursor.replica == self.lane.node

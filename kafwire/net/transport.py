@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from kafwire import _io
 from kafwire._buffer import Buffer
+from kafwire._slices import Feed
 
 log = logging.getLogger("kafwire")
 
@@ -46,6 +47,10 @@ class NativeConnection:
     ) -> None:
         """Queue one request; the size prefix is put before it. Buffers are referenced, never copied."""
         self._native.submit(self.number, token, correlation_id, segments, expect_response)
+
+    def feed(self, feed: Feed) -> None:
+        """Let `feed` take from the answers what can do without the engine."""
+        feed.attach(self.number)
 
     def set_max_frame(self, limit: int) -> None:
         """Refuse frames above `limit` bytes from now on."""

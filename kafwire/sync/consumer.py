@@ -91,6 +91,7 @@ class Consumer:
     def __iter__(self) -> Iterator[Record]:
         """The records one by one, for ever. Whoever stops and comes again goes on where he was."""
         self._check()
+        self._reader.need_offsets()
         return self._hand.records
 
     def poll(self, timeout: float = 0.0) -> list[Batch]:

@@ -27,6 +27,7 @@ import pytest
 
 from kafwire import _io, _produce, protocol
 from kafwire._buffer import Buffer
+from kafwire._slices import Feed
 from kafwire.net.engine import Engine
 from kafwire.net.lane import host_and_port
 from kafwire.net.transport import Receiver
@@ -118,6 +119,7 @@ class Connection:
         self.receiver = receiver
         self.max_frame = max_frame
         self.closed = False
+        self._feed: Feed | None = None
         self._requests: asyncio.Queue[tuple[int, int, bytes, bool]] = asyncio.Queue()
         self._server = world.loop.create_task(self._serve())
 
@@ -132,6 +134,9 @@ class Connection:
 
     def set_max_frame(self, limit: int) -> None:
         self.max_frame = limit
+
+    def feed(self, feed: Feed) -> None:
+        self._feed = feed
 
     def close(self) -> None:
         self.break_off(errno.ECANCELED, "closed")
@@ -174,8 +179,11 @@ class Connection:
                 if len(frame) > self.max_frame:
                     self.break_off(errno.EMSGSIZE, "a frame that is too long")
                     return
+                answer_frame = Buffer(frame)
+                if self._feed is not None:  # as the I/O thread does; nobody sleeps here, so word is given at once
+                    self._feed.deliver(token, answer_frame)
                 try:
-                    self.receiver.on_response(token, Buffer(frame))
+                    self.receiver.on_response(token, answer_frame)
                 except Exception as error:  # the client's defect
                     self.world.fail(error)
                     return

@@ -1,0 +1,322 @@
+#include "feed.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SMALL = 64 << 10 }; /* what is larger takes its time to decode: the engine is told at once */
+enum { FIRST_VERSION = 13, LAST_VERSION = 18, BATCH_HEADER = 61, LOG_OVERHEAD = 12, LEAST_LENGTH = BATCH_HEADER - 12 };
+
+typedef struct expected {
+    uint8_t topic_id[16];
+    int32_t partition;
+    uint32_t generation;
+    kw_place *place; /* NULL: a slot that is free, or was freed */
+    int64_t offset;
+    int used; /* free slots that were used keep chains together */
+} expected;
+
+struct kw_feed {
+    pthread_mutex_t lock;
+    kw_queue *queue;
+    expected *table; /* open addressing; `room` is a power of two */
+    size_t room, used;
+    uint64_t armed, taken_token;
+    int version;
+    kw_taken *taken;
+    int32_t taken_count;
+};
+
+/* ---- what is expected, under the lock ---- */
+
+static size_t hash_of(const uint8_t id[16], int32_t partition) {
+    uint64_t a, b;
+    memcpy(&a, id, 8);
+    memcpy(&b, id + 8, 8);
+    uint64_t h = (a ^ b ^ (uint32_t)partition) * 0x9E3779B97F4A7C15u;
+    return (size_t)(h ^ h >> 29);
+}
+
+/* The slot of a partition; if it has none, the first that it may take, or NULL without a table. */
+static expected *slot(kw_feed *feed, const uint8_t id[16], int32_t partition) {
+    if (!feed->room) return NULL;
+    expected *vacant = NULL;
+    for (size_t i = hash_of(id, partition);; i++) {
+        expected *entry = &feed->table[i & (feed->room - 1)];
+        if (!entry->place) {
+            if (!vacant) vacant = entry;
+            if (!entry->used) return vacant;
+        } else if (entry->partition == partition && !memcmp(entry->topic_id, id, 16)) {
+            return entry;
+        }
+    }
+}
+
+static int grow(kw_feed *feed) {
+    size_t room = feed->room ? 2 * feed->room : 32, old_room = feed->room;
+    expected *old = feed->table, *table = calloc(room, sizeof *table);
+    if (!table) return -1;
+    feed->table = table;
+    feed->room = room;
+    feed->used = 0;
+    for (size_t i = 0; i < old_room; i++) {
+        if (!old[i].place) continue;
+        *slot(feed, old[i].topic_id, old[i].partition) = old[i];
+        feed->used++;
+    }
+    free(old);
+    return 0;
+}
+
+kw_feed *kw_feed_new(kw_queue *queue) {
+    kw_feed *feed = calloc(1, sizeof *feed);
+    if (!feed) return NULL;
+    pthread_mutex_init(&feed->lock, NULL);
+    feed->queue = queue;
+    return feed;
+}
+
+void kw_feed_free(kw_feed *feed) {
+    if (!feed) return;
+    pthread_mutex_destroy(&feed->lock);
+    free(feed->table);
+    free(feed->taken);
+    free(feed);
+}
+
+int kw_feed_expect(kw_feed *feed, const uint8_t topic_id[16], int32_t partition, kw_place *place, uint32_t generation,
+                   int64_t offset) {
+    pthread_mutex_lock(&feed->lock);
+    expected *entry = slot(feed, topic_id, partition);
+    int failed = 0;
+    if (!entry || (!entry->place && !entry->used && 2 * (feed->used + 1) > feed->room)) {
+        failed = grow(feed);
+        if (!failed) entry = slot(feed, topic_id, partition);
+    }
+    if (!failed) {
+        feed->used += !entry->used;
+        memcpy(entry->topic_id, topic_id, 16);
+        entry->partition = partition;
+        entry->generation = generation;
+        entry->place = place;
+        entry->offset = offset;
+        entry->used = 1;
+    }
+    pthread_mutex_unlock(&feed->lock);
+    return failed;
+}
+
+int kw_feed_forget(kw_feed *feed, const uint8_t topic_id[16], int32_t partition, int32_t number, kw_taken *out) {
+    int found = 0;
+    pthread_mutex_lock(&feed->lock);
+    expected *entry = slot(feed, topic_id, partition);
+    if (entry && entry->place) entry->place = NULL;
+    for (int32_t i = 0; i < feed->taken_count && !found; i++) {
+        if (feed->taken[i].number != number) continue;
+        *out = feed->taken[i];
+        feed->taken[i] = feed->taken[--feed->taken_count];
+        found = 1;
+    }
+    pthread_mutex_unlock(&feed->lock);
+    return found;
+}
+
+void kw_feed_clear(kw_feed *feed) {
+    pthread_mutex_lock(&feed->lock);
+    if (feed->room) memset(feed->table, 0, feed->room * sizeof *feed->table);
+    feed->used = 0;
+    pthread_mutex_unlock(&feed->lock);
+}
+
+void kw_feed_arm(kw_feed *feed, uint64_t token, int version) {
+    pthread_mutex_lock(&feed->lock);
+    feed->armed = version >= FIRST_VERSION && version <= LAST_VERSION ? token : 0;
+    feed->version = version;
+    free(feed->taken);
+    feed->taken = NULL;
+    feed->taken_count = 0;
+    pthread_mutex_unlock(&feed->lock);
+}
+
+kw_taken *kw_feed_taken(kw_feed *feed, uint64_t token, int32_t *count) {
+    pthread_mutex_lock(&feed->lock);
+    kw_taken *taken = NULL;
+    *count = 0;
+    if (feed->taken && feed->taken_token == token) {
+        taken = feed->taken;
+        *count = feed->taken_count;
+        feed->taken = NULL;
+        feed->taken_count = 0;
+    }
+    pthread_mutex_unlock(&feed->lock);
+    return taken;
+}
+
+/* ---- the answer ---- */
+
+typedef struct reader {
+    const uint8_t *at, *end;
+    int failed;
+} reader;
+
+static const uint8_t *bytes(reader *r, uint64_t size) {
+    if (r->failed || size > (uint64_t)(r->end - r->at)) {
+        r->failed = 1;
+        return NULL;
+    }
+    const uint8_t *at = r->at;
+    r->at += size;
+    return at;
+}
+
+static uint64_t big(const uint8_t *at, int size) {
+    uint64_t value = 0;
+    for (int i = 0; i < size; i++) value = value << 8 | at[i];
+    return value;
+}
+
+static int64_t number(reader *r, int size) {
+    const uint8_t *at = bytes(r, (uint64_t)size);
+    if (!at) return 0;
+    uint64_t value = big(at, size);
+    int shift = 64 - 8 * size;
+    return (int64_t)(value << shift) >> shift;
+}
+
+static uint64_t uvarint(reader *r) {
+    uint64_t value = 0;
+    for (int shift = 0; shift < 35; shift += 7) {
+        const uint8_t *at = bytes(r, 1);
+        if (!at) return 0;
+        value |= (uint64_t)(*at & 0x7f) << shift;
+        if (!(*at & 0x80)) {
+            if (value > UINT32_MAX) break;
+            return value;
+        }
+    }
+    r->failed = 1;
+    return 0;
+}
+
+/* Passes tagged fields over; how many there were. */
+static uint64_t tags(reader *r) {
+    uint64_t count = uvarint(r);
+    for (uint64_t i = 0; i < count && !r->failed; i++) {
+        uvarint(r);
+        bytes(r, uvarint(r));
+    }
+    return count;
+}
+
+/* The whole batches at the start of data[0, size): *used bytes, next offset, leader epoch of the last. 0 when there is
+ * none, or anything that the engine should look at. */
+static int batches(const uint8_t *data, size_t size, int64_t offset, int64_t high_watermark, kw_taken *out) {
+    size_t at = 0;
+    int64_t next = -1;
+    while (size - at >= BATCH_HEADER) {
+        const uint8_t *batch = data + at;
+        int64_t base = (int64_t)big(batch, 8), length = (int32_t)big(batch + 8, 4);
+        int64_t last_delta = (int32_t)big(batch + 23, 4);
+        if (length < LEAST_LENGTH || batch[16] != 2) return 0;
+        if ((uint64_t)length + LOG_OVERHEAD > size - at) break;
+        if (base < 0 || last_delta < 0 || base > INT64_MAX - 1 - last_delta || base < next) return 0;
+        if (high_watermark >= 0 && base > high_watermark && base > (next < offset ? offset : next)) return 0;
+        next = base + last_delta + 1;
+        if (!at && next <= offset) return 0;
+        out->leader_epoch = (int32_t)big(batch + 12, 4);
+        at += (size_t)length + LOG_OVERHEAD;
+    }
+    out->next_offset = next;
+    out->size = at;
+    return at > 0;
+}
+
+typedef struct found {
+    expected entry;
+    const uint8_t *data;
+    kw_taken taken;
+} found;
+
+/* Reads the whole envelope; what may be taken goes to *list. -1: it is not sound, or there is no memory. */
+static int32_t find(kw_feed *feed, kw_buf *frame, found **list) {
+    reader reading = {frame->data, frame->data + frame->size, 0}, *r = &reading;
+    int32_t count = 0, room = 0;
+    number(r, 4);
+    tags(r);
+    number(r, 4); /* the throttle time */
+    if (number(r, 2)) return -1;
+    number(r, 4);
+    uint64_t topics = uvarint(r);
+    for (uint64_t t = 1; t < topics && !r->failed; t++) {
+        const uint8_t *id = bytes(r, 16);
+        uint64_t partitions = uvarint(r);
+        for (uint64_t p = 1; p < partitions && !r->failed; p++) {
+            int32_t partition = (int32_t)number(r, 4);
+            int64_t error = number(r, 2), high_watermark = number(r, 8);
+            bytes(r, 16); /* last stable offset, log start */
+            uint64_t aborted = uvarint(r);
+            for (uint64_t i = 1; i < aborted && !r->failed; i++) {
+                bytes(r, 16);
+                tags(r);
+            }
+            int64_t preferred = number(r, 4);
+            uint64_t size = uvarint(r);
+            const uint8_t *data = size > 1 ? bytes(r, size - 1) : NULL;
+            uint64_t hints = tags(r);
+            if (r->failed || error || aborted > 1 || preferred >= 0 || hints || !data) continue;
+            expected *entry = slot(feed, id, partition);
+            if (!entry || !entry->place) continue;
+            if (count == room) {
+                room = room ? 2 * room : 16;
+                found *more = realloc(*list, (size_t)room * sizeof *more);
+                if (!more) return -1;
+                *list = more;
+            }
+            found *one = &(*list)[count];
+            one->entry = *entry;
+            one->data = data;
+            count += batches(data, size - 1, entry->offset, high_watermark, &one->taken);
+        }
+        tags(r);
+    }
+    tags(r);
+    return r->failed || r->at != r->end ? -1 : count;
+}
+
+int kw_feed_take(void *context, uint64_t token, kw_buf *frame) {
+    kw_feed *feed = context;
+    found *list = NULL;
+    int waited_for = 0;
+    pthread_mutex_lock(&feed->lock);
+    if (token && feed->armed == token) {
+        feed->armed = 0;
+        int32_t count = find(feed, frame, &list);
+        kw_taken *taken = count > 0 ? malloc((size_t)count * sizeof *taken) : NULL;
+        for (int32_t i = 0; taken && i < count; i++) {
+            const expected *entry = &list[i].entry;
+            kw_records slice = {.frame = frame,
+                                .data = list[i].data,
+                                .size = list[i].taken.size,
+                                .place = entry->place,
+                                .generation = entry->generation,
+                                .start = entry->offset,
+                                .end = INT64_MAX};
+            kw_buf_ref(frame);
+            if (kw_queue_push(feed->queue, &slice)) {
+                kw_buf_unref(frame); /* no memory: the engine will try again */
+                continue;
+            }
+            kw_taken *one = &taken[feed->taken_count++];
+            *one = list[i].taken;
+            one->number = kw_place_number(entry->place);
+            one->generation = entry->generation;
+            one->start = entry->offset;
+            if (frame->size <= SMALL && !waited_for) waited_for = kw_queue_owe(feed->queue, entry->place);
+        }
+        feed->taken = taken;
+        feed->taken_token = token;
+    }
+    pthread_mutex_unlock(&feed->lock);
+    free(list);
+    return waited_for;
+}
