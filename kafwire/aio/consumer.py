@@ -94,7 +94,7 @@ class AsyncConsumer:
         """What is there, at most a few batches of each partition; waits up to `timeout` seconds for the first."""
         await self._put_back()
         batch = await self._reading.next(timeout)
-        # Up to here nothing is in hand; from here on nothing is awaited, so nobody can be cancelled with batches in hand.
+        # From here on nothing is awaited: nobody can be cancelled with batches in hand.
         found: list[Batch] = []
         while batch is not None:
             found.append(batch)
