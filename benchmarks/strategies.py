@@ -30,7 +30,7 @@ from benchmarks.rounds import ContenderError
 from benchmarks.rows import SMALL_BATCH, Topic
 from benchmarks.run import BUILD, HEAP, PROPERTIES
 from benchmarks.strategies_report import draw, render, update_document
-from benchmarks.strategies_rounds import PARTITIONS, STRATEGIES, measure
+from benchmarks.strategies_rounds import NEED_ANOTHER, PARTITIONS, STRATEGIES, measure
 from benchmarks.topics import Topics
 
 VALUE_BYTES = 1000
@@ -83,7 +83,6 @@ class Runner:
             options |= {"topic": topic, "records": records, "seconds": self.seconds}
         else:
             topic = self.quiet_topic(partitions)
-            deep, deep_records = self.deep_topic()
             options |= {
                 "topic": topic,
                 "records": max(int(self.seconds * 1e6 / INTERVAL_US), 100),
@@ -93,9 +92,10 @@ class Runner:
                 "partitions": 1,  # the trickle's
                 "among": partitions,
                 "offset": self._end(topic),
-                "deep": deep,
-                "turn_back": deep_records - LAST_RECORDS,
             }
+        if scenario in NEED_ANOTHER:
+            deep, records = self.deep_topic()
+            options |= {"deep": deep, "turn_back": records - LAST_RECORDS}
         program = [sys.executable, "-m", "benchmarks.workers.kafwire_strategies", scenario]
         answer = converse([*program, *(f"{name}={value}" for name, value in options.items())])
         if scenario == "flood" and any(one["records"] != options["records"] for one in answer["passes"]):

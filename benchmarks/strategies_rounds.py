@@ -13,7 +13,7 @@ STRATEGIES: Mapping[str, Mapping[str, str]] = {
 }
 PARTITIONS = (1, 10, 100, 1000)
 SCENARIOS = ("flood", "quiet", "flooded", "slow")
-_NEED_ANOTHER = {"flooded", "slow"}
+NEED_ANOTHER = {"flooded", "slow"}
 
 Run = Callable[[str, int, str], Mapping[str, float]]
 
@@ -28,7 +28,7 @@ def measure(
     cells: dict[tuple[str, int, str], dict[str, Any]] = {}
     for count in partitions:
         for scenario in SCENARIOS:
-            if count == 1 and scenario in _NEED_ANOTHER:
+            if count == 1 and scenario in NEED_ANOTHER:
                 continue
             for number in range(rounds):
                 turn = number % len(strategies)

@@ -1,17 +1,24 @@
-"""The benchmark's own programs on a real broker: what the floor writes and reads, in several partitions too; and the plot."""
+"""The benchmark's programs on a real broker: what they write and read, in several partitions too, and the plot.
+
+Nothing is measured here; the figures of such small runs say nothing.
+"""
 
 import json
 import subprocess
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import kafwire
+from benchmarks.counted import counted_broker
 from benchmarks.measure import converse
 from benchmarks.payload import split_pool, write_pool
 from benchmarks.programs import build_floor, build_rdkafka
 from benchmarks.rows import CONSUMERS
+from benchmarks.strategies import VALUE_BYTES, Runner
 from benchmarks.strategies_report import draw
 from benchmarks.topics import Topics
 from kafwire.testing.cluster import KafkaCluster
@@ -51,6 +58,74 @@ def test_the_floor_and_librdkafka_read_what_the_floor_wrote(
     for command in (*readers, [str(build_rdkafka(folder)), "consume", *options]):
         (once,) = converse([*command, *where, "seconds=0"])["passes"]
         assert (once["records"], once["bytes"], once["checksum"]) == expected
+
+
+@pytest.fixture(scope="module")
+def filled(cluster: KafkaCluster, folder: Path) -> str:
+    """A topic of 8 partitions."""
+    floor, name = build_floor(folder), "benchmark-workers"
+    Topics(cluster.bootstrap, floor).create(name, 8)
+    where = [f"bootstrap={cluster.bootstrap}", f"topic={name}", f"records={RECORDS}", "partitions=8"]
+    shape = [f"payload={write_pool(folder, 100)}", "value_bytes=100", "batch_bytes=5000", "codec=none"]
+    subprocess.run([floor, "fill", *where, *shape], check=True, capture_output=True)
+    return name
+
+
+@pytest.mark.parametrize(
+    ("program", "task"),
+    [
+        ("kafwire", "scan"),
+        ("kafwire_consumer", "arrow"),
+        ("kafwire_consumer", "records"),
+        ("kafwire_consumer", "records_of_batches"),
+        ("kafwire_async", "arrow"),
+        ("kafwire_async", "records"),
+        ("confluent", "consume"),
+        ("confluent", "consume_keys"),
+        ("confluent", "poll_keys"),
+    ],
+)
+def test_readers_read_every_record_of_every_partition(
+    cluster: KafkaCluster, filled: str, folder: Path, program: str, task: str
+) -> None:
+    options = {"bootstrap": cluster.bootstrap, "topic": filled, "records": RECORDS, "partitions": 8, "seconds": 0}
+    (once,) = converse(worker(program, task, options))["passes"]
+    assert (once["records"], once["bytes"]) == (RECORDS, RECORDS * 100)
+    values = split_pool(write_pool(folder, 100).read_bytes(), 100)[:RECORDS]
+    assert once.get("checksum", -1) in {sum(value[-1] for value in values), -1}
+
+
+@pytest.mark.parametrize("program", ["kafwire_consumer", "kafwire_async", "confluent"])
+def test_delays_are_those_of_records_that_come_from_another_process(
+    cluster: KafkaCluster, topic_name: str, folder: Path, program: str
+) -> None:
+    Topics(cluster.bootstrap, build_floor(folder)).create(topic_name, 3)
+    pace = {"records": 100, "warmup": 50, "interval_us": 500, "value_bytes": 64, "seconds": 0}
+    where = {"bootstrap": cluster.bootstrap, "topic": topic_name, "partitions": 3}
+    (once,) = converse(worker(program, "latency", pace | where))["passes"]
+    assert (once["records"], once["bytes"]) == (150, 150 * 64)
+    figures = once["figures"]
+    assert 0 < figures["p50"] <= figures["p99"] <= figures["worst"] < 60_000
+
+
+def test_strategies_are_counted_at_the_broker(folder: Path) -> None:
+    with counted_broker(folder, heap="512m", properties={}) as broker:
+        topics = Topics(broker.bootstrap, build_floor(folder))
+        runner = Runner(broker, topics, folder, write_pool(folder, VALUE_BYTES), 0.1, 0.01)
+        alone = runner.run("per_partition", 3, "flood")
+        assert alone["connections"] > runner.run("single_socket", 3, "flood")["connections"] == 1
+        assert alone["mb_per_second"] > 0
+        quiet = runner.run("hybrid", 3, "quiet")
+        # A record is asked for by one request at most.
+        assert 0 < quiet["requests"] < 3
+        assert quiet["request_bytes"] < 1000
+
+
+def worker(program: str, task: str, options: Mapping[str, object]) -> list[str]:
+    """The command of a worker; a broker is asked by confluent-kafka without joining its group."""
+    own = {"conf.group.id": "benchmark"} if program == "confluent" else {}
+    arguments = [f"{name}={value}" for name, value in {**options, **own}.items()]
+    return [sys.executable, "-m", f"benchmarks.workers.{program}", task, *arguments]
 
 
 def test_the_plot_is_drawn_with_what_there_is(folder: Path) -> None:
