@@ -159,11 +159,9 @@ class _Endless:
 
     def __iter__(self) -> Iterator[Piece]:
         while True:
-            batches = self._consumer.poll(_SILENCE_S)
-            for batch in batches:
+            for batch in self._consumer.batches(_SILENCE_S):
                 yield batch, len(batch)
-            if not batches:
-                yield None
+            yield None
 
     def commit(self, positions: Mapping[TopicPartition, int]) -> None:
         self._consumer.commit(dict(positions))
@@ -185,19 +183,23 @@ class _Group(_Endless):
         left = {tp for tp, end in self._ends.items() if self._positions[tp] < end}
         self._consumer.pause(*(self._ends.keys() - left))
         while left:
-            batches = self._consumer.poll(_SILENCE_S)
-            for batch in batches:
+            for batch in self._consumer.batches(_SILENCE_S):
                 tp = TopicPartition(batch.topic, batch.partition)
-                if tp in left:
-                    self._reach(tp, batch.next_offset)
-                    yield batch, rows_before(batch, self._ends[tp])
-            if not batches:
-                yield None
-                for tp in left:  # the tail of a partition may be invisible
-                    self._reach(tp, self._consumer.position(tp))
-            for tp in [tp for tp in left if self._positions[tp] >= self._ends[tp]]:
-                left.remove(tp)
-                self._consumer.pause(tp)
+                self._reach(tp, batch.next_offset)
+                yield batch, rows_before(batch, self._ends[tp])
+                self._leave_out(left)
+                if not left:
+                    return
+            yield None
+            for tp in left:  # the tail of a partition may be invisible
+                self._reach(tp, self._consumer.position(tp))
+            self._leave_out(left)
+
+    def _leave_out(self, left: set[TopicPartition]) -> None:
+        """Read no more of what is at its end."""
+        for tp in [tp for tp in left if self._positions[tp] >= self._ends[tp]]:
+            left.remove(tp)
+            self._consumer.pause(tp)
 
     def _reach(self, tp: TopicPartition, offset: int) -> None:
         offset = min(offset, self._ends[tp])

@@ -106,14 +106,19 @@ class FakeConsumer:
     def __init__(self, world: World) -> None:
         self.world = world
 
-    def poll(self, timeout: float) -> list[Batch]:
-        assert timeout > 0
-        batches = next(self.world.polled)
-        for batch in batches:
-            where = TopicPartition(str(batch.topic), batch.partition or 0)
-            assert where not in self.world.paused
-            self.world.positions[where] = batch.next_offset
-        return batches
+    def batches(self, timeout: float) -> Iterator[Batch]:
+        assert 0 < timeout < 1
+        while True:
+            found = next(self.world.polled, None)
+            if found is None:
+                pytest.fail("more is asked for than there is")
+            if not found:
+                return
+            for batch in found:
+                where = TopicPartition(str(batch.topic), batch.partition or 0)
+                assert where not in self.world.paused
+                self.world.positions[where] = batch.next_offset
+                yield batch
 
     def position(self, tp: TopicPartition) -> int:
         return self.world.positions.get(tp, LOW)
@@ -144,7 +149,7 @@ def run(*arguments: str) -> Result:
 
 
 def forever(*polled: list[Batch], end: Callable[[], list[Batch]]) -> Iterator[list[Batch]]:
-    """What poll gives: batches, and then what `end` raises."""
+    """What arrives: batches, nothing for a while ([]), and in the end what `end` raises."""
     yield from polled
     yield end()
 
@@ -521,7 +526,7 @@ def test_a_group_reads_to_the_ends_of_the_start(world: World) -> None:
 
 
 def test_a_group_that_has_read_everything(world: World) -> None:
-    world.positions = dict.fromkeys(ORDERS, HIGH)  # a poll would find nothing, and fail
+    world.positions = dict.fromkeys(ORDERS, HIGH)  # to ask for more would fail
     result = run("orders", "-G", "g", "-e")
     assert (result.exit_code, result.output, world.committed) == (0, "", [])
 
