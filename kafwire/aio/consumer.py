@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -12,7 +13,7 @@ from kafwire.aio.bridge import on_engine
 from kafwire.config import ConsumerConfig, from_dotted
 from kafwire.errors import KafkaError
 from kafwire.net.cluster import Cluster
-from kafwire.net.consumer import ConsumerCore, HandedOut, Selection, layouts, milliseconds
+from kafwire.net.consumer import ArrowStream, ConsumerCore, HandedOut, Selection, layouts, milliseconds, repr_of
 from kafwire.net.engine import engine
 from kafwire.net.ranges import Bound, When
 from kafwire.structs import TopicPartition
@@ -120,6 +121,13 @@ class AsyncConsumer:
                 yield batch
         finally:
             self._engine.start(self._core.release, partition)
+
+    async def arrow_stream(self, timeout: float | None = None) -> ArrowStream:  # noqa: ASYNC109  # of silence
+        """The records as an Arrow stream; see `Consumer.arrow_stream`. Reading it blocks: do that in a thread."""
+        limit_ms = milliseconds(timeout)
+        await self._put_back()
+        await self._run(self._core.ask())
+        return ArrowStream(self._core.reader(silence_ms=limit_ms))
 
     async def _put_back(self, only: Iterable[TopicPartition] | None = None) -> None:
         """A batch whose records were handed out in part, one by one: the rest is fetched again."""
@@ -254,6 +262,14 @@ class AsyncConsumer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    def __repr__(self) -> str:
+        return repr_of(self, self._core, closed=self._closed)
+
+    def __del__(self) -> None:
+        if getattr(self, "_started", False) and not self._closed and not self._engine.is_over:
+            warnings.warn(f"never closed: {self!r}", ResourceWarning, source=self, stacklevel=2)
+            self._engine.start(self._core.abandon)
 
 
 class _Reading:

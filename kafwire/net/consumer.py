@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire._arrow import Layout
@@ -24,6 +24,9 @@ from kafwire.net.group_offsets import Committed, GroupOffsets, OffsetToCommit
 from kafwire.net.offsets import EARLIEST, LATEST, list_offsets
 from kafwire.net.ranges import Bound, When, timestamp_of
 from kafwire.structs import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 log = logging.getLogger("kafwire")
 
@@ -353,8 +356,18 @@ class ConsumerCore:
             for cursor, offset in chosen.items():
                 self.fetcher.queue.process(cursor.number, offset)
         if chosen:
-            await group.commit({(c.topic, c.partition): OffsetToCommit(offset) for c, offset in chosen.items()})
+            await group.commit(
+                {
+                    (c.topic, c.partition): OffsetToCommit(offset, self._epoch_at(c, offset))
+                    for c, offset in chosen.items()
+                }
+            )
             self._committed.update(chosen)
+
+    @staticmethod
+    def _epoch_at(cursor: FetchCursor, offset: int) -> int:
+        """The leader epoch of the record before `offset`, where it is known: that of the last one fetched."""
+        return cursor.last_epoch if offset == cursor.position else -1
 
     def _processed(self) -> dict[FetchCursor, int]:
         queue = self.fetcher.queue
@@ -430,7 +443,8 @@ class ConsumerCore:
             return
         self.closed = True
         for task in self._tasks:
-            task.cancel()
+            if task is not asyncio.current_task():
+                task.cancel()
         self._stop_listening()
         try:
             if self._group is not None and self.config.enable_auto_commit:
@@ -446,6 +460,10 @@ class ConsumerCore:
                 pass  # the broker forgets them by itself, in time
             finally:
                 self.cluster.shut()
+
+    def abandon(self) -> None:
+        """Its user dropped it without a word: close as far as that goes without being waited for."""
+        self._tasks = [asyncio.ensure_future(self.close())]
 
     async def _end_session(self, node: int, closing: tuple[int, int]) -> None:
         """Over the control lane: a parked fetch may hold up the other, and a session is not bound to a connection."""
@@ -545,3 +563,30 @@ def milliseconds(timeout: float | None) -> int:
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 <= timeout < 1 << 20:
         raise ConfigError(f"timeout={timeout!r}: seconds from 0 are needed, or None")
     return round(timeout * 1000)
+
+
+class ArrowStream:
+    """An Arrow stream of a consumer's records, to be taken once."""
+
+    def __init__(self, reader: SliceReader) -> None:
+        self._reader = reader
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The stream (PyCapsule interface); `requested_schema` is not followed."""
+        return self._reader.stream_capsule()
+
+    def __arrow_c_schema__(self) -> object:
+        """The stream's schema (PyCapsule interface)."""
+        return self._reader.schema_capsule()
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The stream as a `pyarrow.RecordBatchReader`."""
+        from pyarrow import RecordBatchReader
+
+        return RecordBatchReader.from_stream(self)
+
+
+def repr_of(consumer: object, core: ConsumerCore, *, closed: bool) -> str:
+    """As a consumer of either face shows itself."""
+    group = f" for group {core.config.group_id!r}" if core.config.group_id is not None else ""
+    return f"<{type(consumer).__name__} of {len(core.assignment)} partitions{group}{', closed' if closed else ''}>"

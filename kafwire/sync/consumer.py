@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from kafwire._slices import SliceReader
 from kafwire.config import ConsumerConfig, from_dotted
 from kafwire.errors import KafkaError
 from kafwire.net.cluster import Cluster
-from kafwire.net.consumer import ConsumerCore, HandedOut, Selection, layouts, milliseconds
+from kafwire.net.consumer import ArrowStream, ConsumerCore, HandedOut, Selection, layouts, milliseconds, repr_of
 from kafwire.net.engine import engine
 from kafwire.net.ranges import Bound, When
 from kafwire.structs import TopicPartition
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from kafwire.records import Batch, Record
 
 _ARGUMENTS = ("topics", "assign", "start", "columns", "layout")
@@ -299,23 +297,10 @@ class Consumer:
     ) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        return repr_of(self, self._core, closed=self._closed)
 
-class ArrowStream:
-    """An Arrow stream of a consumer's records, to be taken once."""
-
-    def __init__(self, reader: SliceReader) -> None:
-        self._reader = reader
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The stream (PyCapsule interface); `requested_schema` is not followed."""
-        return self._reader.stream_capsule()
-
-    def __arrow_c_schema__(self) -> object:
-        """The stream's schema (PyCapsule interface)."""
-        return self._reader.schema_capsule()
-
-    def to_reader(self) -> pa.RecordBatchReader:
-        """The stream as a `pyarrow.RecordBatchReader`."""
-        from pyarrow import RecordBatchReader
-
-        return RecordBatchReader.from_stream(self)
+    def __del__(self) -> None:
+        if not getattr(self, "_closed", True) and not self._engine.is_over:
+            warnings.warn(f"never closed: {self!r}", ResourceWarning, source=self, stacklevel=2)
+            self._engine.start(self._core.abandon)
