@@ -29,6 +29,11 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
+def forget(kept: list[Consumer]) -> None:
+    kept.clear()
+    gc.collect()
+
+
 def is_over(core: ConsumerCore) -> bool:
     return core.closed and not any(lane.is_ready for lane in core.cluster.lanes)
 
@@ -39,9 +44,10 @@ def test_a_dropped_consumer_closes_its_connections(cluster: KafkaCluster, topic:
     assert consumer.poll(10)
     core = consumer._core
     assert not is_over(core)
+    kept = [consumer]
+    del consumer
     with pytest.warns(ResourceWarning, match="never closed: <Consumer of 2 partitions>"):
-        del consumer
-        gc.collect()
+        forget(kept)
     wait_for(lambda: is_over(core))
 
 
@@ -51,10 +57,15 @@ def test_a_dropped_async_consumer_closes_its_connections(cluster: KafkaCluster, 
         assert await consumer.poll(10)
         return consumer._core
 
-    with pytest.warns(ResourceWarning, match="never closed: <AsyncConsumer of 2 partitions>"):
-        core = asyncio.run(use())
+    cores: list[ConsumerCore] = []
+
+    def use_and_forget() -> None:
+        cores.append(asyncio.run(use()))
         gc.collect()
-    wait_for(lambda: is_over(core))
+
+    with pytest.warns(ResourceWarning, match="never closed: <AsyncConsumer of 2 partitions>"):
+        use_and_forget()
+    wait_for(lambda: is_over(cores[0]))
 
 
 def test_a_closed_consumer_is_dropped_in_silence(cluster: KafkaCluster, topic: str) -> None:
