@@ -57,6 +57,7 @@ class Verdict(enum.Enum):
     TAKE = enum.auto()  # its records, if any, are the next
     FOLLOW = enum.auto()  # ask the replica that the leader prefers for us
     RETURN = enum.auto()  # the replica cannot serve us: ask the leader again
+    DOUBT = enum.auto()  # the replica's log is not what was read: the leader must say whose is right
     MOVED = enum.auto()  # look for the leader, then ask again
     TRUNCATED = enum.auto()  # what was read is not in the log any more
     OUT_OF_RANGE = enum.auto()  # there is no such offset
@@ -83,6 +84,8 @@ class FetchCursor:
     asked_for: bool = False  # somebody reads this partition
     paused: bool = False
     halted: bool = False  # failed: nothing is fetched until a seek
+    doubted: bool = False  # nothing is fetched until the leader has said where its log and what was read part
+    returns: int = 0  # to the leader, in a row
     failing_since_ms: float | None = None
     failures: int = 0  # to find where it is to be asked for, in a row
     batch_bytes: int = 0  # of a batch that came lately
@@ -98,7 +101,7 @@ class FetchCursor:
     @property
     def is_wanted(self) -> bool:
         """Whether more is to be fetched, as far as the room in its buffer allows."""
-        return self.asked_for and not self.paused and not self.halted and self.position >= 0
+        return self.asked_for and not self.paused and not self.halted and not self.doubted and self.position >= 0
 
     def asked(self, max_bytes: int) -> Asked:
         """What the next request asks of this partition."""
@@ -109,13 +112,14 @@ class FetchCursor:
         self.position = position
         self.generation = generation
         self.last_epoch = last_epoch
-        self.halted = False
+        self.halted = self.doubted = False
         self.failing_since_ms = None
 
     def advance(self, next_offset: int, epoch: int) -> None:
         """Batches up to `next_offset` arrived, the last of them of that leader epoch."""
         self.position = next_offset
         self.last_epoch = epoch
+        self.returns = 0
 
     def read_from(self, leader: int, now_ms: float) -> int:
         """The broker to ask: the preferred replica while its lease lasts, else the leader."""
@@ -139,7 +143,7 @@ class FetchCursor:
             if part.log_start_offset >= 0:
                 self.log_start = part.log_start_offset
             if part.diverging_epoch >= 0:
-                return Verdict.RETURN if from_replica else Verdict.TRUNCATED
+                return Verdict.DOUBT if from_replica else Verdict.TRUNCATED
             if part.preferred_read_replica >= 0:
                 return Verdict.FOLLOW
             return Verdict.TAKE

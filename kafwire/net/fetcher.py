@@ -31,7 +31,7 @@ from kafwire.logic.backoff import delay_ms
 from kafwire.logic.cursor import Budget, FetchCursor
 from kafwire.logic.metadata import TopicInfo
 from kafwire.net.cluster import Cluster
-from kafwire.net.offsets import EARLIEST, LATEST, list_offsets
+from kafwire.net.offsets import EARLIEST, LATEST, end_of_epoch, list_offsets
 from kafwire.net.source import ASIDE, Source
 
 log = logging.getLogger("kafwire")
@@ -317,6 +317,44 @@ class Fetcher:
             return
         log.warning("%s; reading goes on there", text)
 
+    def leave_replica(self, cursor: FetchCursor, *, doubt: bool) -> None:
+        """A replica cannot serve what is asked of it: back to the leader, again and again with backoff.
+
+        With `doubt` its log is not what was read: the leader, who has the right one, is asked before anything is
+        believed. Not by fetching: whoever names a rack is sent to the replica again, whatever the log (KIP-392).
+        """
+        cursor.replica = -1
+        cursor.returns += 1
+        if not doubt and cursor.returns == 1:
+            self.move([cursor])
+        elif not cursor.doubted:
+            cursor.doubted = True
+            self._leave(cursor)
+            self._begin(self._ask_leader(cursor) if doubt else self._wait_for_replica(cursor))
+
+    async def _wait_for_replica(self, cursor: FetchCursor) -> None:
+        """The leader sends us to a replica that then has not got what we ask for: it may have it in a while."""
+        generation, position = cursor.generation, cursor.position
+        await asyncio.sleep(self._backoff(cursor.returns) / 1000)
+        if cursor.doubted and (cursor.generation, cursor.position) == (generation, position):
+            cursor.doubted = False
+            self.move([cursor])
+
+    async def _ask_leader(self, cursor: FetchCursor) -> None:
+        position, generation, epoch = cursor.position, cursor.generation, cursor.last_epoch
+        try:
+            known, end = await end_of_epoch(self.cluster, cursor.topic, cursor.partition, epoch)
+        except KafkaError as error:
+            log.warning("where %s was cut could not be found: %s; this is tried again", cursor.name, error)
+            known, end = -1, -1
+        if (cursor.position, cursor.generation) != (position, generation) or not cursor.doubted:
+            return  # it was sought in meanwhile
+        if known >= 0 and (known < epoch or end < position):
+            cursor.doubted = False
+            self.truncated(cursor, known, end, "the leader")
+        else:
+            await self._wait_for_replica(cursor)
+
     # --- where cursors are at home ----------------------------------------------------------------------------------
 
     def _leave(self, cursor: FetchCursor) -> None:
@@ -327,6 +365,9 @@ class Fetcher:
                 self._sources.pop((source.lane.node, source.role), None)
                 source.stop()
                 self.cluster.release(source.lane.node, source.role)
+            elif self.config.fetch_strategy == "per_node":
+                self._to_pump[source] = None  # it may have waited for this one's reader
+                self._do_soon(self.pump)
 
     def move(self, cursors: Iterable[FetchCursor]) -> None:
         """Give these to the broker that is to be asked for them now, as far as the metadata knows."""

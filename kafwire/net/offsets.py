@@ -1,4 +1,4 @@
-"""Offsets by time: ListOffsets, asked of each partition's leader, tried again while leaders move."""
+"""Offsets by time (ListOffsets) and by epoch (OffsetForLeaderEpoch), asked of leaders, again while they move."""
 
 from __future__ import annotations
 
@@ -85,3 +85,27 @@ async def list_offsets(
 
     await cluster.retrying(attempt, "listing offsets", timeout_ms)
     return found
+
+
+async def end_of_epoch(
+    cluster: Cluster, topic: str, partition: int, epoch: int, *, timeout_ms: float | None = None
+) -> tuple[int, int]:
+    """The greatest leader epoch up to `epoch` and the offset after its last record, as the leader knows (KIP-320).
+
+    (-1, -1) where it does not know the epoch. Raises what `Cluster.retrying` does.
+    """
+    request: Any = protocol.OffsetForLeaderEpochRequest(replica_id=-1)
+    asked = request.OffsetForLeaderPartition(partition=partition, leader_epoch=epoch)
+    request.topics = [request.OffsetForLeaderTopic(topic=topic, partitions=[asked])]
+
+    async def attempt() -> tuple[int, int]:
+        lane = cluster.lane(await cluster.leader(topic, partition), "control")
+        response = await lane.call(request)
+        for part in (part for answer in response.topics for part in answer.partitions):
+            if part.error_code:
+                await cluster.refresh([topic])
+                raise broker_error(part.error_code, f"the end of epoch {epoch} of {topic}-{partition}")
+            return part.leader_epoch, part.end_offset
+        raise ProtocolError(f"the leader answered, but not for {topic}-{partition}", api="OffsetForLeaderEpochResponse")
+
+    return await cluster.retrying(attempt, f"finding where {topic}-{partition} was cut", timeout_ms)

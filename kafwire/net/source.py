@@ -394,6 +394,7 @@ class Source:
     def _take_in(self, answer: FetchAnswer, absorbed: set[FetchCursor]) -> None:
         fetcher = self._fetcher
         moving: list[FetchCursor] = []
+        returning: list[FetchCursor] = []
         lost: list[FetchCursor] = []
         problem: KafkaError | None = None
         arrived = False
@@ -426,8 +427,9 @@ class Source:
                 cursor.replica_until_ms = fetcher.cluster.engine.now_ms() + fetcher.config.metadata_max_age_ms
                 (moving if cursor.replica in fetcher.cluster.metadata.brokers else lost).append(cursor)
             elif verdict is Verdict.RETURN:
-                cursor.replica = -1
-                moving.append(cursor)
+                returning.append(cursor)
+            elif verdict is Verdict.DOUBT:
+                fetcher.leave_replica(cursor, doubt=True)
             elif verdict is Verdict.MOVED:
                 problem = broker_error(part.error_code, f"fetching {cursor.name} from {self.lane.where}")
                 (moving if fetcher.new_leader(part, cursor, answer) else lost).append(cursor)
@@ -452,6 +454,8 @@ class Source:
         elif lost:
             fetcher.lose(lost, KafkaError("a preferred replica is not in the metadata"))
         fetcher.move(moving)
+        for cursor in returning:
+            fetcher.leave_replica(cursor, doubt=False)
 
     def _queue(self, frame: Buffer, part: PartitionAnswer, cursor: FetchCursor) -> bool:
         """Queue the whole batches of an answer; False when there is none."""

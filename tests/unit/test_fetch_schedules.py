@@ -63,6 +63,7 @@ class Schedule:
         self.reader = self.core.reader()
         self.next = dict.fromkeys(range(count), 0)
         self.cuts: list[list[int]] = [[] for _ in range(count)]  # from where on records were lost
+        self.starts: list[list[int]] = [[] for _ in range(count)]
         self.before: list[list[dict[int, bytes]]] = [[] for _ in range(count)]  # what could be read before each cut
         self.read_of: list[dict[int, bytes]] = [{} for _ in range(count)]
         self.ever: list[dict[int, bytes]] = [{} for _ in range(count)]  # records that could be read at some time
@@ -133,7 +134,7 @@ class Schedule:
             self.breaks = chance.choice([0.0, 0.0, 0.1, 0.5])
         elif what < 0.92:
             log = self.logs[index]
-            if chance.random() < 0.5 and log.batches and "client_rack" not in self.options:
+            if chance.random() < 0.5 and log.batches:
                 offset = chance.choice(log.batches).base
                 self.cuts[index].append(offset)
                 self.before[index].append(self.ever[index])
@@ -141,6 +142,7 @@ class Schedule:
                 world.lose_records("t", index, chance.choice(list(world.nodes)), offset)
             else:
                 log.delete_before(chance.choice([log.start, *(stored.next for stored in log.batches)]))
+                self.starts[index].append(log.start)
         elif what < 0.94:
             milliseconds = chance.choice([0, 300])
             world.throttle = lambda _: milliseconds
@@ -187,7 +189,9 @@ class Schedule:
     def check(self, index: int, offset: int) -> None:
         """Whether `offset` may come now: the next that is, or was when it was fetched; or the first after a cut."""
         begin = self.next[index]
-        able = {_first(offsets, begin) for offsets in (*self.before[index], self.ever[index], self.there(index))}
+        able = {_first(offsets, begin) for offsets in (*self.before[index], self.ever[index])}
+        # What lay there before some start of the log may have been deleted by the time it was asked for.
+        able |= {_first(self.ever[index], max(begin, start)) for start in self.starts[index]}
         if offset in able:
             return
         for cut in self.cuts[index]:
