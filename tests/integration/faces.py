@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import inspect
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,6 +21,14 @@ class Blocking:
         with kafwire.Client(bootstrap, **options) as client:
             yield client
 
+    @contextmanager
+    def consumer(self, bootstrap: str, **options: Any) -> Iterator[Any]:
+        with kafwire.Consumer(bootstrap, **options) as consumer:
+            yield consumer
+
+    def consumer_from(self, options: dict[str, Any]) -> Any:
+        return kafwire.Consumer.from_config(options)
+
 
 class Awaited:
     """Makes the async clients; each call is awaited in a loop of this object's own."""
@@ -31,35 +40,70 @@ class Awaited:
 
     @contextmanager
     def client(self, bootstrap: str, **options: Any) -> Iterator[Any]:
-        client = kafwire.AsyncClient(bootstrap, **options)
+        with self._entered(kafwire.AsyncClient(bootstrap, **options)) as client:
+            yield client
 
+    @contextmanager
+    def consumer(self, bootstrap: str, **options: Any) -> Iterator[Any]:
+        with self._entered(kafwire.AsyncConsumer(bootstrap, **options)) as consumer:
+            yield consumer
+
+    def consumer_from(self, options: dict[str, Any]) -> Any:
+        return _Called(self.runner, kafwire.AsyncConsumer.from_config(options))
+
+    @contextmanager
+    def _entered(self, target: Any) -> Iterator[Any]:
         async def enter() -> Any:
-            return await client.__aenter__()
+            return await target.__aenter__()
 
         async def leave() -> None:
-            await client.__aexit__(None, None, None)
+            await target.__aexit__(None, None, None)
 
-        assert self.runner.run(enter()) is client
+        assert self.runner.run(enter()) is target
         try:
-            yield _Called(self.runner, client)
+            yield _Called(self.runner, target)
         finally:
             self.runner.run(leave())
 
 
 class _Called:
-    """An async object whose methods are called as if they were not."""
+    """An async object whose methods are called, and whose iterators are taken, as if they were not."""
 
     def __init__(self, runner: asyncio.Runner, target: Any) -> None:
         self._runner = runner
         self._target = target
 
     def __getattr__(self, name: str) -> Any:
-        method = getattr(self._target, name)
+        found = getattr(self._target, name)
+        return self._called(found) if callable(found) else found
 
-        async def awaited(*args: Any, **options: Any) -> Any:
-            return await method(*args, **options)
+    def _called(self, method: Any) -> Any:
+        def call(*args: Any, **options: Any) -> Any:
+            result = method(*args, **options)
+            if inspect.isawaitable(result):
+                return self._runner.run(_awaited(result))
+            return self._taken(result) if isinstance(result, AsyncIterator) else result
 
-        return lambda *args, **options: self._runner.run(awaited(*args, **options))
+        return call
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._taken(aiter(self._target))
+
+    def _taken(self, source: AsyncIterator[Any]) -> Iterator[Any]:
+        try:
+            while True:
+                try:
+                    item = self._runner.run(_awaited(anext(source)))
+                except StopAsyncIteration:
+                    return
+                yield item
+        finally:
+            if inspect.isasyncgen(source):
+                self._runner.run(_awaited(source.aclose()))
+
+
+async def _awaited(what: Any) -> Any:
+    return await what
 
 
 Face = Blocking | Awaited
