@@ -415,7 +415,10 @@ def test_records_leave_by_batch_or_one_by_one(world: World, monkeypatch: pytest.
     assert calls.calls == [b"v5\n", b"v6\n", b"v7\n", b"v8\n", b"v9\n"]
 
 
-def test_a_reader_that_goes_away_while_nothing_arrives(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("more", [[], ["-e"]])
+def test_a_reader_that_goes_away_while_nothing_arrives(
+    world: World, monkeypatch: pytest.MonkeyPatch, more: list[str]
+) -> None:
     reading, writing = os.pipe()
 
     def quiet() -> Iterator[list[Batch]]:
@@ -430,7 +433,7 @@ def test_a_reader_that_goes_away_while_nothing_arrives(world: World, monkeypatch
     with os.fdopen(writing, "w") as pipe, monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", pipe)
         with pytest.raises(SystemExit) as end:
-            main(["consume", "-b", "h", "orders", "-G", "g"])
+            main(["consume", "-b", "h", "orders", "-G", "g", *more])
     assert end.value.code == 141
     assert world.committed == [{ORDERS[0]: 7}]
 
