@@ -459,34 +459,44 @@ class Source:
 
     def _queue(self, frame: Buffer, part: PartitionAnswer, cursor: FetchCursor) -> bool:
         """Queue the whole batches of an answer; False when there is none."""
-        fetcher = self._fetcher
-        where = f"{cursor.name}, after offset {cursor.position}, from {self.lane.where}"
-        try:
-            next_offset, size, _, epoch = scan_headers(
-                frame, part.position, part.size, cursor.position, part.high_watermark
+        position, size = cursor.position, part.size
+        problem: ProtocolError | None = None
+        while True:
+            try:
+                next_offset, size, _, epoch = scan_headers(frame, part.position, size, position, part.high_watermark)
+                if size and next_offset <= position:
+                    raise ProtocolError("batches that end before it")
+                break
+            except ProtocolError as error:
+                problem = error
+                # Batches before a bad one are good.
+                size = max(0, error.offset - part.position) if error.offset is not None else 0
+        if size:
+            generation = cursor.generation
+            cursor.advance(next_offset, epoch)
+            cursor.fetches += 1
+            cursor.bytes += size
+            head = memoryview(frame)[part.position :]
+            cursor.batch_bytes = BEFORE_LENGTH + int.from_bytes(head[8:BEFORE_LENGTH], "big")
+            self._fetcher.queue.push(
+                frame,
+                part.position,
+                size,
+                cursor.number,
+                position,
+                END_OF_TIME,
+                part.aborted,
+                generation,
+                self.lane.where,
             )
-            if size and next_offset <= cursor.position:
-                raise ProtocolError("batches that end before it")
-        except ProtocolError as error:
-            fetcher.halt(
-                cursor,
-                CorruptBatchError(
-                    f"{where}: {error.message}", topic=cursor.topic, partition=cursor.partition, base_offset=-1
-                ),
+        if problem is not None:
+            # It is not asked for again: who asks from there may get the batch after it, and nobody would notice.
+            where = f"{cursor.name}, after offset {cursor.position}, from {self.lane.where}"
+            told = CorruptBatchError(
+                f"{where}: {problem.message}", topic=cursor.topic, partition=cursor.partition, base_offset=-1
             )
-            return True
-        if not size:
-            return False
-        start, generation = cursor.position, cursor.generation
-        cursor.advance(next_offset, epoch)
-        cursor.fetches += 1
-        cursor.bytes += size
-        head = memoryview(frame)[part.position :]
-        cursor.batch_bytes = BEFORE_LENGTH + int.from_bytes(head[8:BEFORE_LENGTH], "big")
-        fetcher.queue.push(
-            frame, part.position, size, cursor.number, start, END_OF_TIME, part.aborted, generation, self.lane.where
-        )
-        return True
+            self._fetcher.halt(cursor, told)
+        return size > 0 or problem is not None
 
     def _lose_all(self, error: KafkaError) -> None:
         if self._owner is not None:
