@@ -535,6 +535,10 @@ cdef int next_columns(ReaderState *state, Columns *out, PyObject **place, int ti
                 give_back(state, &slice, at, offset)
                 return READ_FAILED
             if status.stop == STOP_CHUNK_FULL and at < slice.size:
+                if not out.length:  # markers, or what was aborted: a chunk without rows is nobody's
+                    columns_clear(out)
+                    prepare(state, &slice)
+                    continue
                 give_back(state, &slice, at, offset)
                 return READ_ROWS
             # the chunk goes on in the next answer, if that is here
