@@ -408,6 +408,7 @@ class Source:
             if cursor in absorbed:
                 arrived = True
                 cursor.judge(part, from_replica=cursor.replica == self.lane.node)
+                _note_batch(cursor, answer.frame, part)
                 self.update(cursor)
                 continue
             if sent is None or sent.offset != cursor.position:
@@ -476,8 +477,7 @@ class Source:
             cursor.advance(next_offset, epoch)
             cursor.fetches += 1
             cursor.bytes += size
-            head = memoryview(frame)[part.position :]
-            cursor.batch_bytes = BEFORE_LENGTH + int.from_bytes(head[8:BEFORE_LENGTH], "big")
+            _note_batch(cursor, frame, part)
             self._fetcher.queue.push(
                 frame,
                 part.position,
@@ -519,3 +519,9 @@ class Source:
             "session_epoch": self.session.epoch,
             "session_errors": self.session_errors,
         }
+
+
+def _note_batch(cursor: FetchCursor, frame: Buffer, part: PartitionAnswer) -> None:
+    """How large this partition's batches are, as far as the first one tells."""
+    length = memoryview(frame)[part.position + 8 : part.position + BEFORE_LENGTH]
+    cursor.batch_bytes = BEFORE_LENGTH + int.from_bytes(length, "big")

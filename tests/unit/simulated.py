@@ -182,6 +182,8 @@ class Connection:
                 answer_frame = Buffer(frame)
                 if self._feed is not None:  # as the I/O thread does; nobody sleeps here, so word is given at once
                     self._feed.deliver(token, answer_frame)
+                    if lag_s := self.world.engine_lag_s():
+                        await asyncio.sleep(lag_s)
                 try:
                     self.receiver.on_response(token, answer_frame)
                 except Exception as error:  # the client's defect
@@ -305,6 +307,7 @@ class World(Kafka):
         self.connections: list[Connection] = []
         self.handlers: dict[str, list[Handler]] = {}
         self.broken: Exception | None = None
+        self.engine_lag_s: Callable[[], float] = lambda: 0.0  # until the engine looks at what the I/O thread received
         self._patch = pytest.MonkeyPatch()
         self._patch.setattr(_produce, "time", SimulatedClock(self.loop))  # the threads of users read it there
 

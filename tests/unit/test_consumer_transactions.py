@@ -96,7 +96,7 @@ def test_random_transactions(size: int, level: str, strategy: dict[str, Any]) ->
             world.create_topic("t")
             shuffled(world, chance)
             written = Transactions(world)
-            options = {"isolation_level": level, "max_partition_fetch_bytes": size} | strategy
+            options: dict[str, Any] = {"isolation_level": level, "max_partition_fetch_bytes": size} | strategy
             with Consuming(world, topics="t", **options) as consuming:
                 for _ in range(80):
                     what = chance.random()

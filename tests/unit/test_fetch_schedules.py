@@ -42,6 +42,8 @@ class Schedule:
         for node in world.nodes.values():
             node.rack = f"r{node.number}" if racks else None
         world.session_slots = chance.choice([0, 1, 1000, 1000])
+        if chance.random() < 0.5:
+            world.engine_lag_s = lambda: chance.choice([0.0, 0.0, 0.001, 0.02])
         self.logs = world.create_topic("t", partitions=count, replicas=BROKERS).partitions
         self.options: dict[str, Any] = {
             "fetch_strategy": chance.choice(["hybrid", "hybrid", "per_partition", "per_node"]),
