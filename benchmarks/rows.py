@@ -156,6 +156,7 @@ def _consume(topic: Topic) -> Row:
             Contender("librdkafka C", "rdkafka", "consume", variants=CONSUMERS),
             Contender("floor", "floor", "consume", variants=_floor_consumers(topic.codec)),
             Contender("floor, no decode", "floor", "consume", {"decode": "0"}, _floor_consumers("none"), context=True),
+            Contender("kafwire arrow stream", "kafwire_consumer", "stream", context=True),
             Contender("kafwire async consumer", "kafwire_async", "arrow", context=True),
             Contender("aiokafka", "aiokafka", "consume", context=True),
             Contender("kafka-python", "kafkapython", "consume", context=True),
@@ -265,7 +266,7 @@ def _produce(value_bytes: int, codec: str) -> Row:
 
 
 def _program(kafwire_task: str) -> str:
-    return "kafwire_consumer" if kafwire_task == "arrow" else "kafwire"
+    return "kafwire_consumer" if kafwire_task in {"arrow", "stream"} else "kafwire"
 
 
 def _beside(
@@ -367,6 +368,8 @@ ROWS: Sequence[Row] = [
     _beside("send_batch", "send_batch", "produce", _kafwire_producer("lz4"), _LZ4),
     _beside("consumer", "arrow", "consume", {}, _LZ4, 0.5),
     _beside("consumer-16k", "arrow", "consume", {}, _LZ4_SMALL, 0.5),
+    _beside("arrow_stream", "stream", "consume", {}, _LZ4, 0.5),
+    _beside("arrow_stream-16k", "stream", "consume", {}, _LZ4_SMALL, 0.5),
     _memory("scan-100-lz4", "scan", "consume", _LZ4),
     _memory("scan-1000-none", "scan", "consume", _PLAIN),
     _memory("send_batch-100-lz4", "send_batch", "produce", _LZ4),

@@ -76,6 +76,7 @@ def filled(cluster: KafkaCluster, folder: Path) -> str:
     [
         ("kafwire", "scan"),
         ("kafwire_consumer", "arrow"),
+        ("kafwire_consumer", "stream"),
         ("kafwire_consumer", "records"),
         ("kafwire_consumer", "records_of_batches"),
         ("kafwire_async", "arrow"),
