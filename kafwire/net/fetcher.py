@@ -183,7 +183,9 @@ class Fetcher:
     @property
     def source_count(self) -> int:
         """Sources of parked requests; each may have another one aside."""
-        return sum(role != ASIDE for _, role in self._sources)
+        if self.config.fetch_strategy == "per_partition":
+            return len(self._sources)
+        return sum(role != ASIDE and bool(source.cursors) for (_, role), source in self._sources.items())
 
     def has_room(self, source: Source, need: int) -> bool:
         """Whether a request for `need` bytes fits; if not, `source` is pumped when there may be room."""

@@ -238,9 +238,13 @@ class Source:
 
     def _send(self, need: int) -> None:
         fetcher, config = self._fetcher, self._fetcher.config
-        self._version = self.lane.version_of(
-            protocol.FetchRequest, at_most=FIRST_VERSION_WITH_TOPIC_IDS - 1 if self._nameless else None
-        )
+        at_most = FIRST_VERSION_WITH_TOPIC_IDS - 1 if self._nameless else None
+        try:
+            self._version = self.lane.version_of(protocol.FetchRequest, at_most=at_most)
+        except ProtocolError as error:
+            for cursor in list(self.session):
+                fetcher.halt(cursor, error)
+            return
         by_id = self._version >= FIRST_VERSION_WITH_TOPIC_IDS
         if by_id != self._by_id:
             self._by_id = by_id

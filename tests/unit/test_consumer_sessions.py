@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kafwire import protocol
+from kafwire.errors import ProtocolError
 from tests.unit.simulated import World
 from tests.unit.simulated_consumer import STRATEGIES, Consuming, fill, log_of, write
 from tests.unit.simulated_kafka import HANGUP, Call
@@ -216,6 +217,23 @@ def test_versions(version: int, *, topic_ids: bool) -> None:
             consuming.until_read(rows)
             read_more(world, consuming, rows)
             assert {call.version for call in consuming.fetches()} == {version}
+
+
+def test_brokers_of_another_age() -> None:
+    with World() as world:
+        world.nodes[1].versions["Fetch"] = (30, 31)
+        rows = fill(world, "t", partitions=2)
+        with Consuming(world, topics="t") as consuming:
+            consuming.idle()
+            for _ in range(2):
+                with pytest.raises(ProtocolError, match="Fetch.* 30"):
+                    consuming.take()
+            consuming.idle(60)
+            world.nodes[1].versions.clear()
+            world.break_connections(1)
+            for number in range(2):
+                consuming.seek(0, "t", number)
+            consuming.until_read(rows)
 
 
 def test_topics_with_and_without_ids() -> None:
