@@ -160,6 +160,20 @@ def test_an_endless_error_of_one_beside_others_that_flow() -> None:
             consuming.until_read(rows)
 
 
+def test_in_per_node_who_moves_lets_those_go_on_that_it_held_up() -> None:
+    with World(brokers=2) as world:
+        rows = fill(world, "t", partitions=3, batches=20, size=1000)
+        options: dict[str, Any] = {"fetch_strategy": "per_node", "max_prefetch_batches": 1}
+        with Consuming(world, topics="t", max_partition_fetch_bytes=4000, **options) as consuming:
+            consuming.stream(0)  # nobody reads it
+            consuming.until(lambda: consuming.rows.get(("t", 1)) == rows["t", 1])
+            consuming.idle(5)
+            assert len(consuming.rows.get(("t", 2), [])) < 60
+            world.move_leader("t", 0, 2)
+            world.run(consuming.cluster.refresh())
+            consuming.until(lambda: consuming.rows.get(("t", 2)) == rows["t", 2])
+
+
 def test_another_address() -> None:
     with World(brokers=2) as world:
         rows = fill(world, "t", partitions=4)

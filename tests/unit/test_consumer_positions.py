@@ -247,6 +247,21 @@ def test_truncated_logs(read_first: int, policy: str) -> None:
             assert consuming.rows["t", 0] == expected + new + more
 
 
+def test_a_log_that_is_cut_twice() -> None:
+    """Nothing came in between: what is known of the epoch is what the first cut told."""
+    with World(brokers=2) as world:
+        rows = fill(world, "t", batches=20, records=1, replicas=2)["t", 0]
+        with Consuming(world, topics="t", auto_offset_reset="earliest", fetch_max_wait_ms=100) as consuming:
+            consuming.until_read({("t", 0): rows})
+            for node, offset in ((2, 10), (1, 5)):
+                world.lose_records("t", 0, node, offset)
+                consuming.idle(3)
+            new = write(world, "t", batches=2)
+            consuming.until_read({("t", 0): rows + new})
+            assert consuming.fetcher.truncations == 2
+            assert not consuming.fetcher.resets
+
+
 def test_leaders_that_agree_truncate_nothing() -> None:
     """librdkafka 0139: two changes of the leader, the whole log kept."""
     with World(brokers=3) as world:

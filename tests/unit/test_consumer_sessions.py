@@ -253,3 +253,4 @@ def test_topics_with_and_without_ids() -> None:
                 rows["t", number] += write(world, "t", number)
             consuming.until_read(rows)
             assert consuming.fetches()[-1].version >= 13
+            assert not any(source["session_errors"] for source in consuming.fetcher.stats()["sources"])
