@@ -361,6 +361,11 @@ cdef class Batch(Records):
     reading goes on (holes left by compaction and control records count as read).
     """
 
+    @property
+    def nbytes(self):
+        """Bytes of memory that the columns hold."""
+        return columns_bytes(&self.columns)
+
     @staticmethod
     cdef Batch take(Columns *columns, Layout layout, object topic, object partition, const DecodeSpec *spec):
         cdef Batch batch = Batch.__new__(Batch)

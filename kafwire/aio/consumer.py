@@ -13,7 +13,17 @@ from kafwire.aio.bridge import on_engine
 from kafwire.config import ConsumerConfig, from_dotted
 from kafwire.errors import KafkaError
 from kafwire.net.cluster import Cluster
-from kafwire.net.consumer import ArrowStream, ConsumerCore, HandedOut, Selection, layouts, milliseconds, repr_of
+from kafwire.net.consumer import (
+    POLL_BATCHES,
+    POLL_BYTES,
+    ArrowStream,
+    ConsumerCore,
+    HandedOut,
+    Selection,
+    layouts,
+    milliseconds,
+    repr_of,
+)
 from kafwire.net.engine import engine
 from kafwire.net.ranges import Bound, When
 from kafwire.structs import TopicPartition
@@ -23,7 +33,6 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _ARGUMENTS = ("topics", "assign", "start", "columns", "layout")
-MOST_BATCHES = 64  # that one poll returns
 # What is smaller is decoded at once, in the loop's own thread: handing it to another takes longer.
 INLINE_BYTES = 256 << 10
 
@@ -92,14 +101,16 @@ class AsyncConsumer:
         return _Records(self)
 
     async def poll(self, timeout: float = 0.0) -> list[Batch]:  # noqa: ASYNC109  # an empty list then, no error
-        """What is there, at most a few batches of each partition; waits up to `timeout` seconds for the first."""
+        """What is there, partitions in turn, up to some 16 MiB decoded; waits up to `timeout` seconds for the first."""
         await self._put_back()
         batch = await self._reading.next(timeout)
         # From here on nothing is awaited: nobody can be cancelled with batches in hand.
         found: list[Batch] = []
+        size = 0
         while batch is not None:
             found.append(batch)
-            batch = self._reading.at_once() if len(found) < MOST_BATCHES else None
+            size += batch.nbytes
+            batch = self._reading.at_once() if len(found) < POLL_BATCHES and size < POLL_BYTES else None
         return found
 
     async def partition_stream(

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kafwire")
 
+# One poll returns no more than so many batches, and none after those that make up so many bytes of decoded columns.
+POLL_BATCHES = 64
+POLL_BYTES = 16 << 20
 CLOSE_SECONDS = 1.0  # for telling brokers that their fetch sessions are over
 
 

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any, Self
 from kafwire.config import ConsumerConfig, from_dotted
 from kafwire.errors import KafkaError
 from kafwire.net.cluster import Cluster
-from kafwire.net.consumer import ArrowStream, ConsumerCore, HandedOut, Selection, layouts, milliseconds, repr_of
+from kafwire.net.consumer import (
+    POLL_BATCHES,
+    POLL_BYTES,
+    ArrowStream,
+    ConsumerCore,
+    HandedOut,
+    Selection,
+    layouts,
+    milliseconds,
+    repr_of,
+)
 from kafwire.net.engine import engine
 from kafwire.net.ranges import Bound, When
 from kafwire.structs import TopicPartition
@@ -19,7 +29,6 @@ if TYPE_CHECKING:
     from kafwire.records import Batch, Record
 
 _ARGUMENTS = ("topics", "assign", "start", "columns", "layout")
-MOST_BATCHES = 64  # that one poll returns
 
 
 class Consumer:
@@ -93,12 +102,14 @@ class Consumer:
         return self._hand.records
 
     def poll(self, timeout: float = 0.0) -> list[Batch]:
-        """What is there, at most a few batches of each partition; waits up to `timeout` seconds for the first."""
+        """What is there, partitions in turn, up to some 16 MiB decoded; waits up to `timeout` seconds for the first."""
         found: list[Batch] = []
+        size = 0
         batch = self._next(timeout)
         while batch is not None:
             found.append(batch)
-            batch = self._reader.read(0) if len(found) < MOST_BATCHES else None
+            size += batch.nbytes
+            batch = self._reader.read(0) if len(found) < POLL_BATCHES and size < POLL_BYTES else None
         return found
 
     def partition_stream(self, partition: TopicPartition, timeout: float | None = None) -> Iterator[Batch]:
