@@ -326,7 +326,7 @@ int kw_queue_next(kw_queue *queue, kw_records *slice, int64_t offset) {
     kw_records old = *slice;
     int tell = 0;
     if (there) {
-        place->position = offset;
+        move_to(queue, place, offset);
         tell = settle(queue, &old);
         take_first(place, slice);
     }

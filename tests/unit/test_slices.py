@@ -366,3 +366,14 @@ def test_rows_that_do_not_fit_their_columns_are_an_error_of_the_stream() -> None
     with pytest.raises((OSError, pa.ArrowInvalid), match="do not fit into the columns"):
         pa.RecordBatchReader._import_from_c_capsule(reader.stream_capsule()).read_all()
     line.native.stop()
+
+
+def test_what_was_read_up_to_a_damaged_slice_counts_as_processed(line: Line) -> None:
+    bad = bytearray(batch(2, b"c"))
+    bad[-1] ^= 1
+    line.push(batch(0, b"a", b"b"))
+    line.push(bytes(bad), start=2)
+    assert [record.value for record in line.reader.read(0) or ()] == [b"a", b"b"]
+    line.reader.settle()
+    assert line.queue.position(0) == 2
+    assert line.queue.processed(0) == 2
