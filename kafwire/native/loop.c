@@ -98,7 +98,8 @@ struct kw_loop {
     kw_list out;
     posted *posts[BUCKETS]; /* those in `out`, by cookie */
     int notified, stopped;
-    int told; /* kw_loop_tell came before what it was about */
+    int tapping; /* atomic: taps were shown answers that are not in `out` yet */
+    int told;    /* kw_loop_tell came while they were not */
 
     pthread_mutex_t stop_lock;
     int joined;
@@ -291,7 +292,8 @@ void kw_completion_free(kw_completion *completion) {
     }
 }
 
-/* out_lock is held. The descriptor is readable exactly while `out` is not empty, since both change under the lock. */
+/* out_lock is held. The descriptor is readable while `out` is not empty, since both change under the lock; but for answers
+ * that a tap keeps quiet about. */
 static void notify(kw_loop *loop) {
     if (loop->notified) return;
     loop->notified = 1;
@@ -311,9 +313,13 @@ static void publish_frames(kw_loop *loop, connection *c) {
     kw_list *done = &c->frames.done;
     if (!done->first) return;
     int later = c->tap != NULL; /* whoever is served by the tap tells of it */
+    /* Whoever that is may do so before the answer is in `out`, while older ones are. It learnt of the answer from the tap,
+     * by way of a lock, and so sees this. */
+    if (later) __atomic_store_n(&loop->tapping, 1, __ATOMIC_RELAXED);
     for (kw_completion *each = done->first; each; each = each->next) {
         each->connection = c->id;
-        later = later && each->kind == KW_RESPONSE && c->tap(c->tap_context, each->token, each->frame);
+        int quiet = c->tap && each->kind == KW_RESPONSE && c->tap(c->tap_context, each->token, each->frame);
+        later = later && quiet;
     }
     pthread_mutex_lock(&loop->out_lock);
     if (loop->out.last)
@@ -323,6 +329,7 @@ static void publish_frames(kw_loop *loop, connection *c) {
     loop->out.last = done->last;
     if (!later || loop->told) notify(loop);
     loop->told = 0;
+    __atomic_store_n(&loop->tapping, 0, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&loop->out_lock);
     done->first = done->last = NULL;
 }
@@ -817,10 +824,8 @@ int kw_loop_set_tap(kw_loop *loop, uint32_t id, kw_tap tap, void *context) {
 int kw_loop_tell(kw_loop *loop) {
     if (forked(loop)) return -ECHILD;
     pthread_mutex_lock(&loop->out_lock);
-    if (loop->out.first)
-        notify(loop);
-    else
-        loop->told = 1;
+    if (loop->out.first) notify(loop);
+    if (__atomic_load_n(&loop->tapping, __ATOMIC_RELAXED)) loop->told = 1;
     pthread_mutex_unlock(&loop->out_lock);
     return 0;
 }

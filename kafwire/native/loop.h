@@ -1,8 +1,8 @@
 /* The native I/O thread: owns the plain TCP sockets of one engine, knows nothing of Python and never wants the GIL.
  *
  * Every function may be called from any thread. Requests go in by kw_loop_submit, all that has happened comes out by
- * kw_loop_drain, and kw_loop_fileno is readable exactly while something waits there. Errors are negative errno:
- * -ESHUTDOWN after kw_loop_stop, -ECHILD in a process that was forked from the loop's own. */
+ * kw_loop_drain, and kw_loop_fileno is readable exactly while something waits there (but see kw_loop_set_tap). Errors are
+ * negative errno: -ESHUTDOWN after kw_loop_stop, -ECHILD in a process that was forked from the loop's own. */
 #ifndef KAFWIRE_LOOP_H
 #define KAFWIRE_LOOP_H
 
@@ -52,7 +52,7 @@ int kw_loop_set_max_frame(kw_loop *loop, uint32_t connection, uint32_t max_frame
  * running. -EPIPE as above. */
 typedef int (*kw_tap)(void *context, uint64_t token, kw_buf *frame);
 int kw_loop_set_tap(kw_loop *loop, uint32_t connection, kw_tap tap, void *context);
-/* Make the descriptor readable if there is anything to drain. */
+/* Make the descriptor readable if there is anything to drain, or will be once a tap that has run returns. */
 int kw_loop_tell(kw_loop *loop);
 /* Idempotent: a closed or unknown connection is no error. Queued and unanswered requests are dropped. */
 int kw_loop_close_connection(kw_loop *loop, uint32_t connection);
