@@ -127,7 +127,7 @@ cdef extern from "native/feed.h" nogil:
                        uint32_t generation, int64_t offset)
     int kw_feed_forget(kw_feed *feed, const uint8_t *topic_id, int32_t partition, int32_t number, kw_taken *out)
     void kw_feed_clear(kw_feed *feed)
-    void kw_feed_arm(kw_feed *feed, uint64_t token, int version)
+    void kw_feed_arm(kw_feed *feed, uint64_t token, int version, int32_t session)
     int kw_feed_take(void *feed, uint64_t token, kw_buf *frame)
     kw_taken *kw_feed_taken(kw_feed *feed, uint64_t token, int32_t *count)
 
@@ -338,7 +338,9 @@ cdef class SliceQueue:
         kw_queue_close(self.queue)
 
 
+# The I/O thread works on what it holds: that stays until it is detached, whatever the collector clears first.
 @cython.final
+@cython.no_gc_clear
 cdef class Feed:
     """The shortest way of a source's answers: from the I/O thread into the queue, before the engine looks at them.
 
@@ -346,11 +348,13 @@ cdef class Feed:
     """
 
     cdef SliceQueue queue
+    cdef Loop native
     cdef kw_feed *feed
     cdef uint32_t connection
 
     def __cinit__(self, SliceQueue queue not None):
         self.queue = queue
+        self.native = queue.native
         self.feed = kw_feed_new(queue.queue)
         if self.feed is NULL:
             raise MemoryError
@@ -362,13 +366,13 @@ cdef class Feed:
     cpdef detach(self):
         """Take nothing more."""
         if self.connection:
-            kw_loop_set_tap(self.queue.native.loop, self.connection, NULL, NULL)
+            kw_loop_set_tap(self.native.loop, self.connection, NULL, NULL)
         self.connection = 0
 
     def attach(self, uint32_t connection):
         """Take the answers of a connection, from the next that is armed on."""
         self.detach()
-        if kw_loop_set_tap(self.queue.native.loop, connection, kw_feed_take, <void *> self.feed) == 0:
+        if kw_loop_set_tap(self.native.loop, connection, kw_feed_take, <void *> self.feed) == 0:
             self.connection = connection
 
     def expect(self, bytes topic_id, int32_t partition, int32_t number, uint32_t generation, int64_t offset, where):
@@ -394,16 +398,22 @@ cdef class Feed:
         """Nothing is expected any more."""
         kw_feed_clear(self.feed)
 
-    def arm(self, uint64_t token, int version):
-        """The request `token` leaves now, in that version: what it brings may be taken."""
-        kw_feed_arm(self.feed, token, version)
+    def arm(self, uint64_t token, int version, int32_t session=0):
+        """The request `token` leaves now, in that version and fetch session: what it brings may be taken.
+
+        Session 0: a full request, which may be answered by any.
+        """
+        kw_feed_arm(self.feed, token, version, session)
 
     def deliver(self, uint64_t token, Buffer frame not None):
         """What the I/O thread does with an answer, for who has none; whether a reader owes word of it."""
         return frame.buf is not NULL and kw_feed_take(<void *> self.feed, token, frame.buf) != 0
 
     def taken(self, uint64_t token):
-        """What was queued of the answer to `token`: {number: (generation, start, next offset, leader epoch, bytes)}."""
+        """What was queued of the answer to `token`: {number: (generation, start, next offset, leader epoch, bytes)}.
+
+        From then on nothing is.
+        """
         cdef int32_t count = 0
         cdef kw_taken *taken = kw_feed_taken(self.feed, token, &count)
         try:
@@ -555,6 +565,7 @@ cdef int next_columns(ReaderState *state, Columns *out, PyObject **place, int ti
         if out.length:
             return READ_ROWS
         columns_clear(out)
+        pay(state)  # no rows, so this goes on: the engine is not to wait for the end of it
         # Slices without a row for us may go on for long, and are always there: signals are looked for here too.
         if now_ms() - looked >= WAIT_MS:
             looked = now_ms()

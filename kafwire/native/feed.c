@@ -5,7 +5,10 @@
 #include <string.h>
 
 enum { SMALL = 64 << 10 }; /* what is larger takes its time to decode: the engine is told at once */
-enum { FIRST_VERSION = 13, LAST_VERSION = 18, BATCH_HEADER = 61, LOG_OVERHEAD = 12, LEAST_LENGTH = BATCH_HEADER - 12 };
+enum { FIRST_VERSION = 13, LAST_VERSION = 18 };
+enum { BATCH_HEADER = 61, LOG_OVERHEAD = 12, MAGIC_AT = 16, LEAST_LENGTH = BATCH_HEADER - LOG_OVERHEAD };
+/* Partitions and aborted transactions of one answer: with more, the engine may refuse it. */
+enum { MOST_ENTRIES = 1000000 };
 
 typedef struct expected {
     uint8_t topic_id[16];
@@ -13,7 +16,8 @@ typedef struct expected {
     uint32_t generation;
     kw_place *place; /* NULL: a slot that is free, or was freed */
     int64_t offset;
-    int used; /* free slots that were used keep chains together */
+    uint64_t seen; /* in that answer */
+    int used;      /* free slots that were used keep chains together */
 } expected;
 
 struct kw_feed {
@@ -21,8 +25,8 @@ struct kw_feed {
     kw_queue *queue;
     expected *table; /* open addressing; `room` is a power of two */
     size_t room, used;
-    uint64_t armed, taken_token;
-    int version;
+    uint64_t armed, taken_token, answers;
+    int32_t session;
     kw_taken *taken;
     int32_t taken_count;
 };
@@ -53,7 +57,9 @@ static expected *slot(kw_feed *feed, const uint8_t id[16], int32_t partition) {
 }
 
 static int grow(kw_feed *feed) {
-    size_t room = feed->room ? 2 * feed->room : 32, old_room = feed->room;
+    size_t old_room = feed->room, live = 0;
+    for (size_t i = 0; i < old_room; i++) live += feed->table[i].place != NULL;
+    size_t room = !old_room ? 32 : 4 * live < old_room ? old_room : 2 * old_room; /* most may be free: once used */
     expected *old = feed->table, *table = calloc(room, sizeof *table);
     if (!table) return -1;
     feed->table = table;
@@ -100,6 +106,7 @@ int kw_feed_expect(kw_feed *feed, const uint8_t topic_id[16], int32_t partition,
         entry->generation = generation;
         entry->place = place;
         entry->offset = offset;
+        entry->seen = 0;
         entry->used = 1;
     }
     pthread_mutex_unlock(&feed->lock);
@@ -128,10 +135,10 @@ void kw_feed_clear(kw_feed *feed) {
     pthread_mutex_unlock(&feed->lock);
 }
 
-void kw_feed_arm(kw_feed *feed, uint64_t token, int version) {
+void kw_feed_arm(kw_feed *feed, uint64_t token, int version, int32_t session) {
     pthread_mutex_lock(&feed->lock);
     feed->armed = version >= FIRST_VERSION && version <= LAST_VERSION ? token : 0;
-    feed->version = version;
+    feed->session = session;
     free(feed->taken);
     feed->taken = NULL;
     feed->taken_count = 0;
@@ -142,6 +149,7 @@ kw_taken *kw_feed_taken(kw_feed *feed, uint64_t token, int32_t *count) {
     pthread_mutex_lock(&feed->lock);
     kw_taken *taken = NULL;
     *count = 0;
+    if (feed->armed == token) feed->armed = 0;
     if (feed->taken && feed->taken_token == token) {
         taken = feed->taken;
         *count = feed->taken_count;
@@ -198,14 +206,17 @@ static uint64_t uvarint(reader *r) {
     return 0;
 }
 
-/* Passes tagged fields over; how many there were. */
-static uint64_t tags(reader *r) {
+/* A tagged section without fields. Others are rare, and may say anything: the engine reads them. */
+static void no_tags(reader *r) {
+    if (uvarint(r)) r->failed = 1;
+}
+
+/* The elements of an array that may not be null. */
+static uint64_t elements(reader *r) {
     uint64_t count = uvarint(r);
-    for (uint64_t i = 0; i < count && !r->failed; i++) {
-        uvarint(r);
-        bytes(r, uvarint(r));
-    }
-    return count;
+    if (count) return count - 1;
+    r->failed = 1;
+    return 0;
 }
 
 /* The whole batches at the start of data[0, size): *used bytes, next offset, leader epoch of the last. 0 when there is
@@ -213,12 +224,14 @@ static uint64_t tags(reader *r) {
 static int batches(const uint8_t *data, size_t size, int64_t offset, int64_t high_watermark, kw_taken *out) {
     size_t at = 0;
     int64_t next = -1;
-    while (size - at >= BATCH_HEADER) {
+    while (size - at >= LOG_OVERHEAD) {
         const uint8_t *batch = data + at;
         int64_t base = (int64_t)big(batch, 8), length = (int32_t)big(batch + 8, 4);
-        int64_t last_delta = (int32_t)big(batch + 23, 4);
-        if (length < LEAST_LENGTH || batch[16] != 2) return 0;
+        if (length < LEAST_LENGTH) return 0;
+        if (size - at <= MAGIC_AT) break;
+        if (batch[MAGIC_AT] != 2) return 0;
         if ((uint64_t)length + LOG_OVERHEAD > size - at) break;
+        int64_t last_delta = (int32_t)big(batch + 23, 4);
         if (base < 0 || last_delta < 0 || base > INT64_MAX - 1 - last_delta || base < next) return 0;
         if (high_watermark >= 0 && base > high_watermark && base > (next < offset ? offset : next)) return 0;
         next = base + last_delta + 1;
@@ -241,31 +254,38 @@ typedef struct found {
 static int32_t find(kw_feed *feed, kw_buf *frame, found **list) {
     reader reading = {frame->data, frame->data + frame->size, 0}, *r = &reading;
     int32_t count = 0, room = 0;
+    uint64_t entries = 0, answer = ++feed->answers;
     number(r, 4);
-    tags(r);
+    no_tags(r);
     number(r, 4); /* the throttle time */
     if (number(r, 2)) return -1;
-    number(r, 4);
-    uint64_t topics = uvarint(r);
-    for (uint64_t t = 1; t < topics && !r->failed; t++) {
+    int32_t session = (int32_t)number(r, 4);
+    if (feed->session && session && session != feed->session) return -1;
+    for (uint64_t topics = elements(r); topics && !r->failed; topics--) {
         const uint8_t *id = bytes(r, 16);
-        uint64_t partitions = uvarint(r);
-        for (uint64_t p = 1; p < partitions && !r->failed; p++) {
+        for (uint64_t partitions = elements(r); partitions && !r->failed; partitions--) {
             int32_t partition = (int32_t)number(r, 4);
             int64_t error = number(r, 2), high_watermark = number(r, 8);
             bytes(r, 16); /* last stable offset, log start */
             uint64_t aborted = uvarint(r);
             for (uint64_t i = 1; i < aborted && !r->failed; i++) {
                 bytes(r, 16);
-                tags(r);
+                no_tags(r);
             }
             int64_t preferred = number(r, 4);
             uint64_t size = uvarint(r);
             const uint8_t *data = size > 1 ? bytes(r, size - 1) : NULL;
-            uint64_t hints = tags(r);
-            if (r->failed || error || aborted > 1 || preferred >= 0 || hints || !data) continue;
+            no_tags(r);
+            entries += 1 + aborted;
+            if (r->failed || entries > MOST_ENTRIES) return -1;
             expected *entry = slot(feed, id, partition);
-            if (!entry || !entry->place) continue;
+            if (!entry || !entry->place) {
+                if (data) return -1; /* records that nobody asked for */
+                continue;
+            }
+            if (entry->seen == answer) return -1; /* twice: which of them counts? */
+            entry->seen = answer;
+            if (error || aborted > 1 || preferred >= 0 || !data) continue;
             if (count == room) {
                 room = room ? 2 * room : 16;
                 found *more = realloc(*list, (size_t)room * sizeof *more);
@@ -277,9 +297,9 @@ static int32_t find(kw_feed *feed, kw_buf *frame, found **list) {
             one->data = data;
             count += batches(data, size - 1, entry->offset, high_watermark, &one->taken);
         }
-        tags(r);
+        no_tags(r);
     }
-    tags(r);
+    no_tags(r);
     return r->failed || r->at != r->end ? -1 : count;
 }
 
@@ -313,6 +333,8 @@ int kw_feed_take(void *context, uint64_t token, kw_buf *frame) {
             one->start = entry->offset;
             if (frame->size <= SMALL && !waited_for) waited_for = kw_queue_owe(feed->queue, entry->place);
         }
+        /* Not left to the engine, which may never see the answer. What it queues of the same frame counts once more. */
+        if (taken) kw_queue_seal(feed->queue);
         feed->taken = taken;
         feed->taken_token = token;
     }

@@ -48,7 +48,8 @@ void *kw_place_owner(const kw_place *place);
 int32_t kw_place_number(const kw_place *place);
 
 /* Append a copy of `slice`, taking over what it owns; one of an older generation is dropped. 0, or -1: no memory
- * (nothing taken over). Slices of one frame are to be pushed one after the other, then kw_queue_seal called. */
+ * (nothing taken over). Slices of one frame are to be pushed one after the other, then kw_queue_seal called: the frame is
+ * charged once for each such run. */
 int kw_queue_push(kw_queue *queue, const kw_records *slice);
 void kw_queue_seal(kw_queue *queue);
 

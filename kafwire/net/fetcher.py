@@ -107,6 +107,9 @@ class Fetcher:
 
         What is buffered stays, up to where reading then goes on.
         """
+        source = self._homes.get(cursor)
+        if source is not None:
+            source.withdraw(cursor)
         cursor.seek(-1, cursor.generation)
         self._update(cursor)
         self._unplaced[cursor] = timestamp

@@ -276,10 +276,15 @@ class Source:
         for cursor in plan.forget:
             self._withdraw(cursor)
         self._token = token
-        self._feed.arm(token, self._version)
+        self._feed.arm(token, self._version, 0 if plan.full else plan.session_id)
         if self._fed_by is not self.lane.connection:
             self._fed_by = self.lane.connection
             self.lane.feed(self._feed)
+
+    def withdraw(self, cursor: FetchCursor) -> None:
+        """It goes on elsewhere, in the same generation: whatever is in flight for it is not to be queued any more."""
+        aside = self._fetcher.source_aside(self.lane.node) if cursor in self._lent else None
+        (aside or self)._withdraw(cursor)
 
     def _withdraw(self, cursor: FetchCursor) -> None:
         """The answer in flight is none for this cursor any more; what it has brought already counts."""
