@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -123,8 +124,29 @@ def test_a_silent_broker_holds_nobody_else_up(strategy: dict[str, Any]) -> None:
             consuming.until_read(rows)
 
 
-def test_a_partition_without_leader_holds_nobody_up() -> None:
+def test_who_waits_for_a_silent_broker_goes_to_the_next_leader() -> None:
     with World(brokers=3) as world:
+        rows = fill(world, "t", partitions=6)
+        with Consuming(world, topics="t") as consuming:
+            consuming.until_read(rows)
+            world.nodes[2].silent = True
+            world.break_connections(2)
+            consuming.idle(0.5)
+            for number in (1, 4):
+                world.move_leader("t", number, 3)
+            more(world, rows)
+            world.run(consuming.cluster.refresh())
+            begin = world.loop.time()
+            consuming.until_read(rows)
+            assert world.loop.time() - begin < 3
+
+
+@pytest.mark.parametrize("version", [15, 18])
+def test_a_partition_without_leader_holds_nobody_up(version: int) -> None:
+    """Nor those who are told where to look, nor (before 16) those who have to look themselves."""
+    with World(brokers=3) as world:
+        for node in world.nodes.values():
+            node.versions["Fetch"] = (4, version)
         rows = fill(world, "t", partitions=6)
         with Consuming(world, topics="t") as consuming:
             consuming.until_read(rows)
@@ -183,6 +205,38 @@ def test_another_address() -> None:
             world.break_connections(2)
             more(world, rows)
             consuming.until_read(rows)
+
+
+def test_a_thousand_partitions_through_trouble() -> None:
+    with World(brokers=3) as world:
+        rows = fill(world, "t", partitions=1000, batches=1, records=1)
+        chance = random.Random(1)
+        with Consuming(world, topics="t") as consuming:
+            consuming.until_read(rows)
+            for trouble in ("move", "kill", "break", "forget", "pause", "seek"):
+                some = chance.sample(range(1000), 300)
+                if trouble == "move":
+                    for number in some:
+                        world.move_leader("t", number, chance.randint(1, 3))
+                elif trouble == "kill":
+                    world.kill(2)
+                    world.loop.call_later(2, setattr, world.nodes[2], "down", False)
+                elif trouble == "break":
+                    world.break_connections(3)
+                elif trouble == "forget":
+                    world.sessions(1).sessions.clear()
+                elif trouble == "pause":
+                    consuming.pause(*some)
+                    consuming.idle(1)
+                    consuming.resume(*some)
+                else:
+                    for number in some:
+                        consuming.seek(0, "t", number)
+                        consuming.rows["t", number].clear()
+                for number in chance.sample(range(1000), 300):
+                    rows["t", number] += write(world, "t", number)
+                consuming.until_read(rows, 10)
+            assert len(world.made("Metadata")) < 20
 
 
 # --- followers (KIP-392) --------------------------------------------------------------------------------------------
