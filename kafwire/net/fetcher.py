@@ -571,8 +571,7 @@ class Fetcher:
             away = leader >= 0 and cursor.read_from(leader, now) != source.lane.node
             if known.topic_id != cursor.topic_id or away or epoch != cursor.leader_epoch:
                 moved.append(cursor)
-        self.move(moved)
-        self._do_soon(self._settle_all)  # those on their way to where they were before, too
+        self.move(moved)  # and those on their way to where they were before
 
     # --- positions --------------------------------------------------------------------------------------------------
 

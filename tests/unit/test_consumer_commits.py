@@ -93,6 +93,18 @@ def test_commits_by_hand() -> None:
             world.run(consuming.core.commit(None))
 
 
+def test_what_was_committed_by_hand_is_not_taken_back() -> None:
+    with World() as world:
+        fill(world, "t", batches=3)
+        consuming = group(world)
+        consuming.idle()
+        batch = consuming.take()
+        assert batch is not None
+        world.run(consuming.core.commit(batch))
+        consuming.close()
+        assert committed(world) == {0: 3}
+
+
 def test_unchanged_offsets_are_not_committed_again() -> None:
     with World() as world:
         rows = fill(world, "t")

@@ -39,6 +39,23 @@ def test_one_stream_asks_for_its_partition_alone(strategy: dict[str, Any]) -> No
             assert {number for call in consuming.fetches() for number in consuming.asked(call)} == {1}
 
 
+def test_a_claimed_partition_waits_for_its_own_reader() -> None:
+    with World() as world:
+        rows = fill(world, "t", partitions=2)
+        with Consuming(world, topics="t", asks=False) as consuming:
+            where = TopicPartition("t", 0)
+            world.run(consuming.core.claim(where))
+            world.run(consuming.core.ask())
+            consuming.until_read({("t", 1): rows["t", 1]})
+            assert not any(0 in consuming.asked(call) for call in consuming.fetches())
+
+            async def release() -> None:
+                consuming.core.release(where)
+
+            world.run(release())
+            consuming.until_read(rows)
+
+
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
 def test_full_buffers_are_not_asked_for(strategy: dict[str, Any]) -> None:
     with World() as world:
@@ -71,8 +88,8 @@ def test_a_full_partition_drops_out_and_others_go_on(strategy: dict[str, Any]) -
 def test_full_buffers_of_slow_readers_leave_room_for_others(partitions: int, strategy: dict[str, Any]) -> None:
     with World(brokers=2) as world:
         rows = fill(world, "t", partitions=partitions, batches=100, records=1, size=10_000)
-        limit = 16 << 20
-        options: dict[str, Any] = {"fetch_memory": limit, "fetch_max_bytes": 4 << 20, "max_prefetch_batches": 1000}
+        limit = 4 << 20 if partitions == 8 else 16 << 20
+        options: dict[str, Any] = {"fetch_memory": limit, "fetch_max_bytes": 64 << 20, "max_prefetch_batches": 1000}
         with Consuming(world, topics="t", asks=False, **options, **strategy) as consuming:
             readers = [consuming.stream(number) for number in range(partitions)]
             consuming.idle(5)

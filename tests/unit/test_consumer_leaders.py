@@ -52,17 +52,36 @@ def test_a_hint_spares_the_look_at_the_metadata() -> None:
 
 
 def test_no_hint_before_it_was_invented() -> None:
+    """The metadata is asked at once, however often that was needed before."""
     with World(brokers=3) as world:
         for node in world.nodes.values():
             node.versions["Fetch"] = (4, 15)
         rows = fill(world, "t", partitions=3)
         with Consuming(world, topics="t") as consuming:
             consuming.until_read(rows)
-            before = len(world.made("Metadata"))
-            world.move_leader("t", 0, 2)
-            more(world, rows)
+            for turn in range(8):
+                before = len(world.made("Metadata"))
+                begin = world.loop.time()
+                world.move_leader("t", 0, turn % 3 + 1)
+                more(world, rows)
+                consuming.until(lambda: consuming.rows == rows)
+                assert len(world.made("Metadata")) == before + 1
+                assert world.loop.time() - begin < 0.05
+                consuming.idle(1)
+
+
+def test_a_broker_that_refuses_and_stays_in_the_metadata() -> None:
+    with World(brokers=2) as world:
+        rows = fill(world, "t", partitions=2)
+        with Consuming(world, topics="t") as consuming:
             consuming.until_read(rows)
-            assert len(world.made("Metadata")) > before
+            told = world._on_Metadata(world.made("Metadata")[-1])
+            world.on("Metadata", lambda _: told)
+            world.kill(2)
+            consuming.idle(5)
+            world.nodes[2].down = False
+            more(world, rows)
+            consuming.until_read(rows, 5)
 
 
 def test_stale_metadata_does_not_move_a_partition_back() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 from typing import Any
 
@@ -191,6 +192,38 @@ def test_offset_out_of_range(policy: str, first: int, target: int, monkeypatch: 
             assert got == list(range(first, 12))
             assert world.run(consuming.core.position(WHERE)) == 12
             assert consuming.fetcher.resets == 1
+
+
+def test_a_seek_while_the_reset_looks_for_its_place() -> None:
+    with World() as world:
+        rows = fill(world, "t")
+
+        async def slow(call: Call) -> Any:
+            await asyncio.sleep(1)
+            return world._on_ListOffsets(call)
+
+        with Consuming(world, topics="t", start={WHERE: 99}, auto_offset_reset="earliest") as consuming:
+            world.on("ListOffsets", slow)
+            consuming.seek(99)
+            consuming.until(lambda: world.made("ListOffsets"))
+            consuming.seek(6)
+            consuming.idle(3)
+            consuming.until_read({("t", 0): rows["t", 0][6:]})
+
+
+def test_partitions_that_are_added_while_it_starts() -> None:
+    with World(brokers=2) as world:
+        rows = fill(world, "t", partitions=2)
+
+        def grow(_: Call) -> None:
+            world.off("ListOffsets")
+            world.add_partitions("t", 1)
+            rows["t", 2] = write(world, "t", 2)
+            world.move_leader("t", 0, 2)  # so it looks again
+
+        world.on("ListOffsets", grow)
+        with Consuming(world, topics="t") as consuming:
+            consuming.until_read(rows)
 
 
 def test_what_is_buffered_is_read_although_the_log_has_deleted_more() -> None:
