@@ -96,6 +96,7 @@ cdef extern from "native/queue.h" nogil:
     uint32_t kw_place_reset(kw_queue *queue, kw_place *place, int64_t position)
     void kw_place_cut(kw_queue *queue, kw_place *place, int64_t offset)
     int64_t kw_place_position(kw_queue *queue, kw_place *place)
+    int64_t kw_place_end(kw_queue *queue, kw_place *place, int committed_only)
     void kw_queue_settle(kw_queue *queue, kw_place *only)
     int64_t kw_place_processed(kw_queue *queue, kw_place *place)
     void kw_place_process(kw_queue *queue, kw_place *place, int64_t offset)
@@ -271,6 +272,10 @@ cdef class SliceQueue:
     def position(self, int32_t number):
         """The offset that a partition's reader comes to next."""
         return kw_place_position(self.queue, self.at(number))
+
+    def log_end(self, int32_t number, bint committed_only=False):
+        """Where the log ends (of committed records), as an answer said that the I/O thread queued; -1 without one."""
+        return kw_place_end(self.queue, self.at(number), committed_only)
 
     def settle(self):
         """What was read of partitions that nobody claimed counts as processed."""

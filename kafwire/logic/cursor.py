@@ -155,9 +155,14 @@ class FetchCursor:
             return Verdict.MOVED
         return Verdict.FAILED
 
-    def lag(self, delivered: int, *, committed_only: bool) -> int | None:
-        """Records that are there and not delivered yet, as the last answer knew; None before the first."""
+    def lag(self, delivered: int, *, committed_only: bool, fed_end: int = -1) -> int | None:
+        """Records that are there and not delivered yet, as the last answer knew; None before the first.
+
+        `fed_end` is the end that an answer told of which this cursor may not have judged yet.
+        """
         end = self.last_stable if committed_only else self.high_watermark
+        if delivered > end:
+            end = max(end, fed_end)
         return max(0, end - delivered) if end >= 0 and delivered >= 0 else None
 
 

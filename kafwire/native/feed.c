@@ -247,6 +247,7 @@ static int batches(const uint8_t *data, size_t size, int64_t offset, int64_t hig
 typedef struct found {
     expected entry;
     const uint8_t *data;
+    int64_t high_watermark, last_stable;
     kw_taken taken;
 } found;
 
@@ -266,7 +267,8 @@ static int32_t find(kw_feed *feed, kw_buf *frame, found **list) {
         for (uint64_t partitions = elements(r); partitions && !r->failed; partitions--) {
             int32_t partition = (int32_t)number(r, 4);
             int64_t error = number(r, 2), high_watermark = number(r, 8);
-            bytes(r, 16); /* last stable offset, log start */
+            int64_t last_stable = number(r, 8);
+            bytes(r, 8); /* log start */
             uint64_t aborted = uvarint(r);
             for (uint64_t i = 1; i < aborted && !r->failed; i++) {
                 bytes(r, 16);
@@ -295,6 +297,8 @@ static int32_t find(kw_feed *feed, kw_buf *frame, found **list) {
             found *one = &(*list)[count];
             one->entry = *entry;
             one->data = data;
+            one->high_watermark = high_watermark;
+            one->last_stable = last_stable;
             count += batches(data, size - 1, entry->offset, high_watermark, &one->taken);
         }
         no_tags(r);
@@ -322,6 +326,7 @@ int kw_feed_take(void *context, uint64_t token, kw_buf *frame) {
                                 .start = entry->offset,
                                 .end = INT64_MAX};
             kw_buf_ref(frame);
+            kw_place_fed(feed->queue, entry->place, list[i].high_watermark, list[i].last_stable);
             if (kw_queue_push(feed->queue, &slice)) {
                 kw_buf_unref(frame); /* no memory: the engine will try again */
                 continue;

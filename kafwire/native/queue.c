@@ -22,6 +22,7 @@ struct kw_place {
     int64_t processed; /* the reader asked for more when it had come so far */
     int64_t jump;      /* where reading goes on, without records, once what is queued is read; or -1 */
     int64_t cut;       /* the slice that is lent is wanted up to here */
+    int64_t high_watermark, last_stable; /* as the last answer said that the I/O thread queued itself; or -1 */
     uint32_t generation;
     int paused, claimed, failed;
     int lent;    /* a reader has its first slice */
@@ -142,7 +143,7 @@ kw_place *kw_queue_add(kw_queue *queue, void *owner) {
     if (!place) return NULL;
     place->owner = owner;
     place->last = &place->first;
-    place->jump = -1;
+    place->jump = place->high_watermark = place->last_stable = -1;
     place->cut = INT64_MAX;
     pthread_mutex_lock(&queue->lock);
     if (queue->count == queue->room) {
@@ -463,6 +464,20 @@ int64_t kw_place_position(kw_queue *queue, kw_place *place) {
     int64_t position = place->position;
     pthread_mutex_unlock(&queue->lock);
     return position;
+}
+
+void kw_place_fed(kw_queue *queue, kw_place *place, int64_t high_watermark, int64_t last_stable) {
+    pthread_mutex_lock(&queue->lock);
+    place->high_watermark = high_watermark;
+    place->last_stable = last_stable;
+    pthread_mutex_unlock(&queue->lock);
+}
+
+int64_t kw_place_end(kw_queue *queue, kw_place *place, int committed_only) {
+    pthread_mutex_lock(&queue->lock);
+    int64_t end = committed_only ? place->last_stable : place->high_watermark;
+    pthread_mutex_unlock(&queue->lock);
+    return end;
 }
 
 int64_t kw_place_processed(kw_queue *queue, kw_place *place) {

@@ -81,6 +81,10 @@ uint32_t kw_place_reset(kw_queue *queue, kw_place *place, int64_t position);
 void kw_place_cut(kw_queue *queue, kw_place *place, int64_t offset);
 /* The offset that the reader comes to next. */
 int64_t kw_place_position(kw_queue *queue, kw_place *place);
+/* Where the log ends, from an answer that is queued before the engine has looked at it. Its records may be read before the
+ * engine knows; -1: there was none. */
+void kw_place_fed(kw_queue *queue, kw_place *place, int64_t high_watermark, int64_t last_stable);
+int64_t kw_place_end(kw_queue *queue, kw_place *place, int committed_only);
 /* What a reader has read counts as processed when it asks for more: of one place, or (NULL) of all that nobody claims. */
 void kw_queue_settle(kw_queue *queue, kw_place *only);
 /* The offset after the last that counts as processed; and to set it by hand. */

@@ -334,8 +334,10 @@ class ConsumerCore:
         return self._lag(self.cursor(where))
 
     def _lag(self, cursor: FetchCursor) -> int | None:
-        position = self.fetcher.queue.position(cursor.number)
-        return cursor.lag(position, committed_only=self.config.isolation_level == "read_committed")
+        queue, committed_only = self.fetcher.queue, self.config.isolation_level == "read_committed"
+        position = queue.position(cursor.number)
+        # Records may be in the user's hand of an answer that the engine has not looked at: the I/O thread has.
+        return cursor.lag(position, committed_only=committed_only, fed_end=queue.log_end(cursor.number, committed_only))
 
     # --- commits ----------------------------------------------------------------------------------------------------
 

@@ -132,7 +132,7 @@ def test_an_open_transaction_is_the_end_of_what_is_committed(face: Face, bootstr
         assert careful.poll(0.2) == []
         assert careful.end_offsets() == {where: 3}
         assert careful.position(where) == 3
-        wait_until(lambda: careful.lag(where) == 0)
+        assert careful.lag(where) == 0
         assert take(other, 6).offsets == {0: [0, 1, 2, 3, 4, 5]}
         assert other.end_offsets() == {where: 6}
         producer.commit_transaction(60)

@@ -339,6 +339,25 @@ def test_lag_costs_no_request() -> None:
             assert world.run(consuming.core.end_offsets(None)) == {WHERE: 15}
 
 
+@pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
+def test_lag_is_known_as_soon_as_records_are(level: str) -> None:
+    """Records come to hand before the engine has looked at their answer: no reader may believe that he has them all."""
+    with World() as world:
+        fill(world, "t", batches=2, records=3)
+        with Consuming(world, topics="t", isolation_level=level, fetch_max_bytes=1) as consuming:
+            consuming.until(lambda: consuming.batches == 2)
+            assert consuming.core.lag(WHERE) == 0
+            world.engine_lag_s = lambda: 5.0
+            write(world, "t", batches=4, records=3)
+            consuming.until(lambda: consuming.batches == 3, 2.0)
+            assert consuming.cursor().high_watermark < 18, "the engine has not looked"
+            assert consuming.core.lag(WHERE) == 9
+            world.engine_lag_s = lambda: 0.0
+            consuming.until(lambda: consuming.batches == 6)
+            assert consuming.core.lag(WHERE) == 0
+            consuming.idle()
+
+
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
 def test_assignments_that_change(strategy: dict[str, Any]) -> None:
     with World(brokers=2) as world:
