@@ -190,7 +190,7 @@ class Budget:
         Half the budget is for the last answers of all, so that no number of full buffers whose readers are slow takes
         all of it. Below a usual batch that would serve nobody.
         """
-        share = max(LEAST_SHARE, self.limit // (2 * max(1, partitions)), 2 * batch_bytes)
+        share = max(LEAST_SHARE, self.limit // (2 * max(1, partitions)), batch_bytes * 5 // 4)
         return min(self.max_partition_bytes, self.fetch_max_bytes, share)
 
     def low_mark(self, partitions: int) -> int:
