@@ -65,6 +65,7 @@ cdef struct ArrowLayout:
     size_t row_bytes  # for DecodeSpec.row_bytes: what the constant columns and changed units take for each row
     int32_t partition
     kw_buf *topic  # UTF-8; NULL: null
+    bint transient  # keep no constant columns between exports
     int busy  # guards the cache below
     int64_t cached_rows
     kw_buf *topic_offsets

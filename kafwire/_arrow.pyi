@@ -11,6 +11,7 @@ class Layout:
         names: Mapping[str, str] | None = None,
         timestamp_unit: str = "ms",
         timestamp_type: str = "int8",
+        transient: bool = False,
     ) -> None: ...
     def __arrow_c_schema__(self) -> object: ...
 

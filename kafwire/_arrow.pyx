@@ -406,8 +406,11 @@ cdef void drop_cache(ArrowLayout *layout) noexcept nogil:
     kw_buf_unref(layout.topic_offsets)
     kw_buf_unref(layout.topic_data)
     kw_buf_unref(layout.partition_data)
+    kw_buf_unref(layout.type_data[0])
+    kw_buf_unref(layout.type_data[1])
     layout.topic_offsets = layout.topic_data = layout.partition_data = NULL
-    layout.cached_rows = 0
+    layout.type_data[0] = layout.type_data[1] = NULL
+    layout.cached_rows = layout.type_rows[0] = layout.type_rows[1] = 0
 
 
 cdef int types_array(ArrowArray *out, const Columns *c, ArrowLayout *layout, int width) noexcept nogil:
@@ -482,7 +485,7 @@ cdef int columns_export(Columns *columns, ArrowLayout *layout, ArrowArray *out) 
     for i in range(layout.count):
         if answer == EXPORT_OK:
             answer = field_array(&owner.children[i], &layout.fields[i], columns, layout)
-    if layout.topic_data is not NULL and layout.topic_data.capacity > KEPT_MOST:
+    if layout.transient or (layout.topic_data is not NULL and layout.topic_data.capacity > KEPT_MOST):
         drop_cache(layout)
     kw_release(&layout.busy, 0)
     if answer != EXPORT_OK and out.release is not NULL:
@@ -536,14 +539,16 @@ cdef class Layout:
 
     `columns`: names out of topic, partition, offset, timestamp, timestamp_type, key, value, headers, in the order
     wanted (None: all eight). `names` renames some of them. `timestamp_unit` "ms" or "us", `timestamp_type` "int8"
-    or "int32". Raises ConfigError for a name that is none of these, or given twice.
+    or "int32". The constant columns are kept for the next batch: some 30 bytes a row of the longest one, unless
+    `transient` says that there are too many layouts for that. Raises ConfigError for a name that is none of these, or
+    given twice.
     """
 
     def __cinit__(self):
         memset(&self.layout, 0, sizeof(ArrowLayout))
 
     def __init__(self, topic=None, int32_t partition=-1, *, columns=None, names=None, str timestamp_unit="ms",
-                 str timestamp_type="int8"):
+                 str timestamp_type="int8", bint transient=False):
         cdef bytes text
         cdef ArrowField *field
         columns = list(_FIELDS) if columns is None else list(columns)
@@ -554,6 +559,7 @@ cdef class Layout:
         if len(set(columns)) != len(columns):
             raise ConfigError(f"a column is named twice: {columns}")
         self.layout.partition = partition
+        self.layout.transient = transient
         for column in columns:
             if column not in _FIELDS:
                 raise ConfigError(f"unknown column {column!r}: columns are {', '.join(_FIELDS)}")

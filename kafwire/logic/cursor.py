@@ -16,7 +16,8 @@ from kafwire.logic.fetch_session import Asked
 
 OFFSET_OUT_OF_RANGE = 1
 UNKNOWN = -1
-LEAST_SHARE = 64 << 10
+# What each partition finds free, however much others have buffered: some small batches.
+LEAST_SHARE = 16 << 10
 
 
 class Part(Protocol):
@@ -180,28 +181,33 @@ class Budget:
     max_prefetch: int  # answers in one partition's buffer
     reserved: int = 0
 
-    def request_bytes(self, sources: int) -> int:
-        """How much one request may ask for: a quarter of the budget is for what is on its way."""
-        return max(1, min(self.fetch_max_bytes, self.limit // (4 * max(1, sources))))
+    # What is taken depends on what is free, not only on how many partitions there are: a busy one among a thousand idle
+    # ones may have much. Each of several whose readers are slow takes less than the one before, and leaves something
+    # for all that are to come.
 
-    def partition_bytes(self, partitions: int, batch_bytes: int = 0) -> int:
-        """How much one partition, whose batches are about so large, may give in one answer.
+    def free(self, buffered: int, partitions: int) -> int:
+        """What nobody has, and nobody is to find empty: a little for each of `partitions` is not given to others."""
+        kept = min(self.limit // 2, 2 * LEAST_SHARE * partitions)  # one waits for its reader, one is on its way
+        return max(0, self.limit - self.reserved - buffered - kept)
 
-        Half the budget is for the last answers of all, so that no number of full buffers whose readers are slow takes
-        all of it. Below a usual batch that would serve nobody.
+    def request_bytes(self, sources: int, free: int) -> int:
+        """How much one request may ask for: a quarter of the budget is for what is on its way, half of what is free."""
+        return max(1, min(self.fetch_max_bytes, self.limit // (4 * max(1, sources)), max(LEAST_SHARE, free // 2)))
+
+    def partition_bytes(self, free: int, batch_bytes: int = 0) -> int:
+        """How much one partition, whose batches are about so large, may give in one answer: a quarter of what is free.
+
+        Below a usual batch that would serve nobody. In powers of two, since what changes has to be said to the broker.
         """
-        share = max(LEAST_SHARE, self.limit // (2 * max(1, partitions)), batch_bytes * 5 // 4)
+        share = max(LEAST_SHARE, 1 << max(0, (free // 4).bit_length() - 1), batch_bytes * 5 // 4)
         return min(self.max_partition_bytes, self.fetch_max_bytes, share)
 
-    def low_mark(self, partitions: int) -> int:
-        """A partition with so many bytes in its buffer is not asked for: a quarter of the budget is for what they had
-        before their last answers.
-        """
-        return max(1, self.limit // (4 * max(1, partitions)))
+    def is_full(self, slices: int, size: int, free: int) -> bool:
+        """Whether a partition's buffer has enough for now: so many answers, or a quarter of what is free.
 
-    def is_full(self, slices: int, size: int, partitions: int) -> bool:
-        """Whether a partition's buffer has enough for now; an empty one never has."""
-        return slices > 0 and (slices >= self.max_prefetch or size >= self.low_mark(partitions))
+        An empty one never has.
+        """
+        return slices > 0 and (slices >= self.max_prefetch or size >= max(LEAST_SHARE, free // 4))
 
     def has_room(self, buffered: int, need: int) -> bool:
         """Whether a request for `need` bytes fits. Alone it always does: a budget below one batch must not stop all."""

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kafwire")
 
+# So many partitions keep their constant columns from batch to batch; a thousand would keep gigabytes.
+LASTING_LAYOUTS = 16
 # One poll returns no more than so many batches, and none after those that make up so many bytes of decoded columns.
 POLL_BATCHES = 64
 POLL_BYTES = 16 << 20
@@ -151,6 +153,9 @@ class ConsumerCore:
         await self._add(found)
         self._keep_fresh()
 
+    def _layout_of(self, topic: str, partition: int) -> Layout:
+        return self._layout(topic, partition, transient=len(self.fetcher.cursors) >= LASTING_LAYOUTS)
+
     def _drop(self, cursor: FetchCursor) -> None:
         self.fetcher.remove(cursor)
         if cursor in self._claimed:
@@ -159,7 +164,7 @@ class ConsumerCore:
         self._committed.pop(cursor, None)
 
     async def _add(self, found: Iterable[tuple[TopicInfo, int]]) -> None:
-        made = [self.fetcher.add(info, number, self._layout(info.name, number)) for info, number in found]
+        made = [self.fetcher.add(info, number, self._layout_of(info.name, number)) for info, number in found]
         try:
             await self._begin(made)
         except BaseException:
@@ -215,7 +220,7 @@ class ConsumerCore:
             for number in sorted(info.partitions) if info is not None else ():
                 if (name, number) not in self.fetcher.cursors and info is not None:
                     # Whatever is in it came after this consumer did, so it is read from its beginning.
-                    cursor = self.fetcher.add(info, number, self._layout(name, number))
+                    cursor = self.fetcher.add(info, number, self._layout_of(name, number))
                     self.fetcher.seek_by_time(cursor, EARLIEST)
                     if self._flowing:
                         self.fetcher.ask([cursor])
@@ -554,8 +559,8 @@ def layouts(columns: Sequence[str] | None, layout: Mapping[str, Any] | None) -> 
     if isinstance(columns, str):
         raise ConfigError(f"columns: a list of names is needed, not {columns!r}")
 
-    def make(topic: str | None = None, partition: int = -1) -> Layout:
-        return Layout(topic, partition, columns=columns, **(layout or {}))
+    def make(topic: str | None = None, partition: int = -1, *, transient: bool = False) -> Layout:
+        return Layout(topic, partition, columns=columns, transient=transient, **(layout or {}))
 
     make()
     return make

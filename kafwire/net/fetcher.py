@@ -179,9 +179,9 @@ class Fetcher:
     # --- demand and room --------------------------------------------------------------------------------------------
 
     @property
-    def active(self) -> int:
-        """Partitions that share the budget."""
-        return len(self.cursors)
+    def free(self) -> int:
+        """Bytes of the budget that nobody has; see `Budget.free`."""
+        return self.budget.free(self.queue.queued_bytes(), len(self.cursors))
 
     @property
     def source_count(self) -> int:
@@ -203,10 +203,10 @@ class Fetcher:
     def is_full(self, cursor: FetchCursor) -> bool:
         """Whether a cursor's buffer has enough; if so, its next release is told."""
         slices, size = self.queue.queued(cursor.number)
-        if not self.budget.is_full(slices, size, self.active):
+        if not self.budget.is_full(slices, size, self.free):
             return False
         slices, size = self.queue.queued(cursor.number, watch=True)
-        return self.budget.is_full(slices, size, self.active)
+        return self.budget.is_full(slices, size, self.free)
 
     def _on_credit(self) -> None:
         """Readers gave bytes back."""

@@ -125,7 +125,7 @@ class Source:
                 self.session.drop(cursor)
                 return
         budget = self._fetcher.budget
-        self.session.want(cursor, cursor.asked(budget.partition_bytes(self._fetcher.active, cursor.batch_bytes)))
+        self.session.want(cursor, cursor.asked(budget.partition_bytes(self._fetcher.free, cursor.batch_bytes)))
         if self._goes_aside and self.session.in_flight and not self.session.covers(cursor):
             self._go_aside_later()
 
@@ -227,7 +227,7 @@ class Source:
             if self._timer is None:
                 self._timer = asyncio.get_running_loop().call_later(wait / 1000, self._on_timer)
             return
-        need = fetcher.budget.request_bytes(fetcher.source_count)
+        need = fetcher.budget.request_bytes(fetcher.source_count, fetcher.free)
         if not fetcher.has_room(self, need):
             return
         self._send(need)

@@ -18,6 +18,7 @@ from kafwire.logic.fetch_plan import Cursor
 from kafwire.logic.metadata import TopicInfo
 from kafwire.logic.split import cut
 from kafwire.net.cluster import Cluster
+from kafwire.net.consumer import LASTING_LAYOUTS
 from kafwire.net.engine import Engine, engine
 from kafwire.net.ranges import Bound, Bounds, Range, Timestamps, plan_ranges
 from kafwire.net.scan import UNKNOWN_TOPIC_ID, ScanFetcher
@@ -91,8 +92,8 @@ class _Reading:
     layout: Mapping[str, Any]
     window: tuple[int, int] | None
 
-    def layout_of(self, *where: Any) -> Layout:
-        return Layout(*where, columns=self.columns, **self.layout)
+    def layout_of(self, *where: Any, transient: bool = False) -> Layout:
+        return Layout(*where, columns=self.columns, transient=transient, **self.layout)
 
 
 class Scan:
@@ -176,7 +177,8 @@ class Scan:
         ]
         fetcher = ScanFetcher(cluster, config, cursors)
         for r in self.ranges:
-            fetcher.queue.add(r.topic, r.partition, reading.layout_of(r.topic, r.partition))
+            layout = reading.layout_of(r.topic, r.partition, transient=len(self.ranges) > LASTING_LAYOUTS)
+            fetcher.queue.add(r.topic, r.partition, layout)
         self._bar = None
         if title is not None:
             from kafwire.sync.progress import Bar

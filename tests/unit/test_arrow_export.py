@@ -228,3 +228,21 @@ def test_decoding_needs_no_arrow_library() -> None:
         "assert not {'pyarrow', 'numpy', 'lz4', 'zstandard', 'asyncio', 'ssl'} & set(sys.modules), sys.modules.keys()"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("transient", [False, True])
+def test_a_transient_layout_keeps_no_constant_columns(*, transient: bool) -> None:
+    layouts = [Layout("topic", number, transient=transient) for number in range(20)]
+    data = encode_batch([b""] * 1000)
+    gc.collect()
+    before = pool_bytes()[0]
+    for number, layout in enumerate(layouts):
+        (chunk,) = decode_chunks(data, layout, topic="topic", partition=number)
+        table = pa.record_batch(chunk)
+        assert table.column("partition").to_pylist() == [number] * 1000
+        assert table.column("topic").to_pylist() == ["topic"] * 1000
+        assert table.column("timestamp_type").null_count == 1000
+        del chunk, table
+    gc.collect()
+    kept = pool_bytes()[0] - before
+    assert kept == 0 if transient else kept > 20 * 1000 * (5 + 4 + 4)
