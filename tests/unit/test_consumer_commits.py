@@ -178,6 +178,29 @@ def test_a_truncated_log_takes_the_commit_back() -> None:
             assert committed(world) == {0: 10}
 
 
+def test_a_log_that_was_cut_while_nobody_read() -> None:
+    """What is committed says which leader wrote the last record (KIP-320)."""
+    with World(brokers=2) as world:
+        rows = fill(world, "t", batches=20, records=1, replicas=2)
+        consuming = group(world)
+        consuming.until_read(rows)
+        consuming.reader.settle()
+        consuming.close()
+        assert world.committed["g"]["t", 0][:2] == (20, 0)
+        world.lose_records("t", 0, 2, 10)
+        new = write(world, "t", batches=15)
+        with group(world, start=None) as again:
+            again.until_read({("t", 0): new})
+            assert again.fetcher.truncations == 1
+        consuming = group(world, start=None)
+        consuming.seek(5)
+        consuming.idle()
+        consuming.take()
+        consuming.reader.settle()
+        consuming.close()
+        assert world.committed["g"]["t", 0][:2] == (6, -1)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_commits_never_pass_what_was_handed_out(seed: int) -> None:
     """I5, through readers that stop at any moment, seeks, lost connections and coordinators that move."""

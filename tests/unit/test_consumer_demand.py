@@ -87,11 +87,14 @@ def test_a_full_partition_drops_out_and_others_go_on(strategy: dict[str, Any]) -
 @pytest.mark.parametrize("partitions", [8, 100])
 def test_full_buffers_of_slow_readers_leave_room_for_others(partitions: int, strategy: dict[str, Any]) -> None:
     with World(brokers=2) as world:
-        rows = fill(world, "t", partitions=partitions, batches=100, records=1, size=10_000)
-        limit = 4 << 20 if partitions == 8 else 16 << 20
+        limit, below_mark = (4 << 20, 12) if partitions == 8 else (16 << 20, 4)
+        rows = fill(world, "t", partitions=partitions, batches=below_mark, records=1, size=10_000)
         options: dict[str, Any] = {"fetch_memory": limit, "fetch_max_bytes": 64 << 20, "max_prefetch_batches": 1000}
         with Consuming(world, topics="t", asks=False, **options, **strategy) as consuming:
             readers = [consuming.stream(number) for number in range(partitions)]
+            consuming.idle(5)
+            for number in range(partitions):  # the last answer comes on top of as much as a buffer may have before it
+                rows["t", number] += write(world, "t", number, batches=100 - below_mark, size=10_000)
             consuming.idle(5)
             for number in (0, partitions - 1):
                 consuming.until(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafwire.errors import BrokerError, ConfigError, LogTruncatedError
+from kafwire.errors import BrokerError, ConfigError, KafkaError, LogTruncatedError
 from kafwire.records import encode_batch
 from kafwire.structs import TopicPartition
 from tests.unit.simulated import World
@@ -356,6 +356,18 @@ def test_lag_is_known_as_soon_as_records_are(level: str) -> None:
             consuming.until(lambda: consuming.batches == 6)
             assert consuming.core.lag(WHERE) == 0
             consuming.idle()
+
+
+def test_a_stream_whose_partition_is_dropped_says_so() -> None:
+    with World() as world:
+        rows = fill(world, "t", partitions=2)
+        with Consuming(world, assign=[("t", 0), ("t", 1)], asks=False) as consuming:
+            reader = consuming.stream(0)
+            world.run(consuming.core.assign([TopicPartition("t", 1)]))
+            with pytest.raises(KafkaError, match="t-0 is not read by this consumer any more"):
+                reader.read(1000)
+            world.run(consuming.core.ask())
+            consuming.until_read({("t", 1): rows["t", 1]})
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
