@@ -463,7 +463,8 @@ class Source:
             fetcher.lose(lost, problem)
         elif lost:
             fetcher.lose(lost, KafkaError("a preferred replica is not in the metadata"))
-        fetcher.move(moving)
+        if moving:
+            fetcher.move(moving)
         for cursor in returning:
             fetcher.leave_replica(cursor, doubt=False)
 
