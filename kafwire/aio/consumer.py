@@ -138,7 +138,7 @@ class AsyncConsumer:
         limit_ms = milliseconds(timeout)
         await self._put_back()
         await self._run(self._core.ask())
-        return ArrowStream(self._core.reader(silence_ms=limit_ms))
+        return ArrowStream(self._core.reader(silence_ms=limit_ms, keeps=self))
 
     async def _put_back(self, only: Iterable[TopicPartition] | None = None) -> None:
         """A batch whose records were handed out in part, one by one: the rest is fetched again."""

@@ -6,8 +6,10 @@ The faces hand commands over and read batches with the readers that they get her
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
@@ -92,8 +94,11 @@ class ConsumerCore:
         self._tasks: list[asyncio.Task[None]] = []
         self._stop_listening: Callable[[], None] = lambda: None
 
-    def reader(self, where: TopicPartition | None = None, *, silence_ms: int = -1) -> SliceReader:
-        """A reader of one partition, or of all that nobody claimed. May be made and used in any thread."""
+    def reader(self, where: TopicPartition | None = None, *, silence_ms: int = -1, keeps: object = None) -> SliceReader:
+        """A reader of one partition, or of all that nobody claimed. May be made and used in any thread.
+
+        It keeps `keeps` alive: an Arrow stream may be all that the user holds of his consumer.
+        """
         return SliceReader(
             self.fetcher.queue,
             self._layout(),
@@ -103,6 +108,7 @@ class ConsumerCore:
             only=-1 if where is None else self.cursor(where).number,
             owns=False,
             skip_corrupt=self.config.on_corrupt == "skip",
+            on_close=None if keeps is None else partial(_let_go, keeps),
             silence_ms=silence_ms,
             what="consumer",
         )
@@ -431,8 +437,12 @@ class ConsumerCore:
         return self.metrics()
 
     async def _report(self) -> None:
+        with contextlib.suppress(RuntimeError):  # the interpreter is ending: no thread begins any more
+            await asyncio.to_thread(self._call_hook, self.metrics())
+
+    def _call_hook(self, found: dict[str, Any]) -> None:
         try:
-            await asyncio.to_thread(self.config.metrics_hook, self.metrics())
+            self.config.metrics_hook(found)
         except Exception:
             log.exception("kafwire: the metrics hook failed")
 
@@ -515,6 +525,10 @@ class HandedOut:
         rest, batch, row = self.rest(), self.records.batch, self.records.row
         if rest is not None and batch is not None and row and (offset := batch[row - 1].offset) >= 0:
             self._core.fetcher.queue.process(self._core.cursor(rest[0]).number, offset)
+
+
+def _let_go(_: object) -> None:
+    """What a closed reader does with what it kept."""
 
 
 class _Offset(int):

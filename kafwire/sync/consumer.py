@@ -141,7 +141,7 @@ class Consumer:
         It decodes in whichever thread reads it, without the GIL, and ends after `timeout` seconds without records.
         """
         self._ask()
-        return ArrowStream(self._core.reader(silence_ms=milliseconds(timeout)))
+        return ArrowStream(self._core.reader(silence_ms=milliseconds(timeout), keeps=self))
 
     def _next(self, timeout: float | None) -> Batch | None:
         self._ask()
