@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from kafwire._arrow import Layout
+from kafwire._buffer import Buffer
 from kafwire._io import CONNECTED, RESPONSE, Loop
 from kafwire._slices import Feed, SliceReader
 from kafwire.errors import KafkaError
@@ -110,6 +111,27 @@ def test_the_reader_that_was_served_tells_the_engine(fed: Fed, peer: Peer) -> No
         peer.until(RESPONSE, 100 + number)
         thread.join(30)
         assert got.pop() == [number]
+
+
+def test_no_reader_owes_word_of_what_it_cannot_read(fed: Fed) -> None:
+    """It would give none before it stops waiting; of what it can read it does."""
+    fed.queue.add("t", 1, Layout("t", 1))
+    fed.queue.pause(1)
+    fed.feed.expect(IDS[0].bytes, 0, 0, 0, 0, "b")
+    fed.feed.expect(IDS[0].bytes, 1, 1, 0, 0, "b")
+    thread = threading.Thread(target=lambda: list(fed.reader))
+    thread.start()
+    owed = turn = 0
+    while owed < 3 or turn < 10_000:
+        turn += 1
+        number = int(turn % 10 > 0)
+        fed.feed.expect(IDS[0].bytes, number, number, fed.queue.reset(number, 0), 0, "b")
+        fed.feed.arm(TOKEN, 17)
+        told = fed.feed.deliver(TOKEN, Buffer(made(Part(partition=number, records=batch(0, 1, 0)))))
+        assert not told or number == 0
+        owed += told
+    fed.queue.close()
+    thread.join(30)
 
 
 def test_rows_that_nobody_wants_do_not_keep_the_engine_waiting(fed: Fed, peer: Peer) -> None:

@@ -18,6 +18,7 @@ NATIVE = ROOT / "kafwire" / "native"
 PROGRAMS = {
     "frame_test": ["frame.c", "buf.c"],
     "loop_stress": ["loop.c", "frame.c", "buf.c"],
+    "feed_stress": ["feed.c", "queue.c", "loop.c", "frame.c", "buf.c"],
 }
 VARIANTS = {"epoll": [], "poll": ["-DKW_USE_POLL"], "small steps": ["-DKW_STEP=1000", "-DKW_TURN=3000"]}
 MEMORY = "address,undefined"
@@ -91,6 +92,14 @@ def test_the_io_thread_holds_under_stress(tmp_path: Path, sanitizer: str, varian
     answers = re.fullmatch(r"ok: \d+ connected, (\d+) answers, \d+ sent, \d+ closed, \d+ posted\n", printed)
     assert answers, printed
     assert int(answers[1]) >= 100
+
+
+@pytest.mark.parametrize("sanitizer", [MEMORY, THREADS])
+def test_answers_that_the_io_thread_queues_come_once_under_stress(tmp_path: Path, sanitizer: str) -> None:
+    printed = run(build(tmp_path, "feed_stress", sanitizer), 60)
+    numbers = re.fullmatch(r"ok: (\d+) fed, (\d+) left, (\d+) told, (\d+) seeks, (\d+) read\n", printed)
+    assert numbers, printed
+    assert min(map(int, numbers.groups())) >= 100
 
 
 def test_the_frame_core_follows_its_model(tmp_path: Path) -> None:
