@@ -1,6 +1,7 @@
 """Both faces of the consumer on three nodes that die, hang, come back, lie behind or lose what they had.
 
-Nodes take their time, so both faces read beside each other in each test. Every record is read once and in order, whatever happens; only what a log lost by an unclean election is gone.
+Nodes take their time, so both faces read beside each other in each test. Every record is read once
+and in order, whatever happens; only what a log lost by an unclean election is gone.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def both(faces: list[Face], cluster: KafkaCluster, **options: Any) -> Iterator[l
 
 
 def leader_of(cluster: KafkaCluster, topic: str, partition: int = 0) -> int:
-    with kafwire.Client(cluster.bootstrap) as client:
+    with kafwire.Client(cluster.bootstrap, request_timeout_ms=1_000) as client:
         return int(client.topic(topic).partitions[partition].leader)
 
 
@@ -153,6 +154,13 @@ class Following:
             while any(count < least for count, least in zip(self.counts(), wanted, strict=True)):
                 self.read_for(0.1)
 
+    def until_led(self, cluster: KafkaCluster, topic: str, *, by: set[int]) -> None:
+        """Read until these nodes lead all partitions, and then a little more."""
+        with within(60):
+            while any(leader_of(cluster, topic, partition) not in by for partition in range(PARTITIONS)):
+                self.read_for(0.2)
+        self.until_all_move()
+
     def until_read(self, expected: Values) -> None:
         """Read until everything came."""
         with within(60):
@@ -173,7 +181,7 @@ def test_a_leader_is_killed_and_comes_back(faces: list[Face], three: KafkaCluste
             following.until_all_move()
             victim = three.node(leader_of(three, topic_name))
             victim.kill()
-            following.until_all_move()
+            following.until_led(three, topic_name, by={1, 2, 3} - {victim.id})
             victim.start(wait=False)
             following.until_all_move()
             victim.wait_ready()
@@ -190,7 +198,7 @@ def test_a_leader_hangs_and_goes_on(faces: list[Face], three: KafkaCluster, topi
             victim = three.node(leader_of(three, topic_name))
             victim.pause()
             try:
-                following.until_all_move()
+                following.until_led(three, topic_name, by={1, 2, 3} - {victim.id})
             finally:
                 victim.resume()
             following.until_all_move()
