@@ -26,6 +26,7 @@ NATIVE = Path("kafwire/native")
 IN_C = {
     "frame": [HERE / "frame.c", NATIVE / "frame.c", NATIVE / "buf.c"],
     "snappy": [HERE / "snappy.c", NATIVE / "snappy.c"],
+    "feed": [HERE / "feed.c", HERE / "exact_buf.c", NATIVE / "feed.c", NATIVE / "queue.c"],
 }
 IN_CYTHON = {
     "varint": ["_codec"],
@@ -33,7 +34,7 @@ IN_CYTHON = {
     "codec": ["_codec"],
     "message": ["_message"],
 }
-TARGETS = ("frame", "varint", "header", "snappy", "codec", "message")
+TARGETS = ("frame", "varint", "header", "snappy", "feed", "codec", "message")
 
 # As in setup.py (tests/unit/test_fuzz.py holds that).
 DIRECTIVES = {

@@ -10,13 +10,17 @@ import contextlib
 import random
 import struct
 import zlib
+from functools import cache
 
 import crc32c
 
 from fuzz.native import choice
 from fuzz.targets import FetchAnswers, FrameCore, Messages
+from kafwire._arrow import Layout
 from kafwire._buffer import Buffer
-from kafwire._fetch import scan_headers
+from kafwire._fetch import parse_answer, scan_headers
+from kafwire._io import Loop
+from kafwire._slices import Feed, SliceQueue
 from kafwire.compression import compress, decompress
 from kafwire.errors import ProtocolError
 from kafwire.records import decode_batches
@@ -55,6 +59,34 @@ def snappy(data: bytes) -> None:
     elif data:
         with contextlib.suppress(ProtocolError):
             decompress("snappy", data[1:])
+
+
+def feed(data: bytes) -> None:
+    """Feed an answer: whatever is queued of it, the engine would have queued."""
+    if len(data) < 2:
+        return
+    version, offsets, frame_ = 13 + data[0] % 6, [data[1] * number for number in range(4)], Buffer(data[2:])
+    queue = SliceQueue(_loop(), 1)
+    fed = Feed(queue)
+    for number, offset in enumerate(offsets):
+        fed.expect(bytes(16), number, queue.add("t", number, Layout("t", number)), 0, offset, "a broker")
+    fed.arm(1, version, 7 if data[0] & 64 else 0)
+    fed.deliver(1, frame_)
+    taken = fed.taken(1)
+    if taken:
+        parts = {part.partition: part for part in parse_answer(frame_, version).partitions if part.topic == bytes(16)}
+        for number, (_, start, after, epoch, size) in taken.items():
+            part, offset = parts[number], offsets[number]
+            found = scan_headers(frame_, part.position, part.size, offset, part.high_watermark)
+            assert (after, size, epoch) == (found[0], found[1], found[3]), "not what the engine finds"
+            assert start == offset < after
+            assert not part.error_code
+    queue.close()
+
+
+@cache
+def _loop() -> Loop:
+    return Loop()
 
 
 def codec(data: bytes) -> None:
@@ -104,4 +136,12 @@ def _right_crcs(blob: bytes) -> bytes:
     return bytes(out)
 
 
-REPLAY = {"frame": frame, "varint": varint, "header": header, "snappy": snappy, "codec": codec, "message": message}
+REPLAY = {
+    "frame": frame,
+    "varint": varint,
+    "header": header,
+    "snappy": snappy,
+    "feed": feed,
+    "codec": codec,
+    "message": message,
+}

@@ -12,6 +12,7 @@ from fuzz.mutate import varint as uvarint
 from fuzz.native import choice
 from fuzz.targets import FetchAnswers, FrameCore, vectors
 from kafwire import protocol
+from kafwire.records import encode_batch
 
 RECORDS = ("record_batches", "message_set", "concatenation", "malformed_records")
 CODEC_AT = 22  # the low byte of a batch's attributes
@@ -60,6 +61,26 @@ def snappy() -> Iterator[bytes]:
         yield b"\x00" + bytes(compress("snappy", records))[20:]  # after the xerial header and the block's length
 
 
+def feed() -> Iterator[bytes]:
+    """Answers of four partitions of one topic, with batches from the offsets that are expected on."""
+    response = protocol.FetchResponse
+    for version in range(13, 19):
+        for records in range(1, 4):
+            partitions = []
+            for number in range(4):
+                blob = encode_batch([b"v"] * (number + 1), base_offset=3 * number)
+                blob += encode_batch([b"w"], base_offset=50)[: 61 * records]
+                part = response.PartitionData(partition_index=number, high_watermark=60, records=blob)
+                if number == 2 and records == 2:
+                    part.aborted_transactions = [response.AbortedTransaction(producer_id=1, first_offset=2)]
+                if number == 1 and records == 3:
+                    part.error_code = 6
+                partitions.append(part)
+            topic = response.FetchableTopicResponse(partitions=partitions)
+            message = response(session_id=7, responses=[topic])
+            yield bytes([version - 13 + 64 * (records % 2), 3]) + b"\0\0\0\7\0" + message.encode(version)
+
+
 def codec() -> Iterator[bytes]:
     """Batches as they are, and batches that the target compresses."""
     for i, records in enumerate(_records()):
@@ -94,7 +115,15 @@ def _message(name: str, version: int, body: bytes) -> bytes:
     return bytes([choice.number(name), max(version - lowest, 0), manner]) + body
 
 
-SEEDS = {"frame": frame, "varint": varint, "header": header, "snappy": snappy, "codec": codec, "message": message}
+SEEDS = {
+    "frame": frame,
+    "varint": varint,
+    "header": header,
+    "snappy": snappy,
+    "feed": feed,
+    "codec": codec,
+    "message": message,
+}
 
 
 def write(target: str, folder: Path) -> None:

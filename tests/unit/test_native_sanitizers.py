@@ -18,6 +18,7 @@ NATIVE = ROOT / "kafwire" / "native"
 PROGRAMS = {
     "frame_test": ["frame.c", "buf.c"],
     "loop_stress": ["loop.c", "frame.c", "buf.c"],
+    "queue_stress": ["queue.c", "buf.c"],
     "feed_stress": ["feed.c", "queue.c", "loop.c", "frame.c", "buf.c"],
 }
 VARIANTS = {"epoll": [], "poll": ["-DKW_USE_POLL"], "small steps": ["-DKW_STEP=1000", "-DKW_TURN=3000"]}
@@ -92,6 +93,15 @@ def test_the_io_thread_holds_under_stress(tmp_path: Path, sanitizer: str, varian
     answers = re.fullmatch(r"ok: \d+ connected, (\d+) answers, \d+ sent, \d+ closed, \d+ posted\n", printed)
     assert answers, printed
     assert int(answers[1]) >= 100
+
+
+@pytest.mark.parametrize("sanitizer", [MEMORY, THREADS])
+def test_slices_are_read_once_and_in_order_under_stress(tmp_path: Path, sanitizer: str) -> None:
+    printed = run(build(tmp_path, "queue_stress", sanitizer), 20)
+    names = "read", "dropped", "joined", "told", "failures", "compacted"
+    numbers = re.fullmatch("ok: " + ", ".join(rf"(\d+) {name}" for name in names) + "\n", printed)
+    assert numbers, printed
+    assert min(map(int, numbers.groups())) >= 20
 
 
 @pytest.mark.parametrize("sanitizer", [MEMORY, THREADS])

@@ -1,0 +1,197 @@
+/* Of any bytes, what a feed queues is what a slow reader of the protocol finds there beyond doubt; or nothing.
+ *
+ * Input: one byte (the version, and whether a session is expected), one that says what is expected, then the frame. The
+ * queue holds what was taken until the end, so a slice beyond the frame shows when it is read, and a frame given back too
+ * early too. */
+#include "native/feed.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PLACES = 4, SESSION = 7, TOKEN = 9 };
+
+static void broken(const char *what) {
+    fprintf(stderr, "INVARIANT BROKEN: %s\n", what);
+    abort();
+}
+
+/* ---- the slow reader: every byte is asked for by itself ---- */
+
+typedef struct slow {
+    const uint8_t *data;
+    size_t at, size;
+    int bad;
+} slow;
+
+static uint8_t octet(slow *s) {
+    if (s->at < s->size) return s->data[s->at++];
+    s->bad = 1;
+    return 0;
+}
+
+static int64_t integer(slow *s, int size) {
+    uint64_t value = 0;
+    for (int i = 0; i < size; i++) value = value * 256 + octet(s);
+    if (size < 8 && value >> (8 * size - 1)) value -= (uint64_t)1 << (8 * size);
+    return (int64_t)value;
+}
+
+static uint64_t varint(slow *s) {
+    uint64_t value = 0, weight = 1;
+    for (int i = 0; i < 5; i++, weight *= 128) {
+        uint8_t byte = octet(s);
+        value += weight * (byte % 128);
+        if (byte < 128) {
+            if (value > UINT32_MAX) s->bad = 1;
+            return value;
+        }
+    }
+    s->bad = 1;
+    return 0;
+}
+
+static void pass(slow *s, uint64_t size) {
+    if (size > s->size - s->at)
+        s->bad = 1;
+    else
+        s->at += size;
+}
+
+typedef struct finding {
+    int partition, times;
+    int64_t error, watermark, preferred;
+    uint64_t aborted;
+    size_t position, size;
+} finding;
+
+/* Fills `found` by partition, of the topic whose id is zero; 0: no answer, or one that needs the engine. */
+static int read_answer(slow *s, int32_t session, finding *found) {
+    integer(s, 4);
+    if (varint(s)) return 0;
+    integer(s, 4);
+    if (integer(s, 2)) return 0;
+    int32_t named = (int32_t)integer(s, 4);
+    if (session && named && named != session) return 0;
+    uint64_t topics = varint(s);
+    if (!topics) return 0;
+    while (--topics && !s->bad) {
+        int64_t high = integer(s, 8), low = integer(s, 8);
+        uint64_t partitions = varint(s);
+        if (!partitions) return 0;
+        while (--partitions && !s->bad) {
+            finding one = {.partition = (int)integer(s, 4), .error = integer(s, 2), .watermark = integer(s, 8)};
+            pass(s, 16);
+            one.aborted = varint(s);
+            for (uint64_t i = 1; i < one.aborted && !s->bad; i++) {
+                pass(s, 16);
+                if (varint(s)) return 0;
+            }
+            one.preferred = integer(s, 4);
+            uint64_t size = varint(s);
+            one.position = s->at;
+            one.size = size ? size - 1 : 0;
+            pass(s, one.size);
+            if (varint(s)) return 0;
+            int known = !high && !low && one.partition >= 0 && one.partition < PLACES;
+            if (!known && one.size) return 0;
+            if (!known) continue;
+            if (found[one.partition].times) return 0;
+            one.times = 1;
+            found[one.partition] = one;
+        }
+        if (varint(s)) return 0;
+    }
+    if (varint(s)) return 0;
+    return !s->bad && s->at == s->size;
+}
+
+/* Up to where the records of a partition are sound and whole, and what comes next; 0: nothing, or something is odd. */
+static size_t read_batches(const uint8_t *data, size_t size, int64_t offset, int64_t watermark, int64_t *next,
+                           int32_t *epoch) {
+    slow s = {.data = data, .size = size};
+    size_t whole = 0;
+    int64_t after = -1;
+    while (s.at + 12 <= size) {
+        int64_t base = integer(&s, 8), length = integer(&s, 4);
+        if (length < 49) return 0;
+        if (s.at + 4 >= size) break;
+        int32_t leader = (int32_t)integer(&s, 4);
+        if (octet(&s) != 2) return 0;
+        if ((uint64_t)length > size - whole - 12) break;
+        pass(&s, 6);
+        int64_t delta = integer(&s, 4);
+        if (base < 0 || delta < 0 || base > INT64_MAX - 1 - delta || base < after) return 0;
+        int64_t expected = after > offset ? after : offset;
+        if (watermark >= 0 && base > watermark && base > expected) return 0;
+        if (!whole && base + delta < offset) return 0;
+        after = base + delta + 1;
+        *epoch = leader;
+        whole += 12 + (size_t)length;
+        s.at = whole;
+    }
+    *next = after;
+    return whole;
+}
+
+static void check(kw_pool *pool, const uint8_t *data, size_t size, int version, int32_t session, unsigned wants) {
+    static const uint8_t topic[16];
+    kw_queue *queue = kw_queue_new();
+    kw_feed *feed = kw_feed_new(queue);
+    kw_place *places[PLACES];
+    kw_buf *frame = kw_buf_new(pool, size);
+    finding found[PLACES];
+    int32_t count;
+    if (!queue || !feed || !frame) abort();
+    if (size) memcpy(frame->data, data, size);
+    frame->size = size;
+    for (int i = 0; i < PLACES; i++) {
+        places[i] = kw_queue_add(queue, NULL);
+        if (!places[i] || kw_feed_expect(feed, topic, i, places[i], 0, (int64_t)(wants * (unsigned)i))) abort();
+    }
+    kw_feed_arm(feed, TOKEN, version, session);
+    if (kw_feed_take(feed, TOKEN, frame)) broken("nobody waits, and somebody is to tell");
+    kw_taken *taken = kw_feed_taken(feed, TOKEN, &count);
+    memset(found, 0, sizeof found);
+    slow s = {.data = data, .size = size};
+    if (!read_answer(&s, session, found)) memset(found, 0, sizeof found);
+    int32_t expected = 0;
+    for (int i = 0; i < PLACES; i++) {
+        int64_t start = (int64_t)(wants * (unsigned)i), next = -1;
+        int32_t epoch = -1;
+        size_t whole = 0;
+        if (found[i].size && !found[i].error && found[i].aborted < 2 && found[i].preferred < 0)
+            whole = read_batches(data + found[i].position, found[i].size, start, found[i].watermark, &next, &epoch);
+        kw_records slice;
+        int got = kw_queue_pop(queue, places[i], &slice, 0);
+        if (!whole && got != KW_QUEUE_IDLE) broken("something was queued");
+        if (!whole) continue;
+        expected++;
+        if (got != KW_QUEUE_RECORDS) broken("sound records were not queued");
+        if (slice.frame != frame || slice.size != whole || slice.start != start || slice.generation || slice.aborted ||
+            slice.data != frame->data + found[i].position)
+            broken("something else was queued");
+        int told = 0;
+        for (int32_t j = 0; j < count; j++)
+            told += taken[j].number == i && taken[j].next_offset == next && taken[j].leader_epoch == epoch &&
+                    taken[j].size == whole && taken[j].start == start;
+        if (told != 1) broken("what was queued is told otherwise");
+        kw_queue_done(queue, &slice, whole, next);
+        if (kw_queue_pop(queue, places[i], &slice, 0) != KW_QUEUE_IDLE) broken("something was queued twice");
+    }
+    if (count != expected) broken("more is told than was queued");
+    if (kw_queue_bytes(queue, 0)) broken("a frame that was read is still charged");
+    free(taken);
+    kw_feed_free(feed);
+    kw_queue_free(queue);
+    kw_buf_unref(frame);
+    if (kw_pool_live_bytes(pool)) broken("a buffer is left");
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static kw_pool *pool;
+    if (!pool) pool = kw_pool_new(0);
+    if (size < 2) return 0;
+    check(pool, data + 2, size - 2, 13 + data[0] % 6, data[0] & 64 ? SESSION : 0, data[1]);
+    return 0;
+}
