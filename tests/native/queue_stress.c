@@ -27,8 +27,9 @@ typedef struct shared {
         uint32_t generation;
         int64_t next;
     } at[PLACES];
-    int readers[PLACES];                        /* how many have a slice of it now */
+    int readers[PLACES];                     /* how many have a slice of it now */
     int64_t sought[PLACES][GENERATIONS + 1]; /* by generation */
+    uint32_t now[PLACES];                    /* the generation, when the engine has come back from setting it */
     uint8_t cut[PLACES][GENERATIONS + 1];
 } shared;
 
@@ -68,6 +69,8 @@ static void *run_reader(void *argument) {
         size_t size;
         if (below(&r->d, 8) == 0) kw_queue_settle(all->queue, r->only);
         if (below(&r->d, 8) == 0) kw_queue_ready(all->queue, r->only, &size);
+        uint32_t now[PLACES];
+        for (int i = 0; i < PLACES; i++) now[i] = __atomic_load_n(&all->now[i], __ATOMIC_ACQUIRE);
         int got = kw_queue_pop(all->queue, r->only, &slice, (int)below(&r->d, 3));
         if (got == KW_QUEUE_ENDED) return NULL;
         if (got == KW_QUEUE_PLACE_FAILED) {
@@ -78,6 +81,7 @@ static void *run_reader(void *argument) {
         if (got != KW_QUEUE_RECORDS) continue;
         int32_t number = kw_place_number(slice.place);
         CHECK(r->only ? slice.place == r->only : number >= OWN);
+        CHECK(slice.generation >= now[number]);
         CHECK(__atomic_fetch_add(&all->readers[number], 1, __ATOMIC_ACQ_REL) == 0);
         size_t used = look(r, &slice);
         while (used == slice.size) {
@@ -94,7 +98,7 @@ static void *run_reader(void *argument) {
 static void seek(shared *all, dice *d, int i, uint32_t *generation, int64_t *position) {
     all->sought[i][*generation + 1] = *position = (int64_t)below(d, 1 << 20);
     CHECK(kw_place_reset(all->queue, all->places[i], *position) == *generation + 1);
-    ++*generation;
+    __atomic_store_n(&all->now[i], ++*generation, __ATOMIC_RELEASE);
 }
 
 static void push(shared *all, dice *d, int i, uint32_t generation, int64_t *position, kw_buf *frame, size_t at) {

@@ -1,0 +1,205 @@
+"""`logic/cursor.py`: what answers mean, and a budget that is kept whatever comes."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafwire.errors import ERROR_CODES
+from kafwire.logic.cursor import LEAST_SHARE, Budget, FetchCursor, Verdict
+from kafwire.logic.fetch_session import Asked
+
+
+@dataclass
+class Part:
+    error_code: int = 0
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    preferred_read_replica: int = -1
+    diverging_epoch: int = -1
+    diverging_end_offset: int = -1
+
+
+def cursor() -> FetchCursor:
+    return FetchCursor(0, "t", uuid.UUID(int=1), 0)
+
+
+# ---- verdicts
+
+
+@pytest.mark.parametrize(
+    ("part", "from_leader", "from_replica"),
+    [
+        (Part(), Verdict.TAKE, Verdict.TAKE),
+        (Part(preferred_read_replica=3), Verdict.FOLLOW, Verdict.FOLLOW),
+        (Part(diverging_epoch=0, diverging_end_offset=5), Verdict.TRUNCATED, Verdict.DOUBT),
+        (Part(diverging_epoch=4, preferred_read_replica=3), Verdict.TRUNCATED, Verdict.DOUBT),
+        (Part(1), Verdict.OUT_OF_RANGE, Verdict.RETURN),
+        (Part(1, diverging_epoch=4), Verdict.OUT_OF_RANGE, Verdict.RETURN),
+        (Part(6), Verdict.MOVED, Verdict.RETURN),
+        (Part(74), Verdict.MOVED, Verdict.RETURN),
+        (Part(-1), Verdict.MOVED, Verdict.MOVED),
+        (Part(29), Verdict.FAILED, Verdict.FAILED),
+        (Part(32_000), Verdict.FAILED, Verdict.FAILED),
+    ],
+)
+def test_verdicts(part: Part, from_leader: Verdict, from_replica: Verdict) -> None:
+    assert cursor().judge(part, from_replica=False) is from_leader
+    assert cursor().judge(part, from_replica=True) is from_replica
+
+
+@pytest.mark.parametrize("code", sorted(code for code, kind in ERROR_CODES.items() if kind.retriable and code != 1))
+def test_what_may_go_over_is_tried_again(code: int) -> None:
+    assert cursor().judge(Part(code), from_replica=False) is Verdict.MOVED
+
+
+@given(st.integers(-1, 200), st.integers(-1, 9), st.integers(-1, 9), st.integers(-1, 9), st.booleans())
+def test_an_answer_with_an_error_says_nothing_about_the_log(
+    code: int, watermark: int, stable: int, start: int, replica: bool
+) -> None:
+    it = cursor()
+    it.high_watermark, it.last_stable, it.log_start = 100, 90, 10
+    it.failures, it.failing_since_ms = 3, 5.0
+    it.judge(Part(code, watermark, stable, start), from_replica=replica)
+    if code:
+        assert (it.high_watermark, it.last_stable, it.log_start, it.failures) == (100, 90, 10, 3)
+        return
+    assert (it.high_watermark, it.last_stable) == ((watermark, stable) if watermark >= 0 else (100, 90))
+    assert it.log_start == (start if start >= 0 else 10)
+    assert it.failures == 0
+    assert it.failing_since_ms is None
+
+
+# ---- the budget
+
+SIZES = st.integers(1, 1 << 30)
+budgets = st.builds(Budget, SIZES, SIZES, SIZES, st.integers(1, 10))
+
+
+@given(budgets, st.integers(1, 5), st.integers(0, 100), st.data())
+def test_what_is_reserved_and_buffered_passes_the_limit_by_one_large_batch_at_most(
+    budget: Budget, sources: int, partitions: int, data: st.DataObject
+) -> None:
+    """Requests, answers no larger than they allowed but for one batch each, and reading, in any order."""
+    in_flight: list[int] = []
+    buffered: list[int] = []
+    oversize = 0
+    for _ in range(data.draw(st.integers(1, 30))):
+        what = data.draw(st.sampled_from(["ask", "ask", "answer", "large", "read"]))
+        if what == "ask":
+            need = budget.request_bytes(sources, budget.free(sum(buffered), partitions))
+            if len(in_flight) < sources and budget.has_room(sum(buffered), need):
+                in_flight.append(need)
+                budget.reserved += need
+        elif what in {"answer", "large"} and in_flight:
+            need = in_flight.pop(0)
+            budget.reserved -= need
+            size = data.draw(st.integers(0, need)) if what == "answer" else need + data.draw(SIZES)
+            oversize += max(0, size - need)
+            buffered.append(size)
+        elif buffered:
+            buffered.pop(0)
+        assert budget.reserved == sum(in_flight)
+        assert sum(buffered) + budget.reserved <= budget.limit + oversize
+
+
+@given(budgets, st.integers(0, 1 << 40))
+def test_who_is_idle_has_room_for_anything(budget: Budget, need: int) -> None:
+    assert budget.has_room(0, need)
+    budget.reserved = 1
+    assert budget.has_room(0, need) == (1 + need <= budget.limit)
+    budget.reserved = 0
+    assert budget.has_room(1, need) == (1 + need <= budget.limit)
+
+
+@given(budgets, st.integers(0, 1 << 31), st.integers(0, 1 << 31), st.integers(0, 5000))
+def test_what_is_free_is_nobodys(budget: Budget, reserved: int, buffered: int, partitions: int) -> None:
+    budget.reserved = reserved
+    free = budget.free(buffered, partitions)
+    assert 0 <= free <= max(0, budget.limit - reserved - buffered)
+    assert budget.free(buffered, partitions + 1) <= free
+    budget.reserved = 0
+    assert budget.free(0, partitions) >= budget.limit // 2, "half of it is for those who come first, however many"
+    assert budget.free(0, 0) == budget.limit
+
+
+@given(budgets, st.integers(0, 100), st.integers(0, 1 << 30), st.integers(0, 1 << 30))
+def test_shares_are_within_their_limits(budget: Budget, sources: int, free: int, batch_bytes: int) -> None:
+    request = budget.request_bytes(sources, free)
+    assert 1 <= request <= budget.fetch_max_bytes
+    assert request == 1 or 4 * max(1, sources) * request <= budget.limit
+    assert request <= max(LEAST_SHARE, free // 2)
+    share, most = budget.partition_bytes(free, batch_bytes), min(budget.max_partition_bytes, budget.fetch_max_bytes)
+    assert 1 <= share <= most
+    assert share == most or share >= max(LEAST_SHARE, batch_bytes), "a usual batch fits"
+    assert share <= max(LEAST_SHARE, free // 4, batch_bytes * 5 // 4)
+
+
+@given(st.integers(0, 1 << 34), st.integers(0, 1 << 20))
+def test_shares_change_seldom(free: int, more: int) -> None:
+    """Each that changes has to be said to the broker."""
+    budget = Budget(1 << 40, 1 << 40, 1 << 40, 1)
+    shares = {budget.partition_bytes(free + step) for step in (0, more // 2, more)}
+    assert all(share & (share - 1) == 0 for share in shares)
+    assert max(shares) <= 2 * min(shares) or free < more
+
+
+@given(budgets, st.integers(1, 20), st.integers(0, 1 << 30), st.integers(0, 1 << 31))
+def test_a_buffer_is_full_by_answers_or_bytes_and_never_when_it_is_empty(
+    budget: Budget, slices: int, size: int, free: int
+) -> None:
+    mark = max(LEAST_SHARE, free // 4)
+    assert not budget.is_full(0, size, free)
+    assert budget.is_full(slices, mark, free)
+    assert budget.is_full(budget.max_prefetch, 0, free)
+    assert budget.is_full(slices, size, free) == (slices >= budget.max_prefetch or size >= mark)
+
+
+# ---- the cursor
+
+
+def test_it_is_wanted_only_while_nothing_speaks_against_it() -> None:
+    it = cursor()
+    it.position, it.asked_for = 1, True
+    assert it.is_wanted
+    for name, value in (("asked_for", False), ("paused", True), ("halted", True), ("doubted", True), ("position", -1)):
+        before = getattr(it, name)
+        setattr(it, name, value)
+        assert not it.is_wanted, name
+        setattr(it, name, before)
+    assert it.is_wanted
+
+
+def test_a_seek_forgets_what_was_wrong_where_it_was() -> None:
+    it = cursor()
+    it.halted = it.doubted = True
+    it.failing_since_ms, it.last_epoch = 7.0, 3
+    it.seek(40, 2)
+    assert (it.position, it.generation, it.last_epoch, it.halted, it.doubted) == (40, 2, -1, False, False)
+    assert it.failing_since_ms is None
+    it.advance(50, 6)
+    assert it.asked(9) == Asked(50, 9, -1, 6)
+
+
+def test_the_lease_of_a_replica_ends() -> None:
+    it = cursor()
+    it.replica, it.replica_until_ms = 3, 100.0
+    assert it.read_from(1, 99.9) == 3
+    assert it.read_from(1, 100.0) == 1
+    assert it.replica == -1
+
+
+@pytest.mark.parametrize(
+    ("watermark", "stable", "delivered", "all_of_it", "committed"),
+    [(-1, -1, 5, None, None), (10, 8, -1, None, None), (10, 8, 4, 6, 4), (10, 8, 9, 1, 0), (10, 8, 12, 0, 0)],
+)
+def test_lag(watermark: int, stable: int, delivered: int, all_of_it: int | None, committed: int | None) -> None:
+    it = cursor()
+    it.high_watermark, it.last_stable = watermark, stable
+    assert it.lag(delivered, committed_only=False) == all_of_it
+    assert it.lag(delivered, committed_only=True) == committed
