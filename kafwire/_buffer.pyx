@@ -7,7 +7,7 @@ cdef extern from "native/buf.h" nogil:
     kw_pool *kw_pool_new(size_t limit)
 
 
-cdef kw_pool *_pool = kw_pool_new(64 << 20)
+cdef kw_pool *_pool = kw_pool_new(32 << 20)
 if _pool is NULL:
     raise MemoryError("kafwire could not make its buffer pool")
 kw_pool_set_budget(_pool, 1 << 30)

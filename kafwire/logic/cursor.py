@@ -18,6 +18,7 @@ OFFSET_OUT_OF_RANGE = 1
 UNKNOWN = -1
 # What each partition finds free, however much others have buffered: some small batches.
 LEAST_SHARE = 16 << 10
+ENVELOPE = 64 << 10  # more than an answer has beside the records, unless it has thousands of partitions
 
 
 class Part(Protocol):
@@ -191,15 +192,23 @@ class Budget:
         return max(0, self.limit - self.reserved - buffered - kept)
 
     def request_bytes(self, sources: int, free: int) -> int:
-        """How much one request may ask for: a quarter of the budget is for what is on its way, half of what is free."""
-        return max(1, min(self.fetch_max_bytes, self.limit // (4 * max(1, sources)), max(LEAST_SHARE, free // 2)))
+        """How much room one request may take: a quarter of the budget is for what is on its way, half of what is free.
+
+        In powers of two, as buffers are: one that is half empty takes the memory of a full one.
+        """
+        return _power(min(self.fetch_max_bytes, self.limit // (4 * max(1, sources)), max(LEAST_SHARE, free // 2)))
+
+    @staticmethod
+    def records_bytes(room: int) -> int:
+        """The records that a request may ask for, so that the answer around them fits into `room` too."""
+        return max(1, room - min(room // 64, ENVELOPE))
 
     def partition_bytes(self, free: int, batch_bytes: int = 0) -> int:
         """How much one partition, whose batches are about so large, may give in one answer: a quarter of what is free.
 
         Below a usual batch that would serve nobody. In powers of two, since what changes has to be said to the broker.
         """
-        share = max(LEAST_SHARE, 1 << max(0, (free // 4).bit_length() - 1), batch_bytes * 5 // 4)
+        share = max(LEAST_SHARE, _power(free // 4), batch_bytes * 5 // 4)
         return min(self.max_partition_bytes, self.fetch_max_bytes, share)
 
     def is_full(self, slices: int, size: int, free: int) -> bool:
@@ -212,3 +221,8 @@ class Budget:
     def has_room(self, buffered: int, need: int) -> bool:
         """Whether a request for `need` bytes fits. Alone it always does: a budget below one batch must not stop all."""
         return buffered + self.reserved + need <= self.limit or buffered + self.reserved == 0
+
+
+def _power(size: int) -> int:
+    """The largest power of two that is not above `size`, 1 at least."""
+    return 1 << max(0, size.bit_length() - 1)

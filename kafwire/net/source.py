@@ -251,7 +251,7 @@ class Source:
             self.session.renew()
         plan = self.session.plan()
         correlation_id = self.lane.next_correlation_id()
-        request = self._encode(plan, correlation_id, need)
+        request = self._encode(plan, correlation_id, fetcher.budget.records_bytes(need))
         self._reserved = need
         fetcher.budget.reserved += need
         self._sent_ms = fetcher.cluster.engine.now_ms()

@@ -203,3 +203,23 @@ def test_lag(watermark: int, stable: int, delivered: int, all_of_it: int | None,
     it.high_watermark, it.last_stable = watermark, stable
     assert it.lag(delivered, committed_only=False) == all_of_it
     assert it.lag(delivered, committed_only=True) == committed
+
+
+@given(
+    limit=st.integers(1, 1 << 32),
+    fetch_max_bytes=st.integers(1, 1 << 28),
+    sources=st.integers(0, 2000),
+    free=st.integers(0, 1 << 32),
+)
+def test_requests_take_the_room_of_whole_buffers(limit: int, fetch_max_bytes: int, sources: int, free: int) -> None:
+    budget = Budget(limit, fetch_max_bytes, 8 << 20, 4)
+    room = budget.request_bytes(sources, free)
+    assert room & (room - 1) == 0, "buffers have powers of two"
+    assert room <= fetch_max_bytes
+    assert room <= max(1, limit // (4 * max(1, sources)))
+    assert 1 <= budget.records_bytes(room) <= room
+
+
+@pytest.mark.parametrize("room", [1 << 20, 4 << 20, 8 << 20, 64 << 20])
+def test_what_stands_around_the_records_fits_into_the_room_as_well(room: int) -> None:
+    assert 16 << 10 <= room - Budget.records_bytes(room) <= 64 << 10
