@@ -2,7 +2,7 @@
 
 Input: one byte that chooses. Even: the rest is a records slice. Odd: it is a fetch answer of version 4 + (byte / 2) mod 15.
 """
-from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from kafwire._codec cimport BatchHeader, batch_header
 
