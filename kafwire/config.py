@@ -222,6 +222,7 @@ class FetchConfig(ClientConfig):
     isolation_level: str = _option("read_uncommitted", _one_of("read_uncommitted", "read_committed"))
     # A bound on fetched and not yet decoded bytes; one batch that is larger by itself may pass it.
     fetch_memory: int = _option(32 * MIB, _number(1, 1 << 40))
+    # Of one answer. A consumer takes the power of two that is not above it, as its buffers have such sizes.
     fetch_max_bytes: int = _option(8 * MIB, _number(1))
     fetch_max_wait_ms: int = _option(500, _number(0))
     # Decoded bytes per Arrow batch, about: a chunk ends with the wire batch that passes it.

@@ -361,7 +361,7 @@ def test_a_quota_is_obeyed(face: Face, cluster: KafkaCluster, topic_name: str) -
             assert answer.entries[0].error_code == 0
 
     set_quota()
-    options = {"client_id": topic_name, "fetch_max_bytes": 500_000}
+    options = {"client_id": topic_name, "fetch_max_bytes": 512 << 10}
     with face.consumer(bootstrap, topics=topic_name, start="earliest", **options) as consumer:
 
         def fetching() -> tuple[int, int]:

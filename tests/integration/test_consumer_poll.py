@@ -1,17 +1,19 @@
 """How much one poll returns."""
 
 import asyncio
+import time
 
 import pyarrow as pa
 import pytest
 
 from kafwire import AsyncConsumer, Client, Consumer, Producer
-from kafwire.net.consumer import POLL_BATCHES, POLL_BYTES
+from kafwire.net.consumer import POLL_BATCHES
 from kafwire.records import Batch
 from kafwire.testing.cluster import KafkaCluster
 
 RECORDS = 40_000
 CHUNK = 1 << 20
+ENOUGH = 3 << 20
 
 
 @pytest.fixture
@@ -28,33 +30,40 @@ def check(polls: list[list[Batch]]) -> None:
     offsets = [batch.base_offset for batch in batches] + [batches[-1].next_offset]
     assert offsets == [0, *(batch.next_offset for batch in batches)]
     assert offsets[-1] == RECORDS
-    sizes = [sum(batch.nbytes for batch in poll) for poll in polls]
-    assert max(sizes) >= POLL_BYTES, "there was more than one poll returns"
+    assert max(sum(batch.nbytes for batch in poll) for poll in polls) >= ENOUGH, "there was more than one poll returns"
     # the batch that passes the limit is the last of its poll
-    assert all(sum(batch.nbytes for batch in poll[:-1]) < POLL_BYTES and len(poll) <= POLL_BATCHES for poll in polls)
+    assert all(sum(batch.nbytes for batch in poll[:-1]) < ENOUGH and len(poll) <= POLL_BATCHES for poll in polls)
 
 
-def test_a_poll_ends_when_enough_is_decoded(cluster: KafkaCluster, topic: str) -> None:
+def test_a_poll_ends_when_enough_is_decoded(cluster: KafkaCluster, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafwire.sync.consumer.POLL_BYTES", ENOUGH)
     polls: list[list[Batch]] = []
     with Consumer(cluster.bootstrap, topics=topic, start="earliest", chunk_bytes=CHUNK) as consumer:
+        (where,) = consumer.assignment
         while not polls or polls[-1][-1].next_offset < RECORDS:
             found = consumer.poll(10)
             assert found
             polls.append(found)
-            while consumer.metrics()["partitions"][next(iter(consumer.assignment))]["buffered_bytes"] < POLL_BYTES:
-                if consumer.metrics()["partitions"][next(iter(consumer.assignment))]["fetch_position"] == RECORDS:
+            until = time.monotonic() + 10
+            while (state := consumer.metrics()["partitions"][where])["buffered_bytes"] < 2 * ENOUGH:
+                if state["fetch_position"] == RECORDS:
                     break
+                assert time.monotonic() < until
     check(polls)
 
 
-def test_an_awaited_poll_does_not_pass_it_either(cluster: KafkaCluster, topic: str) -> None:
+def test_an_awaited_poll_does_not_pass_it_either(
+    cluster: KafkaCluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafwire.aio.consumer.POLL_BYTES", ENOUGH)
+
     async def read() -> int:
         count = 0
         async with AsyncConsumer(cluster.bootstrap, topics=topic, start="earliest", chunk_bytes=CHUNK) as consumer:
             while count < RECORDS:
                 found = await consumer.poll(10)
                 assert found
-                assert sum(batch.nbytes for batch in found[:-1]) < POLL_BYTES
+                assert sum(batch.nbytes for batch in found[:-1]) < ENOUGH
                 assert found[0].base_offset == count
                 count = found[-1].next_offset
         return count
