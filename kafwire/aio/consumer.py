@@ -14,6 +14,7 @@ from kafwire.config import ConsumerConfig, from_dotted
 from kafwire.errors import KafkaError
 from kafwire.net.cluster import Cluster
 from kafwire.net.consumer import (
+    CLOSE_SECONDS,
     POLL_BATCHES,
     POLL_BYTES,
     ArrowStream,
@@ -251,14 +252,17 @@ class AsyncConsumer:
         """A snapshot of counters and states. See `Consumer.metrics`."""
         return await self._run(self._core.snapshot())
 
-    async def close(self) -> None:
-        """Commit what is processed (with `group_id` and `enable_auto_commit`), and close the connections."""
+    async def close(self, timeout: float = CLOSE_SECONDS) -> None:  # noqa: ASYNC109  # of the last commit
+        """Commit what is processed (with `group_id` and `enable_auto_commit`), and close the connections.
+
+        The commit may take `timeout` seconds (and never more than `default_api_timeout_ms`); one that fails is logged.
+        """
         if self._closed or self._engine.is_over:
             return
         self._hand.mark_processed()
         self._closed = True
         # Started apart from this call: whoever cancels the wait for it leaves nothing open.
-        closing = asyncio.ensure_future(on_engine(self._engine, self._core.close()))
+        closing = asyncio.ensure_future(on_engine(self._engine, self._core.close(timeout)))
         await asyncio.shield(closing)
 
     async def __aenter__(self) -> Self:

@@ -37,7 +37,8 @@ LASTING_LAYOUTS = 16
 # One poll returns no more than so many batches, and none after those that make up so many bytes of decoded columns.
 POLL_BATCHES = 64
 POLL_BYTES = 16 << 20
-CLOSE_SECONDS = 1.0  # for telling brokers that their fetch sessions are over
+CLOSE_SECONDS = 30.0  # for the last commit, as in Kafka's own client
+SESSION_END_SECONDS = 1.0  # for telling brokers that their fetch sessions are over
 
 
 class Selection:
@@ -357,7 +358,9 @@ class ConsumerCore:
             raise ConfigError("a group_id is needed to commit offsets, and to ask for committed ones")
         return self._group
 
-    async def commit(self, what: Batch | Mapping[TopicPartition, int] | None) -> None:
+    async def commit(
+        self, what: Batch | Mapping[TopicPartition, int] | None, *, timeout_ms: float | None = None
+    ) -> None:
         """Commit the end of a batch, offsets, or how far everything is processed."""
         group = self._need_group()
         if what is None:
@@ -376,7 +379,8 @@ class ConsumerCore:
                 {
                     (c.topic, c.partition): OffsetToCommit(offset, self._epoch_at(c, offset))
                     for c, offset in chosen.items()
-                }
+                },
+                timeout_ms=timeout_ms,
             )
             self._committed.update(chosen)
 
@@ -457,7 +461,7 @@ class ConsumerCore:
 
     # --- the end ----------------------------------------------------------------------------------------------------
 
-    async def close(self) -> None:
+    async def close(self, timeout: float = CLOSE_SECONDS) -> None:  # noqa: ASYNC109  # of the last commit
         """Commit what is processed, if that is automatic, end the fetch sessions, and close the connections."""
         if self.closed:
             return
@@ -468,13 +472,19 @@ class ConsumerCore:
         self._stop_listening()
         try:
             if self._group is not None and self.config.enable_auto_commit:
-                await self._auto_commit()
+                await self.commit(None, timeout_ms=min(timeout * 1000, self.config.default_api_timeout_ms))
+        except KafkaError as error:
+            log.warning(
+                "closed without committing what was processed last: %s; who reads on from the committed offsets gets "
+                "those records again",
+                error,
+            )
         finally:
             sessions = self.fetcher.sessions()
             self.fetcher.queue.close()
             self.fetcher.stop()
             try:
-                async with asyncio.timeout(CLOSE_SECONDS):
+                async with asyncio.timeout(SESSION_END_SECONDS):
                     await asyncio.gather(*(self._end_session(*session) for session in sessions), return_exceptions=True)
             except TimeoutError:
                 pass  # the broker forgets them by itself, in time

@@ -11,6 +11,7 @@ from kafwire.config import ConsumerConfig, from_dotted
 from kafwire.errors import KafkaError
 from kafwire.net.cluster import Cluster
 from kafwire.net.consumer import (
+    CLOSE_SECONDS,
     POLL_BATCHES,
     POLL_BYTES,
     ArrowStream,
@@ -289,16 +290,17 @@ class Consumer:
         self._check()
         return self._engine.run(self._core.snapshot())
 
-    def close(self) -> None:
+    def close(self, timeout: float = CLOSE_SECONDS) -> None:
         """Commit what is processed (with `group_id` and `enable_auto_commit`), and close the connections.
 
+        The commit may take `timeout` seconds (and never more than `default_api_timeout_ms`); one that fails is logged.
         A second close, or one in a forked child, does nothing.
         """
         if self._closed or self._engine.is_over:
             return
         self._hand.mark_processed()
         self._closed = True
-        self._engine.run(self._core.close())
+        self._engine.run(self._core.close(timeout))
 
     def __enter__(self) -> Self:
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from typing import Any
 
@@ -236,3 +237,21 @@ def test_commits_never_pass_what_was_handed_out(seed: int) -> None:
         consuming.reader.settle()
         consuming.close()
         assert committed(world) == handed
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_closing_ends_in_time_though_nothing_can_be_committed(silent: bool, caplog: pytest.LogCaptureFixture) -> None:
+    with World() as world:
+        rows = fill(world, "t")
+        consuming = group(world, auto_commit_interval_ms=3_600_000)
+        consuming.until_read(rows)
+        consuming.reader.settle()
+        world.loading.add("g")
+        if silent:
+            world.on("OffsetCommit", lambda _: asyncio.sleep(100))
+        before = world.engine.now_ms()
+        world.run(consuming.core.close(5.0))
+        assert 4_000 < world.engine.now_ms() - before < 6_500
+        assert committed(world) == {}
+    assert "closed without committing what was processed last" in caplog.text
+    assert "t-0" in caplog.text
