@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kafwire import errors, protocol, records
     from kafwire.aio.client import AsyncClient
     from kafwire.aio.consumer import AsyncConsumer
+    from kafwire.aio.scan import AsyncScan
     from kafwire.errors import KafkaError
     from kafwire.records import Batch, Record, RecordBatch
     from kafwire.structs import RecordMetadata, TopicPartition
@@ -29,6 +30,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AsyncClient",
     "AsyncConsumer",
+    "AsyncScan",
     "Batch",
     "Client",
     "Consumer",
@@ -49,6 +51,7 @@ __all__ = [
 _HOMES = {
     "AsyncClient": "kafwire.aio.client",
     "AsyncConsumer": "kafwire.aio.consumer",
+    "AsyncScan": "kafwire.aio.scan",
     "Batch": "kafwire.records",
     "Client": "kafwire.sync.client",
     "Consumer": "kafwire.sync.consumer",

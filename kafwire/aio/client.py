@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from kafwire.aio.bridge import on_engine
 from kafwire.config import ClientConfig, from_dotted
@@ -14,8 +14,12 @@ from kafwire.logic.metadata import TopicInfo
 from kafwire.net.client import Requests
 from kafwire.net.cluster import Cluster
 from kafwire.net.engine import engine
-from kafwire.net.ranges import When
+from kafwire.net.ranges import Bound, Timestamps, When
 from kafwire.structs import TopicPartition
+
+if TYPE_CHECKING:
+    from kafwire.aio.scan import AsyncScan
+    from kafwire.net.bounded import ProgressOption
 
 _T = TypeVar("_T")
 
@@ -75,6 +79,44 @@ class AsyncClient:
         """For each partition the first offset at or after `when`, -1 where there is none."""
         self._check()
         return await self._run(self._requests.offsets(partitions, when, isolation_level))
+
+    async def scan(
+        self,
+        topics: str | Sequence[str],
+        *,
+        partitions: Sequence[int] | None = None,
+        start: Bound = "earliest",
+        end: Bound = "latest",
+        columns: Sequence[str] | None = None,
+        layout: Mapping[str, Any] | None = None,
+        timestamps: Timestamps | None = None,
+        progress: ProgressOption = False,
+        **options: Any,
+    ) -> AsyncScan:
+        """`kafwire.scan` over this client's connections; `options` are those of reading, like `isolation_level`.
+
+        Returns an `AsyncScan` once it is known which offsets that comes to.
+        """
+        from kafwire.aio.scan import AsyncScan
+        from kafwire.net.bounded import Asked
+
+        self._check()
+        asked = Asked(
+            self._cluster,
+            topics,
+            partitions=partitions,
+            start=start,
+            end=end,
+            columns=columns,
+            layout=layout,
+            timestamps=timestamps,
+            progress=progress,
+            options={"bootstrap_servers": self._cluster.bootstrap, **options},
+        )
+        found = await self._run(asked.find(self._cluster))
+        return AsyncScan(
+            self._engine, self._cluster, asked.reading, found, owns=False, title=asked.title, force=asked.force
+        )
 
     async def create_topic(
         self,

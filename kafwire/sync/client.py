@@ -16,7 +16,8 @@ from kafwire.net.ranges import Bound, Timestamps, When
 from kafwire.structs import TopicPartition
 
 if TYPE_CHECKING:
-    from kafwire.sync.scan import ProgressOption, Scan
+    from kafwire.net.bounded import ProgressOption
+    from kafwire.sync.scan import Scan
 
 
 class Client:
