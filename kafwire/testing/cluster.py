@@ -131,8 +131,10 @@ class Node:
         self._ended()
 
     def pause(self) -> None:
-        """Freeze the node (SIGSTOP): its sockets stay open and nothing is answered."""
+        """Freeze the node (SIGSTOP): its sockets stay open and nothing is answered, from the return of this call on."""
         self._signal(signal.SIGSTOP)
+        if self.pid is not None:  # its threads stop one after the other
+            os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
         """Let a paused node go on (SIGCONT)."""

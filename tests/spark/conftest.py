@@ -72,7 +72,8 @@ def produce(cluster: KafkaCluster) -> Callable[..., None]:
 
     def write(topic: str, records: Iterable[dict[str, Any]], **options: Any) -> None:
         producer = Producer(
-            {"bootstrap.servers": cluster.bootstrap, "linger.ms": 5}
+            # Idempotent: a batch that is sent again, to a leader that is too new, keeps its place.
+            {"bootstrap.servers": cluster.bootstrap, "linger.ms": 5, "enable.idempotence": True}
             | {name.replace("_", "."): value for name, value in options.items()}
         )
         problems: list[Any] = []
