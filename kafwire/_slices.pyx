@@ -140,6 +140,7 @@ cdef extern from "Python.h":
 
 cdef enum:
     WAIT_MS = 100  # how long a read waits before it looks for signals
+    LEAST_LOOK_MS = 10  # how long one looks for rows among slices that have none, even if it is not to wait
     LOG_OVERHEAD = 12  # bytes of a batch before what its length counts
 
 
@@ -457,9 +458,8 @@ cdef int64_t now_ms() noexcept nogil:
     return <int64_t> now.tv_sec * 1000 + now.tv_nsec // 1000000
 
 
-cdef int wait_for_slice(ReaderState *state, kw_records *slice, int timeout_ms) noexcept nogil:
-    """READ_ROWS: `slice` is there; or another READ_*."""
-    cdef int64_t until = now_ms() + timeout_ms if timeout_ms > 0 else 0
+cdef int wait_for_slice(ReaderState *state, kw_records *slice, int timeout_ms, int64_t until) noexcept nogil:
+    """READ_ROWS: `slice` is there; or another READ_*. `until` is when the `timeout_ms` are over."""
     cdef int64_t left = WAIT_MS
     cdef int got
     while True:
@@ -509,10 +509,13 @@ cdef int next_columns(ReaderState *state, Columns *out, PyObject **place, int ti
     cdef BatchHeader header
     cdef const char *reason = NULL
     cdef size_t at
-    cdef int64_t offset, looked = now_ms()
+    cdef int64_t offset, looked = now_ms(), until = looked + timeout_ms
     cdef int got
+    if _is_foreign(state):
+        _refuse_foreign(state)
+        return READ_FAILED
     while True:
-        got = wait_for_slice(state, &slice, timeout_ms)
+        got = wait_for_slice(state, &slice, timeout_ms, until)
         if got != READ_ROWS:
             return got
         place[0] = <PyObject *> kw_place_owner(slice.place)
@@ -530,7 +533,7 @@ cdef int next_columns(ReaderState *state, Columns *out, PyObject **place, int ti
                 if _resolve(state, status.codec):
                     continue
                 give_back(state, &slice, at, offset)
-                return READ_FAILED
+                return READ_ROWS if out.length else READ_FAILED
             if got != DECODE_OK:
                 if out.length:  # first the rows before the bad batch; the next call meets it again
                     give_back(state, &slice, at, offset)
@@ -546,7 +549,10 @@ cdef int next_columns(ReaderState *state, Columns *out, PyObject **place, int ti
                         continue
                     give_back(state, &slice, slice.size, offset)
                     break
-                _decode_failed(state, place[0], &status, slice.data - slice.frame.data + at)
+                if batch_header(slice.data + at, slice.size - at, &header, &reason) <= 0:
+                    header.base_offset = header.last_offset_delta = -1
+                _decode_failed(state, place[0], &status, slice.data - slice.frame.data + at,
+                               header.base_offset + header.last_offset_delta + 1)
                 give_back(state, &slice, at, offset)
                 return READ_FAILED
             if status.stop == STOP_CHUNK_FULL and at < slice.size:
@@ -571,7 +577,9 @@ cdef int next_columns(ReaderState *state, Columns *out, PyObject **place, int ti
             return READ_ROWS
         columns_clear(out)
         pay(state)  # no rows, so this goes on: the engine is not to wait for the end of it
-        # Slices without a row for us may go on for long, and are always there: signals are looked for here too.
+        # Slices without a row for us may go on for long, and are always there: time and signals are looked at here too.
+        if timeout_ms >= 0 and now_ms() >= max(until, looked + LEAST_LOOK_MS):
+            return READ_SILENCE
         if now_ms() - looked >= WAIT_MS:
             looked = now_ms()
             if _interrupted(state):
@@ -592,12 +600,21 @@ cdef bint _resolve(ReaderState *state, int codec) noexcept with gil:
     return True
 
 
+cdef bint _is_foreign(ReaderState *state) noexcept nogil:
+    """Whether this is a forked child: the engine that would bring more is not here, nor is who may hold the queue's lock."""
+    return getpid() != state.pid
+
+
+cdef void _refuse_foreign(ReaderState *state) noexcept with gil:
+    (<SliceReader> state.owner).set_error(
+        KafkaError(f"this {(<SliceReader> state.owner).what} was made before a fork: make a new one in the child")
+    )
+
+
 cdef bint _interrupted(ReaderState *state) noexcept with gil:
     """Run signal handlers; one that raises ends the read, and Ctrl-C reaches the main thread again afterwards."""
-    if getpid() != state.pid:  # the engine that would bring more did not come along
-        (<SliceReader> state.owner).set_error(
-            KafkaError(f"this {(<SliceReader> state.owner).what} was made before a fork: make a new one in the child")
-        )
+    if _is_foreign(state):
+        _refuse_foreign(state)
         return True
     try:
         PyErr_CheckSignals()
@@ -626,7 +643,8 @@ cdef void _skipped(ReaderState *state, PyObject *place, const DecodeStatus *stat
         log.warning("%s-%s, from %s: a batch is passed over: %s", where.topic, where.partition, where.where, error)
 
 
-cdef void _decode_failed(ReaderState *state, PyObject *place, const DecodeStatus *status, size_t at) noexcept with gil:
+cdef void _decode_failed(ReaderState *state, PyObject *place, const DecodeStatus *status, size_t at,
+                         int64_t next_offset) noexcept with gil:
     cdef SliceReader owner = <SliceReader> state.owner
     cdef Place where = <Place> place
     try:
@@ -635,10 +653,15 @@ cdef void _decode_failed(ReaderState *state, PyObject *place, const DecodeStatus
         advice = "raise it to read on" if status.kind == DECODE_TOO_LARGE else (
             "the log is damaged, or bytes were changed on their way"
         )
+        if next_offset > status.base_offset:
+            advice += f"; the next batch begins at offset {next_offset}"
+        else:
+            next_offset = -1
         owner.set_error(CorruptBatchError(
             f"{where.topic}-{where.partition}, batch at offset {status.base_offset}, from {where.where}: "
             f"{error.message}; {advice}",
-            topic=where.topic, partition=where.partition, base_offset=status.base_offset, offset=error.offset,
+            topic=where.topic, partition=where.partition, base_offset=status.base_offset,
+            next_offset=next_offset, offset=error.offset,
         ))
     except Exception as error:
         owner.set_error(error)
@@ -733,7 +756,7 @@ cdef class SliceReader:
                 where = <Place> place
                 return Batch.take(&columns, where.layout, where.topic, where.partition, &self.state.spec)
             if got == READ_FAILED:
-                raise self.error
+                raise self.error.with_traceback(None)  # of those who met it before
             return None
         finally:
             self.busy = False
@@ -751,12 +774,13 @@ cdef class SliceReader:
 
     def settle(self):
         """What was read counts as processed."""
-        kw_queue_settle(self.state.queue, self.state.only)
+        if not _is_foreign(&self.state):
+            kw_queue_settle(self.state.queue, self.state.only)
 
     def close(self):
         """Read no more; a second close does nothing."""
         self.state.ended = True
-        if self.owns:
+        if self.owns and not _is_foreign(&self.state):
             self.queue.close()
         on_close = self.on_close
         if on_close is not None:
@@ -810,7 +834,8 @@ cdef int _stream_next(ArrowArrayStream *stream, ArrowArray *out) noexcept nogil:
     memset(out, 0, sizeof(ArrowArray))
     if state.ended:
         return 0
-    kw_queue_settle(state.queue, state.only)
+    if not _is_foreign(state):
+        kw_queue_settle(state.queue, state.only)
     columns_init(&columns)
     got = next_columns(state, &columns, &place, state.silence_ms)
     pay(state)
@@ -819,6 +844,7 @@ cdef int _stream_next(ArrowArrayStream *stream, ArrowArray *out) noexcept nogil:
         got = columns_export(&columns, layout_of(place), out)
         if got == 0:
             return 0
+        state.ended = True  # its rows are gone: nothing may follow as if they had been none
         strncpy(state.message, "the rows do not fit into the columns asked for", sizeof(state.message) - 1)
         return ENOMEM if got == EXPORT_NO_MEMORY else EINVAL
     columns_clear(&columns)

@@ -219,16 +219,21 @@ class ProducerConfig(ClientConfig):
 class FetchConfig(ClientConfig):
     """What all that fetches has."""
 
+    # "read_committed": no records of transactions that were aborted, or are not decided yet.
     isolation_level: str = _option("read_uncommitted", _one_of("read_uncommitted", "read_committed"))
     # A bound on fetched and not yet decoded bytes; one batch that is larger by itself may pass it.
     fetch_memory: int = _option(32 * MIB, _number(1, 1 << 40))
     # Of one answer. A consumer takes the power of two that is not above it, as its buffers have such sizes.
     fetch_max_bytes: int = _option(8 * MIB, _number(1))
+    # So long a broker that has nothing new keeps a request.
     fetch_max_wait_ms: int = _option(500, _number(0))
     # Decoded bytes per Arrow batch, about: a chunk ends with the wire batch that passes it.
     chunk_bytes: int = _option(4 * MIB, _number(1, 1 << 30))
+    # Of one wire batch; a larger one is not believed.
     max_decompressed: int = _option(256 * MIB, _number(1, 1 << 40))
     check_crcs: bool = _option(True, _flag)
+    # A batch that fails its checksum, or contradicts itself: raise `CorruptBatchError`, or log it and pass it over.
+    on_corrupt: str = _option("error", _one_of("error", "skip"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,22 +246,32 @@ class ConsumerConfig(FetchConfig):
     """Options of `Consumer` and `AsyncConsumer`."""
 
     fetch_memory: int = _option(64 * MIB, _number(1, 1 << 40))
+    # A broker that has less waits for more, up to fetch_max_wait_ms.
     fetch_min_bytes: int = _option(1, _number(0))
     # A partition that is not first in an answer gives only whole batches below this; so not below a usual batch.
     max_partition_fetch_bytes: int = _option(8 * MIB, _number(1))
     # Answers that may lie in a partition's buffer before it is asked for no more.
     max_prefetch_batches: int = _option(4, _number(1))
     fetch_strategy: str = _option("hybrid", _one_of("hybrid", "per_partition", "per_node"))
-    # One connection per broker for everything: what may not wait then waits for single_socket_max_wait_ms at most.
+    # One connection per broker for everything. A fetch then waits for records 100 ms at most, as all else waits for it.
     single_socket: bool = _option(False, _flag)
+    # Where to read on when there is no committed offset, or none of that number: "earliest", "latest",
+    # "by_duration:PT1H" (KIP-1106), or "error" (Kafka's "none").
     auto_offset_reset: str = _option("latest", _reset)
-    on_corrupt: str = _option("error", _one_of("error", "skip"))
     group_id: str | None = _option(None, _maybe(_text))
     enable_auto_commit: bool = _option(True, _flag)
     auto_commit_interval_ms: int = _option(5_000, _number(1))
     # Called with what `Consumer.metrics()` gives, every metrics_interval_ms, in a thread of its own.
     metrics_hook: Any = _option(None, _maybe(_callable))
     metrics_interval_ms: int = _option(30_000, _number(1))
+
+    def check_together(self, given: frozenset[str]) -> None:  # noqa: ARG002
+        """One connection per broker is not one per partition."""
+        if self.single_socket and self.fetch_strategy == "per_partition":
+            raise ConfigError(
+                'single_socket=True is one connection per broker, fetch_strategy="per_partition" is one per partition: '
+                "leave one of the two out"
+            )
 
 
 def from_dotted(options: Mapping[str, Any]) -> dict[str, Any]:

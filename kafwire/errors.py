@@ -69,21 +69,31 @@ class ProtocolError(KafkaError):
 class CorruptBatchError(ProtocolError):
     """A fetched batch that cannot be read: a wrong checksum, or bytes that contradict themselves.
 
-    `topic` and `partition` are where it was read, `base_offset` is that of the batch (-1 where it is not known). To
-    read on behind it, seek there, or choose `on_corrupt="skip"`.
+    `topic` and `partition` are where it was read, `base_offset` is that of the batch, `next_offset` is where its header
+    says that it ends (-1 where they are not known). To read on behind it, seek to `next_offset`, or choose
+    `on_corrupt="skip"`.
     """
 
     def __init__(
-        self, message: str, *, topic: str, partition: int, base_offset: int, offset: int | None = None
+        self,
+        message: str,
+        *,
+        topic: str,
+        partition: int,
+        base_offset: int,
+        next_offset: int = -1,
+        offset: int | None = None,
     ) -> None:
         """Make the error."""
         super().__init__(message, api="FetchResponse", offset=offset)
         self.topic = topic
         self.partition = partition
         self.base_offset = base_offset
+        self.next_offset = next_offset
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _restore_corrupt_batch, (self.message, self.topic, self.partition, self.base_offset, self.offset)
+        fields = self.message, self.topic, self.partition, self.base_offset, self.next_offset, self.offset
+        return _restore_corrupt_batch, fields
 
 
 class LogTruncatedError(KafkaError):
@@ -141,9 +151,11 @@ def _restore_protocol_error(
 
 
 def _restore_corrupt_batch(
-    message: str, topic: str, partition: int, base_offset: int, offset: int | None
+    message: str, topic: str, partition: int, base_offset: int, next_offset: int, offset: int | None
 ) -> CorruptBatchError:
-    return CorruptBatchError(message, topic=topic, partition=partition, base_offset=base_offset, offset=offset)
+    return CorruptBatchError(
+        message, topic=topic, partition=partition, base_offset=base_offset, next_offset=next_offset, offset=offset
+    )
 
 
 def _restore_truncated(message: str, topic: str, partition: int, position: int, offset: int) -> LogTruncatedError:

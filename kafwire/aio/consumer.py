@@ -6,7 +6,7 @@ import asyncio
 import warnings
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from kafwire._slices import SliceReader
 from kafwire.aio.bridge import on_engine
@@ -21,8 +21,11 @@ from kafwire.net.consumer import (
     ConsumerCore,
     HandedOut,
     Selection,
+    first_offsets,
     layouts,
     milliseconds,
+    nothing_assigned,
+    partitions_of,
     repr_of,
 )
 from kafwire.net.engine import engine
@@ -42,8 +45,8 @@ class AsyncConsumer:
     """Reads partitions: `kafwire.Consumer` for asyncio. An async context manager.
 
     Arguments and options are those of `Consumer`. Connecting is put off to `async with`, or to the first call. What is
-    fetched is decoded in the loop's thread where it is small, in another where it is not; nothing that Kafka does holds
-    up the loop. One task reads at a time, except by `partition_stream`; whoever cancels it loses nothing.
+    below 256 KiB as it was fetched is decoded in the loop's thread, anything else in another; nothing else that Kafka
+    does holds up the loop. One task reads at a time, except by `partition_stream`; whoever cancels it loses nothing.
     """
 
     def __init__(
@@ -102,16 +105,26 @@ class AsyncConsumer:
         return _Records(self)
 
     async def poll(self, timeout: float = 0.0) -> list[Batch]:  # noqa: ASYNC109  # an empty list then, no error
-        """What is there, partitions in turn, up to some 16 MiB decoded; waits up to `timeout` seconds for the first."""
+        """What is there, partitions in turn, up to some 16 MiB decoded; waits up to `timeout` seconds for the first.
+
+        Raises what `batches` does, if there is nothing else to return.
+        """
         await self._put_back()
         batch = await self._reading.next(timeout)
         # From here on nothing is awaited: nobody can be cancelled with batches in hand.
         found: list[Batch] = []
         size = 0
-        while batch is not None:
-            found.append(batch)
-            size += batch.nbytes
-            batch = self._reading.at_once() if len(found) < POLL_BATCHES and size < POLL_BYTES else None
+        try:
+            while batch is not None:
+                found.append(batch)
+                size += batch.nbytes
+                batch = self._reading.at_once() if len(found) < POLL_BATCHES and size < POLL_BYTES else None
+        except KafkaError:
+            pass  # it comes again: what was found is not lost for it
+        except BaseException:
+            for where, offset in first_offsets(found).items():
+                self._engine.start(self._core.fetcher.seek, self._core.cursor(where), offset)
+            raise
         return found
 
     async def partition_stream(
@@ -123,16 +136,20 @@ class AsyncConsumer:
 
         Nothing is fetched for it before it is read, and no more than its buffer holds, however slow its reader is.
         """
-        await self._run(self._core.claim(partition))
+        await self._put_back([partition])
+        cursor = await self._run(self._core.claim(partition))
+        reading = _Reading(self, partition)
         try:
-            reading = _Reading(self, partition)
             while True:
                 batch = await reading.next(timeout)
                 if batch is None:
                     return
                 yield batch
         finally:
-            self._engine.start(self._core.release, partition)
+            try:
+                await self._take_back_from(reading)
+            finally:
+                self._engine.start(self._core.release, cursor)
 
     async def arrow_stream(self, timeout: float | None = None) -> ArrowStream:  # noqa: ASYNC109  # of silence
         """The records as an Arrow stream; see `Consumer.arrow_stream`. Reading it blocks: do that in a thread."""
@@ -147,6 +164,20 @@ class AsyncConsumer:
         rest = self._hand.put_back(only)
         if rest is not None:
             await self._run(self._core.seek(*rest))
+
+    async def _take_back(self, only: Sequence[TopicPartition] | None = None) -> None:
+        """Nothing of these partitions (None: of all) is between the buffer and the user: the rest is fetched again."""
+        await self._put_back(only)
+        await self._take_back_from(self._reading, only)
+
+    async def _take_back_from(self, reading: _Reading, only: Sequence[TopicPartition] | None = None) -> None:
+        """What a reader that was cancelled had begun to decode, if it is of these partitions."""
+        batch = await reading.begun()
+        for where, offset in first_offsets([] if batch is None else [batch]).items():
+            if only is None or where in only:
+                reading.forget()
+                if where in self._core.fetcher.cursors:
+                    await self._run(self._core.seek(where, offset))
 
     async def _run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
         try:
@@ -170,12 +201,13 @@ class AsyncConsumer:
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these and no others; those that are read already go on where they are."""
-        await self._put_back()
-        await self._run(self._core.assign(list(partitions)))
+        wanted = list(partitions)
+        await self._take_back()
+        await self._run(self._core.assign(wanted))
 
     async def seek(self, partition: TopicPartition, offset: int) -> None:
         """Read on at `offset`; what is buffered of the partition is dropped."""
-        await self._put_back([partition])
+        await self._take_back([partition])
         await self._run(self._core.seek(partition, offset))
 
     async def seek_to_timestamp(
@@ -185,8 +217,8 @@ class AsyncConsumer:
 
         Where there is none, at the end. Of all partitions by default. Returns the offsets.
         """
-        chosen = None if partitions is None else list(partitions)
-        await self._put_back(chosen)
+        chosen = None if partitions is None else partitions_of(partitions)
+        await self._take_back(chosen)
         return await self._run(self._core.seek_to(when, chosen))
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
@@ -198,8 +230,8 @@ class AsyncConsumer:
         return await self.seek_to_timestamp("latest", partitions or None)
 
     async def pause(self, *partitions: TopicPartition) -> None:
-        """Hand out and fetch nothing of these; what is buffered stays for later. Nothing is sent for it."""
-        await self._put_back(partitions)
+        """Hand out and fetch nothing of these (none named: of none); what is buffered stays for later."""
+        await self._take_back(partitions)
         await self._run(self._core.pause(partitions, paused=True))
 
     async def resume(self, *partitions: TopicPartition) -> None:
@@ -216,22 +248,37 @@ class AsyncConsumer:
         rest = self._hand.rest()
         if rest is not None and rest[0] == partition:
             return rest[1]
+        await self._take_back_from(self._reading, [partition])
         return await self._run(self._core.position(partition))
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
         """The first offset of each partition (default: all that are read), asked of the leaders."""
-        return await self._run(self._core.beginning_offsets(partitions))
+        return await self._run(self._core.beginning_offsets(None if partitions is None else partitions_of(partitions)))
 
     async def end_offsets(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
         """The offset after the last record (with read_committed: the last stable offset), asked of the leaders."""
-        return await self._run(self._core.end_offsets(partitions))
+        return await self._run(self._core.end_offsets(None if partitions is None else partitions_of(partitions)))
 
-    def lag(self, partition: TopicPartition | None = None) -> Any:
+    @overload
+    def lag(self, partition: TopicPartition) -> int | None: ...
+
+    @overload
+    def lag(self) -> dict[TopicPartition, int | None]: ...
+
+    def lag(self, partition: TopicPartition | None = None) -> int | dict[TopicPartition, int | None] | None:
         """Records that are there and were not handed out, as the last fetch answer knew. See `Consumer.lag`."""
         self._check()
         if partition is not None:
-            return self._core.lag(partition)
-        return {where: self._core.lag(where) for where in self._core.assignment}
+            return self._core.lag(partition, self._hand.rest())
+        return {where: self._core.lag(where, self._hand.rest()) for where in self._core.assignment}
+
+    def high_watermark(self, partition: TopicPartition) -> int | None:
+        """The offset after the last record that readers may have, as the last fetch answer knew; None before the first.
+
+        No request is sent for it; `end_offsets` asks.
+        """
+        self._check()
+        return self._core.high_watermark(partition)
 
     # --- commits ----------------------------------------------------------------------------------------------------
 
@@ -243,7 +290,7 @@ class AsyncConsumer:
 
     async def committed(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int | None]:
         """What the group has committed for each partition (default: all that are read), None where nothing is."""
-        found = await self._run(self._core.committed(partitions))
+        found = await self._run(self._core.committed(None if partitions is None else partitions_of(partitions)))
         return {where: None if one is None else one.offset for where, one in found.items()}
 
     # --- the rest ---------------------------------------------------------------------------------------------------
@@ -304,6 +351,8 @@ class _Reading:
         limit_ms = milliseconds(timeout)
         consumer = self._consumer
         await consumer.start()
+        if not consumer._core.fetcher.cursors:
+            raise nothing_assigned()
         if self._busy:
             raise KafkaError("a consumer is read by one task at a time: wait for the other, or take partition_stream")
         self._busy = True
@@ -349,9 +398,28 @@ class _Reading:
             if size < INLINE_BYTES:
                 return reader.read(0)
             self._decoding = asyncio.get_running_loop().run_in_executor(None, reader.read, 0)
-        batch = await asyncio.shield(self._decoding)
+        try:
+            batch = await asyncio.shield(self._decoding)
+        except asyncio.CancelledError:
+            raise  # what comes of it is for the next one who asks
+        except BaseException:
+            self._decoding = None
+            raise
         self._decoding = None
         return batch
+
+    async def begun(self) -> Batch | None:
+        """What a cancelled task had begun to decode, if it has come to be a batch."""
+        if self._busy or self._decoding is None:
+            return None
+        await asyncio.wait([self._decoding])
+        if self._decoding is not None and self._decoding.exception() is not None:
+            self._decoding = None  # it is raised anew, if it still holds
+        return None if self._decoding is None else self._decoding.result()
+
+    def forget(self) -> None:
+        """Drop that."""
+        self._decoding = None
 
 
 class _Fed:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from kafwire.errors import KafkaError
 from kafwire.net.bounded import BoundedRead
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ class AsyncScan(BoundedRead):
     """
 
     _decoding: asyncio.Future[Batch | None] | None = None
+    _busy = False
 
     async def batches(self) -> AsyncIterator[Batch]:
         """The records as `Batch` objects of one partition each; raises `KafkaError` where the read fails.
@@ -34,7 +36,13 @@ class AsyncScan(BoundedRead):
             if self._decoding is None:
                 loop = asyncio.get_running_loop()
                 self._decoding = loop.run_in_executor(None, self._reader.read, _LONGEST_WAIT_MS)
-            batch = await asyncio.shield(self._decoding)
+            if self._busy:
+                raise KafkaError("a scan is read by one task at a time: wait for the other")
+            self._busy = True
+            try:
+                batch = await asyncio.shield(self._decoding)
+            finally:
+                self._busy = False
             self._decoding = None
             if batch is not None:
                 yield batch

@@ -1,5 +1,6 @@
 """The options of every command that talks to a cluster: where it is, and the client's own options."""
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
@@ -11,6 +12,7 @@ __all__ = ["client_options", "connection_options", "only"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_BROKERS_VARIABLE = "KAFWIRE_BROKERS"
 _DEFAULT_PORT = 9092
 _LIST = "list"
 _NO_TEXT = {"metrics_hook", "metrics_interval_ms"}  # what a program gives, not a person
@@ -42,8 +44,7 @@ def connection_options(function: F) -> F:
             "-b",
             "--brokers",
             metavar="HOST[:PORT],...",
-            envvar="KAFWIRE_BROKERS",
-            help=f"Brokers to ask first; the port is {_DEFAULT_PORT} if not said.  [env: KAFWIRE_BROKERS]",
+            help=f"Brokers to ask first; the port is {_DEFAULT_PORT} if not said.  [env: {_BROKERS_VARIABLE}]",
         ),
     ):
         function = option(function)
@@ -55,7 +56,8 @@ def client_options(
 ) -> dict[str, Any]:
     """Return the options for a client whose configuration is a `config_class`, checked.
 
-    What is given by -b comes before -X, and that before the file. Raises click's UsageError for a wrong one.
+    What is given by -b comes before -X, that before the file, and that before KAFWIRE_BROKERS. Raises click's
+    UsageError for a wrong one.
     """
     from kafwire.errors import ConfigError
 
@@ -69,6 +71,8 @@ def client_options(
     options.update(_setting(text, "-X") for text in settings)
     if brokers is not None:
         options["bootstrap_servers"] = brokers
+    elif "bootstrap_servers" not in options and _BROKERS_VARIABLE in os.environ:
+        options["bootstrap_servers"] = os.environ[_BROKERS_VARIABLE]
     if "bootstrap_servers" not in options:
         raise click.UsageError("no broker is named: give -b HOST:PORT, or bootstrap.servers in the file of -F")
     options["bootstrap_servers"] = ",".join(map(_with_port, options["bootstrap_servers"].split(",")))

@@ -114,8 +114,6 @@ def command(
     from kafwire.cli.reading import STORED, Wanted, open_reading, parse_window
 
     window = parse_window(offsets)
-    if window.start == STORED and group is None:
-        raise click.UsageError("-o stored needs --group")
     ends = exits or window.end_ms is not None
     if progress and not ends:
         raise click.UsageError("--progress is for a read that ends: add -e")
@@ -127,6 +125,8 @@ def command(
 
     options = client_options(ConsumerConfig, brokers, settings, config_file)
     group = group or options.pop("group_id", None)
+    if window.start == STORED and group is None:
+        raise click.UsageError("-o stored needs --group")
     renderer = Renderer(parts, null=null.encode(errors="surrogateescape"))
     columns = renderer.columns if group is None else tuple({*renderer.columns, "offset"})
     wanted = Wanted(names, frozenset(partitions), window, columns, group)

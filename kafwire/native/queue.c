@@ -44,6 +44,7 @@ struct kw_queue {
     size_t bytes;
     int starved, ended, failed, closed;
     int waiting, owed; /* readers of the ring that wait; word that one owes to the engine */
+    int missed;        /* kw_queue_ready said no: who asked hears of what comes from the engine */
 };
 
 kw_queue *kw_queue_new(void) {
@@ -144,6 +145,7 @@ kw_place *kw_queue_add(kw_queue *queue, void *owner) {
     place->owner = owner;
     place->last = &place->first;
     place->jump = place->high_watermark = place->last_stable = -1;
+    place->position = place->processed = -1;
     place->cut = INT64_MAX;
     pthread_mutex_lock(&queue->lock);
     if (queue->count == queue->room) {
@@ -348,6 +350,7 @@ int kw_queue_done(kw_queue *queue, kw_records *slice, size_t used, int64_t posit
         *rest = *slice;
         rest->data += used;
         rest->size -= used;
+        if (rest->start < position) rest->start = position; /* who finds nothing more to read of it is not moved back */
         if (rest->end > place->cut) rest->end = place->cut;
         rest->next = place->first;
         if (!place->first) place->last = &rest->next;
@@ -362,7 +365,11 @@ int kw_queue_done(kw_queue *queue, kw_records *slice, size_t used, int64_t posit
     place->lent = 0;
     settle_jump(queue, place);
     offer(queue, place);
-    if (has_something(place)) pthread_cond_broadcast(&queue->changed);
+    if (has_something(place)) {
+        pthread_cond_broadcast(&queue->changed);
+        tell |= queue->missed; /* whoever asked while it was lent waits for word of the engine's */
+        queue->missed = 0;
+    }
     pthread_mutex_unlock(&queue->lock);
     if (!current || !rest) {
         clear(slice);
@@ -558,6 +565,7 @@ int kw_queue_ready(kw_queue *queue, kw_place *place, size_t *size) {
     kw_place *found = ready(queue, place);
     *size = found && found->first ? found->first->size : 0;
     int answer = found || queue->ended || queue->failed || queue->closed;
+    if (!answer) queue->missed = 1;
     pthread_mutex_unlock(&queue->lock);
     return answer;
 }

@@ -61,7 +61,7 @@ int kw_queue_pop(kw_queue *queue, kw_place *place, kw_records *out, int wait_ms)
  * `slice` becomes it. 0: it is not; 1: it is; 2: and the engine asked to hear of what was read. */
 int kw_queue_next(kw_queue *queue, kw_records *slice, int64_t offset);
 /* The first `used` bytes of a popped slice are read, up to offset `position`; the rest, if any, is queued again, first.
- * 1: the engine asked to hear of it, once. */
+ * 1: the engine asked to hear of it, once, or somebody was told by kw_queue_ready that there is nothing. */
 int kw_queue_done(kw_queue *queue, kw_records *slice, size_t used, int64_t position);
 
 /* Whether a reader waits for what was just pushed to `place`: then it owes word of it to the engine, and kw_queue_owed

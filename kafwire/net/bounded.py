@@ -126,6 +126,7 @@ class BoundedRead:
             chunk_bytes=reading.config.chunk_bytes,
             max_decompressed=reading.config.max_decompressed,
             verify_crc=reading.config.check_crcs,
+            skip_corrupt=reading.config.on_corrupt == "skip",
             timestamps=reading.window,
             on_close=_closer(engine, cluster if owns else None, fetcher, self._bar),
         )

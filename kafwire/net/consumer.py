@@ -17,7 +17,7 @@ from kafwire._arrow import Layout
 from kafwire._records import Batch, RecordIterator
 from kafwire._slices import SliceReader
 from kafwire.config import ConsumerConfig
-from kafwire.errors import ConfigError, KafkaError
+from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError
 from kafwire.logic.cursor import FetchCursor
 from kafwire.logic.metadata import TopicInfo
 from kafwire.net.cluster import Cluster
@@ -38,6 +38,8 @@ LASTING_LAYOUTS = 16
 POLL_BATCHES = 64
 POLL_BYTES = 16 << 20
 CLOSE_SECONDS = 30.0  # for the last commit, as in Kafka's own client
+_NAMES_TOLD = 10  # of partitions, in an error
+_LONGEST_TIMEOUT = 1 << 20  # seconds
 SESSION_END_SECONDS = 1.0  # for telling brokers that their fetch sessions are over
 
 
@@ -135,6 +137,10 @@ class ConsumerCore:
         self._every(self.config.metrics_interval_ms, self._report, when=self.config.metrics_hook is not None)
         auto = self._group is not None and self.config.enable_auto_commit
         self._every(self.config.auto_commit_interval_ms, self._auto_commit, when=auto)
+        known = selection.start if isinstance(selection.start, dict) else {}
+        strangers = [f"{topic}-{number}" for topic, number in known if (topic, number) not in self.fetcher.cursors]
+        if strangers:
+            raise ConfigError(f"start names {', '.join(strangers)}, which this consumer does not read")
         self._started = True
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -164,7 +170,7 @@ class ConsumerCore:
         return self._layout(topic, partition, transient=len(self.fetcher.cursors) >= LASTING_LAYOUTS)
 
     def _drop(self, cursor: FetchCursor) -> None:
-        self.fetcher.remove(cursor)
+        self.fetcher.remove(cursor, claimed=cursor in self._claimed)
         if cursor in self._claimed:
             self._claimed.discard(cursor)
             self.fetcher.halt(cursor, KafkaError(f"{cursor.name} is not read by this consumer any more"))
@@ -241,8 +247,12 @@ class ConsumerCore:
         """A partition's cursor; `ConfigError` for one that is not read."""
         cursor = self.fetcher.cursors.get(_partition(where))
         if cursor is None:
-            known = ", ".join(sorted(cursor.name for cursor in self.fetcher.cursors.values())[:10]) or "none"
-            raise ConfigError(f"{where[0]}-{where[1]} is not read by this consumer (it reads: {known})")
+            names = sorted(cursor.name for cursor in self.fetcher.cursors.values())
+            more = f" and {len(names) - _NAMES_TOLD} more" if len(names) > _NAMES_TOLD else ""
+            raise ConfigError(
+                f"{where[0]}-{where[1]} is not read by this consumer, which reads "
+                f"{', '.join(names[:_NAMES_TOLD]) or 'nothing'}{more}: assign it first"
+            )
         return cursor
 
     def _cursors(self, partitions: Iterable[TopicPartition] | None) -> list[FetchCursor]:
@@ -260,18 +270,18 @@ class ConsumerCore:
         self._flowing = True
         self.fetcher.ask([cursor for cursor in self.fetcher.cursors.values() if cursor not in self._claimed])
 
-    async def claim(self, where: TopicPartition) -> None:
-        """A reader of its own will read a partition. `KafkaError` when one does already."""
+    async def claim(self, where: TopicPartition) -> FetchCursor:
+        """A reader of its own will read a partition, until `release`. `KafkaError` when one does already."""
         cursor = self.cursor(where)
         if cursor in self._claimed:
             raise KafkaError(f"{cursor.name} has a stream already: close that one first")
         self._claimed.add(cursor)
         self.fetcher.queue.claim(cursor.number)
+        return cursor
 
-    def release(self, where: TopicPartition) -> None:
+    def release(self, cursor: FetchCursor) -> None:
         """It reads no more: the partition is one of all again."""
-        cursor = self.fetcher.cursors.get(where)
-        if cursor is not None and cursor in self._claimed:
+        if cursor in self._claimed:
             self._claimed.discard(cursor)
             self.fetcher.queue.claim(cursor.number, False)
             cursor.asked_for = self._flowing
@@ -306,7 +316,15 @@ class ConsumerCore:
     async def position(self, where: TopicPartition) -> int:
         """The offset of the next record that a reader gets."""
         cursor = self.cursor(where)
-        await self.fetcher.placed(cursor)
+        limit_s = self.config.default_api_timeout_ms / 1000
+        try:
+            async with asyncio.timeout(limit_s):
+                await self.fetcher.placed(cursor)
+        except TimeoutError:
+            raise KafkaTimeoutError(
+                f"it could not be found out within {limit_s:g} s where {cursor.name} is to be read on: its leader does "
+                "not answer, or there is none"
+            ) from None
         return self.fetcher.queue.position(cursor.number)
 
     async def ends(self, partitions: Iterable[TopicPartition] | None, timestamp: int) -> dict[TopicPartition, int]:
@@ -341,9 +359,22 @@ class ConsumerCore:
             stop()
         return True
 
-    def lag(self, where: TopicPartition) -> int | None:
-        """Records not handed out yet, as the last answer of the broker knew; None before the first one."""
-        return self._lag(self.cursor(where))
+    def lag(self, where: TopicPartition, in_hand: tuple[TopicPartition, int] | None = None) -> int | None:
+        """Records not handed out yet, as the last answer of the broker knew; None before the first one.
+
+        `in_hand` is a partition whose batch is handed out record by record, and the offset of the next one.
+        """
+        cursor = self.cursor(where)
+        lag = self._lag(cursor)
+        if lag is None or in_hand is None or in_hand[0] != where:
+            return lag
+        return lag + max(0, self.fetcher.queue.position(cursor.number) - in_hand[1])
+
+    def high_watermark(self, where: TopicPartition) -> int | None:
+        """The end of what readers may have, as the last answer of the broker knew; None before the first one."""
+        cursor = self.cursor(where)
+        end = max(cursor.high_watermark, self.fetcher.queue.log_end(cursor.number, False))
+        return end if end >= 0 else None
 
     def _lag(self, cursor: FetchCursor) -> int | None:
         queue, committed_only = self.fetcher.queue, self.config.isolation_level == "read_committed"
@@ -366,7 +397,7 @@ class ConsumerCore:
         if what is None:
             chosen = self._processed()
         elif isinstance(what, Mapping):
-            chosen = {self.cursor(where): offset for where, offset in what.items()}
+            chosen = {self.cursor(where): _committable(where, offset) for where, offset in what.items()}
         elif what.topic is None or what.partition is None:
             raise ConfigError("this batch was decoded from bytes alone: it has no partition to commit for")
         else:
@@ -534,7 +565,9 @@ class HandedOut:
         """Of the batch in hand, all records before the last one that was handed out are processed."""
         rest, batch, row = self.rest(), self.records.batch, self.records.row
         if rest is not None and batch is not None and row and (offset := batch[row - 1].offset) >= 0:
-            self._core.fetcher.queue.process(self._core.cursor(rest[0]).number, offset)
+            queue, number = self._core.fetcher.queue, self._core.cursor(rest[0]).number
+            if offset > queue.processed(number):  # more may have been committed by hand
+                queue.process(number, offset)
 
 
 def _let_go(_: object) -> None:
@@ -570,6 +603,28 @@ def partitions_of(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
     return [_partition(where) for where in partitions]
 
 
+def _committable(where: TopicPartition, offset: Any) -> int:
+    if not isinstance(offset, int) or isinstance(offset, bool) or not 0 <= offset < 1 << 63:
+        raise ConfigError(f"the offset to commit for {where[0]}-{where[1]} is {offset!r}: a number from 0 is needed")
+    return offset
+
+
+def first_offsets(batches: Iterable[Batch]) -> dict[TopicPartition, int]:
+    """Where to seek that these batches come again."""
+    found: dict[TopicPartition, int] = {}
+    for batch in batches:
+        if batch.topic is not None and batch.partition is not None:
+            first = iter(batch).next_offset  # known if offsets are among the columns that were decoded
+            offset = first if first >= 0 else batch.base_offset
+            found.setdefault(TopicPartition(batch.topic, batch.partition), offset)
+    return found
+
+
+def nothing_assigned() -> KafkaError:
+    """What a reader of nothing would wait for for ever."""
+    return KafkaError("nothing is read by this consumer: give topics= or assign=, or call assign()")
+
+
 def _place(where: TopicPartition, value: Any) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return _Offset(value)
@@ -594,8 +649,8 @@ def milliseconds(timeout: float | None) -> int:
     """Seconds as the readers count: -1 for ever."""
     if timeout is None:
         return -1
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 <= timeout < 1 << 20:
-        raise ConfigError(f"timeout={timeout!r}: seconds from 0 are needed, or None")
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 <= timeout <= _LONGEST_TIMEOUT:
+        raise ConfigError(f"timeout={timeout!r}: seconds from 0 to {_LONGEST_TIMEOUT} are needed, or None")
     return round(timeout * 1000)
 
 

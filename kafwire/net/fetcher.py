@@ -11,6 +11,7 @@ import contextlib
 import logging
 import random
 import time
+import uuid
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
@@ -59,6 +60,7 @@ class Fetcher:
         self.resets = 0  # positions that had to be looked up again, for metrics
         self.truncations = 0
         self._numbered: dict[int, FetchCursor] = {}
+        self._vacant: dict[tuple[str, uuid.UUID, int], int] = {}  # places of partitions that were dropped
         self._sources: dict[tuple[int, str], Source] = {}
         self._homes: dict[FetchCursor, Source] = {}
         self._to_pump: dict[Source, None] = {}  # what would send, had it room; or may have something to say
@@ -78,16 +80,21 @@ class Fetcher:
 
     def add(self, info: TopicInfo, partition: int, layout: Layout) -> FetchCursor:
         """A cursor for a partition; it is read once it has a position, and somebody asks."""
-        number = self.queue.add(info.name, partition, layout)
+        number = self._vacant.pop((info.name, info.topic_id, partition), None)
+        if number is None:
+            number = self.queue.add(info.name, partition, layout)
         cursor = FetchCursor(number, info.name, info.topic_id, partition)
         self.cursors[info.name, partition] = cursor
         self._numbered[number] = cursor
         return cursor
 
-    def remove(self, cursor: FetchCursor) -> None:
-        """Drop a cursor, and what is buffered of it."""
+    def remove(self, cursor: FetchCursor, *, claimed: bool) -> None:
+        """Drop a cursor, and what is buffered of it. If it was `claimed`, its reader still has its place."""
         cursor.asked_for = False
-        cursor.generation = self.queue.reset(cursor.number, 0)
+        cursor.generation = self.queue.reset(cursor.number, -1)
+        if not claimed:
+            self.queue.pause(cursor.number, False)
+            self._vacant[cursor.topic, cursor.topic_id, cursor.partition] = cursor.number
         self.cursors.pop((cursor.topic, cursor.partition), None)
         self._numbered.pop(cursor.number, None)
         for state in (self._homeless, self._lost, self._settling, self._unplaced):
@@ -214,6 +221,7 @@ class Fetcher:
             cursor = self._numbered.get(number)
             if cursor is not None:
                 self._update(cursor)
+        self._tell()  # of what was lent to a reader when another one asked
         self.pump()
 
     def pump(self) -> None:
@@ -459,7 +467,8 @@ class Fetcher:
             error = broker_error(
                 UNKNOWN_TOPIC_ID,
                 f"topic {cursor.topic!r} was deleted and made anew while {cursor.name} was read, up to offset "
-                f"{cursor.position}: its offsets are those of other records now; assign it again to read them",
+                f"{cursor.position}: its offsets are those of other records now; to read them, assign without it and "
+                "then with it",
             )
         elif code and not broker_error(code).retriable:
             error = broker_error(code, f"fetching {cursor.name} at offset {cursor.position}")

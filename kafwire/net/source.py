@@ -291,6 +291,7 @@ class Source:
         taken = self._feed.forget(cursor.topic_id.bytes, cursor.partition, cursor.number)
         if taken is not None:
             self._absorb(cursor, taken)
+            self._fetcher.arrived()
 
     @staticmethod
     def _absorb(cursor: FetchCursor, taken: tuple[int, int, int, int, int]) -> bool:
@@ -345,6 +346,8 @@ class Source:
             for number, part in taken.items()
             if (cursor := fetcher.numbered(number)) is not None and self._absorb(cursor, part)
         }
+        if absorbed:
+            fetcher.arrived()  # whatever becomes of the rest of the answer
         if frame is None:
             self.session.on_lost()
             self._lose_all(error or KafkaConnectionError("the request was lost"))
@@ -503,7 +506,10 @@ class Source:
             # It is not asked for again: who asks from there may get the batch after it, and nobody would notice.
             where = f"{cursor.name}, after offset {cursor.position}, from {self.lane.where}"
             told = CorruptBatchError(
-                f"{where}: {problem.message}", topic=cursor.topic, partition=cursor.partition, base_offset=-1
+                f"{where}: {problem.message}; where the next batch begins is not known: seek past it",
+                topic=cursor.topic,
+                partition=cursor.partition,
+                base_offset=-1,
             )
             self._fetcher.halt(cursor, told)
         return size > 0 or problem is not None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
+from kafwire._slices import SliceReader
 from kafwire.config import ConsumerConfig, from_dotted
 from kafwire.errors import KafkaError
 from kafwire.net.cluster import Cluster
@@ -18,8 +19,11 @@ from kafwire.net.consumer import (
     ConsumerCore,
     HandedOut,
     Selection,
+    first_offsets,
     layouts,
     milliseconds,
+    nothing_assigned,
+    partitions_of,
     repr_of,
 )
 from kafwire.net.engine import engine
@@ -41,12 +45,14 @@ class Consumer:
     `topics`, partitions that are added later are read from their beginning. `group_id` allows to commit offsets of
     `assign`ed partitions; membership in a group is not there yet. `columns` names the columns of Arrow data that are
     wanted (others cost nothing), `layout` varies their schema, both as in `kafwire.scan`. Options are those of
-    `kafwire.config.ConsumerConfig`.
+    `kafwire.config.ConsumerConfig`. Partitions that a mapping leaves out begin as without `start`; an offset that does
+    not exist is reset by `auto_offset_reset`.
 
     Making one connects, and raises `BrokerError` for a topic that does not exist, `KafkaConnectionError`,
     `KafkaTimeoutError`, `ConfigError`. Nothing is fetched before something is read. A batch counts as processed when
     the next one is asked for, or when it is committed; to leave a loop by an exception does not count. It is for one
-    thread: to read in a second one at the same time raises `KafkaError`, except by `partition_stream`.
+    thread: to read in a second one at the same time raises `KafkaError`, except by `partition_stream` and
+    `arrow_stream`, which have readers of their own.
     """
 
     def __init__(
@@ -67,7 +73,7 @@ class Consumer:
         self._engine = engine()
         self._core = ConsumerCore(Cluster(self._engine, config), config, selection, make_layout)
         self._reader = self._core.reader()
-        self._hand = HandedOut(self._core, self._feed())
+        self._hand = HandedOut(self._core, _Batches(self))
         self._asked = False
         self._closed = False
         try:
@@ -86,9 +92,10 @@ class Consumer:
     def batches(self, timeout: float | None = None) -> Iterator[Batch]:
         """The records as `Batch` objects, each of one partition, in the order of its offsets; partitions take turns.
 
-        Ends after `timeout` seconds without records (None: never), or when the consumer is closed. Raises
-        `CorruptBatchError`, `LogTruncatedError`, `BrokerError` for a partition that cannot be read on; it is raised
-        again and again, other partitions in between, until that partition is sought in, paused or dropped.
+        Ends after `timeout` seconds without records (None: never), or when another thread closes the consumer. Raises
+        `CorruptBatchError`, `LogTruncatedError`, `BrokerError` for a partition that cannot be read on. That ends the
+        iterator: call `batches()` again. It is raised again and again, other partitions in between, until the partition
+        is sought in, paused or dropped.
         """
         while True:
             batch = self._next(timeout)
@@ -103,14 +110,24 @@ class Consumer:
         return self._hand.records
 
     def poll(self, timeout: float = 0.0) -> list[Batch]:
-        """What is there, partitions in turn, up to some 16 MiB decoded; waits up to `timeout` seconds for the first."""
+        """What is there, partitions in turn, up to some 16 MiB decoded; waits up to `timeout` seconds for the first.
+
+        Raises what `batches` does, if there is nothing else to return.
+        """
         found: list[Batch] = []
         size = 0
         batch = self._next(timeout)
-        while batch is not None:
-            found.append(batch)
-            size += batch.nbytes
-            batch = self._reader.read(0) if len(found) < POLL_BATCHES and size < POLL_BYTES else None
+        try:
+            while batch is not None:
+                found.append(batch)
+                size += batch.nbytes
+                batch = self._reader.read(0) if len(found) < POLL_BATCHES and size < POLL_BYTES else None
+        except KafkaError:
+            pass  # it comes again: what was found is not lost for it
+        except BaseException:
+            for where, offset in first_offsets(found).items():
+                self._engine.run(self._core.seek(where, offset))
+            raise
         return found
 
     def partition_stream(self, partition: TopicPartition, timeout: float | None = None) -> Iterator[Batch]:
@@ -120,29 +137,18 @@ class Consumer:
         holds, however slow its reader is. `timeout` as of `batches`.
         """
         self._check()
-        self._engine.run(self._core.claim(partition))
-        return self._stream(partition, timeout)
-
-    def _stream(self, partition: TopicPartition, timeout: float | None) -> Iterator[Batch]:
-        try:
-            reader = self._core.reader(partition)
-            self._engine.run(self._core.ask(partition))
-            while True:
-                reader.settle()
-                batch = reader.read(milliseconds(timeout))
-                if batch is None:
-                    return
-                yield batch
-        finally:
-            self._engine.start(self._core.release, partition)
+        self._put_back([partition])
+        return _PartitionStream(self, partition, milliseconds(timeout))
 
     def arrow_stream(self, timeout: float | None = None) -> ArrowStream:
         """The records as an Arrow stream over all partitions, for `pyarrow.RecordBatchReader.from_stream` and others.
 
         It decodes in whichever thread reads it, without the GIL, and ends after `timeout` seconds without records.
         """
+        limit_ms = milliseconds(timeout)
         self._ask()
-        return ArrowStream(self._core.reader(silence_ms=milliseconds(timeout), keeps=self))
+        self._put_back()
+        return ArrowStream(self._core.reader(silence_ms=limit_ms, keeps=self))
 
     def _next(self, timeout: float | None) -> Batch | None:
         self._ask()
@@ -150,20 +156,13 @@ class Consumer:
         self._reader.settle()
         return self._reader.read(milliseconds(timeout))
 
-    def _feed(self) -> Iterator[Batch]:
-        while True:
-            self._reader.settle()
-            batch = self._reader.read(-1) if self._asked or self._ask() else None
-            if batch is None:
-                return
-            yield batch
-
-    def _ask(self) -> bool:
+    def _ask(self) -> None:
         self._check()
+        if not self._core.fetcher.cursors:
+            raise nothing_assigned()
         if not self._asked:
             self._engine.run(self._core.ask())
             self._asked = True
-        return True
 
     def _put_back(self, only: Iterable[TopicPartition] | None = None) -> None:
         """A batch whose records were handed out in part, one by one: the rest is fetched again."""
@@ -204,8 +203,9 @@ class Consumer:
         Where there is none, at the end. Of all partitions by default. Returns the offsets.
         """
         self._check()
-        self._put_back(partitions)
-        return self._engine.run(self._core.seek_to(when, partitions))
+        chosen = None if partitions is None else partitions_of(partitions)
+        self._put_back(chosen)
+        return self._engine.run(self._core.seek_to(when, chosen))
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
         """Read on at the first offsets, of all partitions by default. Returns them."""
@@ -216,7 +216,10 @@ class Consumer:
         return self.seek_to_timestamp("latest", partitions or None)
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Hand out and fetch nothing of these; what is buffered stays for later. Nothing is sent for it."""
+        """Hand out and fetch nothing of these (none named: of none); what is buffered stays for later.
+
+        Nothing is sent for it.
+        """
         self._check()
         self._put_back(partitions)
         self._engine.run(self._core.pause(partitions, paused=True))
@@ -242,22 +245,36 @@ class Consumer:
     def beginning_offsets(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
         """The first offset of each partition (default: all that are read), asked of the leaders."""
         self._check()
-        return self._engine.run(self._core.beginning_offsets(partitions))
+        return self._engine.run(self._core.beginning_offsets(None if partitions is None else partitions_of(partitions)))
 
     def end_offsets(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
         """The offset after the last record (with read_committed: the last stable offset), asked of the leaders."""
         self._check()
-        return self._engine.run(self._core.end_offsets(partitions))
+        return self._engine.run(self._core.end_offsets(None if partitions is None else partitions_of(partitions)))
 
-    def lag(self, partition: TopicPartition | None = None) -> Any:
+    @overload
+    def lag(self, partition: TopicPartition) -> int | None: ...
+
+    @overload
+    def lag(self) -> dict[TopicPartition, int | None]: ...
+
+    def lag(self, partition: TopicPartition | None = None) -> int | dict[TopicPartition, int | None] | None:
         """Records that are there and were not handed out, as the last fetch answer knew: no request is sent for it.
 
         None before the first answer. Without `partition`: {TopicPartition: lag} of all.
         """
         self._check()
         if partition is not None:
-            return self._core.lag(partition)
-        return {where: self._core.lag(where) for where in self._core.assignment}
+            return self._core.lag(partition, self._hand.rest())
+        return {where: self._core.lag(where, self._hand.rest()) for where in self._core.assignment}
+
+    def high_watermark(self, partition: TopicPartition) -> int | None:
+        """The offset after the last record that readers may have, as the last fetch answer knew; None before the first.
+
+        No request is sent for it; `end_offsets` asks.
+        """
+        self._check()
+        return self._core.high_watermark(partition)
 
     # --- commits ----------------------------------------------------------------------------------------------------
 
@@ -275,7 +292,7 @@ class Consumer:
     def committed(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int | None]:
         """What the group has committed for each partition (default: all that are read), None where nothing is."""
         self._check()
-        found = self._engine.run(self._core.committed(partitions))
+        found = self._engine.run(self._core.committed(None if partitions is None else partitions_of(partitions)))
         return {where: None if one is None else one.offset for where, one in found.items()}
 
     # --- the rest ---------------------------------------------------------------------------------------------------
@@ -317,3 +334,68 @@ class Consumer:
         if not getattr(self, "_closed", True) and not self._engine.is_over:
             warnings.warn(f"never closed: {self!r}", ResourceWarning, source=self, stacklevel=2)
             self._engine.start(self._core.abandon)
+
+
+class _Batches:
+    """What the records one by one are taken from. An error is no end: whoever comes again goes on."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self
+
+    def __next__(self) -> Batch:
+        self._consumer._ask()
+        reader = self._consumer._reader
+        reader.settle()
+        batch = reader.read(-1)
+        if batch is None:
+            raise StopIteration
+        return batch
+
+
+class _PartitionStream:
+    """The batches of one partition, which is claimed until this is closed, or ends, or is dropped."""
+
+    _reader: SliceReader | None = None
+    _closed = True  # until the partition is claimed
+
+    def __init__(self, consumer: Consumer, partition: TopicPartition, timeout_ms: int) -> None:
+        self._consumer = consumer  # which must not be dropped while its stream is read
+        self._engine = consumer._engine
+        self._core = consumer._core
+        self._partition = partition
+        self._timeout_ms = timeout_ms
+        self._cursor = self._engine.run(self._core.claim(partition))
+        self._closed = False
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self
+
+    def __next__(self) -> Batch:
+        if self._closed:
+            raise StopIteration
+        try:
+            if self._reader is None:
+                self._reader = self._core.reader(self._partition)
+                self._engine.run(self._core.ask(self._partition))
+            self._reader.settle()
+            batch = self._reader.read(self._timeout_ms)
+        except BaseException:
+            self.close()
+            raise
+        if batch is None:
+            self.close()
+            raise StopIteration
+        return batch
+
+    def close(self) -> None:
+        """Let others read the partition."""
+        if not self._closed:
+            self._closed = True
+            self._engine.start(self._core.release, self._cursor)
+
+    def __del__(self) -> None:
+        if not self._closed and not self._engine.is_over:
+            self.close()

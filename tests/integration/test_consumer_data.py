@@ -319,7 +319,7 @@ def test_a_damaged_segment(face: Face, broker: KafkaCluster, topic_name: str, da
             for batch in consumer.batches(timeout=20):
                 seen.add(batch)
         error = raised.value
-        assert (error.topic, error.partition, error.base_offset) == (topic_name, 0, 4)
+        assert (error.topic, error.partition, error.base_offset, error.next_offset) == (topic_name, 0, 4, 5)
         assert seen.offsets == {0: [0, 1, 2, 3]}, "what lies before it came first"
         with pytest.raises(CorruptBatchError, match="offset 4"):
             consumer.poll(10)
@@ -329,6 +329,10 @@ def test_a_damaged_segment(face: Face, broker: KafkaCluster, topic_name: str, da
         assert take(consumer, 8).offsets == {0: [0, 1, 2, 3, 5, 6, 7, 8]}
         assert consumer.metrics()["partitions"][where]["skipped_batches"] == 1
         assert consumer.position(where) == 9
+    with pytest.raises(CorruptBatchError, match=f"{topic_name}-0.*offset 4"):
+        list(kafwire.scan(bootstrap, topic_name, chunk_bytes=1).batches())
+    found = kafwire.scan(bootstrap, topic_name, on_corrupt="skip").batches()
+    assert [record.offset for batch in found for record in batch] == [0, 1, 2, 3, 5, 6, 7, 8]
 
 
 def begin_of_batch(data: bytes, offset: int) -> int:

@@ -133,6 +133,9 @@ static void one_round(dice *d) {
     for (int i = 0; i < PLACES; i++) {
         CHECK((all.places[i] = kw_queue_add(all.queue, &all.sought[i])));
         CHECK(kw_queue_place(all.queue, i) == all.places[i]);
+        CHECK(kw_place_position(all.queue, all.places[i]) == -1);
+        generation[i] = kw_place_reset(all.queue, all.places[i], 0);
+        __atomic_store_n(&all.now[i], generation[i], __ATOMIC_RELEASE);
         if (i < OWN) kw_place_claim(all.queue, all.places[i], 1);
     }
     CHECK(!kw_queue_place(all.queue, PLACES) && !kw_queue_place(all.queue, -1));

@@ -269,11 +269,12 @@ def test_where_options_come_from(world: World, tmp_path: Path, monkeypatch: pyte
     assert "fetch_max_bytes" not in world.client_options
     assert "bootstrap_servers" not in world.asked["scan"]
     assert "auto_offset_reset" not in world.asked["scan"]
-    monkeypatch.setenv("KAFWIRE_CONFIG", str(file))
-    assert bounded()["bootstrap_servers"] == "far:1,[::1]:9092"
     monkeypatch.setenv("KAFWIRE_BROKERS", "near, 10.0.0.1:5,[::2]:6")
     assert bounded()["bootstrap_servers"] == "near:9092,10.0.0.1:5,[::2]:6"
-    assert bounded("-b", "third")["bootstrap_servers"] == "third:9092"
+    monkeypatch.setenv("KAFWIRE_CONFIG", str(file))
+    assert bounded()["bootstrap_servers"] == "far:1,[::1]:9092"
+    assert bounded("-X", "bootstrap.servers=fourth")["bootstrap_servers"] == "fourth:9092"
+    assert bounded("-b", "third", "-X", "bootstrap.servers=fourth")["bootstrap_servers"] == "third:9092"
 
 
 def test_options_are_listed() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafwire.config import CODECS, ClientConfig, ProducerConfig, ScanConfig, from_dotted
+from kafwire.config import CODECS, ClientConfig, ConsumerConfig, ProducerConfig, ScanConfig, from_dotted
 from kafwire.errors import ConfigError
 
 SERVERS = {"bootstrap_servers": "localhost:9092"}
@@ -150,3 +150,10 @@ def test_a_configuration_does_not_change() -> None:
     config = ClientConfig.build(SERVERS)
     with pytest.raises(dataclasses.FrozenInstanceError):
         config.client_id = "other"  # type: ignore[misc]
+
+
+def test_one_connection_is_not_one_per_partition() -> None:
+    options = {"bootstrap_servers": "h:1", "single_socket": True}
+    assert ConsumerConfig.build({**options, "fetch_strategy": "per_node"}).single_socket
+    with pytest.raises(ConfigError, match="leave one of the two out"):
+        ConsumerConfig.build({**options, "fetch_strategy": "per_partition"})

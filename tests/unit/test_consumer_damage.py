@@ -51,6 +51,7 @@ def test_a_wrong_checksum(records: int, strategy: dict[str, Any]) -> None:
             for error in errors:
                 assert isinstance(error, CorruptBatchError)
                 assert (error.topic, error.partition, error.base_offset) == ("t", 0, first)
+                assert error.next_offset == first + records
                 assert f"t-0, batch at offset {first}, from broker 1 at 10.0.0.1:9092" in str(error)
             assert consuming.rows == {("t", 0): rows["t", 0][:first], ("t", 1): rows["t", 1]}
             consuming.seek(first + records)
@@ -108,6 +109,7 @@ def test_damaged_heads(at: int, data: bytes, on_corrupt: str) -> None:
             assert consuming.rows == {("t", 0): rows["t", 0][: BAD * 3], ("t", 1): rows["t", 1]}
             assert errors
             assert all("t-0" in str(error) and "broker 1" in str(error) for error in errors)
+            assert all("next batch begins is not known" in str(error) for error in errors)
             before = len(consuming.fetches())
             consuming.idle(10)
             assert len(consuming.fetches()) - before <= 21

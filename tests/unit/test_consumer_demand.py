@@ -44,13 +44,13 @@ def test_a_claimed_partition_waits_for_its_own_reader() -> None:
         rows = fill(world, "t", partitions=2)
         with Consuming(world, topics="t", asks=False) as consuming:
             where = TopicPartition("t", 0)
-            world.run(consuming.core.claim(where))
+            claimed = world.run(consuming.core.claim(where))
             world.run(consuming.core.ask())
             consuming.until_read({("t", 1): rows["t", 1]})
             assert not any(0 in consuming.asked(call) for call in consuming.fetches())
 
             async def release() -> None:
-                consuming.core.release(where)
+                consuming.core.release(claimed)
 
             world.run(release())
             consuming.until_read(rows)

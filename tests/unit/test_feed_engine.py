@@ -108,7 +108,7 @@ def test_a_partition_that_was_removed_in_between_disturbs_nobody() -> None:
     with World() as world:
         lagging = Lagging(world, partitions=2)
         lagging.arrive()
-        lagging.engine(lambda: lagging.consuming.fetcher.remove(lagging.cursor))
+        lagging.engine(lambda: lagging.consuming.fetcher.remove(lagging.cursor, claimed=False))
         lagging.rows["t", 0] = lagging.rows["t", 0][:12]
         lagging.rows["t", 1] += write(world, "t", 1, records=2)
         lagging.consuming.until_read(lagging.rows)

@@ -45,13 +45,14 @@ class Schedule:
         if chance.random() < 0.5:
             world.engine_lag_s = lambda: chance.choice([0.0, 0.0, 0.001, 0.02])
         self.logs = world.create_topic("t", partitions=count, replicas=BROKERS).partitions
+        strategy = chance.choice(["hybrid", "hybrid", "per_partition", "per_node"])
         self.options: dict[str, Any] = {
-            "fetch_strategy": chance.choice(["hybrid", "hybrid", "per_partition", "per_node"]),
+            "fetch_strategy": strategy,
             "fetch_max_bytes": chance.choice([1000, 20_000, 1 << 20]),
             "max_partition_fetch_bytes": chance.choice([500, 1 << 20]),
             "fetch_memory": chance.choice([20_000, 1 << 20]),
             "max_prefetch_batches": chance.choice([1, 4]),
-            "single_socket": chance.random() < 0.2,
+            "single_socket": strategy != "per_partition" and chance.random() < 0.25,
             "auto_offset_reset": "earliest",
             "request_timeout_ms": 2_000,
             "metadata_max_age_ms": chance.choice([3_000, 300_000]),

@@ -142,9 +142,9 @@ def test_what_was_read_counts_as_processed_when_its_reader_asks_for_more(line: L
     push(line, 1, 0, 2)
     assert read(reader) == (0, [0, 1, 2])
     assert read(line.reader) == (1, [0, 1])
-    assert (line.queue.processed(0), line.queue.processed(1)) == (0, 0)
+    assert (line.queue.processed(0), line.queue.processed(1)) == (-1, -1)
     line.queue.settle()
-    assert (line.queue.processed(0), line.queue.processed(1)) == (0, 2)
+    assert (line.queue.processed(0), line.queue.processed(1)) == (-1, 2)
     reader.settle()
     assert line.queue.processed(0) == 3
     line.queue.process(0, 1)
@@ -222,3 +222,54 @@ def test_a_frame_is_charged_once_however_many_slices_it_has(line: Line) -> None:
         assert line.queue.queued_bytes() == len(frame)
         assert read(line.reader)
         assert bool(line.queue.queued_bytes()) == left
+
+
+def test_nothing_is_processed_where_nothing_was_sought_or_read(line: Line) -> None:
+    assert (line.queue.position(2), line.queue.processed(2)) == (-1, -1)
+    line.queue.settle()
+    assert line.queue.processed(2) == -1
+    line.queue.reset(2, 7)
+    assert (line.queue.position(2), line.queue.processed(2)) == (7, 7)
+
+
+def test_a_damaged_batch_moves_nobody_back(line: Line) -> None:
+    bad = bytearray(batch(2, b"c"))
+    bad[-1] ^= 1
+    blob = batch(0, b"a", b"b") + bytes(bad)
+    line.queue.push(Buffer(blob), 0, len(blob), 0, 0, 1 << 40, [])
+    line.queue.seal()
+    assert read(line.reader) == (0, [0, 1])
+    line.reader.settle()
+    for _ in range(3):
+        with pytest.raises(KafkaError, match="batch at offset 2"):
+            read(line.reader)
+        line.reader.settle()
+        assert (line.queue.position(0), line.queue.processed(0)) == (2, 2)
+
+
+def test_errors_keep_no_trace_of_earlier_reads(line: Line) -> None:
+    line.queue.fail_place(0, 0, KafkaError("it is broken"))
+    depths = []
+    for _ in range(3):
+        with pytest.raises(KafkaError) as raised:
+            read(line.reader)
+        depths.append(len(raised.traceback))
+    assert len(set(depths)) == 1
+
+
+def test_who_was_told_that_there_is_nothing_hears_of_the_rest_of_a_slice(line: Line) -> None:
+    """One reader has the slice in hand when another asks."""
+    blob = batch(0, b"a") + batch(1, b"b")
+    line.queue.push(Buffer(blob), 0, len(blob), 0, 0, 1 << 40, [])
+    line.queue.seal()
+    assert read(line.reader) == (0, [0])
+    assert not line.posted, "nobody asked"
+    assert line.queue.ready(1) is None
+    assert read(line.reader) == (0, [1])
+    assert not line.posted, "nothing is left"
+    push(line, 0, 2)
+    push(line, 0, 3)
+    assert read(line.reader) == (0, [2])
+    assert line.posted
+    assert read(line.reader) == (0, [3])
+    assert not line.posted

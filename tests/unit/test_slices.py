@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import textwrap
 import threading
 import time
 from collections.abc import Iterator
@@ -377,3 +380,84 @@ def test_what_was_read_up_to_a_damaged_slice_counts_as_processed(line: Line) -> 
     line.reader.settle()
     assert line.queue.position(0) == 2
     assert line.queue.processed(0) == 2
+
+
+def test_rows_before_a_batch_whose_codec_is_not_there_come_first() -> None:
+    """In a process of its own, where the codec was not used before."""
+    program = """
+        import sys
+        import kafwire._compress
+        from tests.unit.test_slices import Line
+
+        def refuse(codec):
+            raise OSError("no library")
+
+        kafwire._compress._resolve = refuse
+        line = Line()
+        line.push(bytes.fromhex(sys.argv[1]))
+        assert [record.value for record in line.reader.read(0)] == [b"a"]
+        for _ in range(2):
+            try:
+                line.reader.read(0)
+            except OSError as error:
+                assert str(error) == "no library"
+            else:
+                raise AssertionError("it was read")
+        line.reader.settle()
+        assert line.queue.processed(0) == 1
+    """
+    blob = batch(0, b"a") + batch(1, b"b" * 100, compression="lz4")
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program), blob.hex()], check=True, timeout=60)
+
+
+def test_a_wait_ends_in_time_though_slices_without_rows_keep_coming(line: Line) -> None:
+    def flow() -> None:
+        offset = 0
+        while not over.is_set():
+            line.push(batch(offset, b"v"), start=offset, end=0)
+            offset += 1
+            over.wait(0.001)
+
+    over = threading.Event()
+    thread = threading.Thread(target=flow)
+    thread.start()
+    try:
+        for timeout_ms in (0, 50):
+            begin = time.monotonic()
+            assert line.reader.read(timeout_ms) is None
+            assert time.monotonic() - begin < timeout_ms / 1000 + 0.3
+        assert not line.reader.ended
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_a_child_hands_out_nothing_of_its_parent_s(line: Line) -> None:
+    line.push(batch(0, b"a"))
+    child = os.fork()
+    if child == 0:
+        line.reader.settle()
+        try:
+            line.reader.read(0)
+        except KafkaError as error:
+            line.reader.close()
+            os._exit(0 if "before a fork" in str(error) else 1)
+        os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+    assert [record.value for record in line.reader.read(0) or ()] == [b"a"]
+
+
+def test_a_stream_ends_with_rows_that_it_could_not_hand_out() -> None:
+    line = Line(0)
+    line.queue.add("t", 0, Layout("t", 0, timestamp_unit="us"))
+    reader = SliceReader(
+        line.queue, Layout(timestamp_unit="us"), chunk_bytes=1, max_decompressed=1 << 20, verify_crc=True
+    )
+    line.push(encode_batch([(None, b"v", 1 << 62)]))
+    line.push(batch(1, b"w"), start=1)
+    stream = pa.RecordBatchReader._import_from_c_capsule(reader.stream_capsule())
+    with pytest.raises((OSError, pa.ArrowInvalid), match="do not fit into the columns"):
+        stream.read_next_batch()
+    with pytest.raises(StopIteration):
+        stream.read_next_batch()
+    line.native.stop()
