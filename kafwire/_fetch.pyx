@@ -309,7 +309,8 @@ def scan_headers(Buffer frame, size_t position, size_t size, int64_t start=-1, i
     No checksum covers a base offset: one that jumps ahead would be a hole that nobody notices. With `start`, the offset
     asked for, and `high_watermark`, the one that the answer names, there is a limit to that. A broker notes the latter
     before it reads the log, so there may be batches above it, written in between; but they are the youngest there are,
-    which no compaction has touched, and each begins where the one before it ends. `ProtocolError` for any other.
+    which no compaction has touched: each begins where the one before it ends, and has as many records as offsets.
+    `ProtocolError` for any other.
     """
     cdef const uint8_t *data
     cdef size_t at = 0
@@ -338,6 +339,12 @@ def scan_headers(Buffer frame, size_t position, size_t size, int64_t start=-1, i
                 break
             if header.base_offset > high_watermark >= 0 and header.base_offset > max(start, next_offset):
                 reason = "a base offset above the high watermark that does not go on from the batch before it: " \
+                         "bytes were changed in the log or on their way"
+                got = -1
+                break
+            if header.magic == 2 and header.base_offset + header.last_offset_delta >= high_watermark >= 0 \
+                    and header.last_offset_delta + 1 != header.count:
+                reason = "a batch above the high watermark that has not as many records as offsets: " \
                          "bytes were changed in the log or on their way"
                 got = -1
                 break

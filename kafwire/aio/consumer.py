@@ -20,13 +20,14 @@ from kafwire.net.consumer import (
     ArrowStream,
     ConsumerCore,
     HandedOut,
+    Rest,
     Selection,
-    first_offsets,
     layouts,
     milliseconds,
     nothing_assigned,
     partitions_of,
     repr_of,
+    rests_of,
 )
 from kafwire.net.engine import engine
 from kafwire.net.ranges import Bound, When
@@ -69,8 +70,9 @@ class AsyncConsumer:
         self._fed: list[Batch] = []
         self._hand = HandedOut(self._core, _Fed(self._fed))
         self._starting: asyncio.Task[None] | None = None
-        self._started = False
+        self._begun = self._started = False
         self._closed = False
+        self._returning = False
 
     @classmethod
     def from_config(cls, options: Mapping[str, Any]) -> Self:
@@ -84,6 +86,7 @@ class AsyncConsumer:
         """
         self._check()
         if not self._started:
+            self._begun = True
             await on_engine(self._engine, self._core.start_once())
             self._started = True
 
@@ -122,8 +125,8 @@ class AsyncConsumer:
         except KafkaError:
             pass  # it comes again: what was found is not lost for it
         except BaseException:
-            for where, offset in first_offsets(found).items():
-                self._engine.start(self._core.fetcher.seek, self._core.cursor(where), offset)
+            for rest in rests_of(found):
+                self._return(rest)
             raise
         return found
 
@@ -163,7 +166,18 @@ class AsyncConsumer:
         await self.start()
         rest = self._hand.put_back(only)
         if rest is not None:
-            await self._run(self._core.seek(*rest))
+            self._return(rest)
+        await self._wait_for_returns()
+
+    def _return(self, rest: Rest) -> None:
+        """Started apart from whoever calls: cancelled, he would leave a hole."""
+        self._returning = True
+        self._engine.start(self._core.put_back, rest)
+
+    async def _wait_for_returns(self) -> None:
+        if self._returning:
+            await self._run(self._core.settled())
+            self._returning = False
 
     async def _take_back(self, only: Sequence[TopicPartition] | None = None) -> None:
         """Nothing of these partitions (None: of all) is between the buffer and the user: the rest is fetched again."""
@@ -173,11 +187,11 @@ class AsyncConsumer:
     async def _take_back_from(self, reading: _Reading, only: Sequence[TopicPartition] | None = None) -> None:
         """What a reader that was cancelled had begun to decode, if it is of these partitions."""
         batch = await reading.begun()
-        for where, offset in first_offsets([] if batch is None else [batch]).items():
-            if only is None or where in only:
+        for rest in rests_of([] if batch is None else [batch]):
+            if only is None or rest.where in only:
                 reading.forget()
-                if where in self._core.fetcher.cursors:
-                    await self._run(self._core.seek(where, offset))
+                self._return(rest)
+        await self._wait_for_returns()
 
     async def _run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
         try:
@@ -329,7 +343,7 @@ class AsyncConsumer:
         return repr_of(self, self._core, closed=self._closed)
 
     def __del__(self) -> None:
-        if getattr(self, "_started", False) and not self._closed and not self._engine.is_over:
+        if getattr(self, "_begun", False) and not self._closed and not self._engine.is_over:
             warnings.warn(f"never closed: {self!r}", ResourceWarning, source=self, stacklevel=2)
             self._engine.start(self._core.abandon)
 

@@ -47,6 +47,7 @@ class AsyncScan(BoundedRead):
             if batch is not None:
                 yield batch
             elif self._reader.ended:
+                self._end()
                 return
 
     async def close(self) -> None:

@@ -61,8 +61,6 @@ def command(
     if pretty is not None and not as_json:
         raise click.UsageError("--pretty and --compact are for -J")
     asked = tuple(dict.fromkeys((*topics, *more_topics)))
-    if asked and no_internal:
-        raise click.UsageError("--no-internal is for all topics: those that are named are shown")
     if not all(asked):
         raise click.UsageError("a topic's name is empty")
 

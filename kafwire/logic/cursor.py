@@ -15,6 +15,7 @@ from kafwire.logic.fetch_plan import MOVED
 from kafwire.logic.fetch_session import Asked
 
 OFFSET_OUT_OF_RANGE = 1
+CORRUPT_MESSAGE = 2
 UNKNOWN = -1
 # What each partition finds free, however much others have buffered: some small batches.
 LEAST_SHARE = 16 << 10
@@ -89,6 +90,7 @@ class FetchCursor:
     doubted: bool = False  # nothing is fetched until the leader has said where its log and what was read part
     returns: int = 0  # to the leader, in a row
     failing_since_ms: float | None = None
+    warned: bool = False  # the user was told of that
     failures: int = 0  # to find where it is to be asked for, in a row
     batch_bytes: int = 0  # of a batch that came lately
     # For metrics.
@@ -138,6 +140,7 @@ class FetchCursor:
         code = part.error_code
         if code == 0:
             self.failing_since_ms = None
+            self.warned = False
             self.failures = 0
             if part.high_watermark >= 0:
                 self.high_watermark = part.high_watermark
@@ -149,10 +152,12 @@ class FetchCursor:
             if part.preferred_read_replica >= 0:
                 return Verdict.FOLLOW
             return Verdict.TAKE
-        if from_replica and (code == OFFSET_OUT_OF_RANGE or code in MOVED):
+        if from_replica and (code in (OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE) or code in MOVED):
             return Verdict.RETURN
         if code == OFFSET_OUT_OF_RANGE:
             return Verdict.OUT_OF_RANGE
+        if code == CORRUPT_MESSAGE:  # what the broker has on its disk: asked again, it would be the same
+            return Verdict.FAILED
         if code in MOVED or (code in ERROR_CODES and ERROR_CODES[code].retriable) or code == -1:
             return Verdict.MOVED
         return Verdict.FAILED

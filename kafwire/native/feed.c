@@ -234,6 +234,9 @@ static int batches(const uint8_t *data, size_t size, int64_t offset, int64_t hig
         int64_t last_delta = (int32_t)big(batch + 23, 4);
         if (base < 0 || last_delta < 0 || base > INT64_MAX - 1 - last_delta || base < next) return 0;
         if (high_watermark >= 0 && base > high_watermark && base > (next < offset ? offset : next)) return 0;
+        /* The youngest batches: no compaction has left holes in them. */
+        if (high_watermark >= 0 && base + last_delta >= high_watermark && last_delta + 1 != (int32_t)big(batch + 57, 4))
+            return 0;
         next = base + last_delta + 1;
         if (!at && next <= offset) return 0;
         out->leader_epoch = (int32_t)big(batch + 12, 4);

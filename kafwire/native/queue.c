@@ -547,6 +547,15 @@ void kw_place_pause(kw_queue *queue, kw_place *place, int paused) {
     set_on_place(queue, place, &place->paused, paused);
 }
 void kw_place_claim(kw_queue *queue, kw_place *place, int claimed) {
+    pthread_mutex_lock(&queue->lock);
+    /* What one reader has in hand does not count as processed because another one reads on. */
+    for (kw_place **link = &queue->touched; place->is_touched && *link; link = &(*link)->next_touched) {
+        if (*link != place) continue;
+        *link = place->next_touched;
+        place->is_touched = 0;
+        break;
+    }
+    pthread_mutex_unlock(&queue->lock);
     set_on_place(queue, place, &place->claimed, claimed);
 }
 

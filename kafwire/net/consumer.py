@@ -10,7 +10,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafwire import protocol
 from kafwire._arrow import Layout
@@ -40,6 +40,8 @@ POLL_BYTES = 16 << 20
 CLOSE_SECONDS = 30.0  # for the last commit, as in Kafka's own client
 _NAMES_TOLD = 10  # of partitions, in an error
 _LONGEST_TIMEOUT = 1 << 20  # seconds
+# Brokers forget what a group without members has not committed for a week: what does not change is committed again.
+COMMIT_AGAIN_MS = 6 * 3600 * 1000
 SESSION_END_SECONDS = 1.0  # for telling brokers that their fetch sessions are over
 
 
@@ -94,6 +96,7 @@ class ConsumerCore:
         self._flowing = False
         self._claimed: set[FetchCursor] = set()
         self._committed: dict[FetchCursor, int] = {}
+        self._committed_since_ms = cluster.engine.now_ms()
         self._tasks: list[asyncio.Task[None]] = []
         self._stop_listening: Callable[[], None] = lambda: None
 
@@ -145,11 +148,11 @@ class ConsumerCore:
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these and no others. Those that are read already go on; new ones begin as `start` says."""
-        self._selection.topics = None
         wanted = dict.fromkeys(partitions)
         found = []
         for where in wanted:
-            if where in self.fetcher.cursors:
+            cursor = self.fetcher.cursors.get(where)
+            if cursor is not None and not self._is_of_another_topic(cursor):
                 continue
             info = await self.cluster.topic(where.topic, fresh=where.topic not in self.cluster.metadata.topics)
             if where.partition not in info.partitions:
@@ -160,11 +163,23 @@ class ConsumerCore:
                     f"topic {where.topic!r} has partitions 0 to {max(info.partitions)}, not {where.partition!r}"
                 )
             found.append((info, where.partition))
-        for key, cursor in list(self.fetcher.cursors.items()):
-            if TopicPartition(*key) not in wanted:
-                self._drop(cursor)
+        dropped = [
+            cursor
+            for key, cursor in self.fetcher.cursors.items()
+            if TopicPartition(*key) not in wanted or self._is_of_another_topic(cursor)
+        ]
+        if dropped and self._group is not None and self.config.enable_auto_commit:
+            await self._auto_commit(timeout_ms=self.config.auto_commit_interval_ms)
+        self._selection.topics = None
+        for cursor in dropped:
+            self._drop(cursor)
         await self._add(found)
         self._keep_fresh()
+
+    def _is_of_another_topic(self, cursor: FetchCursor) -> bool:
+        """Whether the topic of a cursor's name was made anew since."""
+        known = self.cluster.metadata.topics.get(cursor.topic)
+        return known is not None and cursor.halted and known.topic_id != cursor.topic_id
 
     def _layout_of(self, topic: str, partition: int) -> Layout:
         return self._layout(topic, partition, transient=len(self.fetcher.cursors) >= LASTING_LAYOUTS)
@@ -306,6 +321,19 @@ class ConsumerCore:
             raise ConfigError(f"the offset to seek in {cursor.name} is {offset!r}: a number from 0 is needed")
         self.fetcher.seek(cursor, offset)
 
+    def put_back(self, rest: Rest) -> None:
+        """Hand a batch's rest out again, unless its log was cut meanwhile and reading goes on before it."""
+        cursor = self.fetcher.cursors.get(rest.where)
+        queue = self.fetcher.queue
+        if cursor is None or rest.offset >= rest.end or queue.position(cursor.number) < rest.end:
+            return
+        processed = max(queue.processed(cursor.number), rest.processed)
+        self.fetcher.seek(cursor, rest.offset)
+        queue.process(cursor.number, min(processed, rest.offset))
+
+    async def settled(self) -> None:
+        """Return when the engine has done what was started before."""
+
     async def seek_to(self, when: When, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, int]:
         """Read on at the first record of a time, or at an end; the offsets."""
         found = await self.fetcher.offsets(self._cursors(partitions), timestamp_of(when))
@@ -411,6 +439,7 @@ class ConsumerCore:
                     (c.topic, c.partition): OffsetToCommit(offset, self._epoch_at(c, offset))
                     for c, offset in chosen.items()
                 },
+                topic_ids={cursor.topic: cursor.topic_id for cursor in chosen},
                 timeout_ms=timeout_ms,
             )
             self._committed.update(chosen)
@@ -422,6 +451,10 @@ class ConsumerCore:
 
     def _processed(self) -> dict[FetchCursor, int]:
         queue = self.fetcher.queue
+        now = self.cluster.engine.now_ms()
+        if now > self._committed_since_ms + COMMIT_AGAIN_MS:
+            self._committed.clear()
+            self._committed_since_ms = now
         processed = {cursor: queue.processed(cursor.number) for cursor in self.fetcher.cursors.values()}
         return {c: offset for c, offset in processed.items() if offset >= 0 and self._committed.get(c) != offset}
 
@@ -431,9 +464,9 @@ class ConsumerCore:
         found = await self._need_group().fetch(wanted)
         return {TopicPartition(*where): committed for where, committed in found.items()}
 
-    async def _auto_commit(self) -> None:
+    async def _auto_commit(self, *, timeout_ms: float | None = None) -> None:
         try:
-            await self.commit(None)
+            await self.commit(None, timeout_ms=timeout_ms)
         except KafkaError as error:
             log.warning("what was processed could not be committed: %s; this is tried again", error)
 
@@ -441,7 +474,7 @@ class ConsumerCore:
 
     def metrics(self) -> dict[str, Any]:
         """A snapshot; see `Consumer.metrics`."""
-        queue = self.fetcher.queue
+        queue, now = self.fetcher.queue, self.cluster.engine.now_ms()
         partitions = {}
         for (topic, number), cursor in self.fetcher.cursors.items():
             slices, size = queue.queued(cursor.number)
@@ -458,6 +491,7 @@ class ConsumerCore:
                 "bytes": cursor.bytes,
                 "paused": cursor.paused,
                 "failed": cursor.halted,
+                "failing_ms": None if cursor.failing_since_ms is None else round(now - cursor.failing_since_ms),
                 "skipped_batches": queue.place(cursor.number).skipped,
                 "read_from_replica": cursor.replica,
             }
@@ -485,7 +519,10 @@ class ConsumerCore:
         async def repeat() -> None:
             while True:
                 await asyncio.sleep(interval_ms / 1000)
-                await work()
+                try:
+                    await work()
+                except Exception:
+                    log.exception("kafwire: what is done every %d ms failed; it goes on", interval_ms)
 
         if when:
             self._tasks.append(asyncio.ensure_future(repeat()))
@@ -524,7 +561,7 @@ class ConsumerCore:
 
     def abandon(self) -> None:
         """Its user dropped it without a word: close as far as that goes without being waited for."""
-        self._tasks = [asyncio.ensure_future(self.close())]
+        self._tasks.append(asyncio.ensure_future(self.close()))
 
     async def _end_session(self, node: int, closing: tuple[int, int]) -> None:
         """Over the control lane: a parked fetch may hold up the other, and a session is not bound to a connection."""
@@ -553,21 +590,47 @@ class HandedOut:
         offset = self.records.next_offset
         return where, offset if offset >= 0 else batch.base_offset
 
-    def put_back(self, only: Iterable[TopicPartition] | None = None) -> tuple[TopicPartition, int] | None:
-        """Let go of what is in hand (of these partitions); where to seek, that it comes again."""
-        rest = self.rest()
+    def put_back(self, only: Iterable[TopicPartition] | None = None) -> Rest | None:
+        """Let go of what is in hand (of these partitions); what is left of it is to be fetched again."""
+        rest, batch = self.rest(), self.records.batch
         if rest is not None and only is not None and rest[0] not in only:
             return None
+        processed = self._processed()
         self.records.drop()
-        return rest
+        return Rest(*rest, batch.next_offset, processed) if rest is not None and isinstance(batch, Batch) else None
+
+    def _processed(self) -> int:
+        """The offset of the record that was handed out last: those before it are processed. -1: none was."""
+        batch, row = self.records.batch, self.records.row
+        return batch[row - 1].offset if batch is not None and row else -1
 
     def mark_processed(self) -> None:
         """Of the batch in hand, all records before the last one that was handed out are processed."""
-        rest, batch, row = self.rest(), self.records.batch, self.records.row
-        if rest is not None and batch is not None and row and (offset := batch[row - 1].offset) >= 0:
+        rest, offset = self.rest(), self._processed()
+        if rest is not None and offset >= 0:
             queue, number = self._core.fetcher.queue, self._core.cursor(rest[0]).number
             if offset > queue.processed(number):  # more may have been committed by hand
                 queue.process(number, offset)
+
+
+class Rest(NamedTuple):
+    """What is left of a batch that is handed out record by record."""
+
+    where: TopicPartition
+    offset: int
+    end: int
+    processed: int
+
+
+def rests_of(batches: Iterable[Batch]) -> list[Rest]:
+    """What has to come again if nobody gets these batches; of each partition only the first."""
+    found: dict[TopicPartition, Rest] = {}
+    for batch in batches:
+        if batch.topic is not None and batch.partition is not None:
+            where = TopicPartition(batch.topic, batch.partition)
+            first = iter(batch).next_offset  # known if offsets are among the columns that were decoded
+            found.setdefault(where, Rest(where, first if first >= 0 else batch.base_offset, batch.next_offset, -1))
+    return list(found.values())
 
 
 def _let_go(_: object) -> None:
@@ -607,17 +670,6 @@ def _committable(where: TopicPartition, offset: Any) -> int:
     if not isinstance(offset, int) or isinstance(offset, bool) or not 0 <= offset < 1 << 63:
         raise ConfigError(f"the offset to commit for {where[0]}-{where[1]} is {offset!r}: a number from 0 is needed")
     return offset
-
-
-def first_offsets(batches: Iterable[Batch]) -> dict[TopicPartition, int]:
-    """Where to seek that these batches come again."""
-    found: dict[TopicPartition, int] = {}
-    for batch in batches:
-        if batch.topic is not None and batch.partition is not None:
-            first = iter(batch).next_offset  # known if offsets are among the columns that were decoded
-            offset = first if first >= 0 else batch.base_offset
-            found.setdefault(TopicPartition(batch.topic, batch.partition), offset)
-    return found
 
 
 def nothing_assigned() -> KafkaError:

@@ -13,6 +13,7 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
 from typing import Any
 
 from kafwire._arrow import Layout
@@ -36,6 +37,8 @@ from kafwire.net.offsets import EARLIEST, LATEST, end_of_epoch, list_offsets
 from kafwire.net.source import ASIDE, Source
 
 log = logging.getLogger("kafwire")
+
+WARN_MS = 10_000
 
 OFFSET_OUT_OF_RANGE = 1
 UNKNOWN_TOPIC = 3
@@ -330,25 +333,29 @@ class Fetcher:
             return
         log.warning("%s; reading goes on there", text)
 
-    def leave_replica(self, cursor: FetchCursor, *, doubt: bool) -> None:
+    def leave_replica(self, cursor: FetchCursor, *, doubt: bool = False, unknown: bool = False) -> None:
         """A replica cannot serve what is asked of it: back to the leader, again and again with backoff.
 
         With `doubt` its log is not what was read: the leader, who has the right one, is asked before anything is
-        believed. Not by fetching: whoever names a rack is sent to the replica again, whatever the log (KIP-392).
+        believed. Not by fetching: whoever names a rack is sent to the replica again, whatever the log (KIP-392). An
+        `unknown` one is not in the metadata yet.
         """
         cursor.replica = -1
         cursor.returns += 1
-        if not doubt and cursor.returns == 1:
+        if not doubt and not unknown and cursor.returns == 1:
             self.move([cursor])
         elif not cursor.doubted:
             cursor.doubted = True
             self._leave(cursor)
-            self._begin(self._ask_leader(cursor) if doubt else self._wait_for_replica(cursor))
+            self._begin(self._ask_leader(cursor) if doubt else self._wait_for_replica(cursor, refresh=unknown))
 
-    async def _wait_for_replica(self, cursor: FetchCursor) -> None:
+    async def _wait_for_replica(self, cursor: FetchCursor, *, refresh: bool = False) -> None:
         """The leader sends us to a replica that then has not got what we ask for: it may have it in a while."""
         generation, position = cursor.generation, cursor.position
         await asyncio.sleep(self._backoff(cursor.returns) / 1000)
+        if refresh:
+            with contextlib.suppress(KafkaError):
+                await self.cluster.refresh([cursor.topic])
         if cursor.doubted and (cursor.generation, cursor.position) == (generation, position):
             cursor.doubted = False
             self.move([cursor])
@@ -398,6 +405,19 @@ class Fetcher:
         self.move(lost)
         for cursor in lost:
             self._lose(cursor)
+        self._warn(lost, error)
+
+    def _warn(self, lost: list[FetchCursor], error: object) -> None:
+        """Tell once of what could not be read for long: whoever waits for it would not know why."""
+        before = self.cluster.engine.now_ms() - WARN_MS
+        late = [c for c in lost if not c.warned and c.failing_since_ms is not None and c.failing_since_ms < before]
+        for cursor in late:
+            cursor.warned = True
+        if late:
+            more = f" and {len(late) - 1} more partitions" if len(late) > 1 else ""
+            log.warning(
+                "%s%s could not be read for %d s: %s; this is tried again", late[0].name, more, WARN_MS // 1000, error
+            )
 
     def _lose(self, cursor: FetchCursor) -> None:
         """Of one that is homeless: the metadata has to be refreshed before it can be settled."""
@@ -422,6 +442,7 @@ class Fetcher:
                 self._settling.pop(cursor, None)
             elif node < 0:
                 self._lose(cursor)
+                self._warn([cursor], f"{cursor.name} has no leader")
             elif self._settling.get(cursor) != node:
                 self._settling[cursor] = node
                 groups.setdefault(node, []).append(cursor)
@@ -467,8 +488,7 @@ class Fetcher:
             error = broker_error(
                 UNKNOWN_TOPIC_ID,
                 f"topic {cursor.topic!r} was deleted and made anew while {cursor.name} was read, up to offset "
-                f"{cursor.position}: its offsets are those of other records now; to read them, assign without it and "
-                "then with it",
+                f"{cursor.position}: its offsets are those of other records now; assign it again to read them",
             )
         elif code and not broker_error(code).retriable:
             error = broker_error(code, f"fetching {cursor.name} at offset {cursor.position}")
@@ -593,20 +613,20 @@ class Fetcher:
         """Ask for the offsets of cursors without position; what fails for now is tried again for ever, one by one."""
         while cursors := [cursor for cursor in cursors if self._unplaced.get(cursor) == timestamp]:
             try:
-                found = await self.offsets(cursors, timestamp)
-            except (KafkaConnectionError, KafkaTimeoutError) as error:
-                log.warning("the position of %s could not be found: %s; this is tried again", cursors[0].name, error)
-                if len(cursors) > 1:
-                    await asyncio.gather(*(self._place([cursor], timestamp) for cursor in cursors))
+                await self.offsets(cursors, timestamp, partial(self._placed_at, timestamp))
             except KafkaError as error:
-                for cursor in cursors:
-                    if self._unplaced.get(cursor) == timestamp:
-                        del self._unplaced[cursor]
-                        self.halt(cursor, error)
-            else:
-                for cursor in cursors:
-                    if self._unplaced.get(cursor) == timestamp:
-                        self._jump(cursor, found[cursor])
+                left = [cursor for cursor in cursors if self._unplaced.get(cursor) == timestamp]
+                if len(left) > 1:
+                    await asyncio.gather(*(self._place([cursor], timestamp) for cursor in left))
+                elif left and isinstance(error, KafkaConnectionError | KafkaTimeoutError):
+                    log.warning("the position of %s could not be found: %s; this is tried again", left[0].name, error)
+                elif left:
+                    del self._unplaced[left[0]]
+                    self.halt(left[0], error)
+
+    def _placed_at(self, timestamp: int, cursor: FetchCursor, offset: int) -> None:
+        if self._unplaced.get(cursor) == timestamp:
+            self._jump(cursor, offset)
 
     async def placed(self, cursor: FetchCursor) -> None:
         """Return once it is known where `cursor` goes on."""
@@ -616,14 +636,25 @@ class Fetcher:
             else:
                 await asyncio.sleep(0)
 
-    async def offsets(self, cursors: Iterable[FetchCursor], timestamp: int) -> dict[FetchCursor, int]:
-        """Where the first record of that time lies, or the end where there is none yet."""
+    async def offsets(
+        self,
+        cursors: Iterable[FetchCursor],
+        timestamp: int,
+        on_found: Callable[[FetchCursor, int], object] | None = None,
+    ) -> dict[FetchCursor, int]:
+        """Where the first record of that time lies, or the end where there is none yet; `on_found` hears at once."""
         by_name = {(cursor.topic, cursor.partition): cursor for cursor in cursors}
         level = int(self.config.isolation_level == "read_committed")
-        found = await list_offsets(self.cluster, dict.fromkeys(by_name, timestamp), isolation_level=level)
+
+        def tell(where: tuple[str, int], offset: int) -> None:
+            if offset >= 0 and on_found is not None:
+                on_found(by_name[where], offset)
+
+        options: dict[str, Any] = {"isolation_level": level, "on_found": tell}
+        found = await list_offsets(self.cluster, dict.fromkeys(by_name, timestamp), **options)
         late = [where for where, offset in found.items() if offset < 0]
         if late:
-            found |= await list_offsets(self.cluster, dict.fromkeys(late, LATEST), isolation_level=level)
+            found |= await list_offsets(self.cluster, dict.fromkeys(late, LATEST), **options)
         return {by_name[where]: offset for where, offset in found.items()}
 
     # --- metrics ----------------------------------------------------------------------------------------------------

@@ -102,8 +102,17 @@ class GroupOffsets:
         await self._until_done("fetching the offsets", wanted, found, attempt, timeout_ms)
         return {where: found[where] for where in wanted}
 
-    async def commit(self, offsets: Mapping[Partition, OffsetToCommit], *, timeout_ms: float | None = None) -> None:
+    async def commit(
+        self,
+        offsets: Mapping[Partition, OffsetToCommit],
+        *,
+        topic_ids: Mapping[str, uuid.UUID] | None = None,
+        timeout_ms: float | None = None,
+    ) -> None:
         """Commit `offsets`; returns when the coordinator has them all.
+
+        `topic_ids` are those of the topics that were read: one of the same name that was made since has other records,
+        and gets none of these offsets.
 
         Commits happen in the order of the calls: a later one is sent once the earlier one is settled, so that what an
         earlier one tries again cannot undo it. (A coordinator that executes a request of a connection long given up
@@ -117,16 +126,25 @@ class GroupOffsets:
             if not 0 <= value.offset < 1 << 63:
                 raise ConfigError(f"the offset to commit for {topic}-{partition} is {value.offset}: from 0 is needed")
         done: set[Partition] = set()
-        # The topics that the caller read: one of the same name that is made afterwards has other records.
         known = {
             topic: info.topic_id for topic in _topics(wanted) if (info := self._cluster.metadata.topics.get(topic))
-        }
+        } | dict(topic_ids or {})
 
         async def attempt(lane: Lane) -> list[Code]:
             missing = {where: value for where, value in wanted.items() if where not in done}
-            codes = await self._commit(lane, missing, known)
+            others = {topic for topic in _topics(missing) if self._is_another(topic, known)}
+            mine = {where: value for where, value in missing.items() if where[0] not in others}
+            codes = await self._commit(lane, mine, known) if mine else []
             done.update(where for where, code in codes if not code)
-            return [each for each in codes if each[1]]
+            failed = [each for each in codes if each[1]]
+            if others and not failed:
+                raise _Final(
+                    KafkaError(
+                        f"topic {min(others)!r} was deleted and made again: the offsets to commit for group "
+                        f"{self.group_id!r} are those of the old one"
+                    )
+                )
+            return failed
 
         limit_ms = self._cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         deadline = self._cluster.engine.now_ms() + limit_ms
@@ -219,6 +237,15 @@ class GroupOffsets:
             if gone and answers >= UNKNOWN_ANSWERS:
                 raise _Final(broker_error(UNKNOWN_TOPIC, f"{topic}-{partition} of group {self.group_id!r}"))
 
+    def _is_another(self, topic: str, known: Mapping[str, uuid.UUID]) -> bool:
+        """Whether a topic was made anew, as far as the metadata tells."""
+        info = self._cluster.metadata.topics.get(topic)
+        return (
+            info is not None
+            and topic not in self._cluster.metadata.errors
+            and info.topic_id != known.get(topic, info.topic_id)
+        )
+
     async def _topic_ids(self, topics: Iterable[str]) -> dict[str, uuid.UUID]:
         ids = {}
         for topic in topics:
@@ -288,15 +315,8 @@ class GroupOffsets:
         version = lane.version_of(request)
         ids: dict[str, uuid.UUID] = {}
         if version >= FIRST_VERSION_WITH_TOPIC_IDS:
-            ids = await self._topic_ids(_topics(offsets))
-            for topic, topic_id in ids.items():
-                if known.setdefault(topic, topic_id) != topic_id:
-                    raise _Final(
-                        KafkaError(
-                            f"topic {topic!r} was deleted and made again: the offsets to commit for group "
-                            f"{self.group_id!r} are those of the old one"
-                        )
-                    )
+            known |= await self._topic_ids(topic for topic in _topics(offsets) if topic not in known)
+            ids = {topic: known[topic] for topic in _topics(offsets)}
             if NO_TOPIC_ID in ids.values():
                 version = lane.version_of(request, at_most=FIRST_VERSION_WITH_TOPIC_IDS - 1)
         topics = [

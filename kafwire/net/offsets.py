@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from kafwire import protocol
 from kafwire.errors import BrokerError, ConfigError, ProtocolError, broker_error
@@ -13,15 +13,24 @@ from kafwire.net.cluster import Cluster
 LATEST = -1
 EARLIEST = -2
 
+LEADER_NOT_AVAILABLE = 5
+
 Partition = tuple[str, int]
+Problem = TypeVar("Problem", bound=BaseException)
 
 
 async def list_offsets(
-    cluster: Cluster, wanted: Mapping[Partition, int], *, isolation_level: int = 0, timeout_ms: float | None = None
+    cluster: Cluster,
+    wanted: Mapping[Partition, int],
+    *,
+    isolation_level: int = 0,
+    timeout_ms: float | None = None,
+    on_found: Callable[[Partition, int], object] | None = None,
 ) -> dict[Partition, int]:
     """For each partition, the first offset whose timestamp is at or after the wanted one (ms), -1 when there is none.
 
     `EARLIEST` and `LATEST` ask for the ends; with `isolation_level` 1 the latest is the last stable offset (KIP-98).
+    `on_found` is told of each at once, whatever becomes of the others.
     """
     found: dict[Partition, int] = {}
     # What does not exist is told at once; further down, a missing leader may just be an election that goes on.
@@ -55,36 +64,47 @@ async def list_offsets(
             ],
         )
         response = await cluster.lane(node, "control").call(request)
-        problem = None
+        problems: list[BrokerError] = []
         for topic_answer in response.topics:
             for answer in topic_answer.partitions:
                 where = (topic_answer.name, answer.partition_index)
                 if answer.error_code:
-                    problem = broker_error(answer.error_code, f"offsets of {where[0]}-{where[1]}")
-                    if not problem.retriable:
-                        raise problem
+                    problems.append(broker_error(answer.error_code, f"offsets of {where[0]}-{where[1]}"))
                 else:
                     found[where] = answer.offset
-        return problem
+                    if on_found is not None:
+                        on_found(where, answer.offset)
+        return _worst(problems)
 
     async def attempt() -> None:
         missing = [partition for partition in wanted if partition not in found]
         groups: dict[int, list[Partition]] = {}
+        leaderless: list[BaseException] = []
         for topic, partition in missing:
-            groups.setdefault(await cluster.leader(topic, partition), []).append((topic, partition))
+            leader = cluster.metadata.leader(topic, partition)
+            if leader < 0:
+                leaderless.append(broker_error(LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader"))
+            else:
+                groups.setdefault(leader, []).append((topic, partition))
         outcomes = await asyncio.gather(
             *(ask(node, partitions) for node, partitions in groups.items()), return_exceptions=True
         )
-        problems = [outcome for outcome in outcomes if outcome is not None]
-        if problems:
-            await cluster.refresh({topic for topic, _ in missing})
-            raise problems[0]
+        problem = _worst([*(outcome for outcome in outcomes if outcome is not None), *leaderless])
+        if problem is not None:
+            if getattr(problem, "retriable", True):
+                await cluster.refresh({topic for topic, _ in missing})
+            raise problem
         left_out = [f"{topic}-{partition}" for topic, partition in missing if (topic, partition) not in found]
         if left_out:
             raise ProtocolError(f"the brokers answered, but not for {', '.join(left_out)}", api="ListOffsetsResponse")
 
     await cluster.retrying(attempt, "listing offsets", timeout_ms)
     return found
+
+
+def _worst(problems: list[Problem]) -> Problem | None:
+    """The one to report: what no retry mends before all others."""
+    return min(problems, key=lambda problem: getattr(problem, "retriable", True), default=None)
 
 
 async def end_of_epoch(

@@ -407,6 +407,7 @@ class Source:
         fetcher = self._fetcher
         moving: list[FetchCursor] = []
         returning: list[FetchCursor] = []
+        unknown: list[FetchCursor] = []
         lost: list[FetchCursor] = []
         problem: KafkaError | None = None
         arrived = False
@@ -438,7 +439,10 @@ class Source:
             elif verdict is Verdict.FOLLOW:
                 cursor.replica = part.preferred_read_replica
                 cursor.replica_until_ms = fetcher.cluster.engine.now_ms() + fetcher.config.metadata_max_age_ms
-                (moving if cursor.replica in fetcher.cluster.metadata.brokers else lost).append(cursor)
+                if cursor.replica in fetcher.cluster.metadata.brokers:
+                    moving.append(cursor)
+                else:
+                    unknown.append(cursor)
             elif verdict is Verdict.RETURN:
                 returning.append(cursor)
             elif verdict is Verdict.DOUBT:
@@ -464,12 +468,12 @@ class Source:
             moving += [c for c in self.cursors if c.replica == self.lane.node and now >= c.replica_until_ms]
         if problem is not None:
             fetcher.lose(lost, problem)
-        elif lost:
-            fetcher.lose(lost, KafkaError("a preferred replica is not in the metadata"))
         if moving:
             fetcher.move(moving)
         for cursor in returning:
-            fetcher.leave_replica(cursor, doubt=False)
+            fetcher.leave_replica(cursor)
+        for cursor in unknown:
+            fetcher.leave_replica(cursor, unknown=True)
 
     def _queue(self, frame: Buffer, part: PartitionAnswer, cursor: FetchCursor) -> bool:
         """Queue the whole batches of an answer; False when there is none."""

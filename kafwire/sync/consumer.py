@@ -19,12 +19,12 @@ from kafwire.net.consumer import (
     ConsumerCore,
     HandedOut,
     Selection,
-    first_offsets,
     layouts,
     milliseconds,
     nothing_assigned,
     partitions_of,
     repr_of,
+    rests_of,
 )
 from kafwire.net.engine import engine
 from kafwire.net.ranges import Bound, When
@@ -125,8 +125,8 @@ class Consumer:
         except KafkaError:
             pass  # it comes again: what was found is not lost for it
         except BaseException:
-            for where, offset in first_offsets(found).items():
-                self._engine.run(self._core.seek(where, offset))
+            for rest in rests_of(found):
+                self._engine.start(self._core.put_back, rest)
             raise
         return found
 
@@ -168,7 +168,8 @@ class Consumer:
         """A batch whose records were handed out in part, one by one: the rest is fetched again."""
         rest = self._hand.put_back(only)
         if rest is not None:
-            self._engine.run(self._core.seek(*rest))
+            self._engine.start(self._core.put_back, rest)
+            self._engine.run(self._core.settled())
 
     def _check(self) -> None:
         self._engine.check_process()

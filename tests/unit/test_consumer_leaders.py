@@ -387,7 +387,7 @@ def test_a_topic_made_anew_is_a_loud_error(version: int) -> None:
             consuming.until_read(rows)
             anew = fill(world, "t", batches=10)
             consuming.idle(5)
-            with pytest.raises(BrokerError, match=r"'t' was deleted and made anew.*assign without it and then with it"):
+            with pytest.raises(BrokerError, match=r"'t' was deleted and made anew.*assign it again"):
                 consuming.drain()
             world.run(consuming.core.assign([]))
             consuming.rows.clear()

@@ -44,6 +44,7 @@ def cursor() -> FetchCursor:
         (Part(6), Verdict.MOVED, Verdict.RETURN),
         (Part(74), Verdict.MOVED, Verdict.RETURN),
         (Part(-1), Verdict.MOVED, Verdict.MOVED),
+        (Part(2), Verdict.FAILED, Verdict.RETURN),
         (Part(29), Verdict.FAILED, Verdict.FAILED),
         (Part(32_000), Verdict.FAILED, Verdict.FAILED),
     ],
@@ -53,7 +54,7 @@ def test_verdicts(part: Part, from_leader: Verdict, from_replica: Verdict) -> No
     assert cursor().judge(part, from_replica=True) is from_replica
 
 
-@pytest.mark.parametrize("code", sorted(code for code, kind in ERROR_CODES.items() if kind.retriable and code != 1))
+@pytest.mark.parametrize("code", sorted(code for code, kind in ERROR_CODES.items() if kind.retriable and code not in (1, 2)))
 def test_what_may_go_over_is_tried_again(code: int) -> None:
     assert cursor().judge(Part(code), from_replica=False) is Verdict.MOVED
 
