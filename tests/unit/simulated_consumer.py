@@ -26,6 +26,8 @@ from tests.unit.simulated_kafka import Call, Log
 Row = tuple[int, bytes | None]
 Rows = dict[tuple[str, int], list[Row]]
 
+single_records = False  # whether every batch that is written is written as batches of one record
+
 STRATEGIES: list[dict[str, Any]] = [
     {"fetch_strategy": "hybrid"},
     {"fetch_strategy": "per_partition"},
@@ -46,6 +48,8 @@ def write(world: World, topic: str, number: int = 0, batches: int = 1, records: 
     """More records in a partition; the rows."""
     log = log_of(world, topic, number)
     rows: list[Row] = []
+    if single_records:
+        batches, records = batches * records, 1
     for _ in range(batches):
         values = [f"{topic}-{number}-{log.end + i}".encode().ljust(size, b".") for i in range(records)]
         rows += zip(range(log.end, log.end + records), values, strict=True)

@@ -192,6 +192,7 @@ class Topics:
     """What the brokers of a cluster have in common. A test reads and changes it as it likes."""
 
     nodes: Mapping[int, Listening]
+    least_partitions = 1  # of every topic that is made: more than a test asks for are there, and empty
 
     def __init__(self, *, topic_ids: bool) -> None:
         self.topic_ids = topic_ids
@@ -205,7 +206,7 @@ class Topics:
         again = next(self._made) if name in self.topics else ""
         topic_id = uuid.uuid5(uuid.NAMESPACE_DNS, f"{name}{again}") if self.topic_ids else NO_TOPIC_ID
         self.topics[name] = Topic(name, topic_id, [])
-        self.add_partitions(name, partitions, replicas=replicas)
+        self.add_partitions(name, max(partitions, self.least_partitions), replicas=replicas)
         return self.topics[name]
 
     def add_partitions(self, name: str, count: int, *, replicas: int = 1) -> None:

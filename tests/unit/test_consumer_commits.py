@@ -13,6 +13,10 @@ from kafwire.structs import TopicPartition
 from tests.unit.simulated import World
 from tests.unit.simulated_consumer import Consuming, fill, log_of, write
 
+pytestmark = pytest.mark.usefixtures("shape")
+# Of tests that count batches of several records.
+by_batches = pytest.mark.shapes("as written", "1,000 partitions")
+
 WHERE = TopicPartition("t", 0)
 
 
@@ -25,6 +29,7 @@ def committed(world: World) -> dict[int, int]:
     return {number: kept.offset for (_, number), kept in world.committed.get("g", {}).items()}
 
 
+@by_batches
 def test_a_batch_is_processed_when_the_next_is_asked_for() -> None:
     with World() as world:
         fill(world, "t", batches=3)
@@ -50,6 +55,7 @@ def test_what_is_processed_is_committed_at_the_end() -> None:
             again.until_read(rows)
 
 
+@by_batches
 def test_the_last_batch_does_not_count_unless_the_user_comes_back() -> None:
     with World() as world:
         fill(world, "t", batches=2)
@@ -70,6 +76,7 @@ def test_nothing_is_committed_if_that_is_not_wanted() -> None:
         assert committed(world) == {}
 
 
+@by_batches
 def test_commits_by_hand() -> None:
     with World() as world:
         fill(world, "t", partitions=2, batches=3)
@@ -94,6 +101,7 @@ def test_commits_by_hand() -> None:
             world.run(consuming.core.commit(None))
 
 
+@by_batches
 def test_what_was_committed_by_hand_is_not_taken_back() -> None:
     with World() as world:
         fill(world, "t", batches=3)
@@ -136,6 +144,7 @@ def test_a_commit_that_fails_is_tried_again() -> None:
             world.with_members.clear()
 
 
+@by_batches
 def test_a_partition_with_a_stream_is_settled_by_its_own_reader() -> None:
     with World() as world:
         fill(world, "t", partitions=2, batches=3)

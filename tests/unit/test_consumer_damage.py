@@ -15,6 +15,10 @@ from tests.unit.simulated import World
 from tests.unit.simulated_consumer import STRATEGIES, Consuming, fill, log_of, write
 from tests.unit.simulated_kafka import Call
 
+pytestmark = pytest.mark.usefixtures("shape")
+# Of tests that count batches of several records.
+by_batches = pytest.mark.shapes("as written", "1,000 partitions")
+
 BATCHES = 8
 BAD = 4
 BASE_OFFSET, LENGTH, MAGIC, CRC, DELTA, PAYLOAD = 0, 8, 16, 17, 23, 61
@@ -40,6 +44,7 @@ def read_all(consuming: Consuming, turns: int = 30) -> list[KafkaError]:
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
 @pytest.mark.parametrize("records", [1, 3])
+@by_batches
 def test_a_wrong_checksum(records: int, strategy: dict[str, Any]) -> None:
     with World() as world:
         rows = fill(world, "t", partitions=2, batches=BATCHES, records=records)
@@ -60,6 +65,7 @@ def test_a_wrong_checksum(records: int, strategy: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("chunk_bytes", [1, 1 << 20])
+@by_batches
 def test_a_wrong_checksum_is_passed_over_if_so_wanted(chunk_bytes: int) -> None:
     with World() as world:
         rows = fill(world, "t", partitions=2, batches=BATCHES)
@@ -99,6 +105,7 @@ def test_checksums_that_nobody_wants_checked() -> None:
     ],
     ids=str,
 )
+@by_batches
 def test_damaged_heads(at: int, data: bytes, on_corrupt: str) -> None:
     """No checksum covers them. Whatever is before is read; what follows cannot be found, so that is never skipped."""
     with World() as world:

@@ -12,6 +12,8 @@ from kafwire.structs import TopicPartition
 from tests.unit.simulated import World
 from tests.unit.simulated_consumer import STRATEGIES, Consuming, Rows, fill, log_of, write
 
+pytestmark = pytest.mark.usefixtures("shape")
+
 
 def more(world: World, rows: Rows, records: int = 1) -> None:
     for topic, number in rows:

@@ -16,6 +16,10 @@ from tests.unit.simulated_consumer import STRATEGIES, Consuming, Row, fill, log_
 from tests.unit.simulated_groups import Kept
 from tests.unit.simulated_kafka import Call
 
+pytestmark = pytest.mark.usefixtures("shape")
+# Of tests that count batches of several records.
+by_batches = pytest.mark.shapes("as written", "1,000 partitions")
+
 WHERE = TopicPartition("t", 0)
 HOUR = 3_600_000
 
@@ -310,6 +314,7 @@ def test_leaders_that_agree_truncate_nothing() -> None:
             assert not consuming.fetcher.resets
 
 
+@by_batches
 def test_positions_are_those_of_the_reader() -> None:
     with World() as world:
         fill(world, "t", batches=5, records=3)
@@ -321,6 +326,7 @@ def test_positions_are_those_of_the_reader() -> None:
                 consuming.take()
 
 
+@by_batches
 def test_lag_costs_no_request() -> None:
     with World() as world:
         fill(world, "t", batches=5, records=3)
@@ -340,6 +346,7 @@ def test_lag_costs_no_request() -> None:
 
 
 @pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
+@by_batches
 def test_lag_is_known_as_soon_as_records_are(level: str) -> None:
     """Records come to hand before the engine has looked at their answer: no reader may believe that he has them all."""
     with World() as world:

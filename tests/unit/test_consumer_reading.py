@@ -9,6 +9,8 @@ import pytest
 from tests.unit.simulated import World
 from tests.unit.simulated_consumer import STRATEGIES, Consuming, fill, write
 
+pytestmark = pytest.mark.usefixtures("shape")
+
 
 @pytest.mark.parametrize("records", [1, 7])
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)

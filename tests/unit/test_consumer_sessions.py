@@ -12,6 +12,8 @@ from tests.unit.simulated import World
 from tests.unit.simulated_consumer import STRATEGIES, Consuming, fill, log_of, write
 from tests.unit.simulated_kafka import HANGUP, Call
 
+pytestmark = pytest.mark.usefixtures("shape")
+
 PARTITIONS = 20
 
 

@@ -14,6 +14,8 @@ from tests.unit.simulated import World
 from tests.unit.simulated_consumer import STRATEGIES, Consuming, Row, Rows, log_of
 from tests.unit.simulated_kafka import Call
 
+pytestmark = pytest.mark.usefixtures("shape")
+
 COMMIT = (b"\0\0\0\1", b"\0" * 6)
 ABORT = (b"\0\0\0\0", b"\0" * 6)
 WHERE = TopicPartition("t", 0)
