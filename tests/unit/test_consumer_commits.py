@@ -15,7 +15,7 @@ from tests.unit.simulated_consumer import Consuming, fill, log_of, write
 
 pytestmark = pytest.mark.usefixtures("shape")
 # Of tests that count batches of several records.
-by_batches = pytest.mark.shapes("as written", "1,000 partitions")
+by_batches = pytest.mark.shapes("as_written", "many_partitions")
 
 WHERE = TopicPartition("t", 0)
 

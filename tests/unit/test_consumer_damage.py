@@ -15,9 +15,10 @@ from tests.unit.simulated import World
 from tests.unit.simulated_consumer import STRATEGIES, Consuming, fill, log_of, write
 from tests.unit.simulated_kafka import Call
 
-pytestmark = pytest.mark.usefixtures("shape")
+# Requests and errors are counted here: not among 1,000 partitions.
+pytestmark = [pytest.mark.usefixtures("shape"), pytest.mark.shapes("as_written", "single_records")]
 # Of tests that count batches of several records.
-by_batches = pytest.mark.shapes("as written", "1,000 partitions")
+by_batches = pytest.mark.shapes("as_written")
 
 BATCHES = 8
 BAD = 4

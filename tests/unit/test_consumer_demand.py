@@ -11,7 +11,8 @@ from kafwire.structs import TopicPartition
 from tests.unit.simulated import World
 from tests.unit.simulated_consumer import STRATEGIES, Consuming, fill, log_of, write
 
-pytestmark = pytest.mark.usefixtures("shape")
+# Requests and errors are counted here: not among 1,000 partitions.
+pytestmark = [pytest.mark.usefixtures("shape"), pytest.mark.shapes("as_written", "single_records")]
 
 # All partitions of a broker in one request: there a full one does hold the others up.
 FAIR = [strategy for strategy in STRATEGIES if strategy.get("fetch_strategy") != "per_node"]

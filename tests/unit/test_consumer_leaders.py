@@ -13,6 +13,8 @@ from tests.unit.simulated import World
 from tests.unit.simulated_consumer import STRATEGIES, Consuming, Rows, fill, log_of, write
 
 pytestmark = pytest.mark.usefixtures("shape")
+# Of tests that count partitions, or what is said of them.
+few_partitions = pytest.mark.shapes("as_written", "single_records")
 
 
 def more(world: World, rows: Rows, records: int = 1) -> None:
@@ -86,6 +88,7 @@ def test_a_broker_that_refuses_and_stays_in_the_metadata() -> None:
             consuming.until_read(rows, 5)
 
 
+@few_partitions
 def test_stale_metadata_does_not_move_a_partition_back() -> None:
     """librdkafka 0146."""
     with World(brokers=3) as world:
@@ -356,6 +359,7 @@ def test_a_follower_that_the_metadata_does_not_know() -> None:
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
 @pytest.mark.parametrize("topic_ids", [True, False])
+@few_partitions
 def test_a_topic_that_is_deleted(strategy: dict[str, Any], *, topic_ids: bool) -> None:
     with World(brokers=2, topic_ids=topic_ids) as world:
         rows = fill(world, "t", partitions=2) | fill(world, "u", partitions=2)

@@ -17,8 +17,10 @@ from tests.unit.simulated_groups import Kept
 from tests.unit.simulated_kafka import Call
 
 pytestmark = pytest.mark.usefixtures("shape")
+# Of tests that count partitions, or what is said of them.
+few_partitions = pytest.mark.shapes("as_written", "single_records")
 # Of tests that count batches of several records.
-by_batches = pytest.mark.shapes("as written", "1,000 partitions")
+by_batches = pytest.mark.shapes("as_written", "many_partitions")
 
 WHERE = TopicPartition("t", 0)
 HOUR = 3_600_000
@@ -81,6 +83,7 @@ def test_start_where_the_group_is_and_else_by_policy() -> None:
             Consuming(world, auto_offset_reset="error", **options | {"group_id": "other"} | {"assign": both[1:]})
 
 
+@few_partitions
 def test_partitions_that_are_added_are_read_from_their_beginning() -> None:
     with World() as world:
         rows = fill(world, "t", partitions=2)
@@ -94,6 +97,7 @@ def test_partitions_that_are_added_are_read_from_their_beginning() -> None:
             assert len(consuming.core.assignment) == 4
 
 
+@few_partitions
 def test_the_first_look_at_a_topic_makes_each_cursor_once() -> None:
     with World() as world:
         fill(world, "t", partitions=3)
@@ -144,6 +148,7 @@ def test_seek_of_one_does_not_spoil_the_next_ones_answer() -> None:
             assert len(parts) < 3
 
 
+@few_partitions
 def test_seek_by_time_and_to_ends() -> None:
     with World() as world:
         world.create_topic("t")
@@ -326,7 +331,7 @@ def test_positions_are_those_of_the_reader() -> None:
                 consuming.take()
 
 
-@by_batches
+@pytest.mark.shapes("as_written")
 def test_lag_costs_no_request() -> None:
     with World() as world:
         fill(world, "t", batches=5, records=3)

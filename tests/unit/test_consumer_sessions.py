@@ -13,6 +13,8 @@ from tests.unit.simulated_consumer import STRATEGIES, Consuming, fill, log_of, w
 from tests.unit.simulated_kafka import HANGUP, Call
 
 pytestmark = pytest.mark.usefixtures("shape")
+# Of tests that count partitions, or what is said of them.
+few_partitions = pytest.mark.shapes("as_written", "single_records")
 
 PARTITIONS = 20
 
@@ -221,6 +223,7 @@ def test_versions(version: int, *, topic_ids: bool) -> None:
             assert {call.version for call in consuming.fetches()} == {version}
 
 
+@few_partitions
 def test_brokers_of_another_age() -> None:
     with World() as world:
         world.nodes[1].versions["Fetch"] = (30, 31)

@@ -15,6 +15,8 @@ from tests.unit.simulated_consumer import STRATEGIES, Consuming, Row, Rows, log_
 from tests.unit.simulated_kafka import Call
 
 pytestmark = pytest.mark.usefixtures("shape")
+# Of tests that count partitions, or what is said of them.
+few_partitions = pytest.mark.shapes("as_written", "single_records")
 
 COMMIT = (b"\0\0\0\1", b"\0" * 6)
 ABORT = (b"\0\0\0\0", b"\0" * 6)
@@ -118,6 +120,7 @@ def test_random_transactions(size: int, level: str, strategy: dict[str, Any]) ->
                 consuming.until(lambda: consuming.queue.position(0) == written.log.end, 10)  # noqa: B023
 
 
+@few_partitions
 def test_an_open_transaction_holds_the_committed_end_back() -> None:
     with World() as world:
         world.create_topic("t")

@@ -54,7 +54,9 @@ def test_verdicts(part: Part, from_leader: Verdict, from_replica: Verdict) -> No
     assert cursor().judge(part, from_replica=True) is from_replica
 
 
-@pytest.mark.parametrize("code", sorted(code for code, kind in ERROR_CODES.items() if kind.retriable and code not in (1, 2)))
+@pytest.mark.parametrize(
+    "code", sorted(code for code, kind in ERROR_CODES.items() if kind.retriable and code not in (1, 2))
+)
 def test_what_may_go_over_is_tried_again(code: int) -> None:
     assert cursor().judge(Part(code), from_replica=False) is Verdict.MOVED
 
