@@ -8,7 +8,7 @@ value and what is allowed.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
@@ -53,14 +53,14 @@ def _text(value: Any) -> str:
 
 def _flag(value: Any) -> bool:
     known = {True: True, False: False, "true": True, "false": False}
-    if value not in known:
+    if not isinstance(value, Hashable) or value not in known:
         raise ValueError("allowed: True, False")
     return known[value]
 
 
 def _acks(value: Any) -> int:
     known: dict[Any, int] = {"all": -1, "-1": -1, -1: -1, "0": 0, 0: 0, "1": 1, 1: 1}
-    if isinstance(value, bool) or value not in known:
+    if isinstance(value, bool) or not isinstance(value, Hashable) or value not in known:
         raise ValueError('allowed: "all", 1, 0')
     return known[value]
 

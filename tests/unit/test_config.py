@@ -157,3 +157,11 @@ def test_one_connection_is_not_one_per_partition() -> None:
     assert ConsumerConfig.build({**options, "fetch_strategy": "per_node"}).single_socket
     with pytest.raises(ConfigError, match="leave one of the two out"):
         ConsumerConfig.build({**options, "fetch_strategy": "per_partition"})
+
+
+@pytest.mark.parametrize(
+    "option", ["check_crcs", "isolation_level", "fetch_max_bytes", "auto_offset_reset", "group_id"]
+)
+def test_values_of_no_sense_are_told_by_name(option: str) -> None:
+    with pytest.raises(ConfigError, match=rf"option {option}=\[\]: .*(allowed|needed)"):
+        ConsumerConfig.build({"bootstrap_servers": "h:1", option: []})
