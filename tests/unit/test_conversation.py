@@ -22,7 +22,9 @@ from kafwire.testing.faults import (
     Reset,
     Rule,
     Throttle,
+    conversation,
 )
+from kafwire.testing.faults.conversation import Conversation
 from kafwire.testing.faults.line import End, Line
 from tests.unit.talking import Staged, drained, request, response, sized
 
@@ -99,6 +101,25 @@ def test_a_client_that_has_said_all_still_gets_answers() -> None:
     assert staged.received == FIRST
 
 
+def test_what_nobody_hears_is_not_kept() -> None:
+    staged = Staged(Rule(Reset()))
+    staged.say(ONE[:-1])
+    staged.talk.client_ended(gone=True)
+    staged.pass_on(0.0)
+    before = weigh(staged.talk)
+    for _ in range(100):
+        staged.say(TWO)
+        staged.reply(SECOND)
+    assert weigh(staged.talk) == before
+    assert staged.received == b""
+
+
+def weigh(talk: Conversation) -> int:
+    assert talk._requests is not None
+    assert talk._responses is not None
+    return len(talk._requests.buffer) + len(talk._responses.buffer) + talk.to_broker.size + talk.to_client.size
+
+
 def test_a_reset_by_the_broker_comes_behind_what_it_said() -> None:
     staged = Staged()
     staged.talk.from_broker(FIRST, 0)
@@ -149,7 +170,7 @@ def test_a_reset_comes_before_the_broker_knows() -> None:
     assert staged.sent == ONE
 
 
-@pytest.mark.parametrize(("part", "size"), [(0.0, 1), (0.5, len(TWO) // 2), (0.999999, len(TWO) - 1)])
+@pytest.mark.parametrize(("part", "size"), [(0.0, 1), (0.5, len(TWO) // 2), (math.nextafter(1, 0), len(TWO) - 1)])
 @pytest.mark.parametrize("reset", [False, True])
 def test_a_request_is_cut(part: float, size: int, reset: bool) -> None:
     staged = Staged(Rule(Cut(part, "request", reset), skip=1))
@@ -182,7 +203,7 @@ def test_a_response_is_dropped_when_its_request_was_done(reset: bool) -> None:
     assert staged.client_end is (End.RESET if reset else None)
 
 
-@pytest.mark.parametrize(("part", "size"), [(0.0, 1), (0.5, len(FIRST) // 2), (0.999999, len(FIRST) - 1)])
+@pytest.mark.parametrize(("part", "size"), [(0.0, 1), (0.5, len(FIRST) // 2), (math.nextafter(1, 0), len(FIRST) - 1)])
 @pytest.mark.parametrize("reset", [False, True])
 def test_a_response_is_cut(part: float, size: int, reset: bool) -> None:
     staged = Staged(Rule(Cut(part, reset=reset), count=1))
@@ -265,6 +286,17 @@ def test_a_request_without_an_answer_leaves_its_fault_to_another() -> None:
     assert staged.received == SECOND + THIRD + THIRD
 
 
+def test_requests_without_answers_are_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversation, "_REMEMBERED", 2)
+    staged = Staged(Rule(Duplicate(), count=1))
+    staged.say(ONE + TWO)
+    assert staged.given_back == 0
+    staged.say(THREE)
+    assert staged.given_back == 1
+    staged.reply(FIRST + SECOND)  # nobody knows any more what the first was about
+    assert staged.received == FIRST + SECOND
+
+
 @pytest.mark.parametrize("ending", ["client", "broker", "reset"])
 def test_answers_that_never_come_leave_their_faults_to_others(ending: str) -> None:
     staged = Staged(Rule(Reset(), api="EndTxn"), Rule(DropResponse()))
@@ -344,10 +376,24 @@ def test_damage_to_produced_records_is_what_their_checksums_see(version: int, sp
     assert unreadable([bytes(part.records) for part in topics[0].partition_data if part.records]) == 1
 
 
+def test_all_records_of_a_request_can_be_damaged() -> None:
+    """Those that are there twice, too."""
+    frame = produce(9, [batches(1), batches(1)])
+    half = frame.rindex(batches(1))
+    sides = set()
+    for step in range(10):
+        staged = Staged(Rule(Corrupt("request", spot=step / 10, mask=1)))
+        staged.say(frame)
+        (at,) = (at for at, pair in enumerate(zip(frame, staged.sent, strict=True)) if pair[0] != pair[1])
+        sides.add(at >= half)
+    assert sides == {False, True}
+
+
 @pytest.mark.parametrize("version", range(4, 19))
-def test_damage_to_fetched_records_is_what_their_checksums_see(version: int) -> None:
+@pytest.mark.parametrize("spot", [0.0, 0.5, 0.999999])
+def test_damage_to_fetched_records_is_what_their_checksums_see(version: int, spot: float) -> None:
     frame = fetched(version, [b"", batches(3)[:-20], None])  # a broker cuts the last batch off
-    staged = Staged(Rule(Corrupt()))
+    staged = Staged(Rule(Corrupt(spot=spot)))
     staged.say(request("Fetch", 1, version=version))
     staged.reply(frame)
     assert sum(a != b for a, b in zip(frame, staged.received, strict=True)) == 1

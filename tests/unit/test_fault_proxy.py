@@ -27,6 +27,7 @@ from kafwire.testing.faults import (
     Rule,
     Throttle,
 )
+from kafwire.testing.faults.reactor import Reactor
 from tests.unit.frame_server import FrameServer, Peer
 from tests.unit.talking import request, response
 
@@ -40,6 +41,32 @@ SHORT = 0.2  # long enough to be told from nothing
 def server() -> Iterator[FrameServer]:
     with FrameServer() as running:
         yield running
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def fill(peer: Peer) -> int:
+    """Send until nothing has been taken for a while; how much was taken."""
+    frame = request("Produce", 1, bytes(100_000))
+    peer.socket.setblocking(False)
+    taken, since = 0, time.monotonic()
+    while time.monotonic() - since < 2 * SHORT:
+        try:
+            taken += peer.socket.send(frame[taken % len(frame) :])
+            since = time.monotonic()
+        except BlockingIOError:
+            time.sleep(0.005)
+    peer.socket.settimeout(10)
+    return taken
 
 
 @pytest.fixture
@@ -199,6 +226,21 @@ def test_cut_of_a_response(proxy: FaultProxy, peer: Peer, server: FrameServer, r
     server.wait_for(1, 2, -1)
 
 
+def test_a_cut_is_an_orderly_end_although_not_all_was_read() -> None:
+    answered = threading.Event()
+
+    def answer(number: int) -> bytes:
+        assert answered.wait(20)
+        return response(number)
+
+    with FrameServer(answer=answer) as server, FaultProxy({1: server.address}) as proxy, Peer(proxy.bootstrap) as peer:
+        proxy.add(Rule(Cut(0.5), api="Metadata"), Rule(BlackHole("request"), api="Produce"))
+        peer.send(ONE)
+        fill(peer)
+        answered.set()
+        assert peer.receive(SIZE) == FIRST[: SIZE // 2]
+
+
 def test_cut_of_a_request(proxy: FaultProxy, peer: Peer, server: FrameServer) -> None:
     proxy.add(Rule(Cut(0.5, "request")))
     peer.send(ONE)
@@ -262,6 +304,21 @@ def test_black_hole_of_the_broker(proxy: FaultProxy, peer: Peer) -> None:
     with Peer(proxy.bootstrap) as other:
         other.send(THREE)
         assert other.receive(SIZE) == THIRD
+
+
+def test_black_holes_replace_one_another(proxy: FaultProxy, peer: Peer) -> None:
+    proxy.play(BlackHole(scope="broker"))
+    peer.send(ONE)
+    proxy.play(BlackHole(seconds=SHORT, scope="broker"))
+    assert peer.receive(SIZE) == FIRST
+    with Peer(proxy.bootstrap) as other:
+        other.send(TWO)
+        assert other.receive(SIZE) == SECOND
+    proxy.play(BlackHole(scope="broker"))
+    proxy.heal()
+    with Peer(proxy.bootstrap) as other:
+        other.send(TWO)
+        assert other.receive(SIZE) == SECOND
 
 
 def test_throttle(proxy: FaultProxy, peer: Peer) -> None:
@@ -347,6 +404,30 @@ def test_restart_forgets(proxy: FaultProxy, peer: Peer) -> None:
     assert proxy.seed == 4
 
 
+def test_restart_lets_go_what_waits(proxy: FaultProxy, peer: Peer) -> None:
+    proxy.add(Rule(Reorder(60.0), count=1))
+    peer.send(ONE)
+    wait_until(lambda: proxy.requests[1, "me", "Metadata"] == 1)
+    proxy.restart()
+    assert peer.receive(SIZE) == FIRST
+    assert not proxy.events
+
+
+def test_times_of_rules_begin_with_the_proxy(server: FrameServer) -> None:
+    rules = [Rule(Reset(), until=0.0), Rule(Reset(), after=60.0), Rule(Duplicate(), until=60.0)]
+    with FaultProxy({1: server.address}, rules) as proxy, Peer(proxy.bootstrap) as peer:
+        peer.send(ONE)
+        assert peer.receive(2 * SIZE) == FIRST + FIRST
+
+
+def test_who_waits_for_an_event_is_woken(proxy: FaultProxy, peer: Peer) -> None:
+    proxy.add(Rule(Reorder(SHORT)))
+    begin = time.monotonic()
+    peer.send(ONE)
+    assert len(proxy.wait_for(lambda events: events, 20)) == 1
+    assert time.monotonic() - begin < 10
+
+
 def test_what_follows_from_the_seed_is_the_same_again(server: FrameServer) -> None:
     def fates(seed: int) -> list[Fault]:
         rules = [Rule(Delay((0.0, 0.001)), probability=0.4), Rule(Corrupt(where="anywhere"), probability=0.4)]
@@ -403,10 +484,6 @@ def test_a_server_sees_its_client_s_end(proxy: FaultProxy, server: FrameServer) 
     server.wait_for(1, -1, 2, -1)
 
 
-def descriptors() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
 def test_nothing_is_left_open(server: FrameServer) -> None:
     before, threads = descriptors(), threading.active_count()
     proxy = FaultProxy({1: server.address, 2: server.address}, [Rule(BlackHole(), broker=2)])
@@ -450,24 +527,15 @@ def test_a_taken_port_is_an_error(server: FrameServer) -> None:
 def test_waiting_costs_nothing_and_memory_is_bounded(proxy: FaultProxy, peer: Peer) -> None:
     """A black hole that is filled, an answer nobody reads, a slow line and a late one: no processor time meanwhile."""
     proxy.add(
-        Rule(BlackHole(), client_id="hole"),
+        Rule(BlackHole(), api="Produce"),
         Rule(Delay(60.0), client_id="late"),
         Rule(Throttle(1.0), client_id="slow"),
     )
     others = [Peer(proxy.bootstrap) for _ in range(2)]
     for other, name in zip(others, ("late", "slow"), strict=True):
         other.send(request("Metadata", 1, client_id=name))
-    taken = 0
-    peer.socket.setblocking(False)
-    frame = request("Produce", 1, bytes(100_000), client_id="hole")
-    begin = time.monotonic()
-    while time.monotonic() - begin < 0.5:  # until nothing has been taken for so long
-        try:
-            taken += peer.socket.send(frame[taken % len(frame) :])
-            begin = time.monotonic()
-        except BlockingIOError:
-            pass
-    assert taken < 32 << 20
+    assert fill(peer) < 32 << 20
+    others[0].socket.shutdown(socket.SHUT_WR)
     before = time.process_time()
     threading.Event().wait(0.5)
     assert time.process_time() - before < 0.15
@@ -475,14 +543,50 @@ def test_waiting_costs_nothing_and_memory_is_bounded(proxy: FaultProxy, peer: Pe
         other.socket.close()
 
 
+def test_an_unread_answer_stays_with_the_server() -> None:
+    with (
+        FrameServer(answer=lambda number: response(number, bytes(1_000_000))) as server,
+        FaultProxy({1: server.address}) as proxy,
+        Peer(proxy.bootstrap) as peer,
+    ):
+        peer.send(b"".join(request("Metadata", number) for number in range(100)))
+        seen = -1
+        while seen < len(server.received):
+            seen = len(server.received)
+            threading.Event().wait(2 * SHORT)
+        assert seen < 40
+
+
+def test_a_socket_that_another_has_closed_is_not_called() -> None:
+    """Two sockets are ready at once; whoever comes first closes the other."""
+    called: list[socket.socket] = []
+    (one, from_one), (two, from_two) = socket.socketpair(), socket.socketpair()
+    reactor = Reactor("test", lambda: None)
+
+    def close_other(mine: socket.socket, other: socket.socket) -> None:
+        called.append(mine)
+        for each in (mine, other):
+            reactor.watch(each, 0, lambda _events: None)
+        other.close()
+
+    def watch() -> None:
+        reactor.watch(one, 1, lambda _events: close_other(one, two))
+        reactor.watch(two, 1, lambda _events: close_other(two, one))
+
+    from_one.send(b"x")
+    from_two.send(b"x")
+    reactor.start()
+    reactor.call(watch)
+    reactor.call(lambda: None)
+    reactor.end()
+    assert len(called) == 1
+    with pytest.raises(RuntimeError, match="has ended"):
+        reactor.call(lambda: None)
+    for each in (one, two, from_one, from_two):
+        each.close()
+
+
 def test_an_error_names_the_seed(server: FrameServer) -> None:
     with pytest.raises(KeyError) as caught, FaultProxy({1: server.address}, seed=12345):
         raise KeyError
     assert caught.value.__notes__ == ["Faults were played from seed 12345"]
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)

@@ -1,5 +1,6 @@
 """Which request meets which fault: aim, counts, times, and choices that follow from the seed alone."""
 
+import math
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -117,7 +118,7 @@ def test_choices_follow_from_the_seed_whatever_comes_between() -> None:
     assert {type(fate) for fate in once["Produce", 1]} == {type(None), Delay, Corrupt}
 
 
-@pytest.mark.parametrize("draw", [0.0, 0.25, 0.999999])
+@pytest.mark.parametrize("draw", [0.0, 0.25, math.nextafter(1, 0)])
 def test_nothing_is_left_to_chance(draw: float) -> None:
     def chance() -> float:
         return draw

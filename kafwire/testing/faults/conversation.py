@@ -381,7 +381,7 @@ def _read_head(frame: bytes) -> tuple[RequestHeader, type[Request[Response]]] | 
 
 def _part(frame: bytes, fault: Cut) -> bytes:
     assert fault.part is not None
-    return frame[: min(len(frame) - 1, max(1, int(len(frame) * fault.part)))]
+    return frame[: max(1, int(len(frame) * fault.part))]
 
 
 def _corrupted(

@@ -73,7 +73,8 @@ class Front:
 
     def condition(self, fault: BlackHole | Throttle, now: float, until: float) -> None:
         """Put all connections into a condition until then, those to come too."""
-        self._conditions = [(old, end) for old, end in self._conditions if end > now]
+        if all(end <= now for _, end in self._conditions):
+            self._conditions.clear()
         self._conditions.append((fault, until))
         for link in self.links:
             link.talk.condition(fault, until)
@@ -122,9 +123,8 @@ class Front:
             client.close()
             return
         self.links.add(link)
-        for fault, until in self._conditions:
-            if until > now:
-                talk.condition(fault, until)
+        for fault, until in self._conditions:  # in order, those that are over too: a later one replaced an earlier
+            talk.condition(fault, until)
         talk.open(now)
         link.pump(now)
 

@@ -112,7 +112,7 @@ class Cut(Fault):
 
     def drawn(self, chance: Chance) -> Self:
         """The same with its place."""
-        return self if self.part is not None else replace(self, part=round(chance(), 6))
+        return self if self.part is not None else replace(self, part=chance())
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class BlackHole(Fault):
     """From the matched request on nothing arrives any more, on one `way` or both; connections stay open.
 
     After `seconds` (None: never) what was sent meanwhile arrives, as TCP would repeat it. `scope` is the connection, or
-    all those of its "broker", the new ones too.
+    all those of its "broker", the new ones too. A later black hole replaces an earlier one, as throttles do.
     """
 
     way: Ways = "both"
