@@ -446,6 +446,21 @@ def test_a_black_hole_swallows_from_its_request_on_and_gives_back_at_its_end(way
     assert staged.broker_end is End.CLOSE
 
 
+def test_what_is_before_a_black_hole_goes_on() -> None:
+    """Frames that came in one piece with its request, and those that are late."""
+    staged = Staged(Rule(Delay(1.0, "request"), count=1), Rule(BlackHole("request"), count=1, skip=1))
+    staged.say(ONE + TWO + THREE)
+    staged.pass_on(0.9)
+    assert staged.sent == b""
+    staged.pass_on(1.0)
+    assert staged.sent == ONE + TWO
+    staged.pass_on(1e9)
+    assert staged.sent == ONE + TWO
+    staged.talk.heal()
+    staged.pass_on(1e9)
+    assert staged.sent == ONE + TWO + THREE
+
+
 def test_a_black_hole_without_an_end_lasts_until_it_is_healed() -> None:
     staged = Staged(Rule(BlackHole()))
     staged.say(ONE)

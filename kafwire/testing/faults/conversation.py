@@ -166,25 +166,28 @@ class Conversation:
         """When `tick` has something to do."""
         return self._kept[3] if self._kept is not None else None
 
-    def impose(self, fault: Fault, now: float) -> None:
-        """Play a fault on the connection as it stands: Reset, BlackHole or Throttle; the broker's go to the stage."""
+    def impose(self, fault: Fault, now: float, *, behind: bool = False) -> None:
+        """Play a fault on the connection as it stands: Reset, BlackHole or Throttle; the broker's go to the stage.
+
+        What is on its way goes on past a black hole that comes `behind` it.
+        """
         match fault:
             case Reset():
                 self._hang_up()
             case Refuse() | BlackHole(scope="broker") | Throttle(scope="broker"):
                 self._stage.spread(fault, self.broker, now)
             case BlackHole() | Throttle():
-                self.condition(fault, math.inf if fault.seconds is None else now + fault.seconds)
+                self.condition(fault, math.inf if fault.seconds is None else now + fault.seconds, behind=behind)
             case _:
                 message = f"{fault!r} is for a request or response: aim it with a Rule"
                 raise TypeError(message)
 
-    def condition(self, fault: BlackHole | Throttle, until: float) -> None:
+    def condition(self, fault: BlackHole | Throttle, until: float, *, behind: bool = False) -> None:
         """Put both lines, or one, into a condition until then."""
         for way, line in (("request", self.to_broker), ("response", self.to_client)):
             if fault.way in (way, "both"):
                 if isinstance(fault, BlackHole):
-                    line.darken(until)
+                    line.darken(until, behind=behind)
                 else:
                     line.throttle(fault.bytes_per_second, until)
 
@@ -250,7 +253,7 @@ class Conversation:
                     return False
                 self.to_broker.put(changed)
             case _:
-                self.impose(fault, now)
+                self.impose(fault, now, behind=True)
                 self.to_broker.put(frame)
         return True
 

@@ -26,6 +26,7 @@ class Line:
         self.ended = False
         self._pieces: deque[tuple[float, memoryview | End]] = deque()
         self._dark_until = -math.inf
+        self._lit = 0  # so many pieces go on in spite of that
         self._rate = math.inf
         self._rate_until = -math.inf
         self._free_at = -math.inf
@@ -45,15 +46,16 @@ class Line:
     def drop(self, how: End | None = None) -> None:
         """Let the line end at once, without what is on its way; silently, or in a way that is seen."""
         self._pieces.clear()
-        self.size = 0
+        self.size = self._lit = 0
         self.ended = True
         self._dark_until = self._free_at = -math.inf
         if how is not None:
             self._pieces.append((-math.inf, how))
 
-    def darken(self, until: float) -> None:
-        """Let nothing through until then, neither bytes nor ends."""
+    def darken(self, until: float, *, behind: bool = False) -> None:
+        """Let nothing through until then, neither bytes nor ends; what is on its way goes on if this comes `behind`."""
         self._dark_until = until
+        self._lit = len(self._pieces) if behind else 0
 
     def throttle(self, bytes_per_second: float, until: float) -> None:
         """Let no more than so many bytes a second through until then."""
@@ -70,17 +72,19 @@ class Line:
             return None
         _, piece = self._pieces[0]
         if isinstance(piece, End):
-            self._pieces.popleft()
+            self._next()
             return piece
         limit = max(1, int(self._rate * _THROTTLE_SECONDS)) if now < self._rate_until else _LARGEST_PIECE
         return piece[: min(limit, _LARGEST_PIECE)]
 
     def sent(self, count: int, now: float) -> None:
         """Take it that so many bytes of what `take` returned were sent."""
-        not_before, piece = self._pieces.popleft()
+        not_before, piece = self._pieces[0]
         assert isinstance(piece, memoryview)
         if count < len(piece):
-            self._pieces.appendleft((not_before, piece[count:]))
+            self._pieces[0] = (not_before, piece[count:])
+        else:
+            self._next()
         self.size -= count
         if now < self._rate_until:
             self._free_at = max(now - _THROTTLE_SECONDS, self._free_at) + count / self._rate
@@ -89,7 +93,11 @@ class Line:
         """When `take` has something; None: not before more is put, or never without `heal`."""
         if not self._pieces:
             return None
-        due = max(self._pieces[0][0], self._dark_until)
+        due = self._pieces[0][0] if self._lit else max(self._pieces[0][0], self._dark_until)
         if self._free_at > due:
             due = min(self._free_at, max(due, self._rate_until))
         return due if due < math.inf else None
+
+    def _next(self) -> None:
+        self._pieces.popleft()
+        self._lit = max(0, self._lit - 1)
