@@ -461,6 +461,14 @@ def test_what_is_before_a_black_hole_goes_on() -> None:
     assert staged.sent == ONE + TWO + THREE
 
 
+def test_a_second_black_hole_lets_nothing_out_of_the_first() -> None:
+    staged = Staged(Rule(BlackHole("request"), skip=1))
+    staged.say(ONE + TWO + THREE)
+    assert staged.sent == ONE
+    staged.say(THREE)
+    assert staged.sent == ONE
+
+
 def test_a_black_hole_without_an_end_lasts_until_it_is_healed() -> None:
     staged = Staged(Rule(BlackHole()))
     staged.say(ONE)
@@ -558,7 +566,7 @@ def test_nothing_comes_behind_an_end() -> None:
 def test_a_reset_overtakes_what_is_on_its_way() -> None:
     line = Line()
     line.put(b"a", 5.0)
-    line.darken(9.0)
+    line.darken(0.0, 9.0)
     line.drop(End.RESET)
     assert drained(line, 0.0) == (b"", End.RESET)
     assert line.size == 0

@@ -177,17 +177,17 @@ class Conversation:
             case Refuse() | BlackHole(scope="broker") | Throttle(scope="broker"):
                 self._stage.spread(fault, self.broker, now)
             case BlackHole() | Throttle():
-                self.condition(fault, math.inf if fault.seconds is None else now + fault.seconds, behind=behind)
+                self.condition(fault, now, math.inf if fault.seconds is None else now + fault.seconds, behind=behind)
             case _:
                 message = f"{fault!r} is for a request or response: aim it with a Rule"
                 raise TypeError(message)
 
-    def condition(self, fault: BlackHole | Throttle, until: float, *, behind: bool = False) -> None:
+    def condition(self, fault: BlackHole | Throttle, now: float, until: float, *, behind: bool = False) -> None:
         """Put both lines, or one, into a condition until then."""
         for way, line in (("request", self.to_broker), ("response", self.to_client)):
             if fault.way in (way, "both"):
                 if isinstance(fault, BlackHole):
-                    line.darken(until, behind=behind)
+                    line.darken(now, until, behind=behind)
                 else:
                     line.throttle(fault.bytes_per_second, until)
 

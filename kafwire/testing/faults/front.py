@@ -77,7 +77,7 @@ class Front:
             self._conditions.clear()
         self._conditions.append((fault, until))
         for link in self.links:
-            link.talk.condition(fault, until)
+            link.talk.condition(fault, now, until)
             self._reactor.later(now, link.pump)
 
     def heal(self) -> None:
@@ -124,7 +124,7 @@ class Front:
             return
         self.links.add(link)
         for fault, until in self._conditions:  # in order, those that are over too: a later one replaced an earlier
-            talk.condition(fault, until)
+            talk.condition(fault, now, until)
         talk.open(now)
         link.pump(now)
 

@@ -52,10 +52,13 @@ class Line:
         if how is not None:
             self._pieces.append((-math.inf, how))
 
-    def darken(self, until: float, *, behind: bool = False) -> None:
+    def darken(self, now: float, until: float, *, behind: bool = False) -> None:
         """Let nothing through until then, neither bytes nor ends; what is on its way goes on if this comes `behind`."""
+        if not behind:
+            self._lit = 0
+        elif self._dark_until <= now:  # else those before the first darkness are known
+            self._lit = len(self._pieces)
         self._dark_until = until
-        self._lit = len(self._pieces) if behind else 0
 
     def throttle(self, bytes_per_second: float, until: float) -> None:
         """Let no more than so many bytes a second through until then."""
