@@ -318,7 +318,7 @@ def test_a_transaction_whose_end_is_not_confirmed(proxied: KafkaCluster, proxy: 
     producer.produce(topic_name, b"x")
     producer.commit_transaction(30)
     assert [event.api for event in proxy.events] == ["InitProducerId", "AddPartitionsToTxn", "EndTxn"]
-    assert proxy.requests[1, "ck", "EndTxn"] == 2
+    assert proxy.requests[1, "ck", "EndTxn"] >= 2
     read = kafwire.scan(proxied.direct, topic_name, columns=["value"], isolation_level="read_committed")
     assert pa.table(read)["value"].to_pylist() == [b"x"]
 

@@ -327,7 +327,7 @@ def test_throttle(proxy: FaultProxy, peer: Peer) -> None:
     peer.send(b"".join(request("Metadata", number) for number in range(3000)))
     assert peer.receive(3000 * SIZE) == b"".join(response(number) for number in range(3000))
     expected = 3000 * SIZE / 100_000
-    assert expected - 0.05 <= time.monotonic() - begin < 3 * expected
+    assert expected - 0.05 <= time.monotonic() - begin < 8 * expected
 
 
 def test_refuse(proxy: FaultProxy, peer: Peer, server: FrameServer) -> None:
@@ -378,7 +378,7 @@ def test_faults_are_played_at_once_where_they_are_aimed(server: FrameServer) -> 
             second.receive(1)
         first.send(TWO)
         assert first.receive(SIZE) == SECOND
-        proxy.play(BlackHole())
+        proxy.play(BlackHole())  # the other has no connection left, although its server may not know yet
         first.send(THREE)
         assert first.is_silent(SHORT)
         proxy.heal()

@@ -162,6 +162,11 @@ class Conversation:
             self._stage.played(owed.occasion, Delay(fault.seconds), now)
 
     @property
+    def over(self) -> bool:
+        """Whether the client will see nothing more than what is on its way to it."""
+        return self.to_client.ended
+
+    @property
     def due(self) -> float | None:
         """When `tick` has something to do."""
         return self._kept[3] if self._kept is not None else None

@@ -233,7 +233,7 @@ class _Stage:
             self.played(Occasion(front.broker, 0, ""), fault, now)
             self.spread(fault, front.broker, now)
             return
-        for link in list(front.links):
+        for link in [link for link in front.links if not link.talk.over]:
             self.played(Occasion(front.broker, link.talk.number, ""), fault, now)
             link.talk.impose(fault, now)
             link.pump(now)
