@@ -57,6 +57,7 @@ IMPURE_MODULES = {
 }
 IMPURE_CALLS = {"now", "utcnow", "today", "uuid1", "uuid4", "open", "print", "input"}
 PURE = ["wire", "logic", "protocol"]
+PURE_IN_TESTING = [f"faults/{name}.py" for name in ("conversation", "kinds", "line", "record_spans", "script")]
 
 HEAVY_MODULES = {
     *("asyncio", "concurrent.futures", "crc32c", "cramjam", "isal", "logging", "lz4", "numpy", "pandas", "pyarrow"),
@@ -118,9 +119,13 @@ def test_pure_packages_use_only_extensions_without_sockets(folder: str) -> None:
         assert used <= USES[f"kafwire/{folder}"], f"{file.relative_to(ROOT)} uses {used}"
 
 
-@pytest.mark.parametrize("folder", PURE)
-def test_pure_packages_take_time_chance_and_bytes_as_arguments(folder: str) -> None:
-    for file in (PACKAGE / folder).rglob("*.py"):
+@pytest.mark.parametrize(
+    "pattern", [f"{folder}/**/*.py" for folder in PURE] + [f"testing/{f}" for f in PURE_IN_TESTING]
+)
+def test_pure_files_take_time_chance_and_bytes_as_arguments(pattern: str) -> None:
+    found = list(PACKAGE.glob(pattern))
+    assert found
+    for file in found:
         for node in ast.walk(ast.parse(file.read_text())):
             where = f"{file.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
             modules: list[str] = []

@@ -4,6 +4,9 @@
         producer = kafwire.Producer(cluster.bootstrap)
         cluster.node(2).kill()
 
+With `proxies=True` a `FaultProxy` stands before each node, and clients of `cluster.bootstrap` meet the faults it is
+told to play; the nodes themselves, and clients of `cluster.direct`, go past it.
+
 `python -m kafwire.testing.cluster start` runs one until Ctrl-C and prints its bootstrap servers in the first line.
 
 Data lives in a temporary folder that is removed at the end. No node outlives the process that made it, however that
@@ -30,6 +33,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Self
 
+from kafwire.testing.faults import FaultProxy, Rule
 from kafwire.testing.kafka import DEFAULT_VERSION, LOG4J2_CONFIGURATION, SetupError, class_path, java
 
 _HOST = "127.0.0.1"
@@ -84,7 +88,7 @@ class Node:
 
     @property
     def address(self) -> str:
-        """`host:port` of the node's listener."""
+        """`host:port` of the node's own listener, behind no proxy."""
         return f"{_HOST}:{self.port}"
 
     @property
@@ -100,6 +104,7 @@ class Node:
         if self.pid is not None:
             return
         self._process = self._cluster._launch("kafka.Kafka", str(self._configuration), log_file=self.log_file)
+        self._cluster._tell_proxy(self.id, up=True)
         if wait:
             self.wait_ready(timeout)
 
@@ -155,6 +160,7 @@ class Node:
     def _ended(self) -> None:
         if self._process is not None:
             self._process.wait()
+            self._cluster._tell_proxy(self.id, up=False)
             self._cluster._tell_guard(f"ended {self._process.pid}")
             self._process = None
 
@@ -168,6 +174,8 @@ class KafkaCluster:
     `nodes` is 1 to 3; `version` any release from 3.9.1 on; `properties` are broker properties that win over the
     helper's own. `heap` is Java's `-Xmx`, `jvm_options` are further options of the JVM, and `format_options` those of
     Kafka's storage tool (`("--feature", "transaction.version=0")`). `start_timeout` is in seconds.
+
+    `proxies` puts a `FaultProxy` before the nodes, with no rules or with those given; `fault_seed` is its seed.
 
     Topics are not created by asking for them, logs are kept forever, groups form without delay, and the internal topics
     have one partition and as many replicas as there are nodes.
@@ -185,6 +193,8 @@ class KafkaCluster:
         jvm_options: Sequence[str] = (),
         format_options: Sequence[str] = (),
         start_timeout: float = 60.0,
+        proxies: bool | Sequence[Rule] = False,
+        fault_seed: int | None = None,
     ) -> None:
         if not 1 <= nodes <= 3:
             message = f"a test cluster has 1 to 3 nodes, not {nodes}"
@@ -197,14 +207,36 @@ class KafkaCluster:
         self._jvm_options = list(jvm_options)
         self._format_options = list(format_options)
         self._start_timeout = start_timeout
+        self._rules = None if proxies is False else () if proxies is True else tuple(proxies)
+        self._fault_seed = fault_seed
+        self._proxy: FaultProxy | None = None
+        self._proxy_ports: list[dict[int, int]] = []  # before and behind the proxies, by node
         self._folder: Path | None = None
         self._guard: subprocess.Popen[str] | None = None
         self._owner = os.getpid()
 
     @property
     def bootstrap(self) -> str:
-        """`host:port[,host:port]` of all nodes, running or not."""
+        """`host:port[,host:port]` of all nodes, running or not; of the proxies before them, if there are some."""
+        return self._proxy.bootstrap if self._proxy is not None else self.direct
+
+    @property
+    def direct(self) -> str:
+        """`host:port[,host:port]` of all nodes themselves: a client that begins there meets no faults."""
         return ",".join(node.address for node in self.nodes)
+
+    @property
+    def proxied(self) -> bool:
+        """Whether proxies stand before the nodes."""
+        return self._proxy is not None
+
+    @property
+    def proxy(self) -> FaultProxy:
+        """What stands before the nodes. Raises `ClusterError` without `proxies`, and before the start."""
+        if self._proxy is None:
+            message = "no proxy stands before these nodes: KafkaCluster(..., proxies=True) puts one there"
+            raise ClusterError(message)
+        return self._proxy
 
     def node(self, node_id: int) -> Node:
         """The node with this id; ids count from 1."""
@@ -230,6 +262,8 @@ class KafkaCluster:
         """Kill all nodes and remove their data. Does nothing in a forked child."""
         if os.getpid() != self._owner:
             return
+        if self._proxy is not None:
+            self._proxy.close()
         for node in self.nodes:
             node.kill()
         if self._guard is not None and self._guard.stdin is not None:
@@ -271,6 +305,8 @@ class KafkaCluster:
     ) -> None:
         if isinstance(error, Exception) and os.getpid() == self._owner and self.nodes:
             error.add_note(f"The Kafka nodes' logs are kept in {self.keep_logs()}")
+            if self._proxy is not None:
+                error.add_note(f"Faults were played from seed {self._proxy.seed}")
         self.close()
 
     def _start(self) -> None:
@@ -280,10 +316,20 @@ class KafkaCluster:
             [sys.executable, "-I", "-S", "-c", _GUARD], stdin=subprocess.PIPE, text=True, start_new_session=True
         )
         self._tell_guard(f"folder {self._folder}")
-        with _free_ports(2 * self._count) as ports:
-            listeners = dict(enumerate(ports[: self._count], 1))
-            controllers = dict(enumerate(ports[self._count :], 1))
+        kinds = 2 if self._rules is None else 4
+        with _free_ports(kinds * self._count) as ports:
+            listeners, controllers, *proxies = (dict(enumerate(ports[kind::kinds], 1)) for kind in range(kinds))
+        self._proxy_ports = proxies
         self.nodes = [self._make_node(node_id, listeners[node_id], controllers) for node_id in listeners]
+        if self._rules is not None:
+            fronts, behind = proxies
+            targets = {broker: f"{_HOST}:{port}" for broker, port in behind.items()}
+            seed = self._fault_seed if self._proxy is None else self._proxy.seed
+            self._proxy = FaultProxy(targets, self._rules, seed=seed, ports=fronts)
+            try:
+                self._proxy.start()
+            except OSError as error:
+                raise ClusterError(f"the proxies cannot listen: {error}") from error
         self._format()
         for node in self.nodes:
             node.start(wait=False)
@@ -324,6 +370,12 @@ class KafkaCluster:
             "transaction.state.log.replication.factor": str(self._count),
             "transaction.state.log.min.isr": str(min(self._count, 2)),
         }
+        if self._proxy_ports:
+            # A listener of its own: what it advertises is for its clients only, and the nodes find each other without.
+            front, behind = (ports[node_id] for ports in self._proxy_ports)
+            properties["listeners"] += f",PROXIED://{_HOST}:{behind}"
+            properties["advertised.listeners"] += f",PROXIED://{_HOST}:{front}"
+            properties["listener.security.protocol.map"] += ",PROXIED:PLAINTEXT"
         properties |= self._properties
         node = Node(self, node_id, folder, port, properties)
         node.properties.setdefault("log.dirs", str(node.data))
@@ -386,6 +438,11 @@ class KafkaCluster:
             )
         self._tell_guard(f"started {process.pid}")
         return process
+
+    def _tell_proxy(self, node_id: int, *, up: bool) -> None:
+        """Have a port that nobody is behind refuse connections, as the node's own would."""
+        if self._proxy is not None and self._proxy.running:
+            (self._proxy.serve if up else self._proxy.shut)(node_id)
 
     def _tell_guard(self, line: str) -> None:
         if self._guard is not None and self._guard.stdin is not None:

@@ -1,5 +1,7 @@
 """pytest fixtures around `KafkaCluster`; a failed test shows the end of the logs of the clusters that it used.
 
+With `proxies`, it shows the faults that were played and their seed, too.
+
     pytest_plugins = ["kafwire.testing.pytest_plugin"]      # in the top conftest.py
 
 - `cluster`: one node of the newest supported Kafka, for the whole session;
@@ -16,6 +18,8 @@ import pytest
 
 from kafwire.testing.cluster import KafkaCluster
 from kafwire.testing.kafka import OLDEST_VERSION
+
+_EVENTS = 60
 
 
 class ClusterFactory:
@@ -78,4 +82,7 @@ def pytest_runtest_makereport(
             for cluster in clusters:
                 if isinstance(cluster, KafkaCluster):
                     report.sections.append((f"Kafka at {cluster.bootstrap}", cluster.logs()))
+                    if cluster.proxied:
+                        played = "\n".join(map(str, cluster.proxy.events[-_EVENTS:]))
+                        report.sections.append((f"Faults from seed {cluster.proxy.seed}", played))
     return report

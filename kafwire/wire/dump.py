@@ -23,6 +23,7 @@ from kafwire.protocol import MESSAGES, Request, Response
 from kafwire.protocol.framing import decode_response_body, decode_response_header
 from kafwire.protocol.header import RequestHeader, ResponseHeader
 from kafwire.protocol.spec import MAX_MEMORY
+from kafwire.wire.stream import MAX_FRAME_BYTES, SIZE_BYTES, FrameStream
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -46,19 +47,9 @@ Side = Literal["client", "server"]
 CLIENT: Final = "client"
 SERVER: Final = "server"
 
-MAX_FRAME_BYTES = 100 << 20
-
-_SIZE_BYTES = 4
 _REQUEST_START = struct.Struct(">hhi")  # API key, version, correlation id: so in every version of the header
 _PRODUCE = 0
 _SASL_HANDSHAKE = 17
-_OTHER_PROTOCOLS = {
-    b"\x16\x03": "this is a TLS handshake: what is encrypted cannot be decoded",
-    b"\x17\x03": "these are TLS records: what is encrypted cannot be decoded",
-    b"HTTP": "this is HTTP",
-    b"GET ": "this is HTTP",
-    b"POST": "this is HTTP",
-}
 
 
 @cache
@@ -214,46 +205,6 @@ def read_response(
 # --- two streams ---
 
 
-class _Stream:
-    """One direction: bytes in, frames out."""
-
-    def __init__(self, max_frame_bytes: int) -> None:
-        self.buffer = bytearray()
-        self.position = 0  # of the buffer's start in the stream
-        self.ended = False
-        self._max_frame_bytes = max_frame_bytes
-        self._frame: bytes | None = None  # what `peek` has seen
-
-    def peek(self) -> bytes | None:
-        """The next frame, or None while it is not whole."""
-        if self._frame is None and (size := self.size()) is not None and len(self.buffer) - _SIZE_BYTES >= size:
-            self._frame = bytes(memoryview(self.buffer)[_SIZE_BYTES : _SIZE_BYTES + size])
-        return self._frame
-
-    def size(self) -> int | None:
-        """What the next frame's size field says; None while it is not whole."""
-        if len(self.buffer) < _SIZE_BYTES:
-            return None
-        size = int.from_bytes(self.buffer[:_SIZE_BYTES], "big", signed=True)
-        if not 0 <= size <= self._max_frame_bytes:
-            start = bytes(self.buffer[:_SIZE_BYTES])
-            other = next((text for prefix, text in _OTHER_PROTOCOLS.items() if start.startswith(prefix)), None)
-            raise ProtocolError(
-                f"no frame has a size of {size} bytes, the limit is {self._max_frame_bytes}; "
-                + (other or "does the stream begin where the connection did?"),
-                offset=self.position,
-            )
-        return size
-
-    def skip(self) -> None:
-        """Go on behind the frame that `peek` returned."""
-        assert self._frame is not None
-        whole = _SIZE_BYTES + len(self._frame)
-        del self.buffer[:whole]
-        self.position += whole
-        self._frame = None
-
-
 class Dump:
     """The conversation of one connection, put together from the bytes of its two directions. Not for several threads.
 
@@ -263,8 +214,8 @@ class Dump:
     def __init__(self, *, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         """Start with both streams empty. A frame of more than `max_frame_bytes` is an error (Kafka's own: 100 MiB)."""
         self.wanted: Side | None = CLIENT
-        self._client = _Stream(max_frame_bytes)
-        self._server = _Stream(max_frame_bytes)
+        self._client = FrameStream(max_frame_bytes)
+        self._server = FrameStream(max_frame_bytes)
         self._owed: RequestFrame | None = None  # the request whose answer is next
         self._owed_token = False  # the client's last frame was a token, and the server may have one too
         self._tokens = False  # SaslHandshake 0 was answered and no request has come since
@@ -293,7 +244,7 @@ class Dump:
                 return
             yield from step
 
-    def _stream(self, side: Side) -> _Stream:
+    def _stream(self, side: Side) -> FrameStream:
         return self._client if side == CLIENT else self._server
 
     def _wait(self, side: Side) -> tuple[Event, ...] | None:
@@ -394,7 +345,7 @@ class Dump:
         return Incomplete(
             side=side,
             position=stream.position,
-            size=max(0, len(stream.buffer) - _SIZE_BYTES),
+            size=max(0, len(stream.buffer) - SIZE_BYTES),
             expected=stream.size(),
         )
 

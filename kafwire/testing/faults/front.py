@@ -1,0 +1,141 @@
+"""The port before one broker: it listens or refuses, and knows the connections that came by it."""
+
+import math
+import selectors
+import socket
+from collections.abc import Callable
+
+from kafwire.testing.faults.conversation import Conversation, Stage
+from kafwire.testing.faults.kinds import BlackHole, Throttle
+from kafwire.testing.faults.link import Link
+from kafwire.testing.faults.reactor import Reactor
+
+__all__ = ["HOST", "Front"]
+
+HOST = "127.0.0.1"
+_QUEUE = 512
+_RETRY_ACCEPT_SECONDS = 0.1
+
+
+class Front:
+    """Everything but the constructor is called in the reactor's thread."""
+
+    def __init__(
+        self, reactor: Reactor, stage: Stage, broker: int, port: int, target: str, numbers: Callable[[], int]
+    ) -> None:
+        """Take a port (0: any) for the server at `target`, "host:port". `numbers` gives each connection its number."""
+        host, _, target_port = target.rpartition(":")
+        found = socket.getaddrinfo(host.strip("[]"), int(target_port), type=socket.SOCK_STREAM)
+        self._family: int = found[0][0]
+        self._target = found[0][4]
+        self.broker = broker
+        self.links: set[Link] = set()
+        self._reactor = reactor
+        self._stage = stage
+        self._numbers = numbers
+        self._conditions: list[tuple[BlackHole | Throttle, float]] = []
+        self._up = True
+        self._refused_until = -math.inf
+        self._listening = False
+        self._listener = _bound(port)
+        self._port: int = self._listener.getsockname()[1]
+
+    @property
+    def address(self) -> str:
+        """Where clients find the broker."""
+        return f"{HOST}:{self._port}"
+
+    def update(self) -> None:
+        """Listen, or refuse connections; the port stays taken: a socket that is bound and does not listen refuses."""
+        refused = self._refused_until > self._reactor.now()
+        if refused and self._refused_until < math.inf:
+            self._reactor.later(self._refused_until, self._on_time)
+        if self._up and not refused:
+            if not self._listening:
+                self._listener.listen(_QUEUE)
+            self._listening = True
+            self._reactor.watch(self._listener, selectors.EVENT_READ, self._on_client)
+        elif self._listening:
+            self._listening = False
+            self._reactor.watch(self._listener, 0, self._on_client)
+            self._listener.close()
+            self._listener = _bound(self._port)
+
+    def set_up(self, *, up: bool) -> None:
+        """Accept connections to a broker that runs, refuse those to one that does not."""
+        self._up = up
+        self.update()
+
+    def refuse(self, until: float) -> None:
+        """Refuse connections until then."""
+        self._refused_until = until
+        self.update()
+
+    def condition(self, fault: BlackHole | Throttle, now: float, until: float) -> None:
+        """Put all connections into a condition until then, those to come too."""
+        if all(end <= now for _, end in self._conditions):
+            self._conditions.clear()
+        self._conditions.append((fault, until))
+        for link in self.links:
+            link.talk.condition(fault, now, until)
+            self._reactor.later(now, link.pump)
+
+    def heal(self) -> None:
+        """End what `refuse` and `condition` began, and the conditions of single connections."""
+        self._conditions.clear()
+        self.refuse(-math.inf)
+        now = self._reactor.now()
+        for link in self.links:
+            link.talk.heal()
+            self._reactor.later(now, link.pump)
+
+    def close(self) -> None:
+        """Close the port and all connections."""
+        for link in list(self.links):
+            link.close()
+        self.links.clear()
+        self._listener.close()
+
+    def _on_time(self, _now: float) -> None:
+        self.update()
+
+    def _on_client(self, _events: int) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except BlockingIOError:
+                return
+            except ConnectionAbortedError:
+                continue
+            except OSError:
+                # No descriptors are left, as far as is known: try again later, not all the time.
+                self._reactor.watch(self._listener, 0, self._on_client)
+                self._reactor.later(self._reactor.now() + _RETRY_ACCEPT_SECONDS, self._on_time)
+                return
+            self._on_accepted(client)
+
+    def _on_accepted(self, client: socket.socket) -> None:
+        now = self._reactor.now()
+        talk = Conversation(self.broker, self._numbers(), self._stage)
+        try:
+            link = Link(self._reactor, talk, client, self._family, self._target, self.links.discard)
+        except OSError:  # no descriptor is left for the other side
+            client.close()
+            return
+        self.links.add(link)
+        for fault, until in self._conditions:  # in order, those that are over too: a later one replaced an earlier
+            talk.condition(fault, now, until)
+        talk.open(now)
+        link.pump(now)
+
+
+def _bound(port: int) -> socket.socket:
+    bound = socket.socket()
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.setblocking(False)
+        bound.bind((HOST, port))
+    except BaseException:
+        bound.close()
+        raise
+    return bound

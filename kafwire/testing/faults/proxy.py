@@ -1,0 +1,275 @@
+"""`FaultProxy`: what a test says to the proxies before its brokers, and asks of them."""
+
+import math
+import os
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count
+from types import TracebackType
+from typing import Self, TypeVar
+
+from kafwire.testing.faults.front import Front
+from kafwire.testing.faults.kinds import BlackHole, Fault, Refuse, Reset, Throttle
+from kafwire.testing.faults.reactor import Reactor
+from kafwire.testing.faults.script import Decision, FaultEvent, FaultScript, Occasion, Rule
+
+__all__ = ["FaultProxy"]
+
+T = TypeVar("T")
+
+
+class FaultProxy:
+    """A proxy before brokers of this machine, as a context manager; `KafkaCluster(proxies=True)` makes its own.
+
+    `targets` maps broker ids to the "host:port" that each really listens at; the brokers must advertise `addresses`
+    instead. `rules` are asked in order for each request, and the first that wants it plays its fault. `seed` decides
+    all that is left to chance; a new one if None. `ports` are the ports to listen at, any free ones by default.
+
+    One thread, which sleeps until a socket or a fault is due, serves all brokers. The methods may be called from any
+    other thread, and return when what they say is done.
+
+    `start` raises `OSError` if a port is taken or a target's name is unknown.
+    """
+
+    def __init__(
+        self,
+        targets: Mapping[int, str],
+        rules: Iterable[Rule] = (),
+        *,
+        seed: int | None = None,
+        ports: Mapping[int, int] | None = None,
+    ) -> None:
+        self._targets = dict(targets)
+        self._ports = dict(ports or {})
+        self._stage = _Stage(tuple(rules), seed)
+        self._addresses: dict[int, str] = {}
+        self._reactor: Reactor | None = None
+        self._owner = os.getpid()
+
+    # -- what a test says
+
+    def add(self, *rules: Rule) -> None:
+        """Ask these rules too, behind those that are there."""
+
+        def command() -> None:
+            for rule in rules:
+                self._stage.script.add(rule)
+
+        self._call(command)
+
+    def restart(self, *rules: Rule, seed: int | None = None) -> None:
+        """Begin anew, with these rules alone: faults end, events and counts are forgotten, time starts at 0.
+
+        Connections stay; what is delayed already comes when it is due.
+        """
+
+        def command() -> None:
+            self._stage.heal()
+            for front in self._stage.fronts.values():
+                for link in front.links:
+                    link.talk.pardon()
+            self._stage.begin(rules, seed)
+
+        self._call(command)
+
+    def play(self, fault: Reset | BlackHole | Throttle | Refuse, broker: int | None = None) -> None:
+        """Play a fault at once, on all open connections of a broker or of all; a broker's own on the broker.
+
+        Raises `TypeError` for faults of requests and responses, and `KeyError` for a broker that is not there.
+        """
+        if not isinstance(fault, Reset | BlackHole | Throttle | Refuse):
+            message = f"{fault!r} is for a request or response: aim it with a Rule"
+            raise TypeError(message)
+
+        def command() -> None:
+            fronts = self._stage.fronts
+            for front in fronts.values() if broker is None else [fronts[broker]]:
+                self._stage.play(fault, front)
+
+        self._call(command)
+
+    def heal(self) -> None:
+        """End black holes, throttles and refusals now; what is delayed comes when it is due, and the rules stay."""
+        self._call(self._stage.heal)
+
+    def shut(self, broker: int) -> None:
+        """Refuse connections to a broker that is down; those that are open end when the broker ends them."""
+        self._call(lambda: self._stage.fronts[broker].set_up(up=False))
+
+    def serve(self, broker: int) -> None:
+        """Accept connections to a broker again."""
+        self._call(lambda: self._stage.fronts[broker].set_up(up=True))
+
+    # -- what a test asks
+
+    @property
+    def seed(self) -> int:
+        """What all that is left to chance follows from."""
+        return self._stage.seed
+
+    @property
+    def addresses(self) -> dict[int, str]:
+        """Where clients find each broker, as `host:port`; from `start` on."""
+        return dict(self._addresses)
+
+    @property
+    def bootstrap(self) -> str:
+        """All `addresses`, with commas."""
+        return ",".join(self._addresses.values())
+
+    @property
+    def events(self) -> list[FaultEvent]:
+        """What was played so far, in order."""
+        with self._stage.changed:
+            return list(self._stage.events)
+
+    @property
+    def requests(self) -> Counter[tuple[int, str | None, str]]:
+        """How many requests came by, by (broker, client id, API); connections by (broker, None, `CONNECT`)."""
+        with self._stage.changed:
+            return Counter(self._stage.requests)
+
+    def wait_for(self, condition: Callable[[Sequence[FaultEvent]], object], timeout: float = 10.0) -> list[FaultEvent]:
+        """The events, as soon as a condition on them holds. Raises `TimeoutError` after `timeout` seconds."""
+        stage = self._stage
+        with stage.changed:
+            if not stage.changed.wait_for(lambda: condition(stage.events), timeout):
+                message = f"not within {timeout:g} s; the events so far: {stage.events}"
+                raise TimeoutError(message)
+            return list(stage.events)
+
+    # -- life
+
+    @property
+    def running(self) -> bool:
+        """Whether clients are served: since `start`, until `close`."""
+        return self._reactor is not None and self._reactor.running
+
+    def start(self) -> None:
+        """Listen before all brokers, which need not run yet."""
+        stage = self._stage
+        reactor = self._reactor = Reactor("fault proxy", stage.close)
+        numbers = count(1)
+        stage.now = reactor.now
+        try:
+            for broker, target in self._targets.items():
+                port = self._ports.get(broker, 0)
+                front = stage.fronts[broker] = Front(reactor, stage, broker, port, target, lambda: next(numbers))
+                self._addresses[broker] = front.address
+        except BaseException:
+            stage.close()
+            reactor.start()
+            self.close()
+            raise
+        stage.began = reactor.now()
+        reactor.start()
+        self._call(stage.open)
+
+    def close(self) -> None:
+        """Close all ports and connections, the clients' by reset. Does nothing in a forked child."""
+        if self._reactor is not None and os.getpid() == self._owner:
+            self._reactor.end()
+            self._reactor = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if isinstance(error, Exception):
+            error.add_note(f"Faults were played from seed {self.seed}")
+        self.close()
+
+    def _call(self, command: Callable[[], T]) -> T:
+        return command() if self._reactor is None else self._reactor.call(command)
+
+
+class _Stage:
+    """What the conversations of all brokers share; but for `events` and `requests`, the reactor's thread's."""
+
+    def __init__(self, rules: Sequence[Rule], seed: int | None) -> None:
+        self.now: Callable[[], float] = lambda: 0.0
+        self.fronts: dict[int, Front] = {}
+        self.changed = threading.Condition()
+        self.events: list[FaultEvent] = []
+        self.requests: Counter[tuple[int, str | None, str]] = Counter()
+        self.begin(rules, seed)
+
+    def begin(self, rules: Sequence[Rule], seed: int | None) -> None:
+        """Forget what was, and play by these rules."""
+        self.seed = chosen = random.SystemRandom().randrange(1 << 32) if seed is None else seed
+        self.script = FaultScript(lambda name: random.Random(f"{chosen}/{name}").random)
+        for rule in rules:
+            self.script.add(rule)
+        self.began = self.now()
+        with self.changed:
+            self.events.clear()
+            self.requests.clear()
+
+    def open(self) -> None:
+        """Let clients in."""
+        for front in self.fronts.values():
+            front.update()
+
+    def heal(self) -> None:
+        """End all that lasts."""
+        for front in self.fronts.values():
+            front.heal()
+
+    def close(self) -> None:
+        """Close everything."""
+        for front in self.fronts.values():
+            front.close()
+        self.fronts.clear()
+
+    def play(self, fault: Reset | BlackHole | Throttle | Refuse, front: Front) -> None:
+        """Play a fault on a broker, or on each of its connections."""
+        now = self.now()
+        if isinstance(fault, Refuse) or (not isinstance(fault, Reset) and fault.scope == "broker"):
+            self.played(Occasion(front.broker, 0, ""), fault, now)
+            self.spread(fault, front.broker, now)
+            return
+        for link in [link for link in front.links if not link.talk.over]:
+            self.played(Occasion(front.broker, link.talk.number, ""), fault, now)
+            link.talk.impose(fault, now)
+            link.pump(now)
+
+    # -- what a conversation asks
+
+    def decide(self, occasion: Occasion, now: float) -> Decision | None:
+        """Which fault meets this request or connection."""
+        with self.changed:
+            self.requests[occasion.broker, occasion.client_id, occasion.api] += 1
+        return self.script.decide(occasion, now - self.began)
+
+    def give_back(self, decision: Decision) -> None:
+        """Take it that the fault could not be played."""
+        self.script.give_back(decision)
+
+    def played(self, occasion: Occasion, fault: Fault, now: float) -> None:
+        """Write down what took effect."""
+        event = FaultEvent(
+            now,
+            occasion.broker,
+            occasion.connection,
+            occasion.client_id,
+            occasion.api,
+            occasion.correlation_id,
+            fault,
+        )
+        with self.changed:
+            self.events.append(event)
+            self.changed.notify_all()
+
+    def spread(self, fault: Fault, broker: int, now: float) -> None:
+        """Play a fault of a whole broker."""
+        assert isinstance(fault, Refuse | BlackHole | Throttle)
+        until = math.inf if fault.seconds is None else now + fault.seconds
+        if isinstance(fault, Refuse):
+            self.fronts[broker].refuse(until)
+        else:
+            self.fronts[broker].condition(fault, now, until)

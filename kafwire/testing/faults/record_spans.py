@@ -1,0 +1,65 @@
+"""Where in a Produce request or a Fetch response the bytes lie that the checksums of its records cover. Pure."""
+
+from collections.abc import Iterator
+
+from kafwire.errors import ProtocolError
+from kafwire.protocol import Request, Response
+from kafwire.protocol.fetch import FetchResponse
+from kafwire.protocol.framing import decode_response_header
+from kafwire.protocol.header import RequestHeader
+from kafwire.protocol.produce import ProduceRequest
+from kafwire.protocol.spec import MAX_MEMORY
+from kafwire.wire.dump import requests_by_key
+
+__all__ = ["record_spans"]
+
+_BEFORE_LENGTH = 8
+_OVERHEAD = _BEFORE_LENGTH + 4
+_MAGIC = 16
+_CRC_COVERS = {0: 16, 1: 16, 2: 21}  # from here to the batch's or message's end, by magic
+
+
+def record_spans(
+    frame: memoryview, message_class: type[Request[Response]] | type[Response], version: int
+) -> list[tuple[int, int]]:
+    """The (start, end) of what each record batch's checksum covers in `frame`, which begins after its size.
+
+    Empty for a frame that is no such message, and for a message without records.
+    """
+    try:
+        blobs = [blob for blob in _records(frame, message_class, version) if blob]
+    except ProtocolError:
+        return []
+    data, at, spans = bytes(frame), 0, []
+    for blob in blobs:
+        at = data.index(blob, at)
+        spans += [(at + start, at + end) for start, end in _covered(blob)]
+        at += len(blob)
+    return spans
+
+
+def _records(
+    frame: memoryview, message_class: type[Request[Response]] | type[Response], version: int
+) -> Iterator[bytes]:
+    if message_class is ProduceRequest:
+        header = RequestHeader.plan(2 if version >= ProduceRequest.flexible_from else 1)
+        _, used = header.decode_prefix(frame, MAX_MEMORY)
+        for topic in ProduceRequest.decode(frame[used:], version).topic_data:
+            for part in topic.partition_data:
+                yield bytes(part.records or b"")
+    elif message_class is FetchResponse:
+        _, body = decode_response_header(requests_by_key()[FetchResponse.api_key], frame, version)
+        for answer in FetchResponse.decode(body, version).responses:
+            for found in answer.partitions:
+                yield bytes(found.records or b"")
+
+
+def _covered(blob: bytes) -> Iterator[tuple[int, int]]:
+    at = 0
+    while at + _MAGIC < len(blob):
+        end = at + _OVERHEAD + int.from_bytes(blob[at + _BEFORE_LENGTH : at + _OVERHEAD], "big", signed=True)
+        start = at + _CRC_COVERS.get(blob[at + _MAGIC], _MAGIC)
+        if not start < end <= len(blob):  # the part of a batch that a broker puts at the end, or no batch
+            return
+        yield start, end
+        at = end

@@ -1,0 +1,169 @@
+"""Which frame meets which fault: rules that aim, and the script that decides. Pure: no clock, no chance of its own.
+
+    script = FaultScript(chance)                     # chance("name") returns a function that draws from [0, 1)
+    script.add(Rule(Delay((0.1, 0.5)), api="Fetch", probability=0.05))
+    decision = script.decide(occasion, now)          # None: let it pass
+    script.give_back(decision)                       # it could not be played: a rule's count is of what was done
+
+The nth time that a rule meets something at a broker it makes the same choice, whatever goes on elsewhere: each rule
+draws from a stream of its own for each broker.
+"""
+
+import difflib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from kafwire.protocol import MESSAGES
+from kafwire.testing.faults.kinds import BlackHole, Chance, Fault, Refuse, Reset, Throttle
+
+__all__ = ["CONNECT", "Decision", "FaultEvent", "FaultScript", "Occasion", "Rule"]
+
+CONNECT: Final = "connect"
+"""What a rule's `api` says to be asked about new connections instead of requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Occasion:
+    """A request, or a new connection (`CONNECT`), that a fault could meet; a proxy's connections count from 1."""
+
+    broker: int
+    connection: int
+    api: str
+    version: int = -1
+    correlation_id: int = -1
+    client_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A fault, and what it is aimed at; the faults of responses too are aimed by their requests.
+
+    `api` is Kafka's name without "Request" ("Produce", "EndTxn"), several names, None for every request, or `CONNECT`.
+    `broker` is one id, several, or None for all. Of what matches, the first `skip` pass; each other is met with
+    `probability`, until `count` (None: no limit) were. `after` and `until` are seconds since the script began.
+
+    Raises `ValueError` for an API that there is not, for numbers that make no sense, and for a fault of frames that is
+    aimed at connections.
+    """
+
+    fault: Fault
+    api: str | tuple[str, ...] | None = None
+    broker: int | tuple[int, ...] | None = None
+    client_id: str | None = None
+    probability: float = 1.0
+    count: int | None = None
+    skip: int = 0
+    after: float = 0.0
+    until: float = math.inf
+
+    def __post_init__(self) -> None:
+        for name in self._apis() or ():
+            if name != CONNECT and f"{name}Request" not in MESSAGES:
+                known = [message.removesuffix("Request") for message in MESSAGES if message.endswith("Request")]
+                close = difflib.get_close_matches(name, known, 1)
+                message = f"no API is called {name!r}" + (f"; {close[0]!r}?" if close else "")
+                raise ValueError(message)
+        if not 0 <= self.probability <= 1:
+            message = f"a probability is 0 to 1, not {self.probability}"
+            raise ValueError(message)
+        if self.skip < 0 or (self.count is not None and self.count < 0):
+            message = f"skip and count are not negative: {self.skip}, {self.count}"
+            raise ValueError(message)
+
+        if CONNECT in (self._apis() or ()) and not isinstance(self.fault, Reset | BlackHole | Throttle | Refuse):
+            message = f"a connection without a request meets Reset, BlackHole, Throttle or Refuse, not {self.fault!r}"
+            raise ValueError(message)
+
+    def matches(self, occasion: Occasion, now: float) -> bool:
+        """Whether this is what the rule is aimed at, chance and counts aside."""
+        apis = self._apis()
+        return (
+            (occasion.api in apis if apis is not None else occasion.api != CONNECT)
+            and (self.broker is None or occasion.broker in _several(self.broker))
+            and (self.client_id is None or occasion.client_id == self.client_id)
+            and self.after <= now < self.until
+        )
+
+    def _apis(self) -> tuple[str, ...] | None:
+        return (self.api,) if isinstance(self.api, str) else self.api
+
+
+@dataclass(frozen=True, slots=True)
+class FaultEvent:
+    """A fault that was played, all that was left to chance filled in.
+
+    `at` is `time.monotonic()` when it took effect. What `FaultProxy.play` does to a broker has connection 0 and no API.
+    """
+
+    at: float
+    broker: int
+    connection: int
+    client_id: str | None
+    api: str
+    correlation_id: int
+    fault: Fault
+
+    @property
+    def kind(self) -> str:
+        """The fault's name: "Delay", "DropResponse", ..."""
+        return type(self.fault).__name__
+
+
+@dataclass(slots=True)
+class _Aimed:
+    """A rule at work."""
+
+    rule: Rule
+    number: int
+    matched: int = 0
+    played: int = 0
+    chances: dict[int, Chance] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """That a fault, drawn, meets an occasion."""
+
+    fault: Fault
+    occasion: Occasion
+    by: _Aimed
+
+
+class FaultScript:
+    """Rules with their counts and their chance. Not for several threads."""
+
+    def __init__(self, chance: Callable[[str], Chance]) -> None:
+        self._chance = chance
+        self._aimed: list[_Aimed] = []
+
+    def add(self, rule: Rule) -> None:
+        """Ask this rule too, behind those that are there."""
+        self._aimed.append(_Aimed(rule, len(self._aimed)))
+
+    def decide(self, occasion: Occasion, now: float) -> Decision | None:
+        """The fault of the first rule that wants the occasion, `now` seconds after the script's begin."""
+        for aimed in self._aimed:
+            rule = aimed.rule
+            if not rule.matches(occasion, now):
+                continue
+            aimed.matched += 1
+            if aimed.matched <= rule.skip or aimed.played == rule.count:
+                continue
+            chance = aimed.chances.get(occasion.broker)
+            if chance is None:
+                chance = aimed.chances[occasion.broker] = self._chance(f"{aimed.number}/{occasion.broker}")
+            if rule.probability < 1 and chance() >= rule.probability:
+                continue
+            aimed.played += 1
+            return Decision(rule.fault.drawn(chance), occasion, aimed)
+        return None
+
+    def give_back(self, decision: Decision) -> None:
+        """Take it that a fault was not played after all: its rule may meet another occasion instead."""
+        decision.by.played -= 1
+
+
+def _several(value: int | tuple[int, ...]) -> tuple[int, ...]:
+    return (value,) if isinstance(value, int) else value

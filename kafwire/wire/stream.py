@@ -1,0 +1,59 @@
+"""One direction of a connection: bytes in, frames out. Pure: no I/O."""
+
+from kafwire.errors import ProtocolError
+
+__all__ = ["MAX_FRAME_BYTES", "SIZE_BYTES", "FrameStream"]
+
+MAX_FRAME_BYTES = 100 << 20
+SIZE_BYTES = 4
+
+_OTHER_PROTOCOLS = {
+    b"\x16\x03": "this is a TLS handshake: what is encrypted cannot be decoded",
+    b"\x17\x03": "these are TLS records: what is encrypted cannot be decoded",
+    b"HTTP": "this is HTTP",
+    b"GET ": "this is HTTP",
+    b"POST": "this is HTTP",
+}
+
+
+class FrameStream:
+    """Bytes are added to `buffer`; `peek` and `skip` go through the frames. `position` is where the buffer starts."""
+
+    def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+        self.buffer = bytearray()
+        self.position = 0
+        self.ended = False
+        self._max_frame_bytes = max_frame_bytes
+        self._frame: bytes | None = None  # what `peek` has seen
+
+    def peek(self) -> bytes | None:
+        """The next frame without its size, or None while it is not whole."""
+        if self._frame is None and (size := self.size()) is not None and len(self.buffer) - SIZE_BYTES >= size:
+            self._frame = bytes(memoryview(self.buffer)[SIZE_BYTES : SIZE_BYTES + size])
+        return self._frame
+
+    def size(self) -> int | None:
+        """What the next frame's size field says; None while it is not whole.
+
+        Raises `ProtocolError` for a size that no frame has.
+        """
+        if len(self.buffer) < SIZE_BYTES:
+            return None
+        size = int.from_bytes(self.buffer[:SIZE_BYTES], "big", signed=True)
+        if not 0 <= size <= self._max_frame_bytes:
+            start = bytes(self.buffer[:SIZE_BYTES])
+            other = next((text for prefix, text in _OTHER_PROTOCOLS.items() if start.startswith(prefix)), None)
+            raise ProtocolError(
+                f"no frame has a size of {size} bytes, the limit is {self._max_frame_bytes}; "
+                + (other or "does the stream begin where the connection did?"),
+                offset=self.position,
+            )
+        return size
+
+    def skip(self) -> None:
+        """Go on behind the frame that `peek` returned."""
+        assert self._frame is not None
+        whole = SIZE_BYTES + len(self._frame)
+        del self.buffer[:whole]
+        self.position += whole
+        self._frame = None
