@@ -601,7 +601,7 @@ cdef bint _resolve(ReaderState *state, int codec) noexcept with gil:
 
 
 cdef bint _is_foreign(ReaderState *state) noexcept nogil:
-    """Whether this is a forked child: the engine that would bring more is not here, nor who may hold the queue's lock."""
+    """Whether this is a forked child: the engine that would bring more is not here, nor who may hold the lock."""
     return getpid() != state.pid
 
 
