@@ -83,7 +83,12 @@ def produce(cluster: KafkaCluster) -> Callable[..., None]:
                 problems.append(error)
 
         for record in records:
-            producer.produce(topic, on_delivery=delivered, **record)
+            while True:
+                try:
+                    producer.produce(topic, on_delivery=delivered, **record)
+                    break
+                except BufferError:  # its queue is full
+                    producer.poll(1)
             producer.poll(0)
         assert producer.flush(30) == 0
         assert not problems
