@@ -11,6 +11,7 @@ import kafwire
 from kafwire.errors import KafkaTimeoutError
 from kafwire.structs import TopicPartition
 from kafwire.testing.history.record import History
+from kafwire.testing.history.report import place_of
 
 Ranges = dict[TopicPartition, tuple[int, int]]
 Rows = tuple[str, int, Sequence[int], Sequence[bytes | None]]
@@ -111,7 +112,10 @@ def _by_confluent(
     try:
         starts: dict[TopicPartition, int] = {}
         for topic in topics:
-            for partition in consumer.list_topics(topic, timeout=timeout_s).topics[topic].partitions:
+            told = consumer.list_topics(topic, timeout=timeout_s).topics[topic]
+            if told.error is not None:
+                raise ck.KafkaException(told.error)
+            for partition in told.partitions:
                 low, _ = consumer.get_watermark_offsets(ck.TopicPartition(topic, partition), timeout=timeout_s)
                 starts[TopicPartition(topic, partition)] = low
         consumer.assign([ck.TopicPartition(*where, start) for where, start in starts.items()])
@@ -121,7 +125,7 @@ def _by_confluent(
             if messages:
                 deadline = time.monotonic() + timeout_s
             elif time.monotonic() > deadline:
-                missing = ", ".join(f"{topic}-{partition}" for topic, partition in starts.keys() - ranges.keys())
+                missing = ", ".join(place_of(where, None) for where in sorted(starts.keys() - ranges.keys()))
                 raise KafkaTimeoutError(
                     f"confluent-kafka read nothing for {timeout_s} s, and did not come to the end of {missing}"
                 )
