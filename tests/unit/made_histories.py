@@ -224,8 +224,8 @@ class World:
         chance = self.chance
         mine = [w for w in self.inputs if all(w not in t.takes for t in self.open.values() if t is not transaction)]
         if mine and chance.random() < 0.7:
-            where = chance.choice(mine)
-            transaction.takes[where] = (self.group[where] or 0) + chance.randint(1, 5)
+            for where in chance.sample(mine, chance.randint(1, len(mine))):
+                transaction.takes[where] = (self.group[where] or 0) + chance.randint(1, 5)
             self.operations.append(("offsets", transaction))
         told = chance.choices(["commit", "abort", "unknown"], [60, 20, 20])[0] if ended else None
         transaction.told = told

@@ -247,6 +247,28 @@ def set_a_group_to_another_offset(world: World) -> Expected:
     return Expected(TORN, place(where, -1 if wrong is None else wrong), "group g")
 
 
+def take_a_part_of_the_offsets_of_an_undecided_transaction(world: World) -> Expected:
+    """One of its offsets is seen, so the other has to be too."""
+    fit = []
+    for transaction in world.transactions:
+        places = list(transaction.takes)
+        others = [t for t in world.transactions if t is not transaction and t.told not in ("commit", "abort")]
+        alone = all(other.takes.get(w) != world.group[w] for other in others for w in places)
+        undecided = transaction.told in (None, "unknown") and transaction.real == "commit"
+        if len(places) > 1 and undecided and alone and all(world.group[w] == transaction.takes[w] for w in places):
+            fit.append(transaction)
+    if not fit:
+        raise Unfit
+    transaction = world.chance.choice(fit)
+    where = world.chance.choice(list(transaction.takes))
+    before = [
+        t.takes[where] for t in world.transactions if where in t.takes and t is not transaction and t.real == "commit"
+    ]
+    world.group[where] = max(before, default=None)
+    wrong = -1 if world.group[where] is None else world.group[where]
+    return Expected(TORN, place(where, wrong), "group g")
+
+
 # -- phantoms
 
 
@@ -346,6 +368,7 @@ MISTAKES = [
     show_a_part_of_an_undecided_transaction,
     show_an_aborted_transaction,
     set_a_group_to_another_offset,
+    take_a_part_of_the_offsets_of_an_undecided_transaction,
     add_a_record_that_nobody_sent,
     add_a_value_of_someone_else,
     add_a_damaged_value,

@@ -18,7 +18,7 @@ MORE = int(os.environ.get("KAFWIRE_EXAMPLES", "1"))
 SEED = random.SystemRandom().randrange(1 << 32)
 CORRECT = 400 * MORE
 PLANTED = 20 * MORE  # of each mistake
-TRIES = 40  # for each of these: a mistake has no place in every history
+TRIES = 400  # for each of these: a mistake does not have its place in every history
 T0 = TopicPartition("t", 0)
 
 

@@ -137,8 +137,9 @@ class _Judge:
         for state in self.index.producers.values():
             for transaction in range(1, len(state.outcome)):
                 self._settle_transaction(state, transaction)
+        evident = self._evident()
         for (group, where), (_, offset) in self.index.observed.items():
-            self._settle_offset(group, where, offset)
+            self._settle_offset(group, where, offset, evident)
 
     def _settle_mismatch(self, where: TopicPartition, record: int, offset: int) -> None:
         state = self.index.producers[record >> _ID_SHIFT]
@@ -195,28 +196,53 @@ class _Judge:
             what = f"{name} was committed, yet {withheld + absent} of its {sent} records are not seen"
             self.find(LOST, what, None, None, transactions=mine, amount=withheld + absent, of=state)
 
-    def _settle_offset(self, group: str, where: TopicPartition, offset: int) -> None:
-        """A group's offset is the last committed transaction's (I4)."""
+    def _committed(self, producer: int, transaction: int) -> bool | None:
+        """Whether a transaction committed, as far as its end and its records tell; None if they do not."""
+        state = self.index.producers[producer]
+        outcome = state.outcome[transaction]
+        if outcome in (entries.COMMIT, entries.ABORT):
+            return outcome == entries.COMMIT
+        if state.shown[transaction]:
+            return True
+        return False if state.withheld[transaction] else None
+
+    def _evident(self) -> set[tuple[int, int]]:
+        """Undecided transactions of which an offset was seen that nobody else took: then all of theirs are to be."""
+        evident = set()
+        for key, (_, offset) in self.index.observed.items():
+            taken = self.index.taken.get(key, [])
+            certain = max((to for *which, to in taken if self._committed(*which)), default=entries.NO_OFFSET)
+            possible = [which for *which, to in taken if to == offset and self._committed(*which) is None]
+            if offset > certain and len(possible) == 1:
+                evident.add((possible[0][0], possible[0][1]))
+        return evident
+
+    def _settle_offset(self, group: str, where: TopicPartition, offset: int, evident: set[tuple[int, int]]) -> None:
+        """A group's offset is the last committed transaction's (I4): the furthest one, as offsets only rise."""
         self._offsets += 1
-        taken = self.index.taken.get((group, where), [])
         expected = entries.NO_OFFSET
         possible = set()
         last: tuple[int, int] | None = None
-        for producer, transaction, taken_to in taken:
-            state = self.index.producers[producer]
-            outcome = state.outcome[transaction]
-            if outcome == entries.COMMIT or (outcome != entries.ABORT and state.shown[transaction]):
-                if taken_to > expected:
-                    expected, last = taken_to, (producer, transaction)
-            elif outcome != entries.ABORT and not state.withheld[transaction]:
-                possible.add(taken_to)
-        if offset != expected and not (offset > expected and offset in possible):
-            named = f"transaction {last[1]} of {self.index.producers[last[0]].name}" if last else "no transaction"
-            it = "none" if offset == entries.NO_OFFSET else str(offset)
-            what = f"the offset of group {group} is {it}, and {named} was the last that committed"
-            what += f" one: {expected}" if last else " any"
-            involved = [(producer, transaction) for producer, transaction, to in taken if to in (offset, expected)]
-            self.find(TORN, what, where, offset, transactions=involved)
+        taken = self.index.taken.get((group, where), [])
+        for producer, transaction, to in taken:
+            committed = True if (producer, transaction) in evident else self._committed(producer, transaction)
+            if committed is None:
+                possible.add(to)
+            elif committed and to > expected:
+                expected, last = to, (producer, transaction)
+        if offset == expected or (offset > expected and offset in possible):
+            return
+        it = "none" if offset == entries.NO_OFFSET else str(offset)
+        what = f"the offset of group {group} is {it}; "
+        if last is not None:
+            name = self.index.producers[last[0]].name
+            what += f"transaction {last[1]} of {name} was the last to commit one: {expected}"
+        else:
+            what += "no transaction is known to have committed one"
+        involved = [
+            (producer, transaction) for producer, transaction, to in taken if to in {offset, expected, *possible}
+        ]
+        self.find(TORN, what, where, offset, transactions=involved)
 
     def counts(self) -> dict[str, int]:
         """What `Report.counts` says."""
