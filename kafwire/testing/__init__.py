@@ -1,7 +1,8 @@
 """The public test kit: real Kafka clusters for tests, demos and benchmarks.
 
 `KafkaCluster` starts Apache Kafka nodes on free ports of this machine; `kafwire.testing.pytest_plugin` offers them as
-fixtures. Nothing here is imported by `import kafwire`.
+fixtures. `kafwire.testing.history` judges what clients were told and what is in the log. Nothing here is imported by
+`import kafwire`.
 """
 
 from typing import TYPE_CHECKING

@@ -94,6 +94,22 @@ def cut_a_log_off(world: World) -> Expected:
     return Expected(LOST, place(record.where, offset), name(record))
 
 
+def cut_off_what_was_seen_before(world: World) -> Expected:
+    """The same after an early reading: the last ones end before what it saw."""
+    record = world.pick(
+        lambda r: r.offset is not None and all(each is None for each in world.logs[r.where][r.offset + 1 :])
+    )
+    early = [view for view in shown_by(world, UNCOMMITTED, record) if not view.final]
+    if not early or not world.whole or any(not view.final for view in shown_by(world, COMMITTED, record)):
+        raise Unfit
+    if any(view.starts for view in world.finals):
+        raise Unfit
+    assert record.offset is not None
+    for view in world.finals:
+        view.ends[record.where] = record.offset
+    return Expected(DISAGREEMENT, place(record.where, record.offset), name(record))
+
+
 def hide_a_committed_transaction(world: World) -> Expected:
     transaction = pick_transaction(world, lambda t: t.told == "commit" and bool(t.there))
     if any(not shown_by(world, COMMITTED, r) for r in transaction.there):
@@ -184,9 +200,30 @@ def tear_a_committed_transaction(world: World) -> Expected:
         lambda t: t.real == "commit" and len([r for r in t.there if shown_by(world, COMMITTED, r)]) > 1,
     )
     there = [r for r in transaction.there if shown_by(world, COMMITTED, r)]
-    for record in world.chance.sample(there, world.chance.randint(1, len(there) - 1)):
+    hidden = world.chance.sample(there, world.chance.randint(1, len(there) - 1))
+    if not world.whole and all(r.told_offset is None for r in hidden):
+        raise Unfit  # nobody could know of them
+    for record in hidden:
         hide(world, record)
     return Expected(TORN, "", f"p{transaction.producer} transaction {transaction.number}")
+
+
+def drop_a_record_that_a_commit_said_is_there(world: World) -> Expected:
+    """Nobody was told of it, but others of its transaction are seen."""
+    record = world.pick(
+        lambda r: (
+            r.offset is not None
+            and r.outcome == "unknown"
+            and r.transaction is not None
+            and r.transaction.real == "commit"
+            and any(shown_by(world, COMMITTED, other) for other in r.transaction.there if other is not r)
+        )
+    )
+    if not world.whole or any(view.starts for view in world.finals):
+        raise Unfit
+    remove(world, record)
+    assert record.transaction is not None
+    return Expected(TORN, "", f"p{record.producer} transaction {record.transaction.number}")
 
 
 def show_a_part_of_an_undecided_transaction(world: World) -> Expected:
@@ -267,6 +304,25 @@ def take_a_part_of_the_offsets_of_an_undecided_transaction(world: World) -> Expe
     world.group[where] = max(before, default=None)
     wrong = -1 if world.group[where] is None else world.group[where]
     return Expected(TORN, place(where, wrong), "group g")
+
+
+def take_only_the_offsets_of_an_undecided_transaction(world: World) -> Expected:
+    """Its records are not seen where read_committed looked, so its offsets should not be either."""
+    transaction = pick_transaction(
+        world,
+        lambda t: (
+            t.told in (None, "unknown")
+            and t.real == "abort"
+            and any(shown_by_if_committed(world, r) for r in t.there)
+            and any(to > (world.group[where] or 0) for where, to in t.takes.items())
+        ),
+    )
+    where = world.chance.choice([w for w, to in transaction.takes.items() if to > (world.group[w] or 0)])
+    wrong = transaction.takes[where]
+    if any(t.takes.get(where) == wrong for t in world.transactions if t is not transaction):
+        raise Unfit
+    world.group[where] = wrong
+    return Expected(TORN, place(where, wrong), f"p{transaction.producer} transaction {transaction.number}")
 
 
 # -- phantoms
@@ -360,15 +416,18 @@ MISTAKES = [
     lose_an_acknowledged_record,
     lose_a_record_acknowledged_without_an_offset,
     cut_a_log_off,
+    cut_off_what_was_seen_before,
     hide_a_committed_transaction,
     have_a_record_twice,
     swap_two_records_of_a_key,
     give_an_observer_a_record_again,
     tear_a_committed_transaction,
+    drop_a_record_that_a_commit_said_is_there,
     show_a_part_of_an_undecided_transaction,
     show_an_aborted_transaction,
     set_a_group_to_another_offset,
     take_a_part_of_the_offsets_of_an_undecided_transaction,
+    take_only_the_offsets_of_an_undecided_transaction,
     add_a_record_that_nobody_sent,
     add_a_value_of_someone_else,
     add_a_damaged_value,

@@ -156,6 +156,36 @@ def test_what_nobody_read_is_counted_and_not_judged(tmp_path: Path) -> None:
     assert report.counts["unread"] == 4
 
 
+def test_what_happens_after_the_last_reading_is_not_judged(tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    with History(path) as history:
+        writer = history.producer(1)
+        for level in ("read_uncommitted", "read_committed"):
+            history.view("kafwire", level).close({T0: (0, 0)})
+        transaction = writer.begin()
+        writer.invoke([1, 1, 1], transaction=transaction)
+        writer.ok(0, "t", 0, 0)
+        writer.ok(1, "t", 0, None)
+        writer.end(transaction, "commit")
+    report = check(path)
+    assert report.ok, str(report)
+    assert report.counts["unread"] == 2
+
+
+def test_what_read_committed_does_not_show_was_read(tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    with History(path) as history:
+        writer = history.producer(1)
+        transaction = writer.begin()
+        writer.invoke([1, 1], transaction=transaction)
+        writer.ok_all([0, 1], "t", 0, [0, 1])
+        writer.end(transaction, "abort")
+        history.view("kafwire", "read_committed").close({T0: (0, 3)})
+    report = check(path)
+    assert report.ok
+    assert (report.counts["unread"], report.counts["read"]) == (0, 0)
+
+
 def test_a_topic_that_was_emptied_is_lost(tmp_path: Path) -> None:
     path = tmp_path / "history"
     with History(path) as history:
@@ -181,6 +211,41 @@ def test_a_view_without_an_end_does_not_count(tmp_path: Path) -> None:
     report = check(path)
     assert report.ok
     assert report.counts["views"] == 1
+
+
+def test_two_undecided_transactions_may_have_taken_the_same_offset(tmp_path: Path) -> None:
+    """The first was cut off, the second did its work again; the first took another offset along, which was aborted."""
+    path = tmp_path / "history"
+    other = TopicPartition("in", 1)
+    with History(path) as history:
+        writer = history.producer(1)
+        for taken in ({T0: 5, other: 3}, {T0: 5}):
+            transaction = writer.begin()
+            writer.offsets(transaction, "g", taken)
+            writer.end(transaction, "unknown")
+        history.group_offsets("g", {T0: 5, other: None})
+    report = check(path)
+    assert report.ok, str(report)
+    assert report.counts["offsets"] == 2
+
+
+def test_the_furthest_offset_is_the_last_one_in_whichever_file_it_is(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in "ab"]
+    for number, path in enumerate(paths, 1):
+        with History(path) as history:
+            writer = history.producer(number)
+            transaction = writer.begin()
+            writer.offsets(transaction, "g", {T0: 10 * number})
+            writer.end(transaction, "commit")
+            if number == 2:
+                history.group_offsets("g", {T0: 15})
+                history.group_offsets("g", {T0: 20})
+    assert check(*paths).ok
+    assert check(*reversed(paths)).ok
+    with History(paths[0]) as history:
+        history.group_offsets("g", {T0: 10})
+    report = check(*paths)
+    assert [finding.where for finding in report.findings] == ["t-0@10"]
 
 
 def test_processes_with_files_of_their_own_are_judged_together(tmp_path: Path) -> None:

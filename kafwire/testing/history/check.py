@@ -43,7 +43,6 @@ from kafwire.testing.history.tokens import CHECKED, EMPTY, FOREIGN, SIZE, TOKEN
 
 _ID_SHIFT = 32
 _LOW = (1 << _ID_SHIFT) - 1
-_NO_END = -1
 
 # Of a record's byte: was it acknowledged, and is it nowhere, and nothing said about that yet?
 _MISSING = bytes(flags & (ACKED | SEEN | UNREAD | REPORTED) == ACKED for flags in range(256))
@@ -286,12 +285,20 @@ class _PartitionJudge:
         self._where = where
         self._acks = self._index.acks.get(where)
         self._views = [view for view in self._index.views if where in view.ranges]
+        self._ranges = {id(view): view.ranges[where] for view in self._views}
+        for isolation in (entries.UNCOMMITTED, entries.COMMITTED):
+            # A log does not become shorter: the last to come should see what any before saw.
+            views = sorted((v for v in self._views if v.isolation == isolation), key=lambda view: view.began_us)
+            if views:
+                end = max(view.ranges[where][1] for view in views)
+                self._ranges[id(views[-1])] = (views[-1].ranges[where][0], end)
         self._mismatches = _Mismatches(where)
         judge.mismatches.append(self._mismatches)
         self._last: dict[int, int] = {}
-        # Of a whole view's end: what was acknowledged before it began, and lies behind it, was cut off.
+        # What was acknowledged before a whole view began, and lies behind its end, was cut off. Without such a view
+        # everything was acknowledged too late for it.
         whole = [view for view in self._views if view.isolation == entries.UNCOMMITTED]
-        self._end = max((view.ranges[where][1] for view in whole), default=_NO_END)
+        self._end = max((view.ranges[where][1] for view in whole), default=0)
         self._began_us = max((view.began_us for view in whole), default=0)
         self._late: set[int] = set()
 
@@ -334,7 +341,7 @@ class _PartitionJudge:
                     record = producer | sequence
                     if not expected[offset - base]:
                         expected[offset - base] = record
-                    elif expected[offset - base] != record:
+                    else:
                         rivals.append((record, offset - base))
             if self._acks.high[number] >= self._end and self._acks.time_us[number] > self._began_us:
                 self._late.update(producer | sequence for sequence in ok.sequences)
@@ -347,7 +354,7 @@ class _PartitionJudge:
         size = end - base
         found: dict[int, list[Column]] = {entries.UNCOMMITTED: [], entries.COMMITTED: []}
         for view in self._views:
-            start, stop = view.ranges[self._where]
+            start, stop = self._ranges[id(view)]
             low, high = max(start, base) - base, min(stop, end) - base
             sweep = sweeps.get(id(view))
             if low < high:
@@ -435,7 +442,7 @@ class _PartitionJudge:
 
     def _absent(self, record: int, offset: int, told: int, known: int) -> None:
         """An acknowledged record's place is empty. That says something only if somebody looked there."""
-        cut_off = self._end != _NO_END and offset >= self._end and record not in self._late
+        cut_off = offset >= self._end and record not in self._late
         if not known and not cut_off:
             state = self._index.producers[record >> _ID_SHIFT]
             transaction = state.transaction_of(record & _LOW)
@@ -443,7 +450,7 @@ class _PartitionJudge:
                 state.flags[record & _LOW] |= UNREAD
             elif transaction:
                 # Only read_committed looked: it may have been aborted, which its transaction will tell.
-                state.flags[record & _LOW] |= UNREAD | REPORTED
+                state.flags[record & _LOW] |= UNREAD
                 state.withheld[transaction] += 1
                 return
         self._mismatch(record, offset)

@@ -68,13 +68,13 @@ class _Explainer:
 
     def of(self, draft: Draft) -> tuple[str, ...]:
         """The operations of a finding."""
-        keys = [("record", *record) for record in draft.records]
-        keys += [("transaction", *transaction) for transaction in (*draft.owners, *draft.transactions)]
-        keys += [("seen", *transaction) for transaction in draft.transactions]
-        lines = [line for _, line in sorted({line for key in keys for line in self._told[key]})]
-        if len(lines) <= _SHOWN_OPERATIONS:
-            return tuple(lines)
-        return (*lines[:_SHOWN_OPERATIONS], "and more")
+        owners = (*draft.owners, *draft.transactions)
+        acts = [("record", *record) for record in draft.records] + [("transaction", *owner) for owner in owners]
+        sights = [("seen", *transaction) for transaction in draft.transactions]
+        # What was done tells more than what was seen.
+        lines = [line for keys in (acts, sights) for line in sorted({line for key in keys for line in self._told[key]})]
+        shown = tuple(line for _, line in sorted(lines[:_SHOWN_OPERATIONS]))
+        return shown if len(lines) <= _SHOWN_OPERATIONS else (*shown, "and more")
 
     def file(self, placed_entries: Iterable[Placed]) -> None:
         """Find what one file tells."""
