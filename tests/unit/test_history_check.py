@@ -16,8 +16,8 @@ from tests.unit.planted_mistakes import MISTAKES, Expected
 
 MORE = int(os.environ.get("KAFWIRE_EXAMPLES", "1"))
 SEED = random.SystemRandom().randrange(1 << 32)
-CORRECT = 400 * MORE
-PLANTED = 20 * MORE  # of each mistake
+CORRECT = 250 * MORE
+PLANTED = 12 * MORE  # of each mistake
 TRIES = 400  # for each of these: a mistake does not have its place in every history
 T0 = TopicPartition("t", 0)
 
@@ -211,6 +211,36 @@ def test_a_view_without_an_end_does_not_count(tmp_path: Path) -> None:
     report = check(path)
     assert report.ok
     assert report.counts["views"] == 1
+
+
+def test_a_committed_transaction_may_have_been_deleted_in_part(tmp_path: Path) -> None:
+    """By retention: observers begin behind its first record."""
+    path = tmp_path / "history"
+    with History(path) as history:
+        writer = history.producer(1)
+        transaction = writer.begin()
+        made = writer.invoke([1, 1], transaction=transaction)
+        writer.ok_all([0, 1], "t", 0, [0, 1])
+        writer.end(transaction, "commit")
+        for level in ("read_uncommitted", "read_committed"):
+            seen = history.view("kafwire", level)
+            seen.add("t", 0, [1], [made[1][1]])
+            seen.close({T0: (1, 3)})
+    report = check(path)
+    assert report.ok, str(report)
+    assert report.counts["unread"] == 1
+
+
+def test_a_record_that_was_acknowledged_twice_is_lost_once(tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    with History(path) as history:
+        writer = history.producer(1)
+        writer.invoke([1])
+        for partition, offset in ((0, 0), (0, 0), (0, 1), (1, 0)):
+            writer.ok(0, "t", partition, offset)
+        history.view("kafwire").close({T0: (0, 2), TopicPartition("t", 1): (0, 1)})
+    report = check(path)
+    assert dict(report.found) == {**dict.fromkeys(KINDS, 0), "lost": 1}
 
 
 def test_two_undecided_transactions_may_have_taken_the_same_offset(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def merge(columns: Sequence[Column], size: int, prefer: Prefer, disagree: Disagr
             piece = column.data[begin:end]
             if covered == 0:
                 data[begin:end] = piece
-            elif covered < high - low or data[begin:end] != piece:
+            elif data[begin:end] != piece:
                 _merge_slots(data, known, column, names, range(low, high), prefer, disagree)
         known[column.low : column.high] = _YES * (column.high - column.low)
         names.append(column)
