@@ -149,13 +149,13 @@ def test_a_transaction_in_between_ends_what_is_judged(cluster: KafkaCluster, top
         assert counts[1] == counts[3] < 100
         report = check(path)
         assert report.ok, str(report)
-        assert report.counts["unread"] == 0
+        assert (report.counts["unread"], report.counts["unjudged"]) == (0, 1)
         producer.commit_transaction(30)
         writer.end(transaction, "commit")
         assert observe_all(history, cluster.bootstrap, [topic_name]) == [101] * 4
     report = check(path)
     assert report.ok, str(report)
-    assert (report.counts["committed"], report.counts["views"]) == (1, 8)
+    assert (report.counts["committed"], report.counts["unjudged"], report.counts["views"]) == (1, 0, 8)
 
 
 def test_observers_say_what_goes_wrong(

@@ -183,7 +183,23 @@ def test_what_read_committed_does_not_show_was_read(tmp_path: Path) -> None:
         history.view("kafwire", "read_committed").close({T0: (0, 3)})
     report = check(path)
     assert report.ok
-    assert (report.counts["unread"], report.counts["read"]) == (0, 0)
+    assert (report.counts["unread"], report.counts["unjudged"], report.counts["read"]) == (0, 0, 0)
+
+
+def test_an_observer_that_sees_different_records_at_an_offset_disagrees_with_itself(tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    with History(path) as history:
+        writer = history.producer(1)
+        made = writer.invoke([1, 1, 1])
+        writer.ok_all([0, 1], "t", 0, [0, 1])
+        seen = history.view("kafwire")
+        seen.add("t", 0, [0, 1], [made[0][1], made[2][1]])
+        seen.add("t", 0, [1], [made[1][1]])
+        seen.close({T0: (0, 2)})
+    report = check(path)
+    assert {kind: number for kind, number in report.found.items() if number} == {"misordered": 1, "disagreement": 1}
+    assert {finding.where for finding in report.findings} == {"t-0@1"}
+    assert "kafwire (view 0, read_uncommitted) saw p1 #2 of key 1, and later p1 #1 of key 1" in str(report)
 
 
 def test_a_topic_that_was_emptied_is_lost(tmp_path: Path) -> None:
@@ -228,7 +244,7 @@ def test_a_committed_transaction_may_have_been_deleted_in_part(tmp_path: Path) -
             seen.close({T0: (1, 3)})
     report = check(path)
     assert report.ok, str(report)
-    assert report.counts["unread"] == 1
+    assert (report.counts["unread"], report.counts["unjudged"]) == (1, 1)
 
 
 def test_a_record_that_was_acknowledged_twice_is_lost_once(tmp_path: Path) -> None:

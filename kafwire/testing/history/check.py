@@ -247,7 +247,7 @@ class _Judge:
         """What `Report.counts` says."""
         records: Counter[int] = Counter()
         outcomes: Counter[int] = Counter()
-        there = 0
+        there = unjudged = 0
         for state in self.index.producers.values():
             for flags in range(32):
                 records[flags] += state.flags.count(flags)
@@ -255,6 +255,7 @@ class _Judge:
                 outcome = state.outcome[number]
                 outcomes[outcome] += 1
                 there += outcome in (OPEN, entries.UNKNOWN) and state.shown[number] > 0
+                unjudged += state.unread[number] > 0
 
         def having(bits: int, of: int) -> int:
             return sum(count for flags, count in records.items() if flags & of == bits)
@@ -270,6 +271,7 @@ class _Judge:
             "aborted": outcomes[entries.ABORT],
             "undecided": outcomes[OPEN] + outcomes[entries.UNKNOWN],
             "undecided_there": there,
+            "unjudged": unjudged,
             "views": len(self.index.views),
             "read": self.read,
             "offsets": self._offsets,

@@ -48,7 +48,8 @@ class Report:
 
     - records: "invoked", "acked", "failed", "unknown" (without an outcome; "unknown_there" of them are in the log),
       "unread" (acknowledged where no observer looked: not judged, so it should be 0);
-    - transactions: "committed", "aborted", "undecided" (unknown or without an end; "undecided_there" of them are seen);
+    - transactions: "committed", "aborted", "undecided" (unknown or without an end; "undecided_there" of them are seen),
+      "unjudged" (with records where no read_committed observer looked: it should be 0 too);
     - "views" that came to their end, "read" (records in the log), "offsets" of groups that were judged.
     """
 
