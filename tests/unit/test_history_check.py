@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -200,6 +201,51 @@ def test_an_observer_that_sees_different_records_at_an_offset_disagrees_with_its
     assert {kind: number for kind, number in report.found.items() if number} == {"misordered": 1, "disagreement": 1}
     assert {finding.where for finding in report.findings} == {"t-0@1"}
     assert "kafwire (view 0, read_uncommitted) saw p1 #2 of key 1, and later p1 #1 of key 1" in str(report)
+
+
+def test_what_was_acknowledged_without_an_offset_is_lost_only_if_all_was_read(tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    with History(path) as history:
+        writer = history.producer(1)
+        history.view("kafwire").close({T0: (0, 1)})
+        writer.invoke([1])
+        writer.ok(0, "t", 0, None)
+        history.view("from 2 on").close({T0: (2, 3)})
+        assert check(path).counts["unread"] == 1
+        history.view("all of it").close({T0: (0, 3)})
+    report = check(path)
+    assert (report.found["lost"], report.counts["unread"]) == (1, 0)
+
+
+def test_a_clock_that_is_set_back_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "history"
+    clock = 10**18
+    monkeypatch.setattr(time, "time_ns", lambda: clock)
+    with History(path) as history:
+        history.producer(1).invoke([1])
+        history.producer(1).ok(0, "t", 0, None)
+        history.flush()
+        clock -= 10**12
+        history.view("kafwire").close({T0: (0, 3)})
+    assert check(path).found["lost"] == 1
+
+
+def test_a_record_that_failed_twice_failed_once(tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    with History(path) as history:
+        writer = history.producer(1)
+        transaction = writer.begin()
+        made = writer.invoke([1, 1, 1], transaction=transaction)
+        writer.ok(0, "t", 0, 0)
+        writer.fail([1])
+        writer.fail([1, 1])
+        writer.end(transaction, "commit")
+        for level in ("read_uncommitted", "read_committed"):
+            seen = history.view("kafwire", level)
+            seen.add("t", 0, [0], [made[0][1]])
+            seen.close({T0: (0, 2)})
+    report = check(path)
+    assert (report.found["torn"], report.counts["failed"]) == (1, 1)
 
 
 def test_a_topic_that_was_emptied_is_lost(tmp_path: Path) -> None:
