@@ -340,6 +340,21 @@ def test_the_furthest_offset_is_the_last_one_in_whichever_file_it_is(tmp_path: P
     assert [finding.where for finding in report.findings] == ["t-0@10"]
 
 
+def test_views_of_a_resumed_history_are_others(tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    for first in (True, False):
+        with History(path) as history:
+            writer = history.producer(1)
+            made = writer.invoke([1, 1] if first else [])
+            seen = history.view("kafwire")
+            if first:
+                seen.add("t", 0, [0, 1], [value for _, value in made])
+            seen.close({T0: (0, 2)})
+    report = check(path)
+    assert (report.counts["views"], report.found["disagreement"]) == (2, 2)
+    assert "kafwire (view 1, read_uncommitted) saw nothing" in report.findings[0].what
+
+
 def test_processes_with_files_of_their_own_are_judged_together(tmp_path: Path) -> None:
     paths = [tmp_path / name for name in ("a", "b", "observers")]
     values = {}

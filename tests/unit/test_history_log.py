@@ -62,6 +62,14 @@ def test_a_torn_entry_is_left_out_and_cut_off(tmp_path: Path) -> None:
         assert check(torn).counts["invoked"] == sequence + 1
 
 
+def test_entries_are_read_by_position_too(tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    small(path)
+    with LogReader(path) as reader:
+        whole = list(reader.entries())
+        assert [placed for placed in reader.entries() if reader.at(whole[3].position) == whole[3]] == whole
+
+
 def test_a_changed_byte_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "history"
     small(path)

@@ -289,6 +289,8 @@ class _File:
 
     def _on_viewing(self, placed: Placed) -> None:
         entry = entries.Viewing.unpack(placed.body)
+        if entry.number != len(self._views):
+            raise HistoryError(f"view number {entry.number} after {len(self._views)} of them")
         self._views.append(ViewState(entries.label(entry), entry.isolation, self._now))
         self._index.views.append(self._views[-1])
 
