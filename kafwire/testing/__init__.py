@@ -1,7 +1,8 @@
 """The public test kit: real Kafka clusters for tests, demos and benchmarks, and faults between them and their clients.
 
 `KafkaCluster` starts Apache Kafka nodes on free ports of this machine; `kafwire.testing.pytest_plugin` offers them as
-fixtures. `kafwire.testing.faults` puts proxies before them. Nothing here is imported by `import kafwire`.
+fixtures. `kafwire.testing.faults` puts proxies before them, `kafwire.testing.history` judges what clients were told and
+what is in the log. Nothing here is imported by `import kafwire`.
 """
 
 from typing import TYPE_CHECKING

@@ -1,0 +1,155 @@
+"""Topics read back into a history, by kafwire or by another client; and a group's offsets."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import kafwire
+from kafwire.errors import KafkaTimeoutError
+from kafwire.structs import TopicPartition
+from kafwire.testing.history.record import History
+from kafwire.testing.history.report import place_of
+
+Ranges = dict[TopicPartition, tuple[int, int]]
+Rows = tuple[str, int, Sequence[int], Sequence[bytes | None]]
+
+_CONSUMED_AT_ONCE = 10_000
+_POLL_SECONDS = 1.0
+
+
+def observe(
+    history: History,
+    bootstrap_servers: str,
+    topics: str | Sequence[str],
+    *,
+    client: str = "kafwire",
+    isolation_level: str = "read_uncommitted",
+    name: str | None = None,
+    timeout_s: float = 60.0,
+    **options: Any,
+) -> int:
+    """Read all partitions of `topics` to their present ends, as a view of the history; returns the number of records.
+
+    `client` is "kafwire" (`kafwire.scan`) or "confluent-kafka", which has to be installed; `name` is what reports call
+    it. `options` are the client's own: Kafka's names, with underscores or dots. Read_uncommitted ends at high
+    watermarks, read_committed at last stable offsets. Raises what the client raises, and `KafkaTimeoutError` when
+    confluent-kafka gets nothing for `timeout_s` seconds; the view then does not count.
+    """
+    readers = {"kafwire": _by_kafwire, "confluent-kafka": _by_confluent}
+    reader = readers.get(client)
+    if reader is None:
+        raise ValueError(f"client: one of {', '.join(readers)}, not {client!r}")
+    names = [topics] if isinstance(topics, str) else list(topics)
+    view = history.view(name or client, isolation_level)
+    ranges: Ranges = {}
+    count = 0
+    for topic, partition, offsets, values in reader(
+        bootstrap_servers, names, isolation_level, ranges, timeout_s, options
+    ):
+        view.add(topic, partition, offsets, values)
+        count += len(offsets)
+    view.close(ranges)
+    return count
+
+
+def observe_group(
+    history: History, bootstrap_servers: str, group: str, partitions: Iterable[TopicPartition], **options: Any
+) -> dict[TopicPartition, int | None]:
+    """Read a group's committed offsets into the history; returns them, None for none. `options` are a Consumer's."""
+    wanted = list(partitions)
+    with kafwire.Consumer(
+        bootstrap_servers, assign=wanted, group_id=group, enable_auto_commit=False, **options
+    ) as consumer:
+        offsets = consumer.committed(wanted)
+    history.group_offsets(group, offsets)
+    return offsets
+
+
+def _by_kafwire(
+    bootstrap: str,
+    topics: Sequence[str],
+    isolation_level: str,
+    ranges: Ranges,
+    _timeout_s: float,
+    options: Mapping[str, Any],
+) -> Iterator[Rows]:
+    plain = {name.replace(".", "_"): value for name, value in options.items()}
+    columns = ["offset", "value"]
+    with kafwire.scan(bootstrap, topics, isolation_level=isolation_level, columns=columns, **plain) as scan:
+        for r in scan.ranges:
+            ranges[TopicPartition(r.topic, r.partition)] = (r.start, r.end)
+        for batch in scan.batches():
+            assert batch.topic is not None
+            assert batch.partition is not None
+            records = list(batch)
+            yield batch.topic, batch.partition, [r.offset for r in records], [r.value for r in records]
+
+
+def _by_confluent(
+    bootstrap: str,
+    topics: Sequence[str],
+    isolation_level: str,
+    ranges: Ranges,
+    timeout_s: float,
+    options: Mapping[str, Any],
+) -> Iterator[Rows]:
+    import confluent_kafka as ck
+
+    consumer = ck.Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": f"history-{uuid.uuid4()}",
+            "isolation.level": isolation_level,
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+            **{name.replace("_", "."): value for name, value in options.items()},
+        }
+    )
+    try:
+        starts: dict[TopicPartition, int] = {}
+        for topic in topics:
+            told = consumer.list_topics(topic, timeout=timeout_s).topics[topic]
+            if told.error is not None:
+                raise ck.KafkaException(told.error)
+            for partition in told.partitions:
+                low, _ = consumer.get_watermark_offsets(ck.TopicPartition(topic, partition), timeout=timeout_s)
+                starts[TopicPartition(topic, partition)] = low
+        consumer.assign([ck.TopicPartition(*where, start) for where, start in starts.items()])
+        deadline = time.monotonic() + timeout_s
+        while len(ranges) < len(starts):
+            messages = consumer.consume(_CONSUMED_AT_ONCE, _POLL_SECONDS)
+            if messages:
+                deadline = time.monotonic() + timeout_s
+            elif time.monotonic() > deadline:
+                missing = ", ".join(place_of(where, None) for where in sorted(starts.keys() - ranges.keys()))
+                raise KafkaTimeoutError(
+                    f"confluent-kafka read nothing for {timeout_s} s, and did not come to the end of {missing}"
+                )
+            gathered: dict[TopicPartition, tuple[list[int], list[bytes | None]]] = {}
+            for message in messages:
+                named, partition, offset = message.topic(), message.partition(), message.offset()
+                error = message.error()
+                if error is not None and error.code() != ck.KafkaError._PARTITION_EOF:
+                    if error.fatal() or not error.retriable():
+                        raise ck.KafkaException(error)
+                    continue
+                assert named is not None
+                assert partition is not None
+                assert offset is not None
+                where = TopicPartition(named, partition)
+                if where in ranges:
+                    continue  # written after its end was seen
+                if error is None:
+                    offsets, values = gathered.setdefault(where, ([], []))
+                    offsets.append(offset)
+                    values.append(message.value())
+                else:
+                    ranges[where] = (starts[where], offset)
+            for where, (offsets, values) in gathered.items():
+                yield where.topic, where.partition, offsets, values
+    finally:
+        consumer.close()

@@ -1,0 +1,79 @@
+"""What a judgement says: findings, and counts of everything that was judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafwire.structs import TopicPartition
+
+# What can be wrong. The first three are a producer's to promise.
+LOST, DUPLICATED, MISORDERED = PROMISES = ("lost", "duplicated", "misordered")
+TORN, PHANTOM, DISAGREEMENT = "torn", "phantom", "disagreement"
+KINDS = (*PROMISES, TORN, PHANTOM, DISAGREEMENT)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong.
+
+    `kind` is one of `KINDS`; `what` says it in words; `partition` and `offset` are None where there is no place.
+    `amount` is the number of records it is about, 1 for a torn transaction. `operations` are those of the records and
+    transactions involved, in the order of the files, times in seconds since the history's begin.
+    """
+
+    kind: str
+    what: str
+    partition: TopicPartition | None
+    offset: int | None
+    amount: int
+    operations: tuple[str, ...]
+
+    @property
+    def where(self) -> str:
+        """The place as topic-partition@offset, as much of it as there is."""
+        return place_of(self.partition, self.offset)
+
+    def __str__(self) -> str:
+        head = " ".join(filter(None, (self.kind, self.where)))
+        return "\n".join((f"{head}: {self.what}", *(f"    {each}" for each in self.operations)))
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The judgement of a history.
+
+    `found` counts by kind of finding, all of them; `findings` holds the first ones of each kind. `tolerated` counts
+    what its producers never promised. `counts` are of what was judged:
+
+    - records: "invoked", "acked", "failed", "unknown" (without an outcome; "unknown_there" of them are in the log),
+      "unread" (acknowledged where no observer looked: not judged, so it should be 0);
+    - transactions: "committed", "aborted", "undecided" (unknown or without an end; "undecided_there" of them are seen),
+      "unjudged" (with records where no read_committed observer looked: it should be 0 too);
+    - "views" that came to their end, "read" (records in the log), "offsets" of groups that were judged.
+    """
+
+    found: Mapping[str, int]
+    tolerated: Mapping[str, int]
+    counts: Mapping[str, int]
+    findings: tuple[Finding, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not any(self.found.values())
+
+    def __str__(self) -> str:
+        lines = [" ".join(f"{name}={number}" for name, number in self.counts.items())]
+        lines.append(" ".join(f"{kind}={number}" for kind, number in self.found.items()))
+        if any(self.tolerated.values()):
+            lines.append("not promised: " + " ".join(f"{kind}={number}" for kind, number in self.tolerated.items()))
+        return "\n".join((*lines, *map(str, self.findings)))
+
+
+def place_of(partition: TopicPartition | None, offset: int | None) -> str:
+    """The text topic-partition@offset."""
+    if partition is None:
+        return ""
+    where = f"{partition.topic}-{partition.partition}"
+    return where if offset is None else f"{where}@{offset}"
