@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kafwire._arrow import RowsReader
 from kafwire._partition import Shares
 from kafwire.errors import ConfigError
 from kafwire.logic.partition import weighted
@@ -314,6 +316,49 @@ def test_records_larger_than_a_batch_are_spread_one_by_one(make_store: Any, how:
     store.deliver()
     assert len(places(store)) == 200
     assert all(len(log) >= 3 for log in store.logs.values())
+
+
+@pytest.mark.parametrize("partitioner", ["murmur2_random", "random", "round_robin"])
+def test_shares_may_change_while_threads_place_records(make_store: Any, partitioner: str, seed: int) -> None:
+    """Records and tables, with and without keys, from four threads; a fifth delivers, and tells of leaders."""
+    store = make_store(5, partitioner=partitioner, chance=seed, buffer_memory=1 << 24)
+    chance = random.Random(seed)
+    problems: list[BaseException] = []
+
+    def work(name: int) -> None:
+        try:
+            for number in range(30):
+                values = [b"%d:%06d" % (name, number * 200 + i) for i in range(200)]
+                if name == 0:
+                    for value in values:
+                        store.append(value)
+                elif name == 1:
+                    fill(pa.table({"value": values}))
+                else:
+                    keys = [None if i % name else b"%d" % i for i in range(200)]
+                    fill(pa.table({"value": values, "key": pa.array(keys, pa.binary())}))
+        except BaseException as problem:
+            problems.append(problem)
+
+    def fill(table: pa.Table) -> None:
+        for rows in RowsReader(table):
+            plan = store.accumulator.plan_rows("t", rows, None, 0)
+            assert plan is not None
+            assert store.accumulator.append_rows(plan, [])
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in range(4)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        partitions = sorted(chance.sample(range(5), chance.randint(1, 5)))
+        share(store, *weighted(partitions, {p: chance.randint(0, 9) for p in partitions}, []))
+        store.deliver()
+    store.deliver()
+    assert not problems
+    values = [value for partition in range(5) for value in store.values(partition)]
+    assert sorted(filter(None, values)) == sorted(b"%d:%06d" % (name, i) for name in range(4) for i in range(6_000))
+    assert len(values) == 24_000
+    assert store.used == 0
 
 
 # ---- anywhere, and in turn
