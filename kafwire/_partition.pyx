@@ -156,7 +156,7 @@ cdef int32_t pick(const ShareTable *shares, uint64_t random) noexcept nogil:
 
 
 cdef bint is_over(const Course *course, size_t bound, size_t batch_size) noexcept nogil:
-    return course.sticky < 0 or (course.stuck != 0 and course.stuck + bound + BATCH_HEADER > batch_size)
+    return course.sticky < 0 or course.stuck + bound + BATCH_HEADER > batch_size
 
 
 cdef int32_t take_turn(const Course *course, const ShareTable *shares) noexcept nogil:

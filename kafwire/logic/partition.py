@@ -95,11 +95,10 @@ class Balance:
         return self._uneven.keys()
 
     def lead(self, topic: str, leaders: Sequence[int]) -> Split:
-        """Take in the leaders (-1: none) of a topic's partitions; even shares of those that have one, or of all."""
+        """Take in the leaders (-1: none) of a topic's partitions; the shares of those that have one, or of all."""
         partitions = [partition for partition, leader in enumerate(leaders) if leader >= 0]
         self._with_leader[topic] = partitions or range(len(leaders))
-        self._uneven.pop(topic, None)
-        return even(self._with_leader[topic])
+        return weighted(self._with_leader[topic], *self._uneven.get(topic, ({}, _NONE)))
 
     def weigh(self, topic: str, backlog: Mapping[int, int], slow: frozenset[int] = _NONE) -> Split | None:
         """Take in how many batches wait and which partitions are slow; new shares, or None if they stay as they are."""

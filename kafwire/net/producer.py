@@ -404,6 +404,8 @@ class Sender:
     async def _refresh(self, topic: str) -> None:
         await asyncio.sleep(self.config.retry_backoff_ms / 1000)
         await self.cluster.refresh([topic])
+        for name in self.accumulator.topics:  # a broker may be gone although no topic has changed
+            self._take_in(name)
 
     async def _open(self, lane: Lane, topic: str) -> None:
         try:

@@ -100,13 +100,13 @@ def test_shares_are_told_when_they_change() -> None:
     assert not balance.uneven
 
 
-def test_new_leaders_make_shares_even_until_the_backlog_is_seen_again() -> None:
+def test_new_leaders_change_nothing_about_what_waits() -> None:
     balance = Balance(timeout_ms=0)
-    balance.lead("t", [1, 1])
-    assert balance.weigh("t", {1: 2}) is not None
-    balance.lead("t", [1, 2])
-    assert not balance.uneven
-    assert balance.weigh("t", {1: 2}) is not None
+    balance.lead("t", [1, 1, -1, 2])
+    assert balance.weigh("t", {1: 2}, frozenset({3})) is not None
+    assert chances(balance.lead("t", [1, 2, 1, 2])) == {0: Fraction(3, 7), 1: Fraction(1, 7), 2: Fraction(3, 7)}
+    assert balance.weigh("t", {1: 2}, frozenset({3})) is None
+    assert chances(balance.lead("t", [-1, -1, 1, 2])) == {2: Fraction(1)}
 
 
 def test_topics_have_shares_of_their_own() -> None:

@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 
+from kafwire._partition import Shares
 from kafwire.config import ProducerConfig
 from kafwire.net.cluster import Cluster
 from kafwire.net.producer import Sender
 from tests.unit.reference_partitions import partition_of
 from tests.unit.simulated import World
 from tests.unit.simulated_kafka import NEVER, Call, Log
+from tests.unit.test_sender import errors
 
+NOT_ENOUGH_REPLICAS = 19
 BATCH = 1_000  # eight records of 100 bytes
 
 
@@ -43,6 +46,10 @@ class Work:
                 places[self.topic.sticky] += 1
             self.world.pass_time(pace)
         return places
+
+    def take_only(self, partition: int) -> None:
+        """Have records stick to a partition, until shares change."""
+        self.sender.accumulator.set_shares("t", Shares([partition], [1]))
 
     def refresh(self) -> None:
         self.world.run(self.cluster.refresh(["t"]))
@@ -133,6 +140,33 @@ def test_a_partition_that_loses_its_leader_is_left_and_comes_back_with_the_next(
         work.flush()
 
 
+def test_a_partition_whose_leader_is_no_broker_any_more_is_left() -> None:
+    """Metadata may still name it."""
+    with World(brokers=3) as world:
+        world.create_topic("t", partitions=3)
+        work = Work(world)
+        world.nodes[2].down = True
+        work.take_only(1)
+        work.send()
+        world.pass_time(5)
+        assert work.shared == [0, 2]
+        assert work.topic.sticky == -1
+        world.nodes[2].down = False
+        work.flush()
+        assert work.shared == [0, 1, 2]
+
+
+def test_producers_do_not_all_draw_the_same() -> None:
+    with World() as world:
+        world.create_topic("t", partitions=1_000)
+        works = [Work(world) for _ in range(5)]
+        for work in works:
+            work.send()
+        assert len({work.topic.sticky for work in works}) > 1
+        for work in works:
+            work.flush()
+
+
 def test_added_partitions_have_a_share() -> None:
     with World() as world:
         topic = world.create_topic("t", partitions=1)
@@ -174,7 +208,22 @@ def test_it_does_not_when_nothing_is_adapted() -> None:
         work.flush()
 
 
-def test_batches_to_be_sent_again_wait_as_well() -> None:
+def test_batches_that_wait_to_be_sent_again_count() -> None:
+    with World(brokers=2) as world:
+        world.create_topic("t", partitions=2)
+        work = Work(world, retry_backoff_ms=1_000, retry_backoff_max_ms=1_000)
+        world.on("Produce", lambda call: errors(NOT_ENOUGH_REPLICAS)(call) if call.node == 2 else None)
+        work.take_only(1)
+        work.send()
+        world.pass_time(0.1)
+        assert work.sender._balance._uneven == {"t": ({1: 1}, frozenset())}
+        world.off("Produce")
+        work.flush()
+        world.pass_time(1)
+        assert work.are_shares_even
+
+
+def test_a_broker_that_dies_gets_less() -> None:
     with World(brokers=2) as world:
         world.create_topic("t", partitions=2)
         work = Work(world, retry_backoff_ms=1_000, retry_backoff_max_ms=1_000)
@@ -208,6 +257,71 @@ def test_a_broker_that_takes_nothing_gets_nothing_after_a_while_and_comes_back()
         assert work.shared == [0, 1, 2]
         assert work.send_for(0.1)[2]
         work.flush()
+
+
+def test_a_broker_that_is_behind_but_takes_something_stays_available() -> None:
+    with World(brokers=3) as world:
+        world.create_topic("t", partitions=3)
+        slow(world, 3, 0.05)
+        work = Work(world, partitioner_availability_timeout_ms=400, buffer_memory=1 << 26)
+        for _ in range(20):
+            assert work.send_for(0.1).total()
+            assert work.shared == [0, 1, 2]
+        assert work.sender._balance.uneven
+        work.flush()
+
+
+def test_a_broker_that_cannot_be_connected_to_gets_nothing_after_a_while() -> None:
+    with World(brokers=3) as world:
+        world.create_topic("t", partitions=3)
+        world.nodes[3].silent = True
+        work = Work(world, partitioner_availability_timeout_ms=200, buffer_memory=1 << 26)
+        work.take_only(2)
+        work.send_for(0.5)
+        assert work.shared == [0, 1]
+        world.nodes[3].silent = False
+        world.pass_time(30)
+        assert work.shared == [0, 1, 2]
+        work.flush()
+
+
+def test_a_broker_that_throttles_gets_nothing_after_a_while() -> None:
+    def throttle(call: Call) -> Any:
+        if call.node != 3:
+            return None
+        answer: Any = world._on_Produce(call)
+        answer.throttle_time_ms = 5_000
+        return answer
+
+    with World(brokers=3) as world:
+        world.create_topic("t", partitions=3)
+        world.on("Produce", throttle)
+        work = Work(world, partitioner_availability_timeout_ms=200, buffer_memory=1 << 26)
+        work.take_only(2)
+        work.send()
+        work.flush()
+        work.take_only(2)
+        work.send_for(0.5)
+        assert work.shared == [0, 1]
+        world.off("Produce")
+        world.pass_time(6)
+        assert work.shared == [0, 1, 2]
+        work.flush()
+
+
+def test_a_slow_broker_stays_so_while_nobody_sends() -> None:
+    with World(brokers=3) as world:
+        world.create_topic("t", partitions=3)
+        world.on("Produce", lambda call: NEVER if call.node == 3 else None)
+        work = Work(world, partitioner_availability_timeout_ms=200)
+        work.take_only(2)
+        for _ in range(24):
+            work.send()
+        world.pass_time(2)
+        assert work.topic.sticky == -1
+        assert work.shared == [0, 1]
+        world.pass_time(5)
+        assert work.shared == [0, 1]
 
 
 def test_without_the_time_out_it_keeps_a_small_share() -> None:
