@@ -220,16 +220,45 @@ def test_seeds_tell_producers_apart_and_topics_too(make_store: Any) -> None:
     assert len({tuple(order) for order in orders}) == 4
 
 
-def test_small_batches_count_until_they_make_a_full_one(make_store: Any) -> None:
-    """Lingering ends batches of two records: they go to one partition until eight records did."""
+@pytest.mark.parametrize("how", HOW)
+def test_small_batches_count_until_they_make_a_full_one(make_store: Any, how: str) -> None:
+    """Lingering ends batches of two records: they go to one partition until about a batch did.
+
+    A table, of which more may follow, is looked at before its rows: as long as one byte more has room, it goes there.
+    """
+    enough = 8 if how == "send" else 10
     store = make_store(100)
-    for value in numbered(160):
-        store.append(value)
-        if int(value[:6]) % 2:
-            store.deliver()
+    values = numbered(160)
+    for at in range(0, len(values), 2):
+        if how == "send":
+            store.append(values[at])
+            store.append(values[at + 1])
+        else:
+            store.append_table(pa.table({"value": values[at : at + 2]}))
+        store.deliver()
     found = runs(places(store))
-    assert all(length % 8 == 0 for length in found)
+    assert all(length % enough == 0 for length in found)
     assert len(found) > 10
+
+
+@pytest.mark.parametrize("buffer_memory", [1, 5_000, 1 << 20])
+def test_each_full_batch_of_a_table_is_drawn_a_partition_however_little_room_there_is(
+    make_store: Any, buffer_memory: int
+) -> None:
+    store = make_store(10_000, buffer_memory=buffer_memory)
+    store.append_table(pa.table({"value": numbered(400)}))
+    store.deliver()
+    found = runs(places(store))
+    assert set(found) <= {8, 16}
+    assert found.count(16) <= 2, "the same partition may be drawn again, which is rare"
+
+
+def test_a_full_batch_does_not_linger_when_its_partition_is_left(make_store: Any) -> None:
+    store = make_store(1_000, linger_ms=60_000)
+    for value in numbered(80):
+        store.append(value)
+    assert store.deliver(everything=False) == 9, "the tenth is full only when another record comes"
+    assert store.deliver() == 1
 
 
 def test_a_batch_that_others_began_is_filled_before_the_next_partition_is_drawn(make_store: Any) -> None:
