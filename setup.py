@@ -29,6 +29,7 @@ SOURCES = {
     "_fetch": BUF,
     "_slices": [*BUF, f"{NATIVE}/queue.c", f"{NATIVE}/feed.c"],
     "_delivery": BUF,
+    "_partition": [],
     "_produce": BUF,
 }
 TRACE = os.environ.get("KAFWIRE_TRACE") == "1"

@@ -164,8 +164,6 @@ cdef int decode_chunk(const uint8_t *data, size_t size, const DecodeSpec *spec, 
 cdef int batch_header(const uint8_t *data, size_t size, BatchHeader *out, const char **reason) noexcept nogil
 
 cdef uint32_t crc32c(uint32_t crc, const uint8_t *data, size_t size) noexcept nogil  # crc: 0, or the value so far
-# As Java's client hashes keys; mask with 0x7fffffff.
-cdef uint32_t murmur2(const uint8_t *data, size_t size) noexcept nogil
 
 # With the GIL: raise ProtocolError for a failed status. `position` is added to its byte offset.
 cdef object decode_error(const DecodeStatus *status, size_t position)

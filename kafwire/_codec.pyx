@@ -44,29 +44,6 @@ cdef uint32_t crc32c(uint32_t crc, const uint8_t *data, size_t size) noexcept no
     return kw_crc32c(crc, data, size)
 
 
-cdef uint32_t murmur2(const uint8_t *data, size_t size) noexcept nogil:
-    cdef uint32_t m = 0x5BD1E995
-    cdef uint32_t h = 0x9747B28Cu ^ <uint32_t>size
-    cdef uint32_t k
-    cdef size_t i = 0
-    while i + 4 <= size:
-        k = data[i] | <uint32_t>data[i + 1] << 8 | <uint32_t>data[i + 2] << 16 | <uint32_t>data[i + 3] << 24
-        k *= m
-        k ^= k >> 24
-        h = h * m ^ k * m
-        i += 4
-    if size - i >= 3:
-        h ^= <uint32_t>data[i + 2] << 16
-    if size - i >= 2:
-        h ^= <uint32_t>data[i + 1] << 8
-    if size - i >= 1:
-        h ^= data[i]
-        h *= m
-    h ^= h >> 13
-    h *= m
-    return h ^ h >> 15
-
-
 # --- reading --------------------------------------------------------------------------------------------------------
 
 cdef inline int16_t be16(const uint8_t *p) noexcept nogil:
@@ -1051,8 +1028,3 @@ def crc32c_of(const uint8_t[::1] data, uint32_t value=0, int implementation=0):
     if not 0 <= implementation < kw_crc32c_count():
         raise IndexError(implementation)
     return kw_crc32c_with(implementation, value, &data[0] if data.shape[0] else NULL, data.shape[0])
-
-
-def murmur2_of(const uint8_t[::1] data):
-    """Kafka's murmur2 of `data`, unsigned."""
-    return murmur2(&data[0] if data.shape[0] else NULL, data.shape[0])

@@ -7,6 +7,8 @@ from typing_extensions import Buffer as BytesLike
 from kafwire._arrow import Rows
 from kafwire._delivery import Budget, Delivery, ProducerBatch
 from kafwire._io import Loop
+from kafwire._partition import Shares
+from kafwire.logic.partition import Rule
 from kafwire.logic.sequence import Sequencer
 
 CODEC_IDS: Final[dict[str, int]]
@@ -30,6 +32,10 @@ class Topic:
     def name(self) -> str: ...
     @property
     def sinks(self) -> list[Sink]: ...
+    @property
+    def shares(self) -> Shares: ...
+    @property
+    def sticky(self) -> int: ...
 
 @final
 class RowPlan:
@@ -49,12 +55,15 @@ class Accumulator:
         buffer_memory: int,
         compression: str,
         level: int | None,
+        rule: Rule,
+        chance: int,
     ) -> None: ...
     @property
     def topics(self) -> dict[str, Topic]: ...
     @property
     def budget(self) -> Budget: ...
-    def set_topic(self, name: str, partitions: int, sticky: int) -> None: ...
+    def set_topic(self, name: str, partitions: int, shares: Shares) -> None: ...
+    def set_shares(self, name: str, shares: Shares) -> None: ...
     def append(
         self,
         topic_name: str,

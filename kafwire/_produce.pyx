@@ -5,15 +5,15 @@ while they run: a batch that is being filled by `append_rows` is detached from i
 the engine only. What is sent when, and what becomes of errors, is decided in `net/producer.py` and `logic/sequence.py`.
 """
 cimport cython
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
-from kafwire._arrow cimport Rows, RowsView, bytes_at, number_at
+from kafwire._arrow cimport Rows, RowsView, bytes_at
 from kafwire._buffer cimport kw_buf, kw_buf_new, kw_buf_unref, process_pool
-from kafwire._codec cimport BATCH_HEADER, murmur2
+from kafwire._codec cimport BATCH_HEADER
 from kafwire._compress cimport CODEC_LEVEL_DEFAULT, resolve_codec
 from kafwire._delivery cimport Budget, Delivery, ProducerBatch
 from kafwire._encode cimport (
@@ -30,8 +30,28 @@ from kafwire._encode cimport (
     writer_seal,
 )
 from kafwire._io cimport Loop, kw_loop_post
+from kafwire._partition cimport (
+    ELSEWHERE,
+    HASH_NONE,
+    SPREAD_FUNCTION,
+    SPREAD_RANDOM,
+    SPREAD_STICKY,
+    SPREAD_TURNS,
+    Course,
+    Rule,
+    Shares,
+    assign,
+    by_key,
+    draw,
+    is_over,
+    move_on,
+    pick,
+    read_rule,
+    take_turn,
+)
 
 import collections
+import operator
 import time
 
 from kafwire.errors import ConfigError, KafkaError, ProtocolError, RecordTooLargeError
@@ -75,20 +95,17 @@ cdef class Sink:
 
 @cython.final
 cdef class Topic:
-    """A topic's sinks, and the partition that records without a key stick to."""
+    """A topic's sinks, and how records that no key places are spread over them."""
 
     cdef readonly str name
     cdef readonly list sinks
-    cdef int32_t sticky
-    cdef size_t stuck  # bytes since the last switch
+    cdef readonly Shares shares
+    cdef Course course
 
-    cdef Sink stick(self, size_t size, size_t batch_size):
-        """The partition for `size` bytes without a key (KIP-794): another one after each batch_size bytes."""
-        if self.stuck >= batch_size:
-            self.stuck = 0
-            self.sticky = (self.sticky + 1) % <int32_t> len(self.sinks)
-        self.stuck += size
-        return <Sink> self.sinks[self.sticky]
+    @property
+    def sticky(self):
+        """The partition that records without a key stick to; -1: none yet, or it was taken from them."""
+        return self.course.sticky
 
 
 # One batch being filled by append_rows.
@@ -123,27 +140,6 @@ cdef class RowPlan:
         return self.group >= self.groups
 
 
-cdef int32_t _assign(const RowsView *view, int32_t partitions, int32_t sticky, int32_t *out,
-                     bint *stuck) noexcept nogil:
-    """A partition for each row: its own, its key's, or the sticky one. The row whose own does not exist, or -1."""
-    cdef int64_t i, wanted, size
-    cdef const uint8_t *data
-    cdef int got
-    for i in range(view.length):
-        got = 0
-        if view.partition.form:
-            got = number_at(&view.partition, i, &wanted)
-            if got < 0 or (got and (wanted < 0 or wanted >= partitions)):
-                return <int32_t> i
-        if not got and view.key.form and bytes_at(&view.key, i, &data, &size):
-            wanted = (murmur2(data, size) & 0x7fffffff) % <uint32_t> partitions
-        elif not got:
-            wanted = sticky
-            stuck[0] = True
-        out[i] = <int32_t> wanted
-    return -1
-
-
 @cython.final
 cdef class Accumulator:
     """All open and sealed batches of a producer, within `buffer_memory` bytes."""
@@ -159,11 +155,14 @@ cdef class Accumulator:
     cdef int64_t linger_ms
     cdef int codec
     cdef int level
+    cdef Rule rule
+    cdef object function  # the user's partitioner, or None
+    cdef uint64_t chance
     cdef bint timer_armed
     cdef str ended  # None, or why nobody collects any more
 
     def __cinit__(self, Loop native, uint64_t cookie, *, size_t batch_size, size_t max_request_size, int64_t linger_ms,
-                  size_t buffer_memory, str compression, level):
+                  size_t buffer_memory, str compression, level, rule, uint64_t chance):
         self.native = native
         self.cookie = cookie
         self.topics = {}
@@ -177,18 +176,34 @@ cdef class Accumulator:
         self.level = CODEC_LEVEL_DEFAULT if level is None else level
         if self.codec:
             resolve_codec(self.codec)
+        read_rule(rule, &self.rule)
+        self.function = rule.function
+        self.chance = chance
 
-    def set_topic(self, str name, int32_t partitions, int32_t sticky):
+    def set_topic(self, str name, int32_t partitions, Shares shares not None):
         """Make a topic known, or take note of partitions added to it."""
         cdef Topic topic = self.topics.get(name)
         if topic is None:
             topic = Topic.__new__(Topic)
             topic.name = name
             topic.sinks = []
-            topic.sticky = sticky % partitions
-            self.topics[name] = topic
+            topic.course.sticky = -1
+            topic.course.chance = draw(&self.chance)
         while len(topic.sinks) < partitions:
             topic.sinks.append(Sink(name, len(topic.sinks)))
+        if topic.shares is None:
+            topic.shares = shares
+        self.topics[name] = topic
+        self.set_shares(name, shares)
+
+    def set_shares(self, str name, Shares shares not None):
+        """Draw the partitions of a topic by `shares`. Records that stick to one that has none leave it at once."""
+        cdef Topic topic = self.topics[name]
+        if max(shares.ids) >= len(topic.sinks):
+            raise ValueError(f"topic {name!r} has {len(topic.sinks)} partitions, and shares for {shares.ids}")
+        topic.shares = shares
+        if topic.course.sticky not in shares.ids:
+            topic.course.sticky = -1
 
     # ---- one record
 
@@ -210,7 +225,8 @@ cdef class Accumulator:
         cdef size_t bound
         cdef ssize_t added
         cdef int64_t timestamp
-        cdef bint sticky = False
+        cdef int32_t chosen
+        cdef int spread = -1
         found = self.topics.get(topic_name)
         if found is None:
             if self.budget.closed is not None:
@@ -248,11 +264,16 @@ cdef class Accumulator:
                         f"topic {topic_name!r} has partitions 0 to {len(topic.sinks) - 1}, not {partition!r}"
                     )
                 sink = <Sink> topic.sinks[partition]
-            elif key_size >= 0:
-                sink = <Sink> topic.sinks[(murmur2(key_data, key_size) & 0x7fffffff) % <uint32_t> len(topic.sinks)]
             else:
-                sink = topic.stick(0, self.batch_size)
-                sticky = True
+                chosen = by_key(&self.rule, key_data, key_size, <int32_t> len(topic.sinks))
+                if chosen >= 0:
+                    sink = <Sink> topic.sinks[chosen]
+                else:
+                    spread = self.rule.spread
+                    if spread == SPREAD_STICKY:
+                        sink = self.stick(topic, bound)
+                    else:
+                        sink = <Sink> topic.sinks[self.spread(topic, key_data, key_size)]
             if self.budget.closed is not None:
                 raise KafkaError(self.budget.closed)
             batch = sink.open
@@ -271,8 +292,10 @@ cdef class Accumulator:
             if added < 0:
                 raise MemoryError(f"no memory for a record of {bound} bytes")
             batch.charge(added)
-            if sticky:
-                topic.stuck += added
+            if spread == SPREAD_STICKY:
+                topic.course.stuck += added
+            elif spread == SPREAD_TURNS:  # only now: a record that finds no room comes again
+                topic.course.turn += 1
         finally:
             if value_held:
                 PyBuffer_Release(&value_view)
@@ -284,6 +307,57 @@ cdef class Accumulator:
         delivery.timestamp_ms = timestamp
         batch.count += 1
         return delivery
+
+    cdef Sink stick(self, Topic topic, size_t bound):
+        """Where `bound` bytes go that stick to a partition: to another one after `batch_size` bytes (KIP-794).
+
+        But not while the open batch has room, or it would leave half full; until twice as much is there.
+        """
+        cdef Course *course = &topic.course
+        cdef ProducerBatch batch
+        if not is_over(course, bound, self.batch_size):
+            return <Sink> topic.sinks[course.sticky]
+        if course.sticky >= 0:
+            batch = (<Sink> topic.sinks[course.sticky]).open
+            if batch is not None:
+                if batch.writer.buf.size + bound > self.batch_size:
+                    self.close_batch(batch)
+                elif course.stuck < 2 * self.batch_size:
+                    return <Sink> topic.sinks[course.sticky]
+        move_on(course, &topic.shares.table)
+        return <Sink> topic.sinks[course.sticky]
+
+    cdef int32_t spread(self, Topic topic, const uint8_t *key, Py_ssize_t key_size) except -1:
+        """The partition of a record that is neither placed by its key nor sticks."""
+        if self.rule.spread == SPREAD_RANDOM:
+            return pick(&topic.shares.table, draw(&topic.course.chance))
+        if self.rule.spread == SPREAD_TURNS:
+            return take_turn(&topic.course, &topic.shares.table)
+        return self.ask(topic, key, key_size, "")
+
+    cdef int32_t ask(self, Topic topic, const uint8_t *key_data, Py_ssize_t key_size, str where) except -1:
+        """The partition that the user's function answers. It may do anything, sending included."""
+        key = PyBytes_FromStringAndSize(<const char *> key_data, key_size) if key_size >= 0 else None
+        partitions = len(topic.sinks)
+        problem = None
+        try:
+            answer = self.function(topic.name, key, partitions, topic.shares.ids)
+        except Exception as error:
+            problem = error
+            said = f"raised {type(error).__name__}: {error}"
+        else:
+            try:
+                chosen = -1 if isinstance(answer, bool) else operator.index(answer)
+            except TypeError:
+                chosen = -1
+            if 0 <= chosen < partitions:
+                return chosen
+            said = f"answered {answer!r}"
+        raise ConfigError(
+            f"{where}the partitioner {getattr(self.function, '__qualname__', self.function)} {said}; a partition of "
+            f"topic {topic.name!r} is needed, 0 to {partitions - 1}, for key {_shown(key)}; what it was asked for was "
+            "not sent"
+        ) from problem
 
     cdef ProducerBatch open_batch(self, Sink sink, size_t reserve):
         cdef ProducerBatch batch = ProducerBatch.__new__(ProducerBatch, self.budget, sink, now_ms())
@@ -323,10 +397,12 @@ cdef class Accumulator:
         cdef Topic topic = self.topics.get(topic_name)
         cdef RowPlan plan = RowPlan.__new__(RowPlan)
         cdef int64_t n = rows.view.length
-        cdef int64_t i
-        cdef int32_t g, partitions, bad
+        cdef int64_t i, bad
+        cdef int32_t g, partitions
         cdef int32_t *assigned
-        cdef bint stuck = False
+        cdef bint keyed = self.rule.hash != HASH_NONE and rows.view.key.form
+        cdef Shares shares
+        cdef Course course
         if topic is None:
             return None
         partitions = len(topic.sinks)
@@ -346,32 +422,49 @@ cdef class Accumulator:
         if n == 0:
             plan.group = 1
             return plan
-        if partition is not None or not (rows.view.key.form or rows.view.partition.form):
+        if partition is None and not keyed and not rows.view.partition.form:
+            plan.fixed = by_key(&self.rule, NULL, -1, partitions)
+            if plan.fixed >= 0 or self.rule.spread == SPREAD_STICKY:
+                return plan
+        elif partition is not None:
             return plan
         plan.groups = partitions
         plan.index = <int32_t *> malloc(2 * n * sizeof(int32_t))
         if plan.index is NULL:
             raise MemoryError
         assigned = plan.index + n
-        topic.stick(0, self.batch_size)
+        shares = topic.shares
+        course = topic.course
         with nogil:
-            bad = _assign(&rows.view, partitions, topic.sticky, assigned, &stuck)
-            if bad < 0:  # a counting sort, stable
-                plan.bounds[1] = 0
-                for i in range(n):
-                    plan.bounds[assigned[i] + 2] += 1
-                for g in range(2, partitions + 1):
-                    plan.bounds[g] += plan.bounds[g - 1]
-                for i in range(n):
-                    plan.index[plan.bounds[assigned[i] + 1]] = <int32_t> i
-                    plan.bounds[assigned[i] + 1] += 1
+            bad = assign(&rows.view, &self.rule, &shares.table, partitions, self.batch_size, &course, assigned)
         if bad >= 0:
             raise ConfigError(
                 f"row {first_row + bad}: its partition does not exist; topic {topic_name!r} has 0 to {partitions - 1}"
             )
-        if stuck:
-            topic.stuck = self.batch_size  # the next rows without a key go elsewhere
+        if self.rule.spread == SPREAD_FUNCTION:
+            self.ask_for_rows(topic, rows, first_row, assigned)
+        if topic.shares is shares:  # or else the course leads by shares that are no more
+            topic.course = course
+        with nogil:  # a counting sort, stable
+            plan.bounds[1] = 0
+            for i in range(n):
+                plan.bounds[assigned[i] + 2] += 1
+            for g in range(2, partitions + 1):
+                plan.bounds[g] += plan.bounds[g - 1]
+            for i in range(n):
+                plan.index[plan.bounds[assigned[i] + 1]] = <int32_t> i
+                plan.bounds[assigned[i] + 1] += 1
         return plan
+
+    cdef int ask_for_rows(self, Topic topic, Rows rows, int64_t first_row, int32_t *assigned) except -1:
+        """Have the user's function place all rows that are left to it."""
+        cdef const uint8_t *data
+        cdef int64_t i, size
+        for i in range(rows.view.length):
+            if assigned[i] == ELSEWHERE:
+                bytes_at(&rows.view.key, i, &data, &size)
+                assigned[i] = self.ask(topic, data, size, f"row {first_row + i}: ")
+        return 0
 
     def append_rows(self, RowPlan plan, list parts):
         """Encode on from where `plan` stands, as far as there is room, and append (batch, first, count) to `parts`.
@@ -385,7 +478,7 @@ cdef class Accumulator:
         cdef int64_t position, end, bad_row, added
         cdef int64_t timestamp = wall_ms()
         cdef bint sticky = plan.fixed < 0 and plan.index is NULL
-        cdef int32_t partitions = len(plan.topic.sinks)
+        cdef Topic topic = plan.topic
         cdef int codec = self.codec
         cdef int level = self.level
         cdef size_t batch_size = self.batch_size
@@ -407,11 +500,9 @@ cdef class Accumulator:
             limit = <int32_t> min(max((self.budget.limit - min(self.budget.used, self.budget.limit)) // batch_size, 1),
                                   <size_t> ROWS_AT_ONCE)
             if sticky:
-                plan.topic.stick(0, batch_size)
-                limit = min(limit, partitions)
-                sink = <Sink> plan.topic.sinks[plan.topic.sticky]
+                sink = self.stick(topic, 1)
             else:
-                sink = <Sink> plan.topic.sinks[plan.group if plan.fixed < 0 else plan.fixed]
+                sink = <Sink> topic.sinks[plan.group if plan.fixed < 0 else plan.fixed]
             memset(fills, 0, sizeof(fills))
             # Nobody else may fill the open batch while the GIL is away. It takes its place in the queue for that time:
             # what others send meanwhile comes after what they sent before, and a flush knows of it.
@@ -448,15 +539,15 @@ cdef class Accumulator:
             plan.position = position
             for k in range(n):
                 if k or batch is None:
-                    if sticky:
-                        sink = <Sink> plan.topic.sinks[(plan.topic.sticky + k) % partitions]
+                    if k and sticky:
+                        move_on(&topic.course, &topic.shares.table)
+                        sink = <Sink> topic.sinks[topic.course.sticky]
                     batch = ProducerBatch.__new__(ProducerBatch, self.budget, sink, now_ms())
-                self.adopt(batch, sink, &fills[k], parts)
                 if sticky:
-                    plan.topic.stuck += fills[k].bytes
-            if sticky and n > 1:
-                plan.topic.sticky = (plan.topic.sticky + n - 1) % partitions
-                plan.topic.stuck = fills[n - 1].bytes
+                    topic.course.stuck += fills[k].bytes
+                    if fills[k].wire is not NULL:  # a full batch is enough, whoever else has filled it
+                        topic.course.stuck = max(topic.course.stuck, batch_size)
+                self.adopt(batch, sink, &fills[k], parts)
             if n == 0 and batch is not None:
                 self.adopt(batch, sink, &fills[0], parts)
             if failed:
@@ -625,6 +716,10 @@ cdef object _too_large(size_t size, str topic, size_t limit):
         f"a record of about {size} bytes for topic {topic!r} is larger than max_request_size ({limit}): raise it, and "
         "max.message.bytes of the topic, or send less",
     )
+
+
+cdef str _shown(key):
+    return repr(key if key is None or len(key) <= 40 else key[:40] + b"...")
 
 
 cdef int _get_view(object data, str what, Py_buffer *view) except -1:

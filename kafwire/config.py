@@ -17,6 +17,11 @@ from kafwire.errors import ConfigError
 MIB = 1 << 20
 _NO_SERVERS = 'option bootstrap_servers is missing: give "host:port" of one broker or more'
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+# `logic/partition.py` says what they mean.
+PARTITIONERS = (
+    *("murmur2_random", "murmur2", "consistent_random", "consistent", "fnv1a_random", "fnv1a"),
+    *("random", "round_robin"),
+)
 
 _Check = Callable[[Any], Any]
 
@@ -79,6 +84,14 @@ def _callable(value: Any) -> Any:
     if not callable(value):
         raise TypeError("a function of one argument is needed")
     return value
+
+
+def _partitioner(value: Any) -> Any:
+    if value in PARTITIONERS or (callable(value) and not isinstance(value, type)):
+        return value
+    raise ValueError(
+        f"allowed: {', '.join(PARTITIONERS)}, or a function (topic, key, partitions, available) -> partition"
+    )
 
 
 def _reset(value: Any) -> str:
@@ -193,9 +206,27 @@ class ProducerConfig(ClientConfig):
     max_block_ms: int = _option(60_000, _number(0))
     delivery_timeout_ms: int = _option(120_000, _number(1))
     max_in_flight_requests_per_connection: int = _option(5, _number(1))
+    # One of PARTITIONERS, librdkafka's names and round_robin; or a function. The default is Java's.
+    partitioner: Any = _option("murmur2_random", _partitioner)
+    # Whether records without a key go rather where less waits to be sent (KIP-794).
+    partitioner_adaptive_partitioning_enable: bool = _option(True, _flag)
+    # And not to brokers that take nothing for so long; 0: they are not looked at.
+    partitioner_availability_timeout_ms: int = _option(0, _number(0))
+    # Take keys for none when placing records.
+    partitioner_ignore_keys: bool = _option(False, _flag)
 
     def check_together(self, given: frozenset[str]) -> None:
-        """Idempotence needs acks=all and at most 5 batches in flight, as the broker remembers 5 per partition."""
+        """Idempotence needs acks=all and at most 5 batches in flight, as the broker remembers 5 per partition.
+
+        Keys can be ignored only where records without a key are spread.
+        """
+        if self.partitioner_ignore_keys and self.partitioner in ("murmur2", "consistent", "fnv1a"):
+            raise ConfigError(
+                f"partitioner_ignore_keys=True with partitioner={self.partitioner!r} sends everything to one "
+                f'partition: take "{self.partitioner}_random", or leave it out'
+            )
+        if self.partitioner_ignore_keys and callable(self.partitioner):
+            raise ConfigError("partitioner_ignore_keys=True has no effect on a function: leave it out")
         if self.enable_idempotence:
             if self.acks != -1:
                 raise ConfigError('enable_idempotence=True needs acks="all"; leave one of the two out')

@@ -16,12 +16,14 @@ from typing import Any
 from kafwire import protocol
 from kafwire._buffer import Buffer
 from kafwire._delivery import ProducerBatch
+from kafwire._partition import Shares
 from kafwire._produce import Accumulator, Sink
 from kafwire.config import ProducerConfig
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError, broker_error
 from kafwire.logic.backoff import delay_ms
 from kafwire.logic.fetch_plan import MOVED
 from kafwire.logic.metadata import NO_TOPIC_ID
+from kafwire.logic.partition import Balance, rule_of
 from kafwire.logic.sequence import Identity, Sequencer, Verdict
 from kafwire.net.cluster import Cluster
 from kafwire.net.engine import FORKED
@@ -45,6 +47,7 @@ class Sender:
         self.cluster = cluster
         self.config = config
         self.cookie = cluster.engine.transport.listen(self.on_wake)
+        rule = rule_of(config.partitioner, ignore_keys=config.partitioner_ignore_keys)
         self.accumulator = Accumulator(
             cluster.engine.native,
             self.cookie,
@@ -54,7 +57,11 @@ class Sender:
             buffer_memory=config.buffer_memory,
             compression=config.compression_type,
             level=config.compression_level,
+            rule=rule,
+            chance=random.getrandbits(64),
         )
+        self._balance = Balance(timeout_ms=config.partitioner_availability_timeout_ms)
+        self._is_adaptive = config.partitioner_adaptive_partitioning_enable and rule.spread == "sticky"
         self.identity: Identity | None = None
         self._waiting: dict[tuple[str, int], Sink] = {}  # sinks with something to send, in the order to be served
         self._in_flight_on: dict[tuple[str, int], Lane] = {}
@@ -66,12 +73,43 @@ class Sender:
         self._failures = 0
         self.last_problem = ""
         self._stopped = False
+        cluster.on_change(self._on_change)
         cluster.engine.join(self)
 
     async def learn_topic(self, name: str, timeout_ms: float) -> None:
         """Make a topic's partitions known to the accumulator; waits for one that is being created."""
-        info = await self.cluster.topic(name, timeout_ms=timeout_ms)
-        self.accumulator.set_topic(name, max(info.partitions) + 1, random.randrange(1 << 30))
+        await self.cluster.topic(name, timeout_ms=timeout_ms)
+        self._take_in(name)
+
+    def _on_change(self, names: set[str]) -> None:
+        """Topics have new partitions, or other leaders."""
+        for name in names & self.accumulator.topics.keys():
+            self._take_in(name)
+
+    def _take_in(self, name: str) -> None:
+        info = self.cluster.metadata.topics.get(name)
+        if info is not None and info.partitions:
+            leaders = [self.cluster.metadata.leader(name, partition) for partition in range(max(info.partitions) + 1)]
+            self.accumulator.set_topic(name, len(leaders), Shares(*self._balance.lead(name, leaders)))
+
+    def _weigh(self) -> None:
+        """Have what may go anywhere go rather where less waits (KIP-794)."""
+        topics = self.accumulator.topics
+        backlogs: dict[str, dict[int, int]] = {name: {} for name in self._balance.uneven}
+        for (name, partition), sink in self._waiting.items():
+            if name not in backlogs and topics[name].sticky < 0:
+                continue  # nobody draws
+            waiting = len(sink.sequencer.retries)
+            if sink.sealed and not sink.sealed[0].filling:  # else a sender is the slow one
+                waiting += len(sink.sealed)
+            if waiting:
+                backlogs.setdefault(name, {})[partition] = waiting
+        for name, backlog in backlogs.items():
+            leader = self.cluster.metadata.leader
+            slow = frozenset(p for p in backlog if self._balance.is_slow(leader(name, p)))
+            split = self._balance.weigh(name, backlog, slow)
+            if split is not None:
+                self.accumulator.set_shares(name, Shares(*split))
 
     def on_wake(self) -> None:
         """A batch was closed, a first one opened, or time has passed."""
@@ -86,6 +124,8 @@ class Sender:
         for sink in ready:
             self._enlist(sink)
         self._send_all()
+        if self._is_adaptive:
+            self._weigh()
         if wait_ms is not None:
             self._wake_in(wait_ms)
         if self._waiting:
@@ -133,7 +173,10 @@ class Sender:
                 batch = sink.sequencer.send(_NOTHING if held else sink.sealed, self.identity)
                 if batch is None:
                     self._dismiss(where, sink)
+                    if sink.sealed and not held:  # as much is in flight as may be
+                        self._balance.note(lane.node, now, taken=False)
                     continue
+                self._balance.note(lane.node, now, taken=True)
                 self._unfinished[batch] = None
                 self._in_flight_on[where] = lane
                 requests.setdefault(lane, []).append((sink, batch))
@@ -186,9 +229,11 @@ class Sender:
             return None
         lane = self.cluster.lane(leader, "produce")
         if not lane.is_ready:
+            self._balance.note(leader, now, taken=False)
             self._run(f"open {leader}", self._open(lane, topic))
             return None
         if lane.muted_until_ms > now:
+            self._balance.note(leader, now, taken=False)
             self._wake_in(lane.muted_until_ms - now)
             return None
         # Batches in flight to an old leader settle before any goes to the new one.
@@ -359,9 +404,8 @@ class Sender:
     async def _refresh(self, topic: str) -> None:
         await asyncio.sleep(self.config.retry_backoff_ms / 1000)
         await self.cluster.refresh([topic])
-        for name, info in self.cluster.metadata.topics.items():
-            if name in self.accumulator.topics:
-                self.accumulator.set_topic(name, max(info.partitions) + 1, 0)
+        for name in self.accumulator.topics:  # a broker may be gone although no topic has changed
+            self._take_in(name)
 
     async def _open(self, lane: Lane, topic: str) -> None:
         try:

@@ -58,8 +58,8 @@ _REFUSED_READING = {
 _REFUSED_WRITING = {
     "key.serializer": "keys are written as they are: cast the column to string or binary",
     "value.serializer": "values are written as they are: cast the column to string or binary",
-    "partitioner.class": "a Java class does not run here: write a `partition` column; keys are placed as Java's "
-    "default partitioner does",
+    "partitioner.class": "a Java class does not run here: write a `partition` column, or name one of kafwire's in "
+    "kafka.partitioner; keys are placed as Java's default partitioner does",
     "interceptor.classes": "Java interceptors do not run here: transform the DataFrame",
     "transactional.id": "the batch sink is at-least-once and opens no transaction: leave it out",
 }
@@ -102,12 +102,7 @@ _NO_EFFECT_READING = _NO_EFFECT | {
     "partition.assignment.strategy",
     "session.timeout.ms",
 }
-_NO_EFFECT_WRITING = _NO_EFFECT | {
-    "metadata.max.idle.ms",
-    "partitioner.adaptive.partitioning.enable",
-    "partitioner.availability.timeout.ms",
-    "retries",
-}
+_NO_EFFECT_WRITING = _NO_EFFECT | {"metadata.max.idle.ms", "retries"}
 
 
 @dataclass(frozen=True, slots=True)

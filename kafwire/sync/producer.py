@@ -52,10 +52,12 @@ class Producer:
     ) -> Delivery:
         """Buffer one record and return at once with the handle of its delivery.
 
-        `value` and `key` are bytes-like, or None for null; `timestamp_ms` is now by default. Without `partition` a key
-        decides by Java's murmur2, and records without a key stick to a partition for a batch. Waits for the topic's
-        metadata when it is new, and for room in `buffer_memory`, at most `max_block_ms` together, then raises
-        `KafkaTimeoutError`. Raises `BrokerError` for a topic that does not exist, `RecordTooLargeError`, `ConfigError`.
+        `value` and `key` are bytes-like, or None for null; `timestamp_ms` is now by default. Without `partition` the
+        producer's `partitioner` decides: by default a key by Java's murmur2, and records without a key stick to a
+        partition for a batch (KIP-794). Waits for the topic's metadata when it is new, and for room in
+        `buffer_memory`, at most `max_block_ms` together, then raises `KafkaTimeoutError`. Raises `BrokerError` for a
+        topic that does not exist, `RecordTooLargeError`, and `ConfigError`, for a partitioner's answer that is of no
+        use among others.
         """
         try:
             delivery = self._accumulator.append(topic, value, key, headers, timestamp_ms, partition)

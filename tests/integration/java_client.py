@@ -22,7 +22,7 @@ LOGGING = """<Configuration status="error">
 
 
 class Written(NamedTuple):
-    """A record as it is handed to a producer."""
+    """A record as it is handed to a producer; partition -1: where its partitioner says."""
 
     partition: int
     timestamp_ms: int

@@ -35,8 +35,9 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  *     -> {"records": [[partition, offset, timestamp, timestamp type, key, value, headers]...]}
  * </pre>
  *
- * Bytes are in base64, null is null. A command that fails is answered with {"error": text}. Every answer repeats the
- * "number" of its command, so that the answer to one that nobody waits for any more is not taken for the next one's.
+ * Bytes are in base64, null is null; a record for partition -1 goes where the producer's partitioner says. A command
+ * that fails is answered with {"error": text}. Every answer repeats the "number" of its command, so that the answer to
+ * one that nobody waits for any more is not taken for the next one's.
  */
 public final class Interop {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -87,7 +88,7 @@ public final class Interop {
                         producer.send(
                                 new ProducerRecord<>(
                                         topic,
-                                        record.get(0).asInt(),
+                                        record.get(0).asInt() < 0 ? null : record.get(0).asInt(),
                                         record.get(1).isNull() ? null : record.get(1).asLong(),
                                         bytes(record.get(2)),
                                         bytes(record.get(3)),

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
-import itertools
 import random
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -18,13 +15,13 @@ from hypothesis import strategies as st
 from kafwire._arrow import RowsReader
 from kafwire._buffer import pool_bytes
 from kafwire._delivery import BatchDelivery, Delivery, ProducerBatch
-from kafwire._io import Loop
-from kafwire._produce import Accumulator
+from kafwire._partition import Shares
 from kafwire.config import CODECS
 from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError, ProtocolError, RecordTooLargeError
-from kafwire.records import Record, decode_batches
+from kafwire.records import decode_batches
+from tests.unit.accumulating import COOKIE, Store
+from tests.unit.reference_partitions import murmur2, partition_of
 
-COOKIE = 7
 # Keys and their hashes, as Java's `Utils.murmur2` has them.
 JAVA_MURMUR2 = {
     b"21": -973932308,
@@ -34,103 +31,6 @@ JAVA_MURMUR2 = {
     b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
     b"abc": 479470107,
 }
-
-
-def murmur2(data: bytes) -> int:
-    """The 32-bit hash that Java's client partitions by, word for word."""
-    mask, m = 0xFFFFFFFF, 0x5BD1E995
-    h = 0x9747B28C ^ len(data)
-    whole = len(data) // 4 * 4
-    for at in range(0, whole, 4):
-        k = int.from_bytes(data[at : at + 4], "little") * m & mask
-        k = (k ^ k >> 24) * m & mask
-        h = h * m & mask ^ k
-    rest = data[whole:]
-    if rest:
-        h = (h ^ int.from_bytes(rest, "little")) * m & mask
-    h = (h ^ h >> 13) * m & mask
-    return h ^ h >> 15
-
-
-def partition_of(key: bytes, partitions: int) -> int:
-    return (murmur2(key) & 0x7FFFFFFF) % partitions
-
-
-class Store:
-    """An accumulator and the engine's side of it, as the simplest of brokers would have it."""
-
-    def __init__(self, partitions: int = 3, *, sticky: int = 0, **options: Any) -> None:
-        settings: dict[str, Any] = {
-            "batch_size": 1_000,
-            "max_request_size": 1_000,
-            "linger_ms": 5,
-            "buffer_memory": 1 << 20,
-            "compression": "none",
-            "level": None,
-        }
-        self.native = Loop()
-        self.accumulator = Accumulator(self.native, COOKIE, **{**settings, **options})
-        self.accumulator.set_topic("t", partitions, sticky)
-        self.batches: list[tuple[int, bytes]] = []  # (partition, wire batch), in the order of sending
-        self.logs: dict[int, list[Record]] = {p: [] for p in range(partitions)}
-
-    def close(self) -> None:
-        self.native.stop()
-
-    @property
-    def used(self) -> int:
-        return self.accumulator.budget.used
-
-    def append(
-        self,
-        value: bytes | None = b"v",
-        *,
-        key: bytes | None = None,
-        partition: int | None = None,
-        headers: Any = None,
-        timestamp_ms: int | None = None,
-    ) -> Delivery:
-        delivery = self.accumulator.append("t", value, key, headers, timestamp_ms, partition)
-        assert delivery is not None, "no room"
-        return delivery
-
-    def append_table(self, table: Any, partition: int | None = None) -> BatchDelivery:
-        parts: list[tuple[ProducerBatch, int, int]] = []
-        row = 0
-        for rows in RowsReader(table):
-            plan = self.accumulator.plan_rows("t", rows, partition, row)
-            assert plan is not None
-            while not self.accumulator.append_rows(plan, parts):
-                assert not plan.finished
-                self.deliver()
-            assert plan.finished
-            row += len(rows)
-        return BatchDelivery(parts)
-
-    def deliver(self, *, everything: bool = True) -> int:
-        """Take what is ready and acknowledge it; answers how many batches that were."""
-        sinks, _ = self.accumulator.collect(everything=everything)
-        count = 0
-        for sink in sinks:
-            batches = list(itertools.takewhile(lambda batch: not batch.filling, sink.sealed))
-            for _ in batches:
-                sink.sealed.popleft()
-            self.accumulator.prepare(batches)
-            for batch in batches:
-                data = bytes(batch.payload())
-                assert len(data) == batch.size
-                (decoded,) = decode_batches(data)
-                assert len(decoded) == batch.count
-                log = self.logs[sink.partition]
-                base = len(log)
-                log += list(decoded)
-                self.batches.append((sink.partition, data))
-                batch.succeed(base, -1)
-                count += 1
-        return count
-
-    def values(self, partition: int) -> list[bytes | None]:
-        return [record.value for record in self.logs[partition]]
 
 
 @pytest.fixture
@@ -169,66 +69,12 @@ def test_keys_choose_partitions_as_java_does(keys: list[bytes], partitions: int)
         store.close()
 
 
-def test_keys_choose_partitions_as_librdkafka_does() -> None:
-    confluent_kafka = pytest.importorskip("confluent_kafka")
-    folder = Path(confluent_kafka.__file__).parent.parent / "confluent_kafka.libs"
-    libraries = list(folder.glob("librdkafka-*.so*"))
-    if not libraries:
-        pytest.skip("this confluent-kafka does not bring librdkafka as a library of its own")
-    choose = ctypes.CDLL(str(libraries[0])).rd_kafka_msg_partitioner_murmur2
-    choose.argtypes = [
-        ctypes.c_void_p,
-        ctypes.c_char_p,
-        ctypes.c_size_t,
-        ctypes.c_int32,
-        ctypes.c_void_p,
-        ctypes.c_void_p,
-    ]
-    choose.restype = ctypes.c_int32
-    chance = random.Random(5)
-    for _ in range(2_000):
-        key = chance.randbytes(chance.randint(1, 40))
-        partitions = chance.randint(1, 200)
-        assert choose(None, key, len(key), partitions, None, None) == partition_of(key, partitions)
-
-
 def test_an_empty_key_is_a_key(make_store: Any) -> None:
     store = make_store(7)
     for _ in range(3):
         store.append(b"v" * 900, key=b"")
     store.deliver()
     assert len(store.logs[partition_of(b"", 7)]) == 3
-
-
-def test_records_without_a_key_stick_to_a_partition_for_a_batch(make_store: Any) -> None:
-    store = make_store(3, sticky=1)
-    for i in range(60):
-        store.append(b"%03d" % i + b"." * 97)
-    store.deliver()
-    assert all(len(log) >= 18 for log in store.logs.values())
-    switches = 0
-    partition_of_value = {record.value: p for p, log in store.logs.items() for record in log}
-    order = [partition_of_value[b"%03d" % i + b"." * 97] for i in range(60)]
-    assert order[0] == 1
-    for early, late in itertools.pairwise(order):
-        if early != late:
-            switches += 1
-            assert late == (early + 1) % 3
-    assert 5 <= switches <= 7
-    assert all(store.values(p) == sorted(store.values(p)) for p in range(3))
-
-
-def test_tables_without_keys_are_spread_batch_by_batch(make_store: Any) -> None:
-    store = make_store(4, sticky=2)
-    values = [b"%05d" % i + b"." * 95 for i in range(400)]
-    store.append_table(pa.table({"value": values}))
-    store.deliver()
-    assert sorted(record.value for log in store.logs.values() for record in log) == values
-    assert all(80 <= len(log) <= 120 for log in store.logs.values())
-    place = {record.value: partition for partition, log in store.logs.items() for record in log}
-    runs = [len(list(run)) for _, run in itertools.groupby(place[value] for value in values)]
-    assert max(runs) <= 2 * 8, "a batch holds eight rows, and one that is nearly full counts as not full"
-    assert all(store.values(p) == sorted(store.values(p)) for p in range(4))
 
 
 def test_a_partition_may_be_named(make_store: Any) -> None:
@@ -261,8 +107,8 @@ def test_an_unknown_topic_has_to_be_learnt_first(make_store: Any) -> None:
 
 def test_a_topic_may_grow_but_not_shrink(make_store: Any) -> None:
     store = make_store(2)
-    store.accumulator.set_topic("t", 4, 0)
-    store.accumulator.set_topic("t", 1, 0)
+    store.accumulator.set_topic("t", 4, Shares(range(4), range(1, 5)))
+    store.accumulator.set_topic("t", 1, Shares([0], [1]))
     assert [sink.name for sink in store.accumulator.topics["t"].sinks] == ["t-0", "t-1", "t-2", "t-3"]
 
 
@@ -291,7 +137,7 @@ def test_a_thousand_random_tables_are_grouped_as_the_obvious_way_groups_them(see
     chance = random.Random(seed)
     for _ in range(100):
         partitions = chance.randint(1, 9)
-        store = Store(partitions, batch_size=chance.choice([100, 300, 10_000]), sticky=chance.randrange(partitions))
+        store = Store(partitions, batch_size=chance.choice([100, 300, 10_000]), chance=chance.getrandbits(64))
         table, rows = random_table(chance, partitions)
         delivery = store.append_table(table)
         store.deliver()
@@ -531,7 +377,7 @@ def test_the_ranges_of_a_table_cover_its_rows(make_store: Any) -> None:
 
 
 def test_a_delivery_that_takes_too_long_says_so(make_store: Any) -> None:
-    store = make_store()
+    store = make_store(1)
     delivery = store.append()
     with pytest.raises(KafkaTimeoutError, match=r"no acknowledgement from t-0 within 0\.01 s"):
         delivery.result(0.01)

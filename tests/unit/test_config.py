@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from kafwire.config import CODECS, ClientConfig, ConsumerConfig, ProducerConfig, ScanConfig, from_dotted
+from kafwire.config import (
+    CODECS,
+    PARTITIONERS,
+    ClientConfig,
+    ConsumerConfig,
+    ProducerConfig,
+    ScanConfig,
+    from_dotted,
+)
 from kafwire.errors import ConfigError
 
 SERVERS = {"bootstrap_servers": "localhost:9092"}
@@ -84,6 +92,9 @@ def test_a_wrong_name_is_named_with_the_nearest_right_one() -> None:
         ("compression_level", "-3", -3),
         ("buffer_memory", 1 << 40, 1 << 40),
         *(("compression_type", codec, codec) for codec in CODECS),
+        *(("partitioner", name, name) for name in PARTITIONERS),
+        ("partitioner", max, max),
+        ("partitioner_availability_timeout_ms", "0", 0),
     ],
 )
 def test_good_values(name: str, value: object, stored: object) -> None:
@@ -105,6 +116,10 @@ def test_good_values(name: str, value: object, stored: object) -> None:
         ("security_protocol", "SSL", "PLAINTEXT only"),
         ("client_id", 3, "text is needed"),
         ("enable_idempotence", "yes", "allowed: True, False"),
+        ("partitioner", "murmur3", "allowed: murmur2_random, murmur2, .*round_robin, or a function"),
+        ("partitioner", int, r"or a function \(topic, key, partitions, available\) -> partition"),
+        ("partitioner", None, "allowed: murmur2_random"),
+        ("partitioner_availability_timeout_ms", -1, "allowed: 0 to"),
     ],
 )
 def test_bad_values_are_named_with_what_is_allowed(name: str, value: object, because: str) -> None:
@@ -133,6 +148,10 @@ def test_idempotence_is_on_unless_something_forbids_it(options: dict[str, object
     [
         ({"enable_idempotence": True, "acks": 1}, 'needs acks="all"'),
         ({"enable_idempotence": True, "max_in_flight_requests_per_connection": 6}, "<= 5"),
+        ({"partitioner": "consistent", "partitioner_ignore_keys": True}, 'take "consistent_random", or leave it out'),
+        ({"partitioner": "murmur2", "partitioner_ignore_keys": True}, "sends everything to one partition"),
+        ({"partitioner": "fnv1a", "partitioner_ignore_keys": True}, "sends everything to one partition"),
+        ({"partitioner": max, "partitioner_ignore_keys": True}, "no effect on a function"),
         ({"delivery_timeout_ms": 1000}, r"below linger_ms \+ request_timeout_ms \(30005\)"),
     ],
 )

@@ -71,6 +71,16 @@ public class Oracle {
                 return Batches.build(words[1]);
             case "parse":
                 return Batches.parse(words[1]);
+            case "place":
+                return Partitions.place(Integer.parseInt(text(words[1])), words[2]);
+            case "turns":
+                return Partitions.turns(Partitions.numbers(words[1]), Integer.parseInt(text(words[2])));
+            case "draw":
+                return Partitions.draw(
+                        Partitions.numbers(words[1]),
+                        Partitions.numbers(words[2]),
+                        Partitions.numbers(words[3]),
+                        Partitions.numbers(words[4]));
             default:
                 throw new IllegalArgumentException("no such question: " + text(words[0]));
         }

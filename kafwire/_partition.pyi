@@ -1,0 +1,13 @@
+from collections.abc import Iterable
+from typing import final
+
+from typing_extensions import Buffer
+
+def hash_key(name: str, data: Buffer) -> int: ...
+
+@final
+class Shares:
+    def __init__(self, ids: Iterable[int], ends: Iterable[int]) -> None: ...
+    @property
+    def ids(self) -> tuple[int, ...]: ...
+    def pick(self, random: int) -> int: ...

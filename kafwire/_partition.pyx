@@ -1,0 +1,237 @@
+"""`_partition.pxd` is the contract.
+
+May hold: arithmetic. May not hold: what the shares are (`logic/partition.py`), when a batch is full, who is asked for
+chance but the state that is handed in.
+"""
+cimport cython
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+
+from kafwire._arrow cimport RowsView, bytes_at, number_at
+from kafwire._codec cimport BATCH_HEADER
+
+cdef enum:
+    ROW_OVERHEAD = 8  # about what a record takes beside its value; exact is what the writer counts
+
+cdef dict HASHES = {None: HASH_NONE, "murmur2": HASH_MURMUR2, "crc32": HASH_CRC32, "fnv1a": HASH_FNV1A}
+cdef dict SPREADS = {
+    "sticky": SPREAD_STICKY, "random": SPREAD_RANDOM, "turns": SPREAD_TURNS, "function": SPREAD_FUNCTION,
+}
+
+
+# --- hashes ---------------------------------------------------------------------------------------------------------
+
+cdef inline uint32_t word_at(const uint8_t *p) noexcept nogil:
+    return p[0] | <uint32_t>p[1] << 8 | <uint32_t>p[2] << 16 | <uint32_t>p[3] << 24
+
+
+cdef inline uint32_t murmur2(const uint8_t *data, size_t size) noexcept nogil:
+    """MurmurHash2 with the seed of Kafka's Java client."""
+    cdef uint32_t m = 0x5BD1E995
+    cdef uint32_t h = 0x9747B28Cu ^ <uint32_t>size
+    cdef uint32_t k
+    cdef size_t i = 0
+    while i + 4 <= size:
+        k = word_at(data + i) * m
+        k ^= k >> 24
+        h = h * m ^ k * m
+        i += 4
+    if size - i >= 3:
+        h ^= <uint32_t>data[i + 2] << 16
+    if size - i >= 2:
+        h ^= <uint32_t>data[i + 1] << 8
+    if size - i >= 1:
+        h ^= data[i]
+        h *= m
+    h ^= h >> 13
+    h *= m
+    return h ^ h >> 15
+
+
+cdef uint32_t CRC_TABLES[4][256]
+
+
+cdef void fill_crc_tables() noexcept:
+    cdef uint32_t c
+    cdef int i, k, _bit
+    for i in range(256):
+        c = <uint32_t>i
+        for _bit in range(8):
+            c = c >> 1 ^ (0xEDB88320u if c & 1 else 0u)
+        CRC_TABLES[0][i] = c
+    for k in range(1, 4):
+        for i in range(256):
+            c = CRC_TABLES[k - 1][i]
+            CRC_TABLES[k][i] = c >> 8 ^ CRC_TABLES[0][c & 255]
+
+
+fill_crc_tables()
+
+
+cdef inline uint32_t crc32(const uint8_t *data, size_t size) noexcept nogil:
+    """The CRC-32 of zlib, four bytes at a time."""
+    cdef uint32_t c = 0xFFFFFFFFu
+    cdef size_t i = 0
+    while i + 4 <= size:
+        c ^= word_at(data + i)
+        c = (CRC_TABLES[3][c & 255] ^ CRC_TABLES[2][c >> 8 & 255] ^ CRC_TABLES[1][c >> 16 & 255]
+             ^ CRC_TABLES[0][c >> 24])
+        i += 4
+    while i < size:
+        c = c >> 8 ^ CRC_TABLES[0][(c ^ data[i]) & 255]
+        i += 1
+    return c ^ 0xFFFFFFFFu
+
+
+cdef inline uint32_t fnv1a(const uint8_t *data, size_t size) noexcept nogil:
+    """FNV-1a of 32 bits, read as a signed number, without its sign: so do librdkafka and Sarama."""
+    cdef uint32_t h = 0x811C9DC5u
+    cdef size_t i
+    for i in range(size):
+        h = (h ^ data[i]) * 0x01000193u
+    return 0u - h if h >> 31 else h
+
+
+cdef inline uint32_t hash_of(int kind, const uint8_t *data, size_t size) noexcept nogil:
+    if kind == HASH_MURMUR2:
+        return murmur2(data, size)
+    if kind == HASH_CRC32:
+        return crc32(data, size)
+    return fnv1a(data, size)
+
+
+def hash_key(str name, const uint8_t[::1] data):
+    """The hash `name` ("murmur2", "crc32", "fnv1a") of `data`, unsigned; `KeyError` for another name."""
+    return hash_of(HASHES[name], &data[0] if data.shape[0] else NULL, data.shape[0])
+
+
+# --- one record -----------------------------------------------------------------------------------------------------
+
+cdef int read_rule(object rule, Rule *out) except -1:
+    """A `logic.partition.Rule` in C."""
+    out.hash = HASHES[rule.hash]
+    out.hashed_from = rule.hashed_from
+    out.spread = SPREADS[rule.spread]
+    return 0
+
+
+cdef inline int32_t place(const Rule *rule, const uint8_t *data, int64_t size, int32_t partitions) noexcept nogil:
+    cdef uint32_t h
+    if rule.hash == HASH_NONE or size < rule.hashed_from:
+        return ELSEWHERE
+    h = hash_of(rule.hash, data, <size_t>size if size > 0 else 0)
+    if rule.hash == HASH_MURMUR2:
+        h &= 0x7FFFFFFFu
+    return <int32_t>(h % <uint32_t>partitions)
+
+
+cdef int32_t by_key(const Rule *rule, const uint8_t *data, int64_t size, int32_t partitions) noexcept nogil:
+    return place(rule, data, size, partitions)
+
+
+cdef uint64_t draw(uint64_t *state) noexcept nogil:
+    """The next 64 random bits (SplitMix64)."""
+    cdef uint64_t z
+    state[0] += 0x9E3779B97F4A7C15u
+    z = state[0]
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u
+    z = (z ^ z >> 27) * 0x94D049BB133111EBu
+    return z ^ z >> 31
+
+
+cdef int32_t pick(const ShareTable *shares, uint64_t random) noexcept nogil:
+    """The partition whose share `random`, taken modulo the last end, falls into."""
+    cdef int64_t total = shares.ends[shares.count - 1]
+    cdef int64_t wanted = <int64_t>(random % <uint64_t>total)
+    cdef int32_t low = 0, high = shares.count - 1, middle
+    if total == shares.count:  # all alike
+        return shares.ids[wanted]
+    while low < high:
+        middle = (low + high) // 2
+        if shares.ends[middle] > wanted:
+            high = middle
+        else:
+            low = middle + 1
+    return shares.ids[low]
+
+
+cdef bint is_over(const Course *course, size_t bound, size_t batch_size) noexcept nogil:
+    return course.sticky < 0 or course.stuck + bound + BATCH_HEADER > batch_size
+
+
+cdef int32_t take_turn(const Course *course, const ShareTable *shares) noexcept nogil:
+    return shares.ids[(course.turn & 0x7FFFFFFFu) % <uint32_t>shares.count]
+
+
+cdef void move_on(Course *course, const ShareTable *shares) noexcept nogil:
+    course.sticky = pick(shares, draw(&course.chance))
+    course.stuck = 0
+
+
+@cython.final
+cdef class Shares:
+    def __cinit__(self, ids, ends):
+        cdef int32_t i
+        cdef int64_t last = 0
+        self.ids = tuple(ids)
+        ends = tuple(ends)
+        if not self.ids or len(self.ids) != len(ends):
+            raise ValueError("shares need as many ends as partitions, and at least one")
+        self.table.count = len(ends)
+        self.table.ids = <int32_t *> malloc(len(ends) * sizeof(int32_t))
+        self.table.ends = <int64_t *> malloc(len(ends) * sizeof(int64_t))
+        if self.table.ids is NULL or self.table.ends is NULL:
+            raise MemoryError
+        for i in range(self.table.count):
+            self.table.ids[i] = self.ids[i]
+            self.table.ends[i] = ends[i]
+            if self.table.ids[i] < 0 or self.table.ends[i] <= last:
+                raise ValueError("partitions count from 0, and each has a share")
+            last = self.table.ends[i]
+
+    def __dealloc__(self):
+        free(self.table.ids)
+        free(self.table.ends)
+
+    def pick(self, uint64_t random):
+        """The partition whose share `random`, taken modulo the sum of all, falls into."""
+        return pick(&self.table, random)
+
+
+# --- rows -----------------------------------------------------------------------------------------------------------
+
+cdef int64_t assign(const RowsView *view, const Rule *rule, const ShareTable *shares, int32_t partitions,
+                    size_t batch_size, Course *course, int32_t *out) noexcept nogil:
+    cdef int64_t i, own, size
+    cdef int32_t chosen
+    cdef const uint8_t *data
+    cdef int got
+    for i in range(view.length):
+        if view.partition.form:
+            got = number_at(&view.partition, i, &own)
+            if got < 0 or (got and (own < 0 or own >= partitions)):
+                return i
+            if got:
+                out[i] = <int32_t>own
+                continue
+        if rule.hash != HASH_NONE:
+            bytes_at(&view.key, i, &data, &size)
+            chosen = place(rule, data, size, partitions)
+            if chosen >= 0:
+                out[i] = chosen
+                continue
+        if rule.spread == SPREAD_STICKY:
+            bytes_at(&view.value, i, &data, &size)
+            size = ROW_OVERHEAD + (size if size > 0 else 0)
+            if is_over(course, size, batch_size):
+                move_on(course, shares)
+            course.stuck += size
+            out[i] = course.sticky
+        elif rule.spread == SPREAD_RANDOM:
+            out[i] = pick(shares, draw(&course.chance))
+        elif rule.spread == SPREAD_TURNS:
+            out[i] = take_turn(course, shares)
+            course.turn += 1
+        else:
+            out[i] = ELSEWHERE
+    return -1

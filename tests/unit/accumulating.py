@@ -1,0 +1,103 @@
+"""An accumulator with the simplest of brokers behind it, for tests of what is done in the sender's thread."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from kafwire._arrow import RowsReader
+from kafwire._delivery import BatchDelivery, Delivery, ProducerBatch
+from kafwire._io import Loop
+from kafwire._partition import Shares
+from kafwire._produce import Accumulator
+from kafwire.logic.partition import even, rule_of
+from kafwire.records import Record, decode_batches
+
+COOKIE = 7
+
+
+class Store:
+    """An accumulator and the engine's side of it, as the simplest of brokers would have it."""
+
+    def __init__(
+        self,
+        partitions: int = 3,
+        *,
+        partitioner: Any = "murmur2_random",
+        ignore_keys: bool = False,
+        chance: int = 1,
+        **options: Any,
+    ) -> None:
+        settings: dict[str, Any] = {
+            "batch_size": 1_000,
+            "max_request_size": 1_000,
+            "linger_ms": 5,
+            "buffer_memory": 1 << 20,
+            "compression": "none",
+            "level": None,
+            "rule": rule_of(partitioner, ignore_keys=ignore_keys),
+            "chance": chance,
+        }
+        self.native = Loop()
+        self.accumulator = Accumulator(self.native, COOKIE, **{**settings, **options})
+        self.accumulator.set_topic("t", partitions, Shares(*even(range(partitions))))
+        self.batches: list[tuple[int, bytes]] = []  # (partition, wire batch), in the order of sending
+        self.logs: dict[int, list[Record]] = {p: [] for p in range(partitions)}
+
+    def close(self) -> None:
+        self.native.stop()
+
+    @property
+    def used(self) -> int:
+        return self.accumulator.budget.used
+
+    def append(
+        self,
+        value: bytes | None = b"v",
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        headers: Any = None,
+        timestamp_ms: int | None = None,
+    ) -> Delivery:
+        delivery = self.accumulator.append("t", value, key, headers, timestamp_ms, partition)
+        assert delivery is not None, "no room"
+        return delivery
+
+    def append_table(self, table: Any, partition: int | None = None) -> BatchDelivery:
+        parts: list[tuple[ProducerBatch, int, int]] = []
+        row = 0
+        for rows in RowsReader(table):
+            plan = self.accumulator.plan_rows("t", rows, partition, row)
+            assert plan is not None
+            while not self.accumulator.append_rows(plan, parts):
+                assert not plan.finished
+                self.deliver()
+            assert plan.finished
+            row += len(rows)
+        return BatchDelivery(parts)
+
+    def deliver(self, *, everything: bool = True) -> int:
+        """Take what is ready and acknowledge it; answers how many batches that were."""
+        sinks, _ = self.accumulator.collect(everything=everything)
+        count = 0
+        for sink in sinks:
+            batches = list(itertools.takewhile(lambda batch: not batch.filling, sink.sealed))
+            for _ in batches:
+                sink.sealed.popleft()
+            self.accumulator.prepare(batches)
+            for batch in batches:
+                data = bytes(batch.payload())
+                assert len(data) == batch.size
+                (decoded,) = decode_batches(data)
+                assert len(decoded) == batch.count
+                log = self.logs[sink.partition]
+                base = len(log)
+                log += list(decoded)
+                self.batches.append((sink.partition, data))
+                batch.succeed(base, -1)
+                count += 1
+        return count
+
+    def values(self, partition: int) -> list[bytes | None]:
+        return [record.value for record in self.logs[partition]]
