@@ -121,9 +121,12 @@ static size_t read_batches(const uint8_t *data, size_t size, int64_t offset, int
         if ((uint64_t)length > size - whole - 12) break;
         pass(&s, 6);
         int64_t delta = integer(&s, 4);
+        pass(&s, 30);
+        int64_t records = integer(&s, 4);
         if (base < 0 || delta < 0 || base > INT64_MAX - 1 - delta || base < after) return 0;
         int64_t expected = after > offset ? after : offset;
         if (watermark >= 0 && base > watermark && base > expected) return 0;
+        if (watermark >= 0 && base + delta >= watermark && records != delta + 1) return 0;
         if (!whole && base + delta < offset) return 0;
         after = base + delta + 1;
         *epoch = leader;

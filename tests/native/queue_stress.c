@@ -128,6 +128,7 @@ static void one_round(dice *d) {
     reader readers[READERS];
     uint32_t generation[PLACES] = {0};
     int64_t position[PLACES] = {0};
+    int failed[PLACES] = {0};
     memset(&all, 0, sizeof all);
     CHECK((all.queue = kw_queue_new()));
     for (int i = 0; i < PLACES; i++) {
@@ -151,7 +152,11 @@ static void one_round(dice *d) {
         for (uint64_t left = below(d, 8); left; left--) {
             int i = (int)below(d, PLACES);
             size_t bytes;
-            if (kw_place_queued(all.queue, all.places[i], &bytes, below(d, 4) == 0) < MOST)
+            if (failed[i] && below(d, 20) == 0) {
+                seek(&all, d, i, &generation[i], &position[i]);
+                failed[i] = 0;
+            }
+            if (!failed[i] && kw_place_queued(all.queue, all.places[i], &bytes, below(d, 4) == 0) < MOST)
                 push(&all, d, i, generation[i], &position[i], frame, 50 * (size_t)slices++);
             kw_queue_owe(all.queue, all.places[i]);
         }
@@ -165,9 +170,10 @@ static void one_round(dice *d) {
         case 3: kw_queue_compact(all.queue); count(COMPACTED); break;
         case 4: kw_queue_bytes(all.queue, 1); break;
         case 5: while (kw_queue_noticed(all.queue)) continue; break;
-        case 6:
-            kw_place_fail(all.queue, all.places[i], generation[i] - (uint32_t)below(d, 2));
-            seek(&all, d, i, &generation[i], &position[i]);
+        case 6: /* of an older generation it is no news */
+            kw_place_fail(all.queue, all.places[i], generation[i] - 1);
+            kw_place_fail(all.queue, all.places[i], generation[i]);
+            failed[i] = 1;
             break;
         case 7: kw_place_process(all.queue, all.places[i], kw_place_position(all.queue, all.places[i])); break;
         case 8: { /* from then on only the order within slices is known */
@@ -180,7 +186,10 @@ static void one_round(dice *d) {
         default: break;
         }
     }
-    for (int i = 0; i < PLACES; i++) kw_place_pause(all.queue, all.places[i], 0);
+    for (int i = 0; i < PLACES; i++) {
+        if (failed[i]) seek(&all, d, i, &generation[i], &position[i]);
+        kw_place_pause(all.queue, all.places[i], 0);
+    }
     int abrupt = below(d, 3) == 0;
     if (abrupt)
         kw_queue_close(all.queue);

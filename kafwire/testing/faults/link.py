@@ -18,6 +18,8 @@ _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 _RECEIVE_BYTES = 256 << 10
 # A side is not read from while so much of what it sent is still on its way.
 _BACKLOG_BYTES = 4 << 20
+# How long a client that was told of the end may go on talking.
+_LAST_WORDS_SECONDS = 1.0
 _LINGER_RESET = struct.pack("ii", 1, 0)
 
 
@@ -41,6 +43,7 @@ class Link:
         self._broker: socket.socket | None = socket.socket(family, socket.SOCK_STREAM)
         self._connected = False
         self._client_done = False  # it has said all it has to say
+        self._client_told = False  # of the end; what it still says is not heard
         self._client_blocked = self._broker_blocked = False
         self._scheduled: float | None = None
         for end in (self._client, self._broker):
@@ -89,7 +92,10 @@ class Link:
             except OSError:
                 self._client_lost()
             else:
-                if data:
+                if self._client_told:
+                    if not data:
+                        self._end_client()
+                elif data:
                     self.talk.from_client(data, now)
                 else:
                     self._client_done = True
@@ -133,11 +139,11 @@ class Link:
 
     def _write_client(self, now: float) -> None:
         self._client_blocked = False
-        while self._client is not None and (piece := self.talk.to_client.take(now)) is not None:
+        while self._client is not None and not self._client_told and (piece := self.talk.to_client.take(now)) is not None:
             if piece is End.RESET:
                 self._reset_client()
             elif piece is End.CLOSE:
-                self._close_client()
+                self._close_client(now)
             else:
                 try:
                     self.talk.to_client.sent(self._client.send(piece), now)
@@ -149,7 +155,7 @@ class Link:
 
     def _watch(self) -> None:
         if self._client is not None:
-            reads = not self._client_done and self.talk.to_broker.size < _BACKLOG_BYTES
+            reads = self._client_told or (not self._client_done and self.talk.to_broker.size < _BACKLOG_BYTES)
             events = (_READ if reads else 0) | (_WRITE if self._client_blocked else 0)
             self._reactor.watch(self._client, events, self._on_client)
         if self._broker is not None:
@@ -167,12 +173,19 @@ class Link:
                 self._client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_RESET)
             self._end_client()
 
-    def _close_client(self) -> None:
-        # Were bytes of the client left unread, the kernel would make a reset of the close.
+    def _close_client(self, now: float) -> None:
+        # Were bytes of the client left unread, or came some more, the kernel would make a reset of the close.
+        if self._client is None or self._client_done:
+            self._end_client()
+            return
         with contextlib.suppress(OSError):
-            while self._client is not None and self._client.recv(_RECEIVE_BYTES):
-                pass
+            self._client.shutdown(socket.SHUT_WR)
+        self._client_told = True
+        self._reactor.later(now + _LAST_WORDS_SECONDS, self._on_last_words)
+
+    def _on_last_words(self, now: float) -> None:
         self._end_client()
+        self.pump(now)
 
     def _end_client(self) -> None:
         if self._client is not None:
