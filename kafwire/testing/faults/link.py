@@ -139,11 +139,14 @@ class Link:
 
     def _write_client(self, now: float) -> None:
         self._client_blocked = False
-        while self._client is not None and not self._client_told and (piece := self.talk.to_client.take(now)) is not None:
+        if self._client_told:
+            return
+        while self._client is not None and (piece := self.talk.to_client.take(now)) is not None:
             if piece is End.RESET:
                 self._reset_client()
             elif piece is End.CLOSE:
                 self._close_client(now)
+                return
             else:
                 try:
                     self.talk.to_client.sent(self._client.send(piece), now)
