@@ -1,5 +1,5 @@
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, final
 
 from typing_extensions import Buffer as BytesLike
@@ -24,6 +24,9 @@ class Sink:
     @property
     def sealed(self) -> deque[ProducerBatch]: ...
     @property
+    def fresh(self) -> deque[ProducerBatch]: ...
+    def advance(self) -> deque[ProducerBatch]: ...
+    @property
     def name(self) -> str: ...
 
 @final
@@ -44,6 +47,7 @@ class RowPlan:
 
 @final
 class Accumulator:
+    after_pass: Callable[[], object] | None
     def __init__(
         self,
         native: Loop,

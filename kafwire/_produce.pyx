@@ -73,12 +73,13 @@ cdef inline int64_t wall_ms() noexcept:
 
 @cython.final
 cdef class Sink:
-    """One partition's queue of batches."""
+    """One partition's queue of batches: `fresh`, then `sealed`, then the open one."""
 
     cdef readonly str topic
     cdef readonly int32_t partition
     cdef ProducerBatch open
-    cdef readonly object sealed  # deque of ProducerBatch, oldest first
+    cdef readonly object sealed  # deque of ProducerBatch, oldest first; threads that fill one take it out and put it in
+    cdef readonly object fresh  # deque of ProducerBatch: those that no thread knows any more, the engine's
     cdef bint is_ready  # in Accumulator.ready
     cdef public object sequencer
 
@@ -86,6 +87,16 @@ cdef class Sink:
         self.topic = topic
         self.partition = partition
         self.sealed = collections.deque()
+        self.fresh = collections.deque()
+
+    def advance(self):
+        """Make the engine's what is before the first batch that is being filled; answers `fresh`.
+
+        In one step: between two of Python's, a thread may take the last batch out, or put one in.
+        """
+        while self.sealed and not (<ProducerBatch> self.sealed[0]).filling:
+            self.fresh.append(self.sealed.popleft())
+        return self.fresh
 
     @property
     def name(self):
@@ -160,6 +171,7 @@ cdef class Accumulator:
     cdef uint64_t chance
     cdef bint timer_armed
     cdef str ended  # None, or why nobody collects any more
+    cdef public object after_pass  # None, or what a test does between a pass of append_rows and its end
 
     def __cinit__(self, Loop native, uint64_t cookie, *, size_t batch_size, size_t max_request_size, int64_t linger_ms,
                   size_t buffer_memory, str compression, level, rule, uint64_t chance):
@@ -374,9 +386,15 @@ cdef class Accumulator:
     cdef void close_batch(self, ProducerBatch batch, bint queued=False):
         """The batch takes no more records and waits to be sent; `queued`: it has its place already."""
         cdef Sink sink = <Sink> batch.sink
+        cdef ProducerBatch older = sink.open
         batch.closed = True
-        if sink.open is batch:
+        if older is batch:
             sink.open = None
+        elif older is not None and not queued:
+            # What the same thread sent before may be in it: another thread had taken it, and has put it back.
+            older.closed = True
+            sink.open = None
+            sink.sealed.append(older)
         if not queued:
             sink.sealed.append(batch)
         self.make_ready(sink)
@@ -537,6 +555,8 @@ cdef class Accumulator:
                         failed = writer_seal(&fills[n].writer, codec, level, &fills[n].wire)
                     n += 1
             plan.position = position
+            if self.after_pass is not None:
+                self.after_pass()
             for k in range(n):
                 if k or batch is None:
                     if k and sticky:
@@ -580,11 +600,14 @@ cdef class Accumulator:
             self.close_batch(batch, queued)
         elif batch.count == 0:
             pass  # its first row was bad
-        elif sink.open is not None or batch.closed or (queued and sink.sealed[len(sink.sealed) - 1] is not batch):
+        elif queued and (sink.open is not None or batch.closed or sink.sealed[len(sink.sealed) - 1] is not batch):
             self.close_batch(batch, queued)
+        elif queued:
+            sink.sealed.pop()
+            sink.open = batch
         else:
-            if queued:
-                sink.sealed.pop()
+            if sink.open is not None:
+                self.close_batch(sink.open)
             sink.open = batch
             self.lingering.append(batch)
             if not self.timer_armed:

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections import deque
 from typing import Any
 
 from kafwire import protocol
@@ -37,7 +36,6 @@ EXPIRY_CHECK_MS = 500
 EXIT_FLUSH_S = 5.0
 
 log = logging.getLogger("kafwire")
-_NOTHING: deque[ProducerBatch] = deque()
 
 
 class Sender:
@@ -99,9 +97,7 @@ class Sender:
         for (name, partition), sink in self._waiting.items():
             if name not in backlogs and topics[name].sticky < 0:
                 continue  # nobody draws
-            waiting = len(sink.sequencer.retries)
-            if sink.sealed and not sink.sealed[0].filling:  # else a sender is the slow one
-                waiting += len(sink.sealed)
+            waiting = len(sink.sequencer.retries) + len(sink.advance())
             if waiting:
                 backlogs.setdefault(name, {})[partition] = waiting
         for name, backlog in backlogs.items():
@@ -169,11 +165,10 @@ class Sender:
                 lane = self._lane_for(where, now)
                 if lane is None or sizes.get(lane, 0) >= self.config.max_request_size:
                     continue
-                held = sink.sealed and sink.sealed[0].filling
-                batch = sink.sequencer.send(_NOTHING if held else sink.sealed, self.identity)
+                batch = sink.sequencer.send(sink.advance(), self.identity)
                 if batch is None:
                     self._dismiss(where, sink)
-                    if sink.sealed and not held:  # as much is in flight as may be
+                    if sink.fresh:  # as much is in flight as may be
                         self._balance.note(lane.node, now, taken=False)
                     continue
                 self._balance.note(lane.node, now, taken=True)
@@ -211,7 +206,7 @@ class Sender:
     def _dismiss(self, where: tuple[str, int], sink: Sink) -> None:
         """A sink with nothing to send leaves the round; one that waits for an outcome comes back with it."""
         sequencer = sink.sequencer
-        if not sink.sealed and not sequencer.retries:
+        if not sink.fresh and not sink.sealed and not sequencer.retries:
             del self._waiting[where]
             if not sequencer.in_flight:
                 self._in_flight_on.pop(where, None)
@@ -321,7 +316,7 @@ class Sender:
         retriable = not isinstance(error, BrokerError) or error.retriable
         verdict = sink.sequencer.outcome(batch, code, retriable=retriable)
         where = (sink.topic, sink.partition)
-        if sink.sealed or sink.sequencer.retries:
+        if sink.fresh or sink.sealed or sink.sequencer.retries:
             self._waiting[where] = sink
         if verdict is Verdict.DELIVERED:
             self._unfinished.pop(batch, None)
@@ -353,8 +348,9 @@ class Sender:
                         f"last: {batch.last_error}"
                     )
                 )
-            while sink.sealed and sink.sealed[0].created_ms < oldest and not sink.sealed[0].filling:
-                self._drop(sink.sealed.popleft(), self._problem(where))
+            fresh = sink.advance()
+            while fresh and fresh[0].created_ms < oldest:
+                self._drop(fresh.popleft(), self._problem(where))
 
     def _problem(self, where: tuple[str, int]) -> str:
         topic, partition = where
@@ -433,7 +429,7 @@ class Sender:
     # -- ending
 
     def _all_batches(self) -> list[ProducerBatch]:
-        waiting = [batch for sink in self._waiting.values() for batch in sink.sealed]
+        waiting = [batch for sink in self._waiting.values() for batch in (*sink.fresh, *tuple(sink.sealed))]
         return [*self._unfinished, *waiting]
 
     async def flush(self, timeout_s: float | None = None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 from kafwire._arrow import RowsReader
@@ -82,9 +81,8 @@ class Store:
         sinks, _ = self.accumulator.collect(everything=everything)
         count = 0
         for sink in sinks:
-            batches = list(itertools.takewhile(lambda batch: not batch.filling, sink.sealed))
-            for _ in batches:
-                sink.sealed.popleft()
+            batches = list(sink.advance())
+            sink.fresh.clear()
             self.accumulator.prepare(batches)
             for batch in batches:
                 data = bytes(batch.payload())

@@ -352,7 +352,7 @@ def test_topics_with_keys_alone_are_not_weighed() -> None:
         for i in range(200):
             work.send(key=b"%d" % i)
         world.pass_time(0.1)
-        assert any(len(sink.sealed) for sink in work.topic.sinks)
+        assert any(len(sink.fresh) for sink in work.topic.sinks)
         assert not work.sender._balance.uneven
         work.flush()
 
