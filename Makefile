@@ -3,6 +3,8 @@
 # make bench    speed beside other clients, on one broker (BENCH=name: only that row)
 # make bench-strategies   the strategies of fetching beside each other, into docs/fetching.md
 # make fuzz     hostile bytes into every decoder, under sanitizers too, which takes clang (SECONDS=60, SEED=chance; FUZZ=targets)
+# make soak     producers under faults, everything read back (MINUTES=3, SEED=chance; DETACH=1; RESUME=folder)
+# make soak-status  where the last one is
 # make lint     ruff, cython-lint, mypy, import-linter
 # make format   what ruff can put right by itself
 # make build    the environment in .venv and the compiled extensions
@@ -16,6 +18,9 @@ BENCH ?=
 SECONDS ?= 60
 SEED ?=
 FUZZ ?=
+MINUTES ?= 3
+DETACH ?=
+RESUME ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -24,7 +29,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-com
 SOURCES := setup.py $(wildcard kafwire/*.pyx kafwire/*.pxd kafwire/native/*.c kafwire/native/*.h)
 
 .DELETE_ON_ERROR:
-.PHONY: build test demo bench bench-strategies fuzz lint format jars clean
+.PHONY: build test demo bench bench-strategies fuzz soak soak-status lint format jars clean
 
 build: $(VENV)/built $(VENV)/linked
 
@@ -43,6 +48,13 @@ bench-strategies: build $(VENV)/has-bench jars
 
 fuzz: build $(VENV)/has-fuzz
 	$(BIN)/python -m fuzz $(FUZZ) --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+
+soak: build $(VENV)/has-test jars
+	$(BIN)/python -m soak $(if $(RESUME),--resume $(RESUME),--minutes $(MINUTES) $(if $(SEED),--seed $(SEED))) \
+	    $(if $(DETACH),--detach)
+
+soak-status:
+	@$(BIN)/python -m soak --status
 
 lint: build $(VENV)/has-test $(VENV)/has-bench $(VENV)/has-demo $(VENV)/has-lint
 	@status=0; export PATH="$(CURDIR)/$(BIN):$$PATH"; \

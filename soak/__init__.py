@@ -1,0 +1,1 @@
+"""Producers under faults, for a long time: what they were told is held against the log. See docs/reliability.md."""

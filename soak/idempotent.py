@@ -1,0 +1,146 @@
+"""Workloads of kafwire's producer without transactions: one by one, one by one waiting, and from Arrow."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+import kafwire
+from kafwire.errors import KafkaError, KafkaTimeoutError, RecordTooLargeError
+from soak.matrix import SEND, Topic
+from soak.runner import Runner
+
+_WAIT_S = 0.2
+# An outcome must come of itself by the delivery time-out; this only says which workload hangs.
+_HUNG_S = 180.0
+
+
+class Sender(Runner):
+    """Sends one by one, with many records under way, or waits for each ("wait")."""
+
+    make: Callable[..., Any] = kafwire.Producer
+
+    def work(self) -> None:
+        """Send until told to stop, then wait for what is under way."""
+        workload = self.workload
+        self._pending: deque[tuple[int, kafwire.Delivery]] = deque()
+        window = workload.window if workload.kind == SEND else 1
+        with self.make(self.bootstrap, **workload.options) as producer:
+            while not self.stopping:
+                self.pace(workload.rows)
+                while len(self._pending) >= window:
+                    self._settle(wait=True)
+                keys = self.keys(workload.rows)
+                topic = self.chance.choice(workload.topics)
+                for key, (sequence, value) in zip(keys, self.writer.invoke(keys, size=workload.size), strict=True):
+                    self._send(producer, topic, key, sequence, value)
+            producer.flush(_HUNG_S)
+            while self._pending:
+                self._settle(wait=True)
+
+    def idle(self) -> None:
+        """Write down what was acknowledged."""
+        while self._pending and self._pending[0][1].done():
+            self._settle(wait=False)
+
+    def _send(self, producer: Any, topic: Topic, key: int, sequence: int, value: bytes) -> None:
+        placement = self.workload.placement
+        partition = key % topic.partitions if placement == "partition" else None
+        self.started += 1
+        try:
+            delivery = producer.send(
+                topic.name, value, key=b"%d" % key if placement == "key" else None, partition=partition
+            )
+        except KafkaError as error:  # it was not taken, so it is not sent
+            self.failed([sequence], error, certain=True)
+            self.settled += 1
+        else:
+            self._pending.append((sequence, delivery))
+
+    def _settle(self, *, wait: bool) -> None:
+        """Take the oldest outcome, and then those that are known already."""
+        sequence, delivery = self._pending.popleft()
+        error = delivery.exception(_HUNG_S if wait else 0)
+        if error is not None:
+            self.failed([sequence], error, certain=is_certain(error))
+        else:
+            meta = delivery.result(0)
+            self.writer.ok(sequence, meta.topic, meta.partition, meta.offset)
+            self.succeeded(1)
+        self.settled += 1
+
+
+class BatchSender(Runner):
+    """Sends rows of Arrow tables, the partition of each named."""
+
+    make: Callable[..., Any] = kafwire.Producer
+
+    def work(self) -> None:
+        """Send until told to stop, then wait for what is under way."""
+        workload = self.workload
+        self._pending: deque[tuple[Mapping[int, list[int]], kafwire.BatchDelivery]] = deque()
+        with self.make(self.bootstrap, **workload.options) as producer:
+            while not self.stopping:
+                self.pace(workload.rows)
+                while len(self._pending) * workload.rows >= workload.window:
+                    self._settle(wait=True)
+                self._send(producer, self.chance.choice(workload.topics))
+            producer.flush(_HUNG_S)
+            while self._pending:
+                self._settle(wait=True)
+
+    def idle(self) -> None:
+        """Write down what was acknowledged."""
+        while self._pending and self._pending[0][1].done():
+            self._settle(wait=False)
+
+    def _send(self, producer: Any, topic: Topic) -> None:
+        keys = self.keys(self.workload.rows)
+        shift = self.chance.randrange(topic.partitions)
+        partitions = [(key + place // 16 + shift) % topic.partitions for place, key in enumerate(keys)]
+        made = self.writer.invoke(keys, size=self.workload.size)
+        rows = pa.table(
+            {
+                "value": pa.array([value for _, value in made], pa.binary()),
+                "key": pa.array([b"%d" % key for key in keys], pa.binary()),
+                "partition": pa.array(partitions, pa.int32()),
+            }
+        )
+        placed: dict[int, list[int]] = {}
+        for partition, (sequence, _) in zip(partitions, made, strict=True):
+            placed.setdefault(partition, []).append(sequence)
+        self.started += 1
+        try:
+            self._pending.append((placed, producer.send_batch(topic.name, rows)))
+        except KafkaError as error:  # some rows may have been taken before
+            self.failed([sequence for sequence, _ in made], error, certain=False)
+            self.settled += 1
+
+    def _settle(self, *, wait: bool) -> None:
+        placed, delivery = self._pending.popleft()
+        self.settled += 1
+        try:
+            ranges = delivery.result(_HUNG_S if wait else 0)
+        except KafkaError as error:
+            # It says what became of the first batch that failed, and nothing of the others.
+            self.failed([sequence for some in placed.values() for sequence in some], error, certain=False)
+            return
+        taken = dict.fromkeys(placed, 0)
+        for topic, partition, first, count in ranges:
+            sequences = placed[partition][taken[partition] : taken[partition] + count]
+            taken[partition] += count
+            self.writer.ok_all(sequences, topic, partition, range(first, first + count))
+            self.succeeded(count)
+        short = {partition: len(placed[partition]) - count for partition, count in taken.items()}
+        if any(short.values()):
+            raise AssertionError(f"send_batch told of too few or too many rows, by partition: {short}")
+
+
+def is_certain(error: KafkaError) -> bool:
+    """Whether an error says that the record is not in the log, and never will be."""
+    if isinstance(error, KafkaTimeoutError):
+        return "could not be sent" in str(error)
+    return isinstance(error, RecordTooLargeError)

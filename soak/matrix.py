@@ -1,0 +1,161 @@
+"""Who sends what in a segment, as a pure function of seed and segment. No clock, no sockets.
+
+A segment has topics of its own, and producers that are numbered in its histories. All of kafwire's write to the same
+topics, those with transactions too; the control, confluent-kafka, has topics of its own and is judged for itself.
+"""
+
+import random
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
+
+KAFWIRE, CONTROL = "kafwire", "confluent-kafka"
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+# What a producer does. "send": one by one, many under way; "wait": one by one, waiting for each; "batch": from Arrow;
+# "transactions": a few records to several partitions, some aborted; "transform": records read, transformed and written
+# in a transaction with the offsets.
+SEND, WAIT, BATCH, TRANSACTIONS, TRANSFORM = KINDS = ("send", "wait", "batch", "transactions", "transform")
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic of a segment."""
+
+    name: str
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What one producer does, at `rate` records a second at most, `rows` at a time, to `topics` in turn.
+
+    `placement` is "key" (by the key's hash), "sticky" (without a key), or "partition" (it is named). `size` is a
+    value's, in bytes; `keys` the number of keys; `window` the number of records under way at most; `aborts` the share
+    of transactions that are. `options` are the producer's, as kafwire spells them. `source` is the topic that a
+    transform reads.
+    """
+
+    producer: int
+    client: str
+    kind: str
+    topics: tuple[Topic, ...]
+    rate: float
+    rows: int
+    size: int
+    keys: int
+    window: int
+    placement: str
+    options: dict[str, Any] = field(default_factory=dict)
+    aborts: float = 0.0
+    source: Topic | None = None
+    identity: str = ""
+
+    @property
+    def name(self) -> str:
+        """What reports call it."""
+        return f"{self.client} {self.kind} {self.producer} ({self.options.get('compression_type', 'none')})"
+
+    @property
+    def group(self) -> str:
+        """The group whose offsets a transform commits."""
+        return f"{self.identity}-group"
+
+    def as_json(self) -> dict[str, Any]:
+        """What `from_json` takes."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, known: dict[str, Any]) -> Self:
+        """The same from what JSON makes of it."""
+        source = known["source"]
+        return cls(
+            **known
+            | {
+                "topics": tuple(Topic(**topic) for topic in known["topics"]),
+                "source": Topic(**source) if source else None,
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The topics and producers of one segment. `processes` are their groups: each runs in a process of its own."""
+
+    number: int
+    topics: tuple[Topic, ...]
+    control_topics: tuple[Topic, ...]
+    processes: dict[str, tuple[Workload, ...]]
+
+    @property
+    def workloads(self) -> list[Workload]:
+        """All of them."""
+        return [one for some in self.processes.values() for one in some]
+
+
+def segment(seed: int, number: int, *, rate: float = 1.0, transactions: bool = True) -> Segment:
+    """The segment of this number; `rate` multiplies all rates. Without `transactions` kafwire's have none."""
+    chance = random.Random(f"{seed}/segment/{number}")
+    name = f"soak-{number}"
+    topics = tuple(Topic(f"{name}-{place}", chance.choice((1, 2, 3, 4))) for place in range(2))
+    source = Topic(f"{name}-source", chance.choice((2, 3)))
+    control = Topic(f"{name}-control", chance.choice((2, 3)))
+    codecs = [*chance.sample(CODECS, 5), *chance.sample(CODECS, 5)]
+
+    def drawn(
+        producer: int,
+        kind: str,
+        where: tuple[Topic, ...],
+        records: float,
+        rows: tuple[int, ...],
+        placement: tuple[str, ...],
+        client: str = KAFWIRE,
+        **more: Any,
+    ) -> Workload:
+        request_timeout_ms = chance.choice((2_000, 4_000, 8_000))
+        # Above linger and request time-out, as it must be; the short ones leave records whose fate nobody knows.
+        options = {
+            "compression_type": codecs[producer - 1],
+            "linger_ms": chance.choice((0, 1, 5, 20)),
+            "batch_size": chance.choice((2_000, 16_384, 1 << 20)),
+            "request_timeout_ms": request_timeout_ms,
+            "delivery_timeout_ms": chance.choice((request_timeout_ms + 1_000, 20_000, 20_000, 60_000, 60_000)),
+            "max_in_flight_requests_per_connection": chance.choice((1, 2, 5, 5, 5)),
+            "client_id": f"{name}-{producer}",
+        }
+        return Workload(
+            producer,
+            client,
+            kind,
+            where,
+            records * rate,
+            chance.choice(rows),
+            chance.choice((16, 100, 100, 300)),
+            chance.choice((1, 7, 100)),
+            20_000 if kind == BATCH else 2_000,
+            chance.choice(placement),
+            options,
+            identity=f"{name}-{producer}",
+            **more,
+        )
+
+    every, placed = ("key", "sticky", "partition"), ("partition",)
+    plain = (
+        drawn(1, BATCH, topics, 4_000, (500, 1_000, 2_000), placed),
+        drawn(2, BATCH, topics, 1_500, (10, 50, 200), placed),
+        drawn(3, SEND, topics, 500, (1, 5, 20), every),
+        drawn(4, SEND, (source,), 300, (1, 5, 20), every),
+        drawn(5, WAIT, topics, 100, (1,), every),
+    )
+    processes: dict[str, tuple[Workload, ...]] = {KAFWIRE: plain}
+    if transactions:
+        aborts = 0.25
+        processes["kafwire-transactions"] = (
+            drawn(6, TRANSACTIONS, topics, 300, (4, 20), placed, aborts=aborts),
+            drawn(7, TRANSACTIONS, (*topics, source), 200, (4, 20), placed, aborts=aborts),
+            drawn(8, TRANSFORM, topics, 200, (20,), placed, aborts=aborts, source=source),
+        )
+    processes[CONTROL] = (
+        drawn(1, SEND, (control,), 200, (1, 5, 20), placed, CONTROL),
+        drawn(2, TRANSACTIONS, (control,), 100, (4, 20), placed, CONTROL, aborts=0.25),
+    )
+    return Segment(number, (*topics, source), (control,), processes)

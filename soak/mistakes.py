@@ -1,0 +1,141 @@
+"""Mistakes to plant, so that it shows that the soak finds them: `python -m soak --mistake resend`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Self
+
+import kafwire
+from kafwire.structs import RecordMetadata
+from kafwire.testing.history import History, View
+
+_EVERY = 200
+
+
+class _Planted:
+    """A producer as far as the workloads need one; every so many records it makes its mistake."""
+
+    def __init__(self, bootstrap: str, **options: Any) -> None:
+        self._producer = kafwire.Producer(bootstrap, **options)
+        self._count = 0
+
+    def send(self, topic: str, value: bytes, *, key: bytes | None, partition: int | None) -> Any:
+        """Send, in the wrong way where it is time for that."""
+        self._count += 1
+        given = {"key": key, "partition": partition}
+        return self.mistake(topic, value, given) if self._count % _EVERY == 0 else self.right(topic, value, given)
+
+    def right(self, topic: str, value: bytes, given: dict[str, Any]) -> Any:
+        """Send as it should be."""
+        return self._producer.send(topic, value, **given)
+
+    def mistake(self, topic: str, value: bytes, given: dict[str, Any]) -> Any:
+        """Send as it should not be."""
+        raise NotImplementedError
+
+    def flush(self, timeout: float) -> None:
+        """Flush."""
+        self._producer.flush(timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._producer.close()
+
+
+class _Acknowledged:
+    """A delivery that is said to be done."""
+
+    def __init__(self, topic: str, partition: int | None) -> None:
+        self._meta = RecordMetadata(topic, partition or 0, -1, 0)
+
+    def done(self) -> bool:
+        return True
+
+    def exception(self, _timeout: float) -> None:
+        return None
+
+    def result(self, _timeout: float) -> RecordMetadata:
+        return self._meta
+
+
+class _Resend(_Planted):
+    """Sends a record again, as a new one."""
+
+    def mistake(self, topic: str, value: bytes, given: dict[str, Any]) -> Any:
+        self.right(topic, value, given)
+        return self.right(topic, value, given)
+
+
+class _Drop(_Planted):
+    """Acknowledges a record that it does not send."""
+
+    def mistake(self, topic: str, value: bytes, given: dict[str, Any]) -> Any:  # noqa: ARG002
+        return _Acknowledged(topic, given["partition"])
+
+
+class _Early(_Planted):
+    """Acknowledges what it has only buffered, and is closed before it has sent everything."""
+
+    def __init__(self, bootstrap: str, **options: Any) -> None:
+        super().__init__(bootstrap, **options | {"linger_ms": 500, "delivery_timeout_ms": 60_000})
+
+    def right(self, topic: str, value: bytes, given: dict[str, Any]) -> Any:
+        super().right(topic, value, given)
+        return _Acknowledged(topic, given["partition"])
+
+    mistake = right
+
+    def flush(self, timeout: float) -> None:
+        """Say that all is sent."""
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self._producer.close(0.0)
+        except kafwire.errors.KafkaTimeoutError:
+            return
+
+
+class _Overtake(_Planted):
+    """Keeps a record back and sends it behind the next one."""
+
+    _kept: tuple[str, bytes, dict[str, Any]] | None = None
+
+    def right(self, topic: str, value: bytes, given: dict[str, Any]) -> Any:
+        delivery = super().right(topic, value, given)
+        if self._kept is not None and self._kept[0] == topic and self._kept[2] == given:
+            kept, self._kept = self._kept, None
+            super().right(*kept)
+        return delivery
+
+    def mistake(self, topic: str, value: bytes, given: dict[str, Any]) -> Any:
+        if self._kept is not None:
+            return self.right(topic, value, given)
+        self._kept = topic, value, given
+        return _Acknowledged(topic, given["partition"])
+
+    def flush(self, timeout: float) -> None:
+        """Send what was kept back, and flush."""
+        if self._kept is not None:
+            super().right(*self._kept)
+            self._kept = None
+        super().flush(timeout)
+
+
+PRODUCERS: dict[str, type[_Planted]] = {"resend": _Resend, "drop": _Drop, "early": _Early, "overtake": _Overtake}
+MISTAKES = (*PRODUCERS, "skip")
+
+
+class SkippingHistory(History):
+    """A history whose observers leave out a record here and there."""
+
+    def view(self, observer: str, isolation_level: str = "read_uncommitted") -> View:
+        """As it should be, but for what `_SkippingView` does."""
+        return _SkippingView(self, super().view(observer, isolation_level)._number)
+
+
+class _SkippingView(View):
+    def add(self, topic: str, partition: int, offsets: Iterable[int], values: Iterable[bytes | None]) -> None:
+        kept = [pair for pair in zip(offsets, values, strict=True) if pair[0] % _EVERY != _EVERY - 1]
+        super().add(topic, partition, [offset for offset, _ in kept], [value for _, value in kept])

@@ -1,0 +1,208 @@
+"""One segment: topics of its own, load under faults, then everything read back and judged."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kafwire.structs import TopicPartition
+from kafwire.testing.cluster import KafkaCluster
+from kafwire.testing.history import History, Report, check, observe, observe_group
+from soak.cluster import Watch
+from soak.director import Director
+from soak.matrix import CONTROL, TRANSFORM, Segment, Topic, Workload
+from soak.mistakes import SkippingHistory
+from soak.script import Episode
+from soak.state import Tally
+from soak.workers import Process
+
+# I6: all is readable, and everybody goes on, so soon after the faults have ended.
+RECOVERY_S = 60.0
+_CLIENTS = ("kafwire", "confluent-kafka")
+_LEVELS = ("read_uncommitted", "read_committed")
+_WARM_UP_S = 2.0
+_SLICE_S = 0.2
+
+
+class Stopped(RuntimeError):
+    """Somebody asked the run to end."""
+
+
+@dataclass
+class Outcome:
+    """What a segment came to. `violations` are kafwire's, in words; `episode` is the number of the next episode."""
+
+    seconds: float = 0.0
+    episode: int = 0
+    kafwire: Tally = field(default_factory=Tally)
+    control: Tally = field(default_factory=Tally)
+    faults: Counter[str] = field(default_factory=Counter)
+    recovery_s: float = 0.0
+    peak_mib: float = 0.0
+    violations: list[str] = field(default_factory=list)
+    reports: dict[str, Report] = field(default_factory=dict)
+
+
+class SegmentRun:
+    """Runs a segment on a cluster that is there. `stopping()` says whether to give up, with `Stopped`."""
+
+    def __init__(
+        self,
+        segment: Segment,
+        seed: int,
+        cluster: KafkaCluster,
+        folder: Path,
+        *,
+        tell: Callable[[str], None],
+        stopping: Callable[[], bool] = lambda: False,
+        mistake: str | None = None,
+    ) -> None:
+        self._segment = segment
+        self._cluster = cluster
+        self._folder = folder
+        self._seed = seed
+        self._tell = tell
+        self._stopping = stopping
+        self._mistake = mistake
+        self._processes: list[Process] = []
+        self._marks = 0
+        self.outcome = Outcome()
+
+    def run(self, episodes: Iterator[Episode], seconds: float) -> Outcome:
+        """Load for `seconds`, with as many episodes as begin within them; then read and judge."""
+        segment, outcome = self._segment, self.outcome
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir(parents=True)
+        watch = Watch(self._cluster)
+        director = Director(self._cluster, watch, self._wait, self._tell)
+        every = (*segment.topics, *segment.control_topics)
+        try:
+            watch.create(every)
+            for name, workloads in segment.processes.items():
+                self._processes.append(
+                    Process(name, workloads, self._folder, self._cluster.bootstrap, self._seed, self._mistake)
+                )
+            began = time.monotonic()
+            self._wait(min(_WARM_UP_S, seconds))
+            while time.monotonic() - began < seconds:
+                episode = next(episodes)
+                self._tell(f"episode {episode.number}: {episode.name}")
+                director.play(episode, every)
+                outcome.episode = episode.number + 1
+                self._recover(watch, episode)
+                self._wait(episode.rest)
+            for process in self._processes:
+                process.stop()
+            for process in self._processes:
+                process.join()
+            outcome.seconds = time.monotonic() - began
+            watch.wait_readable(every, self._wait, RECOVERY_S)
+        finally:
+            outcome.faults = director.faults
+            watch.close()
+            for process in self._processes:
+                process.kill()
+        self._judge()
+        return outcome
+
+    # -- under load
+
+    def _recover(self, watch: Watch, episode: Episode) -> None:
+        """Wait until everything goes on as before, and take the time."""
+        self._marks += 1
+        mark = self._marks
+        for process in self._processes:
+            process.mark(mark)
+        took = watch.wait_readable((*self._segment.topics, *self._segment.control_topics), self._wait, RECOVERY_S)
+        began = time.monotonic() - took
+        while not all(mark in process.recovered for process in self._processes):
+            if time.monotonic() - began > RECOVERY_S:
+                break
+            self._wait(_SLICE_S)
+        for process in self._processes:
+            after = process.recovered.get(mark)
+            if process.name == CONTROL:
+                if after is None:
+                    self.outcome.control.errors["not recovered"] += 1
+                continue
+            took = max(took, after if after is not None else RECOVERY_S + 1)
+            if after is None:
+                self.outcome.violations.append(
+                    f"{process.name} has not recovered {RECOVERY_S:g} s after episode {episode.number} "
+                    f"({episode.name}): {process.counts}"
+                )
+        self.outcome.recovery_s = max(self.outcome.recovery_s, took)
+        totals = {process.name: process.totals()["acked"] for process in self._processes}
+        self._tell(f"recovered in {took:.1f} s; acknowledged: {totals}")
+
+    def _wait(self, seconds: float) -> None:
+        ends = time.monotonic() + seconds
+        while True:
+            if self._stopping():
+                raise Stopped
+            for process in self._processes:
+                process.check()
+            left = ends - time.monotonic()
+            if left <= 0:
+                return
+            time.sleep(min(left, _SLICE_S))
+
+    # -- the judgement
+
+    def _judge(self) -> None:
+        own = [process for process in self._processes if process.name != CONTROL]
+        control = [process for process in self._processes if process.name == CONTROL]
+        for name, tally, processes, topics in (
+            ("kafwire", self.outcome.kafwire, own, self._segment.topics),
+            ("control", self.outcome.control, control, self._segment.control_topics),
+        ):
+            if not processes:
+                continue
+            workloads = [one for process in processes for one in self._segment.processes[process.name]]
+            report = self._read_and_check(name, processes, topics, workloads)
+            self.outcome.reports[name] = report
+            tally.counts.update(report.counts)
+            tally.found.update(report.found)
+            for process in processes:
+                totals = process.totals()
+                tally.errors.update({key: count for key, count in totals.items() if key.startswith("error ")})
+            self._tell(f"{name}: {str(report).splitlines()[0]}")
+            if name == "kafwire":
+                self._accuse(report)
+        for process in own:
+            assert process.done is not None
+            self.outcome.peak_mib = max(self.outcome.peak_mib, process.done["peak_mib"])
+
+    def _accuse(self, report: Report) -> None:
+        violations = self.outcome.violations
+        if not report.ok:
+            violations.append(str(report))
+        for name in ("unread", "unjudged"):
+            if report.counts[name]:
+                violations.append(f"{name}: {report.counts[name]}\n{report}")
+
+    def _read_and_check(
+        self, name: str, processes: list[Process], topics: tuple[Topic, ...], workloads: list[Workload]
+    ) -> Report:
+        made = SkippingHistory if self._mistake == "skip" and name == "kafwire" else History
+        path = self._folder / f"{name}-observers.history"
+        servers = self._cluster.direct
+        with made(path) as history:
+            for client in _CLIENTS:
+                for level in _LEVELS:
+                    began = time.monotonic()
+                    count = observe(
+                        history, servers, [topic.name for topic in topics], client=client, isolation_level=level
+                    )
+                    self._tell(f"{name}: {client} read {count} records ({level}) in {time.monotonic() - began:.1f} s")
+            for one in workloads:
+                if one.kind == TRANSFORM and one.source is not None:
+                    places = [TopicPartition(one.source.name, place) for place in range(one.source.partitions)]
+                    observe_group(history, servers, one.group, places)
+        report = check(*(process.history for process in processes), path)
+        (self._folder / f"{name}-report.txt").write_text(f"{report}\n")
+        return report

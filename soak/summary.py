@@ -1,0 +1,65 @@
+"""A run in words: for the terminal, and for docs/reliability.md between two marks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from soak.state import State, Tally
+
+START, END = "<!-- soak: begin -->", "<!-- soak: end -->"
+
+_FOUND = ("lost", "duplicated", "misordered", "torn", "phantom", "disagreement")
+_LONG_MINUTES = 60
+
+
+def text(state: State) -> str:
+    """The summary, as Markdown."""
+    minutes = f"{state.seconds / 60:.1f} minutes under load in {state.segment} segment(s)"
+    lines = [
+        f"Seed {state.seed}; {minutes}, {state.episode} episodes of faults.",
+        "",
+        "| | kafwire | confluent-kafka (control) |",
+        "|---|---:|---:|",
+        *(
+            f"| {name} | {state.kafwire.counts[key]:,} | {state.control.counts[key]:,} |"
+            for name, key in (
+                ("records acknowledged", "acked"),
+                ("records of which nobody knows", "unknown"),
+                ("of these in the log", "unknown_there"),
+                ("records that failed for certain", "failed"),
+                ("transactions committed", "committed"),
+                ("transactions aborted", "aborted"),
+                ("transactions of which nobody knows", "undecided"),
+                ("acknowledged, not read", "unread"),
+                ("transactions not judged", "unjudged"),
+            )
+        ),
+        *(f"| **{name}** | {state.kafwire.found[name]:,} | {state.control.found[name]:,} |" for name in _FOUND),
+        "",
+        f"Faults that took effect, {state.faults.total():,}: {_counts(dict(state.faults))}.",
+        f"Worst recovery: {state.recovery_s:.1f} s. Peak memory of a process of kafwire's: {state.peak_mib:.0f} MiB.",
+        f"Errors told to users of kafwire: {_errors(state.kafwire)}; of the control: {_errors(state.control)}.",
+    ]
+    if state.attempts > state.segment:
+        lines.append(f"{state.attempts - state.segment} more segment(s) were begun and cut off; they do not count.")
+    if state.environment:
+        lines.append(", ".join(f"{key}: {value}" for key, value in state.environment.items()) + ".")
+    return "\n".join(lines) + "\n"
+
+
+def document(path: Path, state: State) -> bool:
+    """Put the summary between the marks of a document, if the run was long, whole and without a violation."""
+    if state.violations or not state.finished or state.seconds < _LONG_MINUTES * 60:
+        return False
+    head, _, rest = path.read_text().partition(START)
+    _, _, tail = rest.partition(END)
+    path.write_text(f"{head}{START}\n\n{text(state)}\n{END}{tail}")
+    return True
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items())) or "none"
+
+
+def _errors(tally: Tally) -> str:
+    return _counts({name.removeprefix("error "): count for name, count in tally.errors.items()})
