@@ -25,7 +25,7 @@ PROPERTIES = {
     "log.cleaner.enable": "false",
 }
 _WHOLE_S = 120.0
-_POLL_S = 0.2
+_POLL_S = 0.3
 
 
 class Unwell(RuntimeError):
@@ -46,9 +46,11 @@ class Watch:
         self._client.close()
 
     def create(self, topics: Iterable[Topic]) -> None:
-        """Create topics, on all nodes."""
+        """Create topics, with a replica on every node."""
         for topic in topics:
-            self._client.create_topic(topic.name, partitions=topic.partitions, replication_factor=3)
+            self._client.create_topic(
+                topic.name, partitions=topic.partitions, replication_factor=len(self.cluster.nodes)
+            )
 
     def whom(self, strike: Strike, topics: tuple[Topic, ...]) -> int:
         """The node that a strike is for, as things are now."""

@@ -109,7 +109,8 @@ class Transactions(Base):
     def fresh(self) -> ck.Producer:
         """A producer that has ended what one before it left open."""
         while True:
-            producer = self.make(**{"transactional.id": self.workload.identity})
+            timeout_ms = min(self.workload.options["delivery_timeout_ms"], _TRANSACTION_MS)
+            producer = self.make(**{"transactional.id": self.workload.identity, "message.timeout.ms": timeout_ms})
             try:
                 producer.init_transactions(_CALL_S)
             except ck.KafkaException as error:

@@ -3,17 +3,38 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
+import struct
 from pathlib import Path
+from typing import NamedTuple
 
 from kafwire.structs import TopicPartition
 from kafwire.testing.cluster import KafkaCluster
 from kafwire.testing.history import Report
-from kafwire.testing.kafka import class_path, java
 from soak.cluster import CONSUMER_OFFSETS, TRANSACTION_STATE
 from soak.matrix import Topic
 
-_DUMP_S = 120.0
+
+class Head(NamedTuple):
+    """A record batch's header. Attributes: 1 to 4 the codec, 16 of a transaction, 32 a control batch."""
+
+    base_offset: int
+    length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    records: int
+
+
+_HEAD = struct.Struct(">qiibIhiqqqhii")
+_LENGTH = struct.Struct(">i")
+_OVERHEAD = 12  # base offset and length
 
 
 def keep(folder: Path, cluster: KafkaCluster, reports: dict[str, Report], topics: tuple[Topic, ...]) -> None:
@@ -33,15 +54,23 @@ def keep(folder: Path, cluster: KafkaCluster, reports: dict[str, Report], topics
             if (node.data / name).is_dir():
                 shutil.copytree(node.data / name, folder / "segments" / f"node-{node.id}" / name)
     for copy in sorted(folder.glob("segments/*/*")):
-        _dump(copy, cluster.version)
+        _dump(copy)
 
 
-def _dump(partition: Path, version: str) -> None:
-    files = ",".join(str(file) for file in sorted(partition.glob("*.log")))
-    command = [java(), "-cp", class_path(version), "kafka.tools.DumpLogSegments", "--deep-iteration"]
-    if partition.name.startswith(TRANSACTION_STATE):
-        command.append("--transaction-log-decoder")
-    elif partition.name.startswith(CONSUMER_OFFSETS):
-        command.append("--offsets-decoder")
-    with (partition.parent / f"{partition.name}.txt").open("w") as out:
-        subprocess.run([*command, "--files", files], stdout=out, stderr=subprocess.STDOUT, check=False, timeout=_DUMP_S)
+def _dump(partition: Path) -> None:
+    """What the batches' headers say, a line for each, and what is behind the last whole one."""
+    lines = []
+    for file in sorted(partition.glob("*.log")):
+        lines.append(file.name)
+        data = file.read_bytes()
+        at = 0
+        while at + _HEAD.size <= len(data):
+            (length,) = _LENGTH.unpack_from(data, at + 8)
+            if length <= 0 or at + _OVERHEAD + length > len(data):
+                break
+            head = Head._make(_HEAD.unpack_from(data, at))
+            lines.append(f"  at {at}: {head}")
+            at += _OVERHEAD + length
+        if at < len(data):
+            lines.append(f"  at {at}: {len(data) - at} bytes that are no whole batch")
+    (partition.parent / f"{partition.name}.txt").write_text("\n".join(lines) + "\n")

@@ -79,7 +79,9 @@ class _Early(_Planted):
     """Acknowledges what it has only buffered, and is closed before it has sent everything."""
 
     def __init__(self, bootstrap: str, **options: Any) -> None:
-        super().__init__(bootstrap, **options | {"linger_ms": 500, "delivery_timeout_ms": 60_000})
+        super().__init__(
+            bootstrap, **options | {"linger_ms": 30_000, "batch_size": 1 << 20, "delivery_timeout_ms": 60_000}
+        )
 
     def right(self, topic: str, value: bytes, given: dict[str, Any]) -> Any:
         super().right(topic, value, given)

@@ -18,13 +18,13 @@ from soak.matrix import CONTROL, TRANSFORM, Segment, Topic, Workload
 from soak.mistakes import SkippingHistory
 from soak.script import Episode
 from soak.state import Tally
-from soak.workers import Process
+from soak.workers import Broken, Process
 
 # I6: all is readable, and everybody goes on, so soon after the faults have ended.
 RECOVERY_S = 60.0
 _CLIENTS = ("kafwire", "confluent-kafka")
 _LEVELS = ("read_uncommitted", "read_committed")
-_WARM_UP_S = 2.0
+_BEGIN_S = 60.0
 _SLICE_S = 0.2
 
 
@@ -86,8 +86,8 @@ class SegmentRun:
                 self._processes.append(
                     Process(name, workloads, self._folder, self._cluster.bootstrap, self._seed, self._mistake)
                 )
+            self._wait_begun()
             began = time.monotonic()
-            self._wait(min(_WARM_UP_S, seconds))
             while time.monotonic() - began < seconds:
                 episode = next(episodes)
                 self._tell(f"episode {episode.number}: {episode.name}")
@@ -111,33 +111,47 @@ class SegmentRun:
 
     # -- under load
 
+    def _wait_begun(self) -> None:
+        """Return when all processes are at work."""
+        deadline = time.monotonic() + _BEGIN_S
+        while not all(process.totals()["acked"] for process in self._processes):
+            if time.monotonic() > deadline:
+                raise Broken(f"not at work within {_BEGIN_S:g} s: {[process.counts for process in self._processes]}")
+            self._wait(_SLICE_S)
+
     def _recover(self, watch: Watch, episode: Episode) -> None:
         """Wait until everything goes on as before, and take the time."""
         self._marks += 1
         mark = self._marks
         for process in self._processes:
             process.mark(mark)
-        took = watch.wait_readable((*self._segment.topics, *self._segment.control_topics), self._wait, RECOVERY_S)
+        took = readable = watch.wait_readable(
+            (*self._segment.topics, *self._segment.control_topics), self._wait, RECOVERY_S
+        )
         began = time.monotonic() - took
         while not all(mark in process.recovered for process in self._processes):
             if time.monotonic() - began > RECOVERY_S:
                 break
             self._wait(_SLICE_S)
         for process in self._processes:
-            after = process.recovered.get(mark)
+            known = process.recovered.get(mark)
             if process.name == CONTROL:
-                if after is None:
-                    self.outcome.control.errors["not recovered"] += 1
+                if known is None:
+                    self.outcome.control.errors["error not recovered"] += 1
                 continue
-            took = max(took, after if after is not None else RECOVERY_S + 1)
-            if after is None:
+            took = max(took, known if known is not None else RECOVERY_S + 1)
+            if known is None:
                 self.outcome.violations.append(
                     f"{process.name} has not recovered {RECOVERY_S:g} s after episode {episode.number} "
                     f"({episode.name}): {process.counts}"
                 )
         self.outcome.recovery_s = max(self.outcome.recovery_s, took)
-        totals = {process.name: process.totals()["acked"] for process in self._processes}
-        self._tell(f"recovered in {took:.1f} s; acknowledged: {totals}")
+        after = {process.name: process.recovered.get(mark, RECOVERY_S) for process in self._processes}
+        said = [
+            f"{process.name} {after[process.name]:.1f} s, {process.totals()['acked']:,} acknowledged"
+            for process in self._processes
+        ]
+        self._tell(f"readable after {readable:.1f} s, going on after: {'; '.join(said)}")
 
     def _wait(self, seconds: float) -> None:
         ends = time.monotonic() + seconds

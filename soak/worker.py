@@ -1,8 +1,8 @@
 """`python -m soak.worker SPEC`: the workloads of one process, which writes one history.
 
 Lines come in: "mark N" asks to be told when all that is under way now is settled and something sent since was
-acknowledged; "stop" ends it in order. JSON objects go out, one a line: {"counts"}, once a second and at the end;
-{"recovered": N, "after": seconds}; {"done": ...}. Without its parent it ends at once.
+acknowledged; "stop" ends it in order. JSON objects go out, one a line: {"counts", "crashes"}, twice a second and at
+the end; {"recovered": N, "after": seconds}; {"done": ...}. Without its parent it ends at once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from soak.matrix import CONTROL, KAFWIRE, Workload
 from soak.mistakes import PRODUCERS
 from soak.runner import Runner
 
-_TELL_S = 1.0
+_TELL_S = 0.5
 _LOOK_S = 0.05
 
 RUNNERS: dict[tuple[str, str], type[Runner]] = {
@@ -81,16 +81,18 @@ class Worker:
                     self._tell(recovered=mark.number, after=time.monotonic() - mark.at)
             if time.monotonic() - told > _TELL_S:
                 told = time.monotonic()
-                self._tell(counts=self._counts())
+                self._tell_counts()
                 self._history.flush()
         self._history.close()
-        self._tell(counts=self._counts())
+        self._tell_counts()
         usage = resource.getrusage(resource.RUSAGE_SELF)
-        crashes = [runner.crash for runner in self._runners if runner.crash]
-        self._tell(done=True, crashes=crashes, peak_mib=usage.ru_maxrss / 1024, cpu=usage.ru_utime + usage.ru_stime)
+        self._tell(done=True, peak_mib=usage.ru_maxrss / 1024, cpu=usage.ru_utime + usage.ru_stime)
 
-    def _counts(self) -> dict[str, dict[str, int]]:
-        return {runner.workload.name: dict(runner.counts) for runner in self._runners}
+    def _tell_counts(self) -> None:
+        self._tell(
+            counts={runner.workload.name: dict(runner.counts) for runner in self._runners},
+            crashes=[runner.crash for runner in self._runners if runner.crash],
+        )
 
     def _listen(self) -> None:
         for line in sys.stdin:

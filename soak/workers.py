@@ -35,6 +35,7 @@ class Process:
         self.name = name
         self.history = folder / f"{name}.history"
         self.counts: dict[str, dict[str, int]] = {}
+        self.crashes: list[str] = []
         self.recovered: dict[int, float] = {}
         self.done: dict[str, Any] | None = None
         spec = {
@@ -72,8 +73,8 @@ class Process:
             self._reader.join(5)
             if self.done is None:
                 raise self._broken(f"ended with {self._process.returncode}")
-        if self.done is not None and self.done["crashes"]:
-            raise self._broken("\n".join(self.done["crashes"]))
+        if self.crashes:
+            raise self._broken("has a workload that ended by itself: " + "\n".join(self.crashes))
 
     def join(self) -> None:
         """Wait until it has ended. Raises `Broken` if it does not, or not well."""
@@ -87,9 +88,14 @@ class Process:
         self.check()
 
     def kill(self) -> None:
-        """End it now."""
+        """End it now, if it has not ended."""
         self._process.kill()
         self._process.wait()
+        self._reader.join()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
 
     def errors(self) -> str:
         """The end of what it wrote to stderr."""
@@ -117,7 +123,7 @@ class Process:
         for line in self._process.stdout:
             told = json.loads(line)
             if "counts" in told:
-                self.counts = told["counts"]
+                self.counts, self.crashes = told["counts"], told["crashes"]
             elif "recovered" in told:
                 self.recovered[told["recovered"]] = told["after"]
             else:

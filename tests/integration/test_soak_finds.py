@@ -1,0 +1,79 @@
+"""The soak on one node without faults: nothing is found in kafwire's producers, and every planted mistake is."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kafwire.testing.cluster import KafkaCluster
+from soak import matrix
+from soak.evidence import keep
+from soak.matrix import KAFWIRE, SEND, Segment
+from soak.mistakes import MISTAKES
+from soak.script import Episode
+from soak.segment import Outcome, SegmentRun
+
+FOUND_AS = {
+    "resend": {"duplicated"},
+    "drop": {"lost"},
+    "early": {"lost"},
+    "overtake": {"misordered"},
+    "skip": {"lost"},
+}
+NUMBERS = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def proxied() -> Iterator[KafkaCluster]:
+    with KafkaCluster(proxies=True, properties={"transaction.state.log.min.isr": 1}) as running:
+        yield running
+
+
+def quiet() -> Iterator[Episode]:
+    return (Episode(number, "nothing", 0, 0.0, 0.5, (), ()) for number in itertools.count())
+
+
+def run(segment: Segment, cluster: KafkaCluster, folder: Path, mistake: str | None = None) -> Outcome:
+    began = time.monotonic()
+
+    def tell(line: str) -> None:
+        print(f"{time.monotonic() - began:.1f} s  {line}")
+
+    return SegmentRun(segment, 1, cluster, folder, tell=tell, mistake=mistake).run(quiet(), 1.0)
+
+
+def test_nothing_is_found_where_nothing_is_wrong(proxied: KafkaCluster, tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(1 << 32)
+    print("seed", seed)
+    segment = matrix.segment(seed, next(NUMBERS), transactions=False)
+    outcome = run(segment, proxied, tmp_path / "segment")
+    assert outcome.violations == []
+    assert outcome.kafwire.counts["acked"] > 500
+    assert outcome.control.counts["acked"] > 0
+    assert outcome.control.counts["committed"] > 0
+    assert not any((outcome.kafwire.found + outcome.control.found).values())
+    assert outcome.kafwire.counts["views"] == outcome.control.counts["views"] == 4
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_found(proxied: KafkaCluster, tmp_path: Path, mistake: str) -> None:
+    segment = matrix.segment(1, next(NUMBERS), transactions=False)
+    sender = next(one for one in segment.workloads if one.kind == SEND)
+    alone = replace(sender, rate=2_000.0, rows=20, keys=1, placement="partition")
+    segment = replace(segment, processes={KAFWIRE: (alone,)}, control_topics=())
+    folder = tmp_path / "segment"
+    outcome = run(segment, proxied, folder, mistake)
+    assert outcome.violations
+    assert {kind for kind, count in outcome.kafwire.found.items() if count} >= FOUND_AS[mistake]
+    (report,) = outcome.reports.values()
+    assert any(segment.topics[0].name in finding.where or finding.partition is None for finding in report.findings)
+    keep(folder, proxied, outcome.reports, segment.topics)
+    listed = [file.read_text() for file in (folder / "segments" / "node-1").glob("soak-*.txt")]
+    assert any("Head(base_offset=0" in text for text in listed)
+    assert (folder / "node-1.log").stat().st_size
