@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kafwire.aio.scan import AsyncScan
     from kafwire.errors import KafkaError
     from kafwire.records import Batch, Record, RecordBatch
-    from kafwire.structs import RecordMetadata, TopicPartition
+    from kafwire.structs import ConsumerGroupMetadata, RecordMetadata, TopicPartition
     from kafwire.sync.client import Client
     from kafwire.sync.consumer import Consumer
     from kafwire.sync.producer import Producer
@@ -34,6 +34,7 @@ __all__ = [
     "Batch",
     "Client",
     "Consumer",
+    "ConsumerGroupMetadata",
     "KafkaError",
     "Producer",
     "Record",
@@ -55,6 +56,7 @@ _HOMES = {
     "Batch": "kafwire.records",
     "Client": "kafwire.sync.client",
     "Consumer": "kafwire.sync.consumer",
+    "ConsumerGroupMetadata": "kafwire.structs",
     "KafkaError": "kafwire.errors",
     "Producer": "kafwire.sync.producer",
     "Record": "kafwire.records",

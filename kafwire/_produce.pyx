@@ -7,13 +7,13 @@ the engine only. What is sent when, and what becomes of errors, is decided in `n
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 from kafwire._arrow cimport Rows, RowsView, bytes_at
 from kafwire._buffer cimport kw_buf, kw_buf_new, kw_buf_unref, process_pool
-from kafwire._codec cimport BATCH_HEADER
+from kafwire._codec cimport ATTRIBUTE_TRANSACTIONAL, BATCH_HEADER
 from kafwire._compress cimport CODEC_LEVEL_DEFAULT, resolve_codec
 from kafwire._delivery cimport Budget, Delivery, ProducerBatch
 from kafwire._encode cimport (
@@ -54,7 +54,7 @@ import collections
 import operator
 import time
 
-from kafwire.errors import ConfigError, KafkaError, ProtocolError, RecordTooLargeError
+from kafwire.errors import ConfigError, KafkaError, ProtocolError, RecordTooLargeError, TransactionStateError
 
 cdef enum:
     FIRST_RESERVE = 4096  # a batch starts small: thousands of quiet partitions must not cost a full one each
@@ -140,6 +140,7 @@ cdef class RowPlan:
     cdef int32_t group  # being encoded
     cdef int64_t position  # in index
     cdef int32_t fixed  # the partition of a single group; -1: rows stick
+    cdef int64_t era  # of the accumulator
 
     def __dealloc__(self):
         free(self.index)
@@ -172,9 +173,14 @@ cdef class Accumulator:
     cdef bint timer_armed
     cdef str ended  # None, or why nobody collects any more
     cdef public object after_pass  # None, or what a test does between a pass of append_rows and its end
+    cdef uint16_t attributes  # of all batches
+    cdef public object refusal  # None, or what makes the error for records that come now
+    cdef public int64_t era  # grows when records that came before and after must not be in one transaction
+    cdef readonly int32_t passes  # threads that add rows without the GIL
 
     def __cinit__(self, Loop native, uint64_t cookie, *, size_t batch_size, size_t max_request_size, int64_t linger_ms,
-                  size_t buffer_memory, str compression, level, rule, uint64_t chance):
+                  size_t buffer_memory, str compression, level, rule, uint64_t chance,
+                  bint transactional=False):
         self.native = native
         self.cookie = cookie
         self.topics = {}
@@ -191,6 +197,7 @@ cdef class Accumulator:
         read_rule(rule, &self.rule)
         self.function = rule.function
         self.chance = chance
+        self.attributes = ATTRIBUTE_TRANSACTIONAL if transactional else 0
 
     def set_topic(self, str name, int32_t partitions, Shares shares not None):
         """Make a topic known, or take note of partitions added to it."""
@@ -288,6 +295,8 @@ cdef class Accumulator:
                         sink = <Sink> topic.sinks[self.spread(topic, key_data, key_size)]
             if self.budget.closed is not None:
                 raise KafkaError(self.budget.closed)
+            if self.refusal is not None:
+                raise self.refusal()
             batch = sink.open
             if batch is not None and batch.writer.buf.size + bound > self.batch_size:
                 self.close_batch(batch)
@@ -375,6 +384,7 @@ cdef class Accumulator:
         cdef ProducerBatch batch = ProducerBatch.__new__(ProducerBatch, self.budget, sink, now_ms())
         if writer_open(&batch.writer, reserve):
             raise MemoryError("no memory for a batch")
+        batch.writer.attributes = self.attributes
         batch.charge(BATCH_HEADER)
         sink.open = batch
         self.lingering.append(batch)
@@ -410,8 +420,11 @@ cdef class Accumulator:
 
     # ---- many rows
 
-    def plan_rows(self, str topic_name, Rows rows, partition, int64_t first_row):
-        """Decide where each row goes: a RowPlan for `append_rows`, or None when the topic is unknown."""
+    def plan_rows(self, str topic_name, Rows rows, partition, int64_t first_row, era=None):
+        """Decide where each row goes: a RowPlan for `append_rows`, or None when the topic is unknown.
+
+        `era` is the one in which the first row of the table came; by default the current one.
+        """
         cdef Topic topic = self.topics.get(topic_name)
         cdef RowPlan plan = RowPlan.__new__(RowPlan)
         cdef int64_t n = rows.view.length
@@ -432,6 +445,7 @@ cdef class Accumulator:
         plan.rows = rows
         plan.first_row = first_row
         plan.fixed = -1 if partition is None else partition
+        plan.era = self.era if era is None else era
         plan.groups = 1
         plan.bounds = <int64_t *> calloc(partitions + 2, sizeof(int64_t))
         if plan.bounds is NULL:
@@ -489,6 +503,15 @@ cdef class Accumulator:
 
         Answers whether the plan is finished; if not, the budget is used up: see `Budget.wait`.
         """
+        self.passes += 1
+        try:
+            return self.add_rows(plan, parts)
+        finally:
+            self.passes -= 1
+            if self.refusal is not None:  # whoever ends the transaction waits for this
+                self.post()
+
+    cdef bint add_rows(self, RowPlan plan, list parts) except -1:
         cdef _Fill fills[ROWS_AT_ONCE]
         cdef Sink sink
         cdef ProducerBatch batch
@@ -500,6 +523,7 @@ cdef class Accumulator:
         cdef int codec = self.codec
         cdef int level = self.level
         cdef size_t batch_size = self.batch_size
+        cdef uint16_t attributes = self.attributes
         cdef size_t before
         cdef int failed
         cdef RowsView *view = &plan.rows.view
@@ -512,6 +536,12 @@ cdef class Accumulator:
                 continue
             if self.budget.closed is not None:
                 raise KafkaError(self.budget.closed)
+            if self.refusal is not None:
+                raise self.refusal()
+            if plan.era != self.era:
+                raise TransactionStateError(
+                    "the transaction ended while rows were added to it: rows that were not added are not sent"
+                )
             if self.budget.lacks(batch_size):
                 self.post()
                 return False
@@ -540,6 +570,7 @@ cdef class Accumulator:
                         failed = writer_open(&fills[n].writer, batch_size if end - position >= 64 else FIRST_RESERVE)
                         if failed:
                             break
+                        fills[n].writer.attributes = attributes
                     before = fills[n].writer.buf.size
                     records = fills[n].writer.count
                     added = writer_append_rows(

@@ -56,6 +56,12 @@ def _text(value: Any) -> str:
     return value
 
 
+def _name(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError("text that is not empty is needed")
+    return value
+
+
 def _flag(value: Any) -> bool:
     known = {True: True, False: False, "true": True, "false": False}
     if not isinstance(value, Hashable) or value not in known:
@@ -206,6 +212,10 @@ class ProducerConfig(ClientConfig):
     max_block_ms: int = _option(60_000, _number(0))
     delivery_timeout_ms: int = _option(120_000, _number(1))
     max_in_flight_requests_per_connection: int = _option(5, _number(1))
+    # With it records are sent in transactions only; one producer at a time has it (KIP-98).
+    transactional_id: str | None = _option(None, _maybe(_name))
+    # A transaction that is open for longer is aborted by its coordinator, and the producer fenced.
+    transaction_timeout_ms: int = _option(60_000, _number(1))
     # One of PARTITIONERS, librdkafka's names and round_robin; or a function. The default is Java's.
     partitioner: Any = _option("murmur2_random", _partitioner)
     # Whether records without a key go rather where less waits to be sent (KIP-794).
@@ -218,7 +228,7 @@ class ProducerConfig(ClientConfig):
     def check_together(self, given: frozenset[str]) -> None:
         """Idempotence needs acks=all and at most 5 batches in flight, as the broker remembers 5 per partition.
 
-        Keys can be ignored only where records without a key are spread.
+        So do transactions. Keys can be ignored only where records without a key are spread.
         """
         if self.partitioner_ignore_keys and self.partitioner in ("murmur2", "consistent", "fnv1a"):
             raise ConfigError(
@@ -227,6 +237,11 @@ class ProducerConfig(ClientConfig):
             )
         if self.partitioner_ignore_keys and callable(self.partitioner):
             raise ConfigError("partitioner_ignore_keys=True has no effect on a function: leave it out")
+        if self.transactional_id is not None and (self.enable_idempotence is False or not self.idempotent):
+            raise ConfigError(
+                'transactional_id needs enable_idempotence=True, acks="all" and '
+                "max_in_flight_requests_per_connection <= 5: leave them out"
+            )
         if self.enable_idempotence:
             if self.acks != -1:
                 raise ConfigError('enable_idempotence=True needs acks="all"; leave one of the two out')

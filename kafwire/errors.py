@@ -14,8 +14,15 @@ __all__ = [
     "KafkaError",
     "KafkaTimeoutError",
     "LogTruncatedError",
+    "ProducerFencedError",
     "ProtocolError",
     "RecordTooLargeError",
+    "TransactionAbortableError",
+    "TransactionAbortedError",
+    "TransactionError",
+    "TransactionFatalError",
+    "TransactionStateError",
+    "TransactionTimeoutError",
     "broker_error",
 ]
 
@@ -142,6 +149,50 @@ class RecordTooLargeError(BrokerError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return _restore_too_large, (self.message, self.code)
+
+
+class TransactionError(KafkaError):
+    """A transaction, or its producer, cannot go on as it was asked to; the subclasses and flags say what to do.
+
+    `retriable`: the same call may be made again. `abortable`: abort the transaction, the producer then goes on.
+    `fatal`: close the producer. The broker's own error, if there is one, is the `__cause__`.
+    """
+
+    retriable = False
+    abortable = False
+    fatal = False
+
+
+class TransactionStateError(TransactionError):
+    """A call that has no sense now, such as `send` outside a transaction; nothing was done."""
+
+
+class TransactionAbortableError(TransactionError):
+    """The transaction cannot be committed: abort it. The producer then takes the next one."""
+
+    abortable = True
+
+
+class TransactionAbortedError(TransactionError):
+    """A record of a transaction that was aborted: nobody who reads committed records sees it."""
+
+
+class TransactionFatalError(TransactionError):
+    """The producer can do nothing more: close it."""
+
+    fatal = True
+
+
+class ProducerFencedError(TransactionFatalError):
+    """Another producer has taken over the transactional id, or the coordinator has aborted a transaction that was
+    open for too long (`transaction_timeout_ms`): close this producer.
+    """
+
+
+class TransactionTimeoutError(TransactionError, KafkaTimeoutError):
+    """The time for a transactional call ran out; what it began goes on. Call it again to wait for the outcome."""
+
+    retriable = True
 
 
 def _restore_protocol_error(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = ["OffsetRange", "RecordMetadata", "TopicPartition"]
+__all__ = ["ConsumerGroupMetadata", "OffsetRange", "RecordMetadata", "TopicPartition"]
 
 
 class TopicPartition(NamedTuple):
@@ -25,6 +25,15 @@ class RecordMetadata(NamedTuple):
     partition: int
     offset: int
     timestamp_ms: int | None
+
+
+class ConsumerGroupMetadata(NamedTuple):
+    """Who commits offsets for a group within a transaction (KIP-447); without a membership the defaults hold."""
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, order=True)

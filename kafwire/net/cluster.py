@@ -51,6 +51,7 @@ class Cluster:
         self._seeds = [
             Lane(engine, config, h, p, "control", -1 - i) for i, (h, p) in enumerate(config.bootstrap_servers)
         ]
+        self._features: tuple[int, dict[str, int]] = (-1, {})
         self._wanted: set[str] = set()
         self._refreshed_ms = -1.0e12
         self._refreshing: asyncio.Task[None] | None = None
@@ -87,6 +88,12 @@ class Cluster:
                 lane.close()
             self._lanes[node, role] = lane
         return lane
+
+    def feature(self, name: str) -> int:
+        """The level of a finalised feature, as the newest answer to ApiVersions told (KIP-584); 0: none."""
+        newest = max((lane.features for lane in self.lanes), key=lambda news: news[0], default=(-1, {}))
+        self._features = max(self._features, newest, key=lambda news: news[0])
+        return self._features[1].get(name, 0)
 
     def release(self, node: int, role: str) -> None:
         """Close one lane and forget it; what is pending on it fails. The next `lane` of that name is a new one."""

@@ -25,7 +25,7 @@ from kafwire.net.fetcher import Fetcher
 from kafwire.net.group_offsets import Committed, GroupOffsets, OffsetToCommit
 from kafwire.net.offsets import EARLIEST, LATEST, list_offsets
 from kafwire.net.ranges import Bound, When, timestamp_of
-from kafwire.structs import TopicPartition
+from kafwire.structs import ConsumerGroupMetadata, TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -457,6 +457,16 @@ class ConsumerCore:
             self._committed_since_ms = now
         processed = {cursor: queue.processed(cursor.number) for cursor in self.fetcher.cursors.values()}
         return {c: offset for c, offset in processed.items() if offset >= 0 and self._committed.get(c) != offset}
+
+    def processed(self) -> dict[TopicPartition, int]:
+        """How far each partition is processed, where anything of it is. May be called in any thread."""
+        queue = self.fetcher.queue
+        found = {where: queue.processed(cursor.number) for where, cursor in list(self.fetcher.cursors.items())}
+        return {TopicPartition(*where): offset for where, offset in found.items() if offset >= 0}
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Who commits: nobody who is a member."""
+        return ConsumerGroupMetadata(self._need_group().group_id)
 
     async def committed(self, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, Committed | None]:
         """What the group has committed."""

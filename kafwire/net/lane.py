@@ -49,6 +49,7 @@ class Lane:
         self.role = role
         self.node = node
         self.versions: dict[int, tuple[int, int]] = {}
+        self.features: tuple[int, dict[str, int]] = (-1, {})  # finalised ones, and the epoch of that news (KIP-584)
         self.muted_until_ms = 0.0
         self._connection: NativeConnection | None = None
         self._events: _Events | None = None
@@ -236,6 +237,8 @@ class Lane:
         if response.error_code:
             raise KafkaConnectionError(f"{self.where}: {broker_error(response.error_code, 'ApiVersions')}")
         self.versions = {k.api_key: (k.min_version, k.max_version) for k in response.api_keys}
+        levels = {feature.name: feature.max_version_level for feature in response.finalized_features}
+        self.features = (response.finalized_features_epoch, levels)
         if self._connection is not None:
             self._connection.set_max_frame(self._config.max_frame_bytes)
 

@@ -23,6 +23,7 @@ def produce_request(
     timeout_ms: int,
     group: Sequence[tuple[Sink, ProducerBatch]],
     names: dict[str, bytes],
+    transactional_id: str | None = None,
 ) -> list[bytes | Buffer]:
     """A ProduceRequest as segments: what stands between the batches is small and copied, the batches are referenced."""
     flexible = version >= FIRST_FLEXIBLE_VERSION
@@ -31,7 +32,7 @@ def produce_request(
         by_topic.setdefault(sink.topic, []).append((sink, batch))
     segments: list[bytes | Buffer] = []
     text = bytearray(head)
-    text += b"\0" if flexible else b"\xff\xff"  # no transactional id
+    text += _nullable(transactional_id, flexible=flexible)
     text += struct.pack(">hi", acks, timeout_ms)
     text += _array(len(by_topic), flexible=flexible)
     for topic, members in by_topic.items():
@@ -54,6 +55,13 @@ def produce_request(
     if text:
         segments.append(bytes(text))
     return segments
+
+
+def _nullable(text: str | None, *, flexible: bool) -> bytes:
+    if text is None:
+        return b"\0" if flexible else b"\xff\xff"
+    data = text.encode()
+    return (uvarint(len(data) + 1) if flexible else struct.pack(">h", len(data))) + data
 
 
 def _array(count: int, *, flexible: bool) -> bytes:

@@ -28,6 +28,7 @@ from kafwire.net.cluster import Cluster
 from kafwire.net.engine import FORKED
 from kafwire.net.lane import Lane
 from kafwire.net.produce_request import FIRST_VERSION_WITH_TOPIC_IDS, produce_request
+from kafwire.net.transactions import Transactions
 
 UNKNOWN_FATE = -1
 # How often batches that cannot be sent are looked at for `delivery_timeout_ms`.
@@ -57,6 +58,7 @@ class Sender:
             level=config.compression_level,
             rule=rule,
             chance=random.getrandbits(64),
+            transactional=config.transactional_id is not None,
         )
         self._balance = Balance(timeout_ms=config.partitioner_availability_timeout_ms)
         self._is_adaptive = config.partitioner_adaptive_partitioning_enable and rule.spread == "sticky"
@@ -71,6 +73,7 @@ class Sender:
         self._failures = 0
         self.last_problem = ""
         self._stopped = False
+        self.transactions = None if config.transactional_id is None else Transactions(self, config.transactional_id)
         cluster.on_change(self._on_change)
         cluster.engine.join(self)
 
@@ -110,6 +113,8 @@ class Sender:
     def on_wake(self) -> None:
         """A batch was closed, a first one opened, or time has passed."""
         self._pump(everything=False)
+        if self.transactions is not None:
+            self.transactions.on_progress()
 
     def _pump(self, *, everything: bool) -> None:
         if self._stopped:
@@ -152,7 +157,7 @@ class Sender:
     def _send_all(self) -> None:
         """Send all that may go: request after request until no sink has a batch that may be sent."""
         if self.config.idempotent and self.identity is None:
-            if self._waiting:
+            if self._waiting and self.transactions is None:
                 self._run("identity", self._get_identity())
             self._expire()
             return
@@ -164,6 +169,8 @@ class Sender:
             for where, sink in list(self._waiting.items()):
                 lane = self._lane_for(where, now)
                 if lane is None or sizes.get(lane, 0) >= self.config.max_request_size:
+                    continue
+                if self.transactions is not None and not self.transactions.admits(where):
                     continue
                 batch = sink.sequencer.send(sink.advance(), self.identity)
                 if batch is None:
@@ -193,15 +200,22 @@ class Sender:
                         self._settle(sink, batch, UNKNOWN_FATE, error)
                 except ProtocolError as error:
                     self._fail(group, error)
-        if any(sink.sequencer.wants_epoch(self.identity) for sink in self._waiting.values()):
+        wants_epoch = any(sink.sequencer.wants_epoch(self.identity) for sink in self._waiting.values())
+        if wants_epoch and self.transactions is None:
             self._run("identity", self._next_epoch())
 
     def _fail(self, group: list[tuple[Sink, ProducerBatch]], error: Exception) -> None:
         """These batches can never be sent."""
         for sink, batch in group:
             sink.sequencer.outcome(batch, UNKNOWN_FATE, retriable=False)
-            self._unfinished.pop(batch, None)
-            batch.fail(error if isinstance(error, KafkaError) else KafkaError(f"{sink.name}: {error}"))
+            self._give_up(batch, error if isinstance(error, KafkaError) else KafkaError(f"{sink.name}: {error}"))
+
+    def _give_up(self, batch: ProducerBatch, error: KafkaError, *, numbered: bool = True) -> None:
+        """A batch fails; `numbered`: after it had got a sequence number."""
+        self._unfinished.pop(batch, None)
+        batch.fail(error)
+        if self.transactions is not None:
+            self.transactions.batch_failed(error, numbered=numbered)
 
     def _dismiss(self, where: tuple[str, int], sink: Sink) -> None:
         """A sink with nothing to send leaves the round; one that waits for an outcome comes back with it."""
@@ -240,14 +254,19 @@ class Sender:
         config = self.config
         ids = [self.cluster.metadata.topics[sink.topic].topic_id for sink, _ in group]
         at_most = FIRST_VERSION_WITH_TOPIC_IDS - 1 if NO_TOPIC_ID in ids else None
-        version = lane.version_of(protocol.ProduceRequest, at_most=at_most)
+        if self.transactions is None:
+            version = lane.version_of(protocol.ProduceRequest, at_most=at_most)
+        else:
+            version = self.transactions.produce_version(lane, at_most)
         correlation_id = lane.next_correlation_id()
         names = {
             sink.topic: (topic_id.bytes if version >= FIRST_VERSION_WITH_TOPIC_IDS else sink.topic.encode())
             for (sink, _), topic_id in zip(group, ids, strict=True)
         }
         head = protocol.encode_request_header(protocol.ProduceRequest, version, correlation_id, config.client_id)
-        segments = produce_request(head, version, config.acks, config.request_timeout_ms, group, names)
+        segments = produce_request(
+            head, version, config.acks, config.request_timeout_ms, group, names, config.transactional_id
+        )
         by_name = {name: topic for topic, name in names.items()}
 
         def answered(frame: Buffer | None, error: KafkaError | None) -> None:
@@ -323,8 +342,7 @@ class Sender:
             self._failures = 0
             return True
         if verdict is Verdict.FAILED:
-            self._unfinished.pop(batch, None)
-            batch.fail(error or KafkaError(f"{sink.name}: error {code}"))
+            self._give_up(batch, error or KafkaError(f"{sink.name}: error {code}"))
             return False
         batch.attempts += 1
         batch.last_error = error
@@ -340,13 +358,13 @@ class Sender:
         for where, sink in list(self._waiting.items()):
             for batch in [b for b in sink.sequencer.retries if b.created_ms < oldest]:
                 sink.sequencer.give_up(batch)
-                self._unfinished.pop(batch, None)
-                batch.fail(
+                self._give_up(
+                    batch,
                     KafkaTimeoutError(
                         f"{batch.count} record(s) to {sink.name} were sent but not acknowledged within "
                         f"delivery_timeout_ms ({self.config.delivery_timeout_ms}): they may or may not be in the log; "
                         f"last: {batch.last_error}"
-                    )
+                    ),
                 )
             fresh = sink.advance()
             while fresh and fresh[0].created_ms < oldest:
@@ -362,12 +380,13 @@ class Sender:
         return self.last_problem or "earlier batches of the partition were in the way"
 
     def _drop(self, batch: ProducerBatch, why: str) -> None:
-        self._unfinished.pop(batch, None)
-        batch.fail(
+        self._give_up(
+            batch,
             KafkaTimeoutError(
                 f"{batch.count} record(s) to {batch.sink.name} could not be sent within delivery_timeout_ms "
                 f"({self.config.delivery_timeout_ms}): {why}"
-            )
+            ),
+            numbered=False,
         )
 
     # -- what takes several turns
@@ -432,6 +451,27 @@ class Sender:
         waiting = [batch for sink in self._waiting.values() for batch in (*sink.fresh, *tuple(sink.sealed))]
         return [*self._unfinished, *waiting]
 
+    def drain(self) -> bool:
+        """Close all batches and send what may be sent; whether nothing is left that was not acknowledged."""
+        if self.accumulator.passes:
+            return False
+        self._pump(everything=True)
+        return not self._all_batches()
+
+    def drop_unsent(self, error: KafkaError) -> bool:
+        """Give up all batches but those in flight, which come back first; whether nothing is left."""
+        for sink in self.accumulator.collect(everything=True)[0]:
+            self._enlist(sink)
+        for where, sink in list(self._waiting.items()):
+            for batch in list(sink.sequencer.retries):
+                sink.sequencer.give_up(batch)
+                self._give_up(batch, error)
+            fresh = sink.advance()
+            while fresh:
+                self._give_up(fresh.popleft(), error, numbered=False)
+            self._dismiss(where, sink)
+        return not self.accumulator.passes and not self._all_batches()
+
     async def flush(self, timeout_s: float | None = None) -> None:
         """Send everything that was buffered before this call, and wait until its outcome is known.
 
@@ -464,6 +504,9 @@ class Sender:
     async def close(self, timeout_s: float | None) -> int:
         """Flush for at most `timeout_s` seconds, then give up the rest; returns how many records were given up."""
         self.accumulator.budget.close("this producer is closed: make a new one")
+        if self.transactions is not None:
+            with contextlib.suppress(KafkaError):  # who commits or aborts is told
+                await self.transactions.close(timeout_s)
         try:
             with contextlib.suppress(KafkaTimeoutError):
                 await self.flush(timeout_s)
@@ -473,6 +516,8 @@ class Sender:
 
     def _shut(self) -> int:
         self._stopped = True
+        if self.transactions is not None:
+            self.transactions.stop()
         if self._timer is not None:
             self._timer.cancel()
         for task in list(self._tasks.values()):

@@ -28,7 +28,7 @@ from kafwire.net.consumer import (
 )
 from kafwire.net.engine import engine
 from kafwire.net.ranges import Bound, When
-from kafwire.structs import TopicPartition
+from kafwire.structs import ConsumerGroupMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from kafwire.records import Batch, Record
@@ -295,6 +295,19 @@ class Consumer:
         self._check()
         found = self._engine.run(self._core.committed(None if partitions is None else partitions_of(partitions)))
         return {where: None if one is None else one.offset for where, one in found.items()}
+
+    def processed(self) -> dict[TopicPartition, int]:
+        """For each partition of which something is processed, the offset of the next record: what `commit()` commits.
+
+        For `Producer.send_offsets`, which commits them with a transaction. Asks nobody.
+        """
+        self._check()
+        self._hand.mark_processed()
+        return self._core.processed()
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Who commits for the group, for `Producer.send_offsets`; `ConfigError` without a `group_id`."""
+        return self._core.group_metadata()
 
     # --- the rest ---------------------------------------------------------------------------------------------------
 

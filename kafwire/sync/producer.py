@@ -15,6 +15,9 @@ from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError
 from kafwire.net.cluster import Cluster
 from kafwire.net.engine import engine
 from kafwire.net.producer import Sender
+from kafwire.net.transactions import Transactions
+from kafwire.structs import ConsumerGroupMetadata, TopicPartition
+from kafwire.sync.transaction import TransactionBlock
 
 Header = tuple[str, bytes | None]
 
@@ -94,8 +97,9 @@ class Producer:
             raise ConfigError(f"partition={partition!r}: a whole number is needed, or None")
         parts: list[tuple[Any, int, int]] = []
         row = 0
+        era = self._accumulator.era
         for rows in RowsReader(data):
-            plan = self._accumulator.plan_rows(topic, rows, partition, row)
+            plan = self._accumulator.plan_rows(topic, rows, partition, row, era)
             assert plan is not None  # a topic once learnt stays known
             while not self._accumulator.append_rows(plan, parts):
                 deadline = self._deadline()
@@ -112,8 +116,78 @@ class Producer:
         self._check()
         self._engine.run(self._sender.flush(timeout))
 
+    # --- transactions -----------------------------------------------------------------------------------------------
+
+    def transaction(self, timeout: float | None = None) -> TransactionBlock:
+        """A transaction as a block: `with producer.transaction(): ...` commits at its end, and aborts on any exception.
+
+        The exception goes on; if aborting failed, it has a note of that. What is sent in the block is seen by readers
+        of committed records together, with the offsets of `send_offsets`, or not at all. Raises what
+        `begin_transaction` and `commit_transaction` do; a transaction that could not be committed is aborted, unless
+        the error is a `TransactionTimeoutError`: then its outcome is open, and `commit_transaction()` waits for it.
+        Each call may take `timeout` seconds (default: `max_block_ms`). The block gives the producer.
+        """
+        self._transactional()
+        return TransactionBlock(self, timeout)
+
+    def init_transactions(self, timeout: float | None = None) -> None:
+        """Make this producer the one that has the `transactional_id` (KIP-98).
+
+        What producers with the same id left open is aborted, and they are fenced. So do this before you ask where they
+        stopped, for committed offsets for instance; otherwise the first transaction does it. Raises
+        `TransactionTimeoutError` after `timeout` seconds (default: `max_block_ms`; call it again), `TransactionError`.
+        """
+        self._engine.run(self._transactional().initialize(timeout))
+
+    def begin_transaction(self, timeout: float | None = None) -> None:
+        """Begin a transaction. Raises `TransactionStateError` in one, `TransactionTimeoutError`, `TransactionError`."""
+        self._engine.run(self._transactional().begin(timeout))
+
+    def commit_transaction(self, timeout: float | None = None) -> None:
+        """Flush, and commit; returns when the coordinator has decided.
+
+        `TransactionTimeoutError` after `timeout` seconds (default: `max_block_ms`): the commit goes on, call this again
+        to wait for its outcome. `TransactionAbortableError`: a record or an offset could not be sent; abort.
+        `TransactionFatalError` and `ProducerFencedError`: close the producer; whether the transaction was committed is
+        not known if it was on its way.
+        """
+        self._engine.run(self._transactional().commit(timeout))
+
+    def abort_transaction(self, timeout: float | None = None) -> None:
+        """Drop what was not sent, and abort; deliveries of the transaction fail with `TransactionAbortedError`.
+
+        Those of records that were acknowledged before have succeeded, but readers of committed records do not see them.
+        Raises as `commit_transaction` does.
+        """
+        self._engine.run(self._transactional().abort(timeout))
+
+    def send_offsets(
+        self,
+        offsets: Mapping[TopicPartition, int],
+        group: ConsumerGroupMetadata | str,
+        timeout: float | None = None,
+    ) -> None:
+        """Have offsets of a consumer group committed with the transaction, and only if it is (KIP-447).
+
+        `offsets` are those of the next records to read, as for `Consumer.commit`; `group` is the group's id, or what
+        `Consumer.group_metadata()` returns. Returns when the group's coordinator has them, or raises
+        `TransactionAbortableError`, `TransactionTimeoutError` after `timeout` seconds (default: `max_block_ms`), and
+        `ConfigError` for what is no offset.
+        """
+        self._engine.run(self._transactional().send_offsets(offsets, group, timeout))
+
+    send_offsets_to_transaction = send_offsets
+
+    def _transactional(self) -> Transactions:
+        self._check()
+        if self._sender.transactions is None:
+            raise ConfigError("transactions need a transactional_id: give the producer one")
+        return self._sender.transactions
+
+    # --- the rest ---------------------------------------------------------------------------------------------------
+
     def close(self, timeout: float | None = None) -> None:
-        """Flush, then close.
+        """Flush, then close. An open transaction is aborted; one that is being committed is seen through.
 
         What is not acknowledged after `timeout` seconds is given up, and a `KafkaTimeoutError` says how many records
         that are. A second close, or one in a forked child, does nothing.

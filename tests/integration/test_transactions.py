@@ -1,0 +1,100 @@
+"""Transactions on real brokers: of version 2 (4.3.1, KIP-890) and before that (3.9.1)."""
+
+from __future__ import annotations
+
+import uuid
+
+import pyarrow as pa
+import pytest
+
+import kafwire
+from kafwire import TopicPartition
+from kafwire.errors import ProducerFencedError, TransactionAbortedError, TransactionStateError
+from kafwire.testing.cluster import KafkaCluster
+from tests.integration.test_interop import create
+
+
+@pytest.fixture(params=["4.3.1", "3.9.1"])
+def broker(request: pytest.FixtureRequest) -> KafkaCluster:
+    found: KafkaCluster = request.getfixturevalue("cluster" if request.param == "4.3.1" else "cluster_391")
+    return found
+
+
+@pytest.fixture
+def topic(broker: KafkaCluster, topic_name: str) -> str:
+    create(broker, topic_name, 2)
+    return topic_name
+
+
+def committed(cluster: KafkaCluster, topic: str) -> list[bytes]:
+    with kafwire.scan(cluster.bootstrap, topic, isolation_level="read_committed") as found:
+        return sorted(pa.table(found)["value"].to_pylist())
+
+
+def offset_of(cluster: KafkaCluster, group: str, where: TopicPartition) -> int | None:
+    with kafwire.Consumer(cluster.bootstrap, assign=[where], group_id=group, auto_offset_reset="earliest") as consumer:
+        return consumer.committed()[where]
+
+
+def producer_of(cluster: KafkaCluster, transactional_id: str = "", **options: object) -> kafwire.Producer:
+    return kafwire.Producer(cluster.bootstrap, transactional_id=transactional_id or uuid.uuid4().hex, **options)
+
+
+def test_a_block_is_committed_as_a_whole(broker: KafkaCluster, topic: str) -> None:
+    where = TopicPartition(topic, 0)
+    group = uuid.uuid4().hex
+    with producer_of(broker) as producer:
+        for number in range(5):
+            with producer.transaction():
+                sent = [producer.send(topic, b"%d" % (10 * number + i), partition=i % 2) for i in range(10)]
+                producer.send_offsets({where: number + 1}, group)
+            assert all(delivery.done() for delivery in sent)
+    assert committed(broker, topic) == sorted(b"%d" % i for i in range(50))
+    assert offset_of(broker, group, where) == 5
+
+
+def test_an_exception_aborts(broker: KafkaCluster, topic: str) -> None:
+    where = TopicPartition(topic, 0)
+    group = uuid.uuid4().hex
+    with producer_of(broker, linger_ms=60_000) as producer:
+        with producer.transaction():
+            producer.send(topic, b"seen")
+        with pytest.raises(ZeroDivisionError), producer.transaction():
+            stored = producer.send(topic, b"stored", partition=0)
+            producer.flush()
+            producer.send_offsets({where: 7}, group)
+            unsent = producer.send(topic, b"unsent", partition=0)
+            _ = 1 // 0
+        assert stored.result().offset >= 0
+        assert isinstance(unsent.exception(), TransactionAbortedError)
+        with producer.transaction():
+            producer.send_batch(topic, pa.table({"value": [b"too", b"and this"]}))
+    assert committed(broker, topic) == [b"and this", b"seen", b"too"]
+    assert offset_of(broker, group, where) is None
+
+
+def test_nothing_is_sent_outside_a_transaction(broker: KafkaCluster, topic: str) -> None:
+    with producer_of(broker) as producer:
+        with pytest.raises(TransactionStateError, match=r"not initialized; call init_transactions\(\) first"):
+            producer.send(topic, b"v")
+        with producer.transaction():
+            pass
+        with pytest.raises(TransactionStateError, match="begin a transaction first"):
+            producer.send(topic, b"v")
+        with pytest.raises(TransactionStateError, match="begin a transaction first"):
+            producer.send_batch(topic, pa.table({"value": [b"v"]}))
+    assert committed(broker, topic) == []
+
+
+def test_a_second_producer_fences_the_first(broker: KafkaCluster, topic: str) -> None:
+    name = uuid.uuid4().hex
+    with producer_of(broker, name) as first, producer_of(broker, name) as second:
+        first.begin_transaction()
+        first.send(topic, b"first")
+        first.flush()
+        second.init_transactions()
+        with pytest.raises(ProducerFencedError, match="another producer uses transactional_id"):
+            first.commit_transaction()
+        with second.transaction():
+            second.send(topic, b"second")
+    assert committed(broker, topic) == [b"second"]
