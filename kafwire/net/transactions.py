@@ -255,8 +255,8 @@ class Transactions:
 
     def _aborted(self) -> TransactionAbortedError:
         return TransactionAbortedError(
-            f"the transaction of transactional_id {self._id!r} was aborted: this record was not sent, or is not seen by "
-            "who reads committed records"
+            f"the transaction of transactional_id {self._id!r} was aborted: this record was not sent, or is seen by "
+            "nobody who reads committed records"
         )
 
     def _look(self) -> None:

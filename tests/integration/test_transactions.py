@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 import uuid
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -27,16 +29,26 @@ def topic(broker: KafkaCluster, topic_name: str) -> str:
 
 
 def committed(cluster: KafkaCluster, topic: str) -> list[bytes]:
+    """What readers of committed records see, once all markers are written: a commit is decided before that."""
+    with (
+        kafwire.Consumer(cluster.bootstrap, topics=topic) as every,
+        kafwire.Consumer(cluster.bootstrap, topics=topic, isolation_level="read_committed") as decided,
+    ):
+        deadline = time.monotonic() + 30
+        while decided.end_offsets() != every.end_offsets():
+            assert time.monotonic() < deadline, "a transaction hangs"
+            time.sleep(0.01)
     with kafwire.scan(cluster.bootstrap, topic, isolation_level="read_committed") as found:
         return sorted(pa.table(found)["value"].to_pylist())
 
 
 def offset_of(cluster: KafkaCluster, group: str, where: TopicPartition) -> int | None:
-    with kafwire.Consumer(cluster.bootstrap, assign=[where], group_id=group, auto_offset_reset="earliest") as consumer:
+    options: dict[str, Any] = {"group_id": group, "isolation_level": "read_committed", "enable_auto_commit": False}
+    with kafwire.Consumer(cluster.bootstrap, assign=[where], auto_offset_reset="earliest", **options) as consumer:
         return consumer.committed()[where]
 
 
-def producer_of(cluster: KafkaCluster, transactional_id: str = "", **options: object) -> kafwire.Producer:
+def producer_of(cluster: KafkaCluster, transactional_id: str = "", **options: Any) -> kafwire.Producer:
     return kafwire.Producer(cluster.bootstrap, transactional_id=transactional_id or uuid.uuid4().hex, **options)
 
 
