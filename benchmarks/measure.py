@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -28,6 +29,7 @@ WRITES = {"produce", "batch", "send", "send_batch"}
 HEAVY_MODULES = ("pyarrow", "pyspark", "asyncio", "ssl")
 IMPORTS_PER_ROUND = 5
 LEAST_RECORDS = 100
+WAITS_PER_SECOND = 3000
 _TIMEOUT_SECONDS = 600
 # numpy, which pyarrow brings, would start a pool of threads that spin for a while after the import.
 ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
@@ -48,6 +50,7 @@ class Bench:
     sources: Mapping[Topic, str]
     blobs: Mapping[Topic, Path]
     open_counted: Callable[[], Counted] | None = None
+    broker_pid: int | None = None
     perf_folder: Path | None = None
     _counted: tuple[Counted, Topics] | None = None
     _written: int = 0
@@ -69,8 +72,12 @@ class Bench:
             )
         elif row.kind == "message":
             answer = self._run(row, contender, options)
+        elif row.kind == "wait":
+            answer = self._shared(row, contender, options, self._wait)
+        elif row.kind == "pressure":
+            answer = self._press(row, contender, options)
         elif contender.task in WRITES:
-            answer = self._write(row, contender, options)
+            answer = self._shared(row, contender, options, self._write)
         elif row.kind in {"latency", "trickle"}:
             answer = self._shared(row, contender, options, self._pace)
         else:
@@ -78,7 +85,7 @@ class Bench:
         seconds = sum(one["seconds"] for one in answer["passes"])
         records = sum(one["records"] for one in answer["passes"])
         cpu = answer["cpu_seconds"] / records * 1e6
-        if row.kind == "memory":
+        if row.kind in {"memory", "pressure"}:
             memory = answer["memory_kib"]
             return Measured((memory["peak"] - memory["before"]) / 1024, seconds, answer["note"], cpu)
         if row.figure == "cpu":
@@ -164,8 +171,29 @@ class Bench:
         return answer
 
     def _write(self, row: Row, contender: Contender, options: dict[str, str]) -> dict[str, Any]:
+        records = self.write_records[row.topic.value_bytes]
+        answer = self._into_new_topic(row, contender, options | {"records": str(records)})
+        if answer["claimed"] != records * len(answer["passes"]):
+            raise ContenderError(f"claims {answer['claimed']} records, should write {records} in a pass")
+        return answer
+
+    def _wait(self, row: Row, contender: Contender, options: dict[str, str]) -> dict[str, Any]:
+        """One record after the other, about `seconds` long, one pass."""
+        records = max(int(self.seconds * WAITS_PER_SECOND), LEAST_RECORDS)
+        return self._into_new_topic(row, contender, options | {"records": str(records), "seconds": "0"})
+
+    def _press(self, row: Row, contender: Contender, options: dict[str, str]) -> dict[str, Any]:
+        """One pass, in which the contender stops the broker for a while."""
+        if self.broker_pid is None:
+            raise ContenderError("stops the broker: run without --bootstrap")
+        try:
+            return self._into_new_topic(row, contender, options | {"seconds": "0", "broker_pid": str(self.broker_pid)})
+        finally:
+            os.kill(self.broker_pid, signal.SIGCONT)  # a contender that died in between left it so
+
+    def _into_new_topic(self, row: Row, contender: Contender, options: dict[str, str]) -> dict[str, Any]:
+        """The answer of a contender that writes; what it claims to have written is in the log, or it failed."""
         size = row.topic.value_bytes
-        records = self.write_records[size]
         self._written += 1
         topic = f"bench-into-{os.getpid()}-{self._written}"
         self.topics.create(topic)
@@ -173,20 +201,16 @@ class Bench:
             answer = self._run(
                 row,
                 contender,
-                options
-                | {
-                    "topic": topic,
-                    "records": str(records),
-                    "payload": str(self.payloads[size]),
-                    "value_bytes": str(size),
-                },
+                options | {"topic": topic, "payload": str(self.payloads[size]), "value_bytes": str(size)},
             )
-            claimed = sum(one["records"] for one in answer["passes"])
             stored = self.topics.inspect(topic)
         finally:
             self.topics.delete(topic)
-        if claimed != stored["records"] or claimed != records * len(answer["passes"]):
+        claimed = sum(one["records"] for one in answer["passes"])
+        unsure = sum(one.get("figures", {}).get("unsure", 0) for one in answer["passes"])
+        if not claimed <= stored["records"] <= claimed + unsure:
             raise ContenderError(f"claims {claimed} records, the broker has {stored['records']}")
+        answer["claimed"] = claimed
         answer["note"] += f"; {stored['batches']} batches, median {stored['batch_bytes']['median']} bytes"
         return answer
 

@@ -14,8 +14,10 @@ _TITLES: Mapping[Kind, str] = {
     "consume": "Consume (million records per second)",
     "produce": "Produce, acks=all (million records per second)",
     "beside": "Beside a computing neighbour (million records per second)",
-    "cpu": "Processor time to Arrow (seconds per million records)",
+    "cpu": "Processor time to and from Arrow (seconds per million records)",
     "memory": "Peak memory above the RSS after imports (MiB)",
+    "pressure": "Peak memory above the RSS after imports, the user sending on while the broker stands still (MiB)",
+    "wait": "From send() to its acknowledgement, one record after the other (ms)",
     "latency": "From produce() to the record in hand, 500 records/s (ms)",
     "trickle": "1,000 partitions, 200 records/s in all",
     "decode": "Decode batches in memory to columns, one core (million records per second)",
@@ -24,7 +26,7 @@ _TITLES: Mapping[Kind, str] = {
     "import": "Import (ms)",
 }
 
-_DIGITS: Mapping[Kind, int] = {"memory": 1, "import": 1, "cpu": 3, "latency": 3}
+_DIGITS: Mapping[Kind, int] = {"memory": 1, "import": 1, "cpu": 3, "latency": 3, "wait": 3, "pressure": 1}
 
 Results = Sequence[tuple[Row, Mapping[str, Figure]]]
 

@@ -8,13 +8,26 @@ from typing import Literal
 from benchmarks.counted import CLIENT_ID
 
 Kind = Literal[
-    "consume", "produce", "beside", "cpu", "memory", "latency", "trickle", "decode", "encode", "message", "import"
+    "consume",
+    "produce",
+    "beside",
+    "cpu",
+    "memory",
+    "pressure",
+    "wait",
+    "latency",
+    "trickle",
+    "decode",
+    "encode",
+    "message",
+    "import",
 ]
 
 LINGER_MS = 5
 BATCH_BYTES = 1_048_576
 LARGE_BATCH = 1_000_000  # with its header just under the broker's default limit of 1,048,588
 SMALL_BATCH = 16_000
+BUFFER_MIB = 32  # kafwire's default buffer_memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,8 +253,22 @@ def _trickle(name: str, unit: str, figure: str, goal: float) -> Row:
     )
 
 
+def _in_c(variants: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
+    """A worker in Python sets this itself."""
+    return {name: {**options, "conf.delivery.report.only.error": "true"} for name, options in variants.items()}
+
+
 def _produce(value_bytes: int, codec: str) -> Row:
     confluent = _librdkafka_producers(codec)
+    small = value_bytes < 1000
+    goals = [
+        Goal("kafwire send_batch", "confluent produce", 6.0 if codec == "lz4" and small else 2.0),
+        Goal("kafwire send", "confluent produce", 3.0 if small else 2.0),
+        Goal("kafwire send_batch", "librdkafka C", 1.5),
+        Goal("kafwire send", "librdkafka C", 1.5),
+    ]
+    if codec == "none":
+        goals.append(Goal("kafwire send_batch", "floor", 0.7))
     return Row(
         f"produce-{value_bytes}-{codec}",
         "produce",
@@ -252,16 +279,93 @@ def _produce(value_bytes: int, codec: str) -> Row:
             Contender("kafwire send", "kafwire", "send", _kafwire_producer(codec)),
             Contender("confluent produce", "confluent", "produce", variants=confluent),
             Contender("confluent produce_batch", "confluent", "batch", variants=confluent),
-            Contender("librdkafka C", "rdkafka", "produce", variants=confluent),
+            Contender("librdkafka C", "rdkafka", "produce", variants=_in_c(confluent)),
             Contender("floor", "floor", "produce", {"batch_bytes": str(LARGE_BATCH), "codec": codec}),
             Contender("aiokafka", "aiokafka", "produce", {"conf.compression_type": codec}, context=True),
             Contender("kafka-python", "kafkapython", "produce", {"conf.compression_type": codec}, context=True),
         ],
-        [
-            Goal("kafwire send_batch", "confluent produce", 3.0),
-            Goal("kafwire send", "confluent produce", 1.0),
-        ],
+        goals,
         short=(value_bytes, codec) == (100, "lz4"),
+    )
+
+
+def _cpu_produce(codec: str) -> Row:
+    """The same rounds as those of the row that compares speed, where the same configurations are chosen."""
+    confluent = _librdkafka_producers(codec)
+    return Row(
+        f"cpu-produce-100-{codec}",
+        "cpu",
+        "s per M records",
+        Topic(100, codec, LARGE_BATCH),
+        [
+            Contender("kafwire send_batch", "kafwire", "send_batch", _kafwire_producer(codec)),
+            Contender("confluent produce", "confluent", "produce", variants=confluent),
+            Contender("confluent produce_batch", "confluent", "batch", variants=confluent),
+            Contender("librdkafka C", "rdkafka", "produce", variants=_in_c(confluent)),
+        ],
+        [Goal("kafwire send_batch", "confluent produce", most=1 / 6)],
+        figure="cpu",
+    )
+
+
+def _wait(figure: str) -> Row:
+    """One record after the other, each sent when the one before it is acknowledged by all replicas; linger 0."""
+    pace = {"warmup": "500"}
+    at_once = pace | {"conf.linger.ms": "0", "conf.acks": "all"}
+    confluent = {
+        "idempotent": at_once | {"conf.enable.idempotence": "true"},
+        "not idempotent": at_once,
+        "not idempotent, no Nagle": at_once | {"conf.socket.nagle.disable": "true"},
+    }
+    flushed = {f"{name}, flush": options | {"by": "flush"} for name, options in confluent.items()}
+    return Row(
+        f"wait-{figure}",
+        "wait",
+        "ms",
+        Topic(100, "none", SMALL_BATCH),
+        [
+            Contender("kafwire send", "kafwire", "wait", pace | {"conf.linger_ms": "0"}),
+            Contender("confluent produce", "confluent", "wait", variants=confluent | flushed),
+            Contender("librdkafka C", "rdkafka", "wait", variants=confluent),
+            Contender("floor", "floor", "wait", pace),
+        ],
+        [Goal("kafwire send", "confluent produce", most=1.0)],
+        short=figure == "p50",
+        figure=figure,
+    )
+
+
+def _awaited(figure: str) -> Row:
+    """The same in the user's event loop."""
+    pace = {"warmup": "500"}
+    variants = {"idempotent": {"idempotent": "true"}, "not idempotent": {"idempotent": "false"}}
+    return Row(
+        f"awaited-{figure}",
+        "wait",
+        "ms",
+        Topic(100, "none", SMALL_BATCH),
+        [
+            Contender("aiokafka", "aiokafka", "wait", pace, variants),
+        ],
+        figure=figure,
+    )
+
+
+def _pressure(value_bytes: int, codec: str) -> Row:
+    """Defaults but for the codec: what they let pile up is the figure."""
+    kafwire = {"conf.compression_type": codec, "conf.max_block_ms": "100"}
+    confluent = {"conf.acks": "all", "conf.enable.idempotence": "true", "conf.compression.type": codec}
+    return Row(
+        f"pressure-{value_bytes}-{codec}",
+        "pressure",
+        "MiB",
+        Topic(value_bytes, codec, LARGE_BATCH),
+        [
+            Contender("kafwire send", "kafwire", "pressure", kafwire),
+            Contender("kafwire send_batch", "kafwire", "pressure_batch", kafwire),
+            Contender("confluent produce", "confluent", "pressure", confluent),
+        ],
+        [Goal(name, most=BUFFER_MIB + 64.0) for name in ("kafwire send", "kafwire send_batch")],
     )
 
 
@@ -364,6 +468,9 @@ ROWS: Sequence[Row] = [
     *[_records(replace(_LZ4, key_bytes=size)) for size in (0, SENSOR_BYTES)],
     _cpu(_LZ4),
     *[_produce(value_bytes, codec) for value_bytes in (100, 1000) for codec in ("none", "lz4")],
+    *[_cpu_produce(codec) for codec in ("none", "lz4")],
+    *[_wait(figure) for figure in ("p50", "p99")],
+    *[_awaited(figure) for figure in ("p50", "p99")],
     _beside("scan", "scan", "consume", {}, _LZ4),
     _beside("send_batch", "send_batch", "produce", _kafwire_producer("lz4"), _LZ4),
     _beside("consumer", "arrow", "consume", {"touch": "count"}, _LZ4, 0.5),
@@ -382,6 +489,7 @@ ROWS: Sequence[Row] = [
         for count in (1, 8, MANY)
     ],
     _memory("consumer-1000-none", "arrow", "consume", _PLAIN),
+    *[_pressure(value_bytes, codec) for value_bytes, codec in ((100, "none"), (1000, "lz4"))],
     *[_latency(figure) for figure in ("p50", "p99")],
     _trickle("bytes", "request bytes per record", "request_bytes", 1 / 20),
     _trickle("cpu", "us of CPU per record", "cpu_us", 1 / 2),

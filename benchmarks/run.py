@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.counted import counted_broker
 from benchmarks.environment import describe
-from benchmarks.measure import ROOT, Bench
+from benchmarks.measure import ROOT, WRITES, Bench
 from benchmarks.payload import write_pool
 from benchmarks.programs import BuildError, build_floor
 from benchmarks.report import render, update_readme
@@ -49,10 +49,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         chosen.profile.mkdir(parents=True, exist_ok=True)
     environment = describe(ROOT)
     try:
-        with _broker(chosen.bootstrap) as (bootstrap, broker), ExitStack() as stack:
+        with _broker(chosen.bootstrap) as (bootstrap, pid, broker), ExitStack() as stack:
             environment["broker"] = broker
             environment["form"] = {"rounds": rounds, "seconds": seconds, "short": chosen.short}
             bench, topics = _prepare(rows, bootstrap, folder, seconds, scale)
+            bench.broker_pid = pid
             bench.perf_folder = chosen.profile.absolute() if chosen.profile else None
             if not chosen.bootstrap:
                 bench.open_counted = lambda: stack.enter_context(
@@ -82,14 +83,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 @contextmanager
-def _broker(bootstrap: str | None) -> Iterator[tuple[str, dict[str, Any]]]:
+def _broker(bootstrap: str | None) -> Iterator[tuple[str, int | None, dict[str, Any]]]:
     if bootstrap:
-        yield bootstrap, {"given": "a broker that ran already"}
+        yield bootstrap, None, {"given": "a broker that ran already"}
         return
     from kafwire.testing.cluster import KafkaCluster  # not needed with --bootstrap
 
     with KafkaCluster(properties=PROPERTIES, heap=HEAP) as cluster:
-        yield cluster.bootstrap, {"kafka": cluster.version, "nodes": 1, "heap": HEAP, **PROPERTIES}
+        yield cluster.bootstrap, cluster.node(1).pid, {"kafka": cluster.version, "nodes": 1, "heap": HEAP, **PROPERTIES}
 
 
 def _prepare(
@@ -104,7 +105,7 @@ def _prepare(
     sources: dict[Topic, str] = {}
     blobs: dict[Topic, Path] = {}
     found: dict[str, Any] = {}
-    for topic in dict.fromkeys(row.topic for row in rows if row.kind in READS):
+    for topic in dict.fromkeys(row.topic for row in rows if row.kind in READS and not _writes(row)):
         size = topic.value_bytes
         blobs[topic] = folder / f"batches-{topic.name}.bin"
         sources[topic], found[topic.name] = topics.fill(topic, read_records[size], payloads[size], blobs[topic])
@@ -113,6 +114,10 @@ def _prepare(
         Bench(bootstrap, topics, floor, folder, seconds, read_records, write_records, payloads, sources, blobs),
         found,
     )
+
+
+def _writes(row: Row) -> bool:
+    return all(one.task in WRITES for one in row.contenders)
 
 
 def _measure(
@@ -127,7 +132,7 @@ def _measure(
         ]
         if short:
             contenders = [replace(one, variants=dict(list(one.variants.items())[:1])) for one in contenders]
-        turns = min(rounds, MEMORY_ROUNDS) if row.kind == "memory" else rounds
+        turns = min(rounds, MEMORY_ROUNDS) if row.kind in {"memory", "pressure"} else rounds
         try:
             results.append((row, run_row(row, contenders, turns, bench.measure, _progress)))
         except KeyboardInterrupt:

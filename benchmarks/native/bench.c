@@ -91,12 +91,25 @@ void bench_add(bench_run *run, bench_pass pass) {
     run->total += pass.seconds;
 }
 
+static int ascending(const void *a, const void *b) {
+    double left = *(const double *)a, right = *(const double *)b;
+    return left < right ? -1 : left > right;
+}
+
+void bench_percentiles(bench_pass *pass, double *took, int64_t count) {
+    qsort(took, (size_t)count, sizeof *took, ascending);
+    pass->p50 = took[(count * 50 + 99) / 100 - 1] * 1e3;
+    pass->p99 = took[(count * 99 + 99) / 100 - 1] * 1e3;
+}
+
 void bench_report(const bench_run *run, const char *note) {
     printf("{\"passes\": [");
     for (int i = 0; i < run->count; i++) {
         const bench_pass *pass = &run->passes[i];
-        printf("%s{\"seconds\": %.9f, \"records\": %lld, \"bytes\": %lld, \"checksum\": %llu}", i ? ", " : "",
+        printf("%s{\"seconds\": %.9f, \"records\": %lld, \"bytes\": %lld, \"checksum\": %llu", i ? ", " : "",
                pass->seconds, (long long)pass->records, (long long)pass->bytes, (unsigned long long)pass->checksum);
+        if (pass->p99 > 0) printf(", \"figures\": {\"p50\": %.6f, \"p99\": %.6f}", pass->p50, pass->p99);
+        printf("}");
     }
     printf("], \"cpu_seconds\": %.6f, \"note\": \"%s\"}\n", cpu_seconds() - run->cpu_start, note);
     fflush(stdout);

@@ -17,6 +17,7 @@ typedef struct {
     int64_t records;
     int64_t bytes;     /* value bytes */
     uint64_t checksum; /* sum of the last byte of every value: proof that every payload was touched */
+    double p50, p99;   /* milliseconds of single round trips; 0: none were timed */
 } bench_pass;
 
 typedef struct {
@@ -51,6 +52,8 @@ void bench_load(bench_payload *payload, const char *path, size_t value_bytes);
 void bench_wait_for_go(bench_run *run, double seconds);
 int bench_more(const bench_run *run); /* another pass is due */
 void bench_add(bench_run *run, bench_pass pass);
+/* Fill in p50 and p99 of `count` times in seconds, which are sorted by that. */
+void bench_percentiles(bench_pass *pass, double *took, int64_t count);
 void bench_report(const bench_run *run, const char *note);
 
 #endif

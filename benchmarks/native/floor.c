@@ -5,6 +5,7 @@
  *   floor inspect bootstrap= topic= records= [partitions=] [dump= dump_bytes=]   sizes of the stored batches, as JSON
  *   floor consume bootstrap= topic= records= max_bytes= decode=1|0 seconds= [partitions=]
  *   floor produce bootstrap= topic= payload= value_bytes= records= batch_bytes= codec= in_flight= seconds=
+ *   floor wait    bootstrap= topic= payload= value_bytes= warmup= records= seconds=   one record after the other, acknowledged
  *   floor decode  file= seconds=                                     batches in memory to columns, again and again
  *
  * Without `partitions` one, number 0; with it the records are shared out evenly. Offsets begin at 0. codec=none|lz4; lz4=path of an lz4 library, else the system's. */
@@ -265,6 +266,37 @@ static void produce(void) {
     bench_report(&run, lz4 ? lz4->path : "");
 }
 
+/* The clock of a record runs while its batch is made, as it does for a client. */
+static void wait_for_each(void) {
+    const char *topic = text("topic");
+    int64_t warmup = number("warmup", 0), records = warmup + number("records", 1);
+    double *took = bench_alloc((size_t)records * sizeof *took);
+    bench_payload payload;
+    bench_run run;
+    bench_load(&payload, text("payload"), (size_t)number("value_bytes", 100));
+    bench_wait_for_go(&run, seconds());
+    while (bench_more(&run)) {
+        bench_pass pass = {0};
+        wire broker = {0};
+        wire_open(&broker, text("bootstrap"));
+        for (int64_t i = 0; i < records; i++) {
+            double start = bench_now();
+            made_batch batch = batch_make(&payload, i, 1, BATCH_HEADER + 64, NULL, now_ms());
+            wire_send_produce(&broker, topic, 0, batch.data, batch.size);
+            wire_take_produce(&broker);
+            free(batch.data);
+            took[i] = bench_now() - start;
+            pass.seconds += took[i];
+        }
+        wire_close(&broker);
+        pass.records = records;
+        pass.bytes = records * (int64_t)payload.value_bytes;
+        bench_percentiles(&pass, took + warmup, records - warmup);
+        bench_add(&run, pass);
+    }
+    bench_report(&run, "");
+}
+
 static void decode(void) {
     bench_payload blob;
     bench_run run;
@@ -301,7 +333,8 @@ int main(int argc, char **argv) {
     else if (!strcmp(what, "inspect")) inspect();
     else if (!strcmp(what, "consume")) consume();
     else if (!strcmp(what, "produce")) produce();
+    else if (!strcmp(what, "wait")) wait_for_each();
     else if (!strcmp(what, "decode")) decode();
-    else bench_fail("usage: floor fill|ready|inspect|consume|produce|decode name=value ...");
+    else bench_fail("usage: floor fill|ready|inspect|consume|produce|wait|decode name=value ...");
     return 0;
 }

@@ -2,6 +2,7 @@
  *
  *   rdkafka consume bootstrap= topic= records= seconds= [partitions=] conf.<option>=...
  *   rdkafka produce bootstrap= topic= records= payload= value_bytes= seconds= conf.<option>=...
+ *   rdkafka wait    bootstrap= topic= warmup= records= payload= value_bytes= seconds= conf.<option>=...
  *
  * Every pass makes its own client; every payload is touched. Payloads are produced without a copy: the program keeps
  * them. Only failed deliveries call back, so that a success costs the application nothing. */
@@ -15,11 +16,12 @@
 
 #define BATCH 10000
 
-static int64_t failed;
+static int64_t failed, reported;
 
 static void on_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, void *opaque) {
     (void)client;
     (void)opaque;
+    reported++;
     if (message->err) failed++;
 }
 
@@ -90,6 +92,43 @@ static void consume(int argc, char **argv) {
     bench_report(&run, rd_kafka_version_str());
 }
 
+/* One record after the other, each when the one before it was reported as delivered. */
+static void wait_for_each(int argc, char **argv) {
+    const char *name = bench_need(argc, argv, "topic");
+    int64_t warmup = bench_number(argc, argv, "warmup", 0), records = warmup + bench_number(argc, argv, "records", 1);
+    double *took = bench_alloc((size_t)records * sizeof *took);
+    bench_payload payload;
+    bench_run run;
+    bench_load(&payload, bench_need(argc, argv, "payload"), (size_t)bench_number(argc, argv, "value_bytes", 100));
+    bench_wait_for_go(&run, atof(bench_need(argc, argv, "seconds")));
+    while (bench_more(&run)) {
+        bench_pass pass = {0};
+        rd_kafka_t *client = make_client(RD_KAFKA_PRODUCER, argc, argv);
+        rd_kafka_topic_t *topic = rd_kafka_topic_new(client, name, NULL);
+        if (!topic) bench_fail("no topic");
+        failed = reported = 0;
+        for (int64_t i = 0; i < records; i++) {
+            double start = bench_now();
+            rd_kafka_message_t message = {
+                .payload = payload.data + (size_t)(i % payload.count) * payload.value_bytes,
+                .len = payload.value_bytes,
+            };
+            if (rd_kafka_produce_batch(topic, RD_KAFKA_PARTITION_UA, 0, &message, 1) != 1) check(message.err, "produce");
+            while (reported <= i) rd_kafka_poll(client, 30000);
+            took[i] = bench_now() - start;
+            pass.seconds += took[i];
+        }
+        if (failed) bench_fail("%" PRId64 " records were not delivered", failed);
+        rd_kafka_topic_destroy(topic);
+        rd_kafka_destroy(client);
+        pass.records = records;
+        pass.bytes = records * (int64_t)payload.value_bytes;
+        bench_percentiles(&pass, took + warmup, records - warmup);
+        bench_add(&run, pass);
+    }
+    bench_report(&run, rd_kafka_version_str());
+}
+
 static void produce(int argc, char **argv) {
     const char *name = bench_need(argc, argv, "topic");
     int64_t records = bench_number(argc, argv, "records", 0);
@@ -143,7 +182,8 @@ int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     if (!strcmp(what, "consume")) consume(argc, argv);
     else if (!strcmp(what, "produce")) produce(argc, argv);
+    else if (!strcmp(what, "wait")) wait_for_each(argc, argv);
     else if (!strcmp(what, "version")) puts(rd_kafka_version_str());
-    else bench_fail("usage: rdkafka consume|produce|version name=value ...");
+    else bench_fail("usage: rdkafka consume|produce|wait|version name=value ...");
     return 0;
 }

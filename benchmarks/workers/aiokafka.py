@@ -1,4 +1,7 @@
-"""aiokafka, for context: `getmany()` with values touched, `send()` record by record, each on a loop of its own."""
+"""aiokafka: `getmany()` with values touched, `send()` record by record, each on a loop of its own.
+
+wait: `send_and_wait()`, one record after the other.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -9,6 +12,7 @@ from typing import Any
 from benchmarks.payload import split_pool
 from benchmarks.rows import BATCH_BYTES, LINGER_MS
 from benchmarks.workers.common import Options, Pass, Stopwatch, work
+from benchmarks.workers.waits import await_each
 
 AT_ONCE = 10_000
 
@@ -71,5 +75,23 @@ def produce(options: Options) -> Callable[[], Pass]:
     return lambda: asyncio.run(once())
 
 
+def wait(options: Options) -> Callable[[], Pass]:
+    """Write records one by one, each when the one before it is acknowledged."""
+    topic = options.text("topic")
+
+    async def once() -> Pass:
+        idempotent = options.text("idempotent") == "true"
+        producer = aiokafka.AIOKafkaProducer(
+            bootstrap_servers=options.text("bootstrap"), acks="all", enable_idempotence=idempotent, linger_ms=0
+        )
+        await producer.start()
+        try:
+            return await await_each(options, lambda value: producer.send_and_wait(topic, value))
+        finally:
+            await producer.stop()
+
+    return lambda: asyncio.run(once())
+
+
 if __name__ == "__main__":
-    work({"consume": consume, "produce": produce}, metadata.version("aiokafka"))
+    work({"consume": consume, "produce": produce, "wait": wait}, metadata.version("aiokafka"))

@@ -3,7 +3,9 @@
 consume: `consume(10000)` on assigned partitions, `value()` of every message called, and `key()` in consume_keys. poll:
 `poll()`, both called. latency: `poll()`, one record after the other as they come. produce: `produce()` record by
 record with `poll(0)` every thousand, on BufferError a poll that waits; failed deliveries alone call back. batch:
-`produce_batch()` with lists of ready dicts. Records are ready `bytes` objects before the clock starts.
+`produce_batch()` with lists of ready dicts. Records are ready `bytes` objects before the clock starts. wait:
+`produce()`, then `poll()` until it has called back, or `flush()` (by=flush), one record after the other. pressure:
+`produce()` while the broker stands still, on BufferError a poll that waits.
 """
 
 import time
@@ -16,6 +18,8 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from benchmarks.payload import split_pool
 from benchmarks.workers.common import Options, Pass, Stopwatch, work
 from benchmarks.workers.delays import Delays
+from benchmarks.workers.pressure import keep_sending
+from benchmarks.workers.waits import wait_for_each
 
 AT_ONCE = 10_000
 WAIT_SECONDS = 30.0
@@ -190,6 +194,70 @@ def batch(options: Options) -> Callable[[], Pass]:
     return once
 
 
+def wait(options: Options) -> Callable[[], Pass]:
+    """Write records one by one, each when the one before it is acknowledged."""
+    topic, by_flush = options.text("topic"), options.given.get("by") == "flush"
+
+    def once() -> Pass:
+        outcomes: list[KafkaError | None] = []
+        producer = Producer({"bootstrap.servers": options.text("bootstrap"), **options.configuration()})
+
+        def on_delivery(error: KafkaError | None, _message: Message) -> None:
+            outcomes.append(error)
+
+        def send_and_wait(value: bytes) -> None:
+            producer.produce(topic, value, on_delivery=on_delivery)
+            if by_flush:
+                producer.flush()
+            else:
+                while not outcomes:
+                    producer.poll(WAIT_SECONDS)
+            error = outcomes.pop()
+            if error is not None:
+                raise RuntimeError(f"not delivered: {error}")
+
+        return wait_for_each(options, send_and_wait)
+
+    return once
+
+
+def pressure(options: Options) -> Callable[[], Pass]:
+    """Send record by record while the broker stands still."""
+    topic, values = options.text("topic"), _values(options)
+    configuration = _producer_configuration(options)
+
+    def once() -> Pass:
+        failures: list[KafkaError] = []
+
+        def on_delivery(error: KafkaError | None, _message: Message) -> None:
+            if error is not None:
+                failures.append(error)
+
+        clock = Stopwatch()
+        producer = Producer(configuration)
+        producer.produce(topic, b"first", on_delivery=on_delivery)
+        producer.flush()
+        number = 0
+
+        def send_next() -> int:
+            nonlocal number
+            number += 1
+            try:
+                producer.produce(topic, values[number % len(values)], on_delivery=on_delivery)
+            except BufferError:
+                producer.poll(0.1)
+                return 0
+            return 1
+
+        taken, refused = keep_sending(options, send_next)
+        left = producer.flush()
+        seconds = clock.seconds()
+        _check(failures, left)
+        return Pass(seconds, 1 + taken, taken * options.number("value_bytes"), figures={"refused": refused})
+
+    return once
+
+
 def _assigned(options: Options) -> Consumer:
     consumer = Consumer({"bootstrap.servers": options.text("bootstrap"), **options.configuration()})
     topic = options.text("topic")
@@ -229,5 +297,7 @@ if __name__ == "__main__":
         "latency": latency,
         "produce": produce,
         "batch": batch,
+        "wait": wait,
+        "pressure": pressure,
     }
     work(tasks, metadata.version("confluent-kafka"))

@@ -109,6 +109,61 @@ def test_delays_are_those_of_records_that_come_from_another_process(
     assert 0 < figures["p50"] <= figures["p99"] <= figures["worst"] < 60_000
 
 
+@pytest.mark.parametrize("program", ["kafwire", "confluent", "aiokafka", "floor", "rdkafka"])
+def test_waits_are_those_of_records_that_are_in_the_log(
+    cluster: KafkaCluster, topic_name: str, folder: Path, program: str
+) -> None:
+    floor = build_floor(folder)
+    topics = Topics(cluster.bootstrap, floor)
+    topics.create(topic_name)
+    options = {
+        "bootstrap": cluster.bootstrap,
+        "topic": topic_name,
+        "payload": write_pool(folder, 100),
+        "value_bytes": 100,
+        "warmup": 20,
+        "records": 100,
+        "seconds": 0,
+        "idempotent": "true",
+    }
+    command = worker(program, "wait", options)
+    if program in {"floor", "rdkafka"}:
+        native = floor if program == "floor" else build_rdkafka(folder)
+        command = [str(native), "wait", *(f"{name}={value}" for name, value in options.items())]
+    (once,) = converse(command)["passes"]
+    assert (once["records"], once["bytes"]) == (120, 120 * 100)
+    assert 0 < once["figures"]["p50"] <= once["figures"]["p99"] < 60_000
+    assert topics.inspect(topic_name)["records"] == 120
+
+
+@pytest.mark.parametrize(
+    ("program", "task", "options"),
+    [
+        ("kafwire", "pressure", {"conf.buffer_memory": 300_000, "conf.max_block_ms": 50}),
+        ("kafwire", "pressure_batch", {"conf.buffer_memory": 3_000_000, "conf.max_block_ms": 50}),
+        ("confluent", "pressure", {"conf.queue.buffering.max.messages": 1000}),
+    ],
+)
+def test_what_is_taken_beside_a_broker_that_stands_still_is_delivered_later(
+    cluster: KafkaCluster, topic_name: str, folder: Path, program: str, task: str, options: dict[str, object]
+) -> None:
+    topics = Topics(cluster.bootstrap, build_floor(folder))
+    topics.create(topic_name)
+    common = {
+        "bootstrap": cluster.bootstrap,
+        "topic": topic_name,
+        "payload": write_pool(folder, 100),
+        "value_bytes": 100,
+        "broker_pid": cluster.node(1).pid,
+        "seconds": 0,
+        "held_seconds": 1,
+    }
+    (once,) = converse(worker(program, task, common | options))["passes"]
+    figures = once["figures"]
+    assert figures["refused"] > 0
+    assert once["records"] <= topics.inspect(topic_name)["records"] <= once["records"] + figures.get("unsure", 0)
+
+
 def test_strategies_are_counted_at_the_broker(folder: Path) -> None:
     with counted_broker(folder, heap="512m", properties={}) as broker:
         topics = Topics(broker.bootstrap, build_floor(folder))

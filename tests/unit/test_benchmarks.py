@@ -1,5 +1,6 @@
 """The benchmark's own arithmetic: choosing rows, turns, medians, verdicts, tables. No process is started."""
 
+import os
 import random
 import time
 from collections.abc import Mapping, Sequence
@@ -163,6 +164,60 @@ def test_memory_is_measured_by_itself() -> None:
     contender = Contender("a", "x", "consume")
     bench.measure(make_row(contender), contender, {})
     assert bench.measure(replace(make_row(contender, kind="memory"), name="memory"), contender, {}).figure == 2.0
+
+
+class Log:
+    """Topics that hold what they are told to hold."""
+
+    stored = 0
+
+    def create(self, _topic: str) -> None:
+        pass
+
+    def delete(self, _topic: str) -> None:
+        pass
+
+    def inspect(self, _topic: str) -> dict[str, Any]:
+        return {"records": self.stored, "batches": 1, "batch_bytes": {"median": 1}}
+
+
+class Claiming(Bench):
+    """A contender that claims what the test says."""
+
+    def __init__(self, claimed: int, unsure: int) -> None:
+        nothing: dict[Any, Any] = {}
+        self.log = Log()
+        topics: Any = self.log
+        path = Path("unused")
+        super().__init__(
+            "unused", topics, path, path, 1.0, nothing, {100: 10}, {100: path}, nothing, nothing, broker_pid=os.getpid()
+        )
+        self.answer = {"seconds": 1.0, "records": claimed, "figures": {"unsure": unsure, "p50": 0.5}}
+
+    def _run(self, row: Row, contender: Contender, options: Mapping[str, str]) -> dict[str, Any]:
+        memory = {"before": 0, "peak": 2048}
+        return {"passes": [self.answer], "cpu_seconds": 1.0, "memory_kib": memory, "note": ""}
+
+
+@pytest.mark.parametrize(
+    ("stored", "unsure", "fails"), [(10, 0, False), (9, 0, True), (11, 0, True), (11, 1, False), (12, 1, True)]
+)
+def test_what_a_contender_claims_to_have_written_is_counted_in_the_log(stored: int, unsure: int, fails: bool) -> None:
+    cases: list[tuple[str, Kind, float]] = [
+        ("send", "produce", 1e-5),
+        ("wait", "wait", 0.5),
+        ("press", "pressure", 2.0),
+    ]
+    for kind, value in kinds:
+        bench = Claiming(10, unsure)
+        bench.log.stored = stored
+        contender = Contender("a", "x", "send")
+        row = replace(make_row(contender), kind=kind, figure="p50" if kind == "wait" else "")
+        if fails:
+            with pytest.raises(ContenderError, match=f"claims 10 records, the broker has {stored}"):
+                bench.measure(row, contender, {})
+        else:
+            assert bench.measure(row, contender, {}).figure == value
 
 
 def test_percentiles_are_values_that_were_seen() -> None:
