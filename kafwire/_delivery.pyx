@@ -150,7 +150,10 @@ cdef class ProducerBatch:
             raise self.error.with_traceback(None)
 
 
+# Kept by the million, and a collection of garbage would look at each. A cycle through one goes by its batch, which lets
+# go of its callbacks when it is done.
 @cython.final
+@cython.no_gc
 @cython.freelist(4096)
 cdef class Delivery:
     """What becomes of one sent record. Resolves by itself; nothing has to be polled."""

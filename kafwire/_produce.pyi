@@ -89,3 +89,16 @@ class Accumulator:
     def collect(self, *, everything: bool = False) -> tuple[list[Sink], int | None]: ...
     def end(self, reason: str) -> None: ...
     def prepare(self, batches: list[ProducerBatch]) -> None: ...
+
+class RecordSender:
+    _accumulator: Accumulator
+    def send(
+        self,
+        topic: str,
+        value: BytesLike | None = None,
+        *,
+        key: BytesLike | None = None,
+        headers: Iterable[tuple[str, bytes | None]] | None = None,
+        timestamp_ms: int | None = None,
+        partition: int | None = None,
+    ) -> Delivery: ...

@@ -63,12 +63,29 @@ cdef enum:
 CODEC_IDS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
+cdef extern from "<time.h>" nogil:
+    cdef struct timespec:
+        int64_t tv_sec
+        long tv_nsec
+    enum:
+        CLOCK_REALTIME
+    int clock_gettime(int clock, timespec *now)
+
+
+cdef object system_time = time
+
+
 cdef inline int64_t now_ms() noexcept:
     return <int64_t> (time.monotonic() * 1000.0)
 
 
 cdef inline int64_t wall_ms() noexcept:
-    return time.time_ns() // 1000000
+    """For each record: the system's clock without a detour, unless a simulated world has put its own in `time`."""
+    cdef timespec now
+    if time is not system_time:
+        return time.time_ns() // 1000000
+    clock_gettime(CLOCK_REALTIME, &now)
+    return now.tv_sec * 1000 + now.tv_nsec // 1000000
 
 
 @cython.final
@@ -159,6 +176,7 @@ cdef class Accumulator:
     cdef Loop native
     cdef uint64_t cookie
     cdef readonly dict topics
+    cdef Topic latest  # that a record was sent to: the next is likely for the same
     cdef list ready
     cdef object lingering  # deque of batches that were opened, oldest first
     cdef readonly Budget budget
@@ -228,6 +246,9 @@ cdef class Accumulator:
 
     def append(self, str topic_name, value, key, headers, timestamp_ms, partition):
         """Encode one record: its Delivery, or None when the topic is unknown, or there is no room (`Budget.wait`)."""
+        return self.put(topic_name, value, key, headers, timestamp_ms, partition)
+
+    cdef Delivery put(self, str topic_name, value, key, headers, timestamp_ms, partition):
         cdef Topic topic
         cdef Sink sink
         cdef ProducerBatch batch
@@ -246,12 +267,14 @@ cdef class Accumulator:
         cdef int64_t timestamp
         cdef int32_t chosen
         cdef int spread = -1
-        found = self.topics.get(topic_name)
-        if found is None:
-            if self.budget.closed is not None:
-                raise KafkaError(self.budget.closed)
-            return None
-        topic = <Topic> found
+        topic = self.latest
+        if topic is None or topic.name is not topic_name:
+            topic = self.topics.get(topic_name)
+            if topic is None:
+                if self.budget.closed is not None:
+                    raise KafkaError(self.budget.closed)
+                return None
+            self.latest = topic
         try:
             if value is not None:
                 if PyBytes_CheckExact(value):
@@ -733,6 +756,39 @@ cdef class Accumulator:
             free(work)
         if failed:
             raise KafkaError(f"a batch could not be compressed (code {failed}): is there enough memory?")
+
+
+cdef class RecordSender:
+    """`send` of the blocking producer, which adds what is done when a record cannot be buffered at once.
+
+    A base class in C as the loop that sends is where a producer's time goes.
+    """
+
+    cdef public Accumulator _accumulator
+
+    def send(self, topic, value=None, *, key=None, headers=None, timestamp_ms=None, partition=None):
+        """Buffer one record and return at once with the handle of its delivery.
+
+        `value` and `key` are bytes-like, or None for null; `headers` are pairs of a str and bytes or None;
+        `timestamp_ms` is now by default. Without `partition` the producer's `partitioner` decides: by default a key by
+        Java's murmur2, and records without a key stick to a partition for a batch (KIP-794). Waits for the topic's
+        metadata when it is new, and for room in `buffer_memory`, at most `max_block_ms` together, then raises
+        `KafkaTimeoutError`. Raises `BrokerError` for a topic that does not exist, `RecordTooLargeError`, and
+        `ConfigError`, for a partitioner's answer that is of no use among others.
+        """
+        cdef Accumulator accumulator = self._accumulator
+        cdef Delivery delivery
+        if accumulator is None:
+            raise AttributeError("this producer was not initialised")
+        try:
+            if headers is not None and not isinstance(headers, (list, tuple, dict)):
+                headers = list(headers)  # an iterator must not be empty when the record comes again
+            delivery = accumulator.put(<str?> topic, value, key, headers, timestamp_ms, partition)
+            if delivery is not None:
+                return delivery
+            return self._send_later(topic, value, key, headers, timestamp_ms, partition)
+        except (TypeError, OverflowError) as error:
+            raise self._refusal(topic, headers, timestamp_ms, partition, error) from None
 
 
 cdef struct _Work:

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from kafwire._arrow import RowsReader
 from kafwire._delivery import BatchDelivery, Delivery
+from kafwire._produce import RecordSender
 from kafwire.config import ProducerConfig, from_dotted
 from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError
 from kafwire.net.cluster import Cluster
@@ -22,7 +23,7 @@ from kafwire.sync.transaction import TransactionBlock
 Header = tuple[str, bytes | None]
 
 
-class Producer:
+class Producer(RecordSender):
     """Sends records. Idempotent with acks="all" unless told otherwise. Thread-safe; a context manager.
 
     Options are those of `kafwire.config.ProducerConfig`; an unknown one, or a bad value, raises `ConfigError`. Records
@@ -42,43 +43,6 @@ class Producer:
     def from_config(cls, options: Mapping[str, Any]) -> Self:
         """The same from Kafka's own option names: `{"bootstrap.servers": ..., "linger.ms": 5}`."""
         return cls(**from_dotted(options))
-
-    def send(
-        self,
-        topic: str,
-        value: bytes | None = None,
-        *,
-        key: bytes | None = None,
-        headers: Iterable[Header] | None = None,
-        timestamp_ms: int | None = None,
-        partition: int | None = None,
-    ) -> Delivery:
-        """Buffer one record and return at once with the handle of its delivery.
-
-        `value` and `key` are bytes-like, or None for null; `timestamp_ms` is now by default. Without `partition` the
-        producer's `partitioner` decides: by default a key by Java's murmur2, and records without a key stick to a
-        partition for a batch (KIP-794). Waits for the topic's metadata when it is new, and for room in
-        `buffer_memory`, at most `max_block_ms` together, then raises `KafkaTimeoutError`. Raises `BrokerError` for a
-        topic that does not exist, `RecordTooLargeError`, and `ConfigError`, for a partitioner's answer that is of no
-        use among others.
-        """
-        try:
-            delivery = self._accumulator.append(topic, value, key, headers, timestamp_ms, partition)
-            if delivery is not None:
-                return delivery
-            self._check()
-            self._engine.check_caller()  # waiting for room on the engine would wait for ever
-            deadline = self._deadline()
-            while True:
-                if topic not in self._accumulator.topics:
-                    self._learn(topic, deadline)
-                elif not self._accumulator.budget.wait(self._left(deadline)):
-                    raise self._full()
-                delivery = self._accumulator.append(topic, value, key, headers, timestamp_ms, partition)
-                if delivery is not None:
-                    return delivery
-        except (TypeError, OverflowError) as error:
-            raise _wrong_argument(topic, headers, timestamp_ms, partition, error) from None
 
     def send_batch(self, topic: str, data: Any, *, partition: int | None = None) -> BatchDelivery:
         """Send every row of Arrow data: anything with `__arrow_c_stream__` or `__arrow_c_array__`.
@@ -211,6 +175,25 @@ class Producer:
         else:
             with contextlib.suppress(KafkaTimeoutError):  # the interrupt counts; deliveries have errors of their own
                 self.close(0.0)
+
+    def _send_later(
+        self, topic: str, value: Any, key: Any, headers: Any, timestamp_ms: int | None, partition: int | None
+    ) -> Delivery:
+        """`send`, of a record that found no room, or whose topic is new."""
+        self._check()
+        self._engine.check_caller()  # waiting for room on the engine would wait for ever
+        deadline = self._deadline()
+        while True:
+            if topic not in self._accumulator.topics:
+                self._learn(topic, deadline)
+            elif not self._accumulator.budget.wait(self._left(deadline)):
+                raise self._full()
+            delivery = self._accumulator.append(topic, value, key, headers, timestamp_ms, partition)
+            if delivery is not None:
+                return delivery
+
+    def _refusal(self, topic: Any, headers: Any, timestamp_ms: Any, partition: Any, error: Exception) -> ConfigError:
+        return _wrong_argument(topic, headers, timestamp_ms, partition, error)
 
     def _check(self) -> None:
         self._engine.check_process()

@@ -203,11 +203,7 @@ class Claiming(Bench):
     ("stored", "unsure", "fails"), [(10, 0, False), (9, 0, True), (11, 0, True), (11, 1, False), (12, 1, True)]
 )
 def test_what_a_contender_claims_to_have_written_is_counted_in_the_log(stored: int, unsure: int, fails: bool) -> None:
-    cases: list[tuple[str, Kind, float]] = [
-        ("send", "produce", 1e-5),
-        ("wait", "wait", 0.5),
-        ("press", "pressure", 2.0),
-    ]
+    kinds: list[tuple[Kind, float]] = [("produce", 1e-5), ("wait", 0.5), ("pressure", 2.0)]
     for kind, value in kinds:
         bench = Claiming(10, unsure)
         bench.log.stored = stored
