@@ -10,10 +10,10 @@
 # make build    the environment in .venv and the compiled extensions
 # make clean    away with all that was made here (the jars in the user's cache stay)
 #
-# PYTHON=python3.13 chooses the interpreter; TESTS="tests/unit -k records" what `make test` runs.
+# PYTHON=python3.13 chooses the interpreter; TESTS="tests/unit -k records" what `make test` runs (default: all).
 
 PYTHON ?= python3
-TESTS ?= tests
+TESTS ?=
 BENCH ?=
 SECONDS ?= 60
 SEED ?=
@@ -34,7 +34,12 @@ SOURCES := setup.py $(wildcard kafwire/*.pyx kafwire/*.pxd kafwire/native/*.c ka
 build: $(VENV)/built $(VENV)/linked
 
 test: build $(VENV)/has-test jars
+ifdef TESTS
 	$(BIN)/python -m pytest $(TESTS)
+else
+	$(BIN)/python -m pytest -n $(JOBS) --maxschedchunk=8 tests/unit
+	$(BIN)/python -m pytest --ignore tests/unit
+endif
 	$(BIN)/python scripts/other_pythons.py
 
 demo: build $(VENV)/has-demo jars

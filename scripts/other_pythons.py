@@ -78,7 +78,8 @@ def test(version: tuple[int, int], interpreter: Path) -> bool:
     try:
         python = prepare(version, interpreter)
         subprocess.run([python, *build], cwd=ROOT, check=True)
-        subprocess.run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS], cwd=ROOT, check=True)
+        options = ["-q", "-p", "no:cacheprovider", "-n", str(os.cpu_count() or 1), "--maxschedchunk=8"]
+        subprocess.run([python, "-m", "pytest", *options, *TESTS], cwd=ROOT, check=True)
     except subprocess.CalledProcessError as error:
         print(f"failed on CPython {version[0]}.{version[1]}: {shlex.join(map(str, error.cmd))}", flush=True)
         return False
