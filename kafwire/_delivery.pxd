@@ -16,6 +16,7 @@ cdef class Budget:
 
     cdef bint lacks(self, size_t size)  # and, if so, remembers the size for `wait`
     cdef void release(self, size_t size)
+    cdef bint fits(self, size_t size)
 
 
 cdef class ProducerBatch:
@@ -41,10 +42,18 @@ cdef class ProducerBatch:
     cdef readonly object error
     cdef object event
     cdef list callbacks
+    cdef list parts  # None, or what it was cut into: (index of the first record, batch)
+    cdef ProducerBatch whole  # None, or what it was cut from
+    cdef int32_t parts_left
+
+    cdef void divide(self, list parts)
+    cdef ProducerBatch part_of(self, int32_t *index)
 
     cdef void charge(self, size_t size)
     cdef void recharge(self)
     cdef void finish(self)
+    cdef void drop_bytes(self)
+    cdef void conclude(self)
     cdef wait(self, timeout)
 
 

@@ -41,16 +41,20 @@ cdef class Budget:
 
     def wait(self, timeout):
         """Wait until what last found no room fits, at most `timeout` seconds: whether it does."""
+        cdef size_t need = self.need  # others may come and need more
         with self.room:
             self.waiting += 1
             try:
-                return self.room.wait_for(self.has_room, timeout)
+                return self.room.wait_for(lambda: self.fits(need), timeout)
             finally:
                 self.waiting -= 1
 
     def has_room(self):
         """Whether what last found no room fits, or nothing more is taken at all."""
-        return self.used == 0 or self.used + self.need <= self.limit or self.closed is not None
+        return self.fits(self.need)
+
+    cdef bint fits(self, size_t size):
+        return self.used == 0 or self.used + size <= self.limit or self.closed is not None
 
 
 @cython.final
@@ -107,12 +111,45 @@ cdef class ProducerBatch:
     cdef void finish(self):
         if self.done:
             return
-        self.done = True
+        self.drop_bytes()
+        self.conclude()
+
+    cdef void drop_bytes(self):
+        cdef size_t charged = self.charged
         writer_close(&self.writer)
         kw_buf_unref(self.wire)
         self.wire = NULL
-        self.budget.release(self.charged)
         self.charged = 0
+        self.budget.release(charged)
+
+    cdef void divide(self, list parts):
+        """Its records go on in `parts` of (index of the first record, batch): it is done when all of them are."""
+        cdef ProducerBatch part
+        self.parts = parts
+        self.parts_left = <int32_t> len(parts)
+        for _, part in parts:
+            part.whole = self
+        self.drop_bytes()
+
+    cdef ProducerBatch part_of(self, int32_t *index):
+        """The batch that the record `index` is in now; `index` becomes that in it."""
+        cdef ProducerBatch batch = self
+        while batch.parts is not None:
+            for first, part in reversed(batch.parts):
+                if <int32_t> first <= index[0]:
+                    index[0] -= <int32_t> first
+                    batch = <ProducerBatch> part
+                    break
+        return batch
+
+    cdef void conclude(self):
+        cdef ProducerBatch whole
+        self.done = True
+        whole, self.whole = self.whole, None
+        if whole is not None:
+            whole.parts_left -= 1
+            if whole.parts_left == 0:
+                whole.conclude()
         if self.event is not None:
             self.event.set()
         callbacks, self.callbacks = self.callbacks, None
@@ -146,8 +183,19 @@ cdef class ProducerBatch:
                 raise KafkaTimeoutError(
                     f"no acknowledgement from {self.sink.name} within {timeout:g} s; the record is still on its way"
                 )
-        if self.error is not None:
-            raise self.error.with_traceback(None)
+
+
+cdef _leaves(ProducerBatch batch, int32_t first, int32_t count, list out):
+    """The `count` records of a batch from `first` on, as (batch, first, count) of what they are in now."""
+    cdef ProducerBatch part
+    if batch.parts is None:
+        out.append((batch, first, count))
+        return
+    for begin, part in batch.parts:
+        low = max(first, <int32_t> begin)
+        high = min(first + count, <int32_t> begin + part.count)
+        if low < high:
+            _leaves(part, low - <int32_t> begin, high - low, out)
 
 
 # Kept by the million, and a collection of garbage would look at each. A cycle through one goes by its batch, which lets
@@ -168,31 +216,34 @@ cdef class Delivery:
         `offset` is -1 with acks=0. Raises the record's `KafkaError`, or `KafkaTimeoutError` when the wait is over
         first.
         """
-        cdef ProducerBatch batch = self.batch
-        batch.wait(timeout)
+        cdef int32_t index = self.index
+        cdef ProducerBatch batch
+        self.batch.wait(timeout)
+        batch = self.batch.part_of(&index)
+        if batch.error is not None:
+            raise batch.error.with_traceback(None)
         return RecordMetadata(
             batch.sink.topic,
             batch.sink.partition,
-            batch.base_offset + self.index if batch.base_offset >= 0 else -1,
+            batch.base_offset + index if batch.base_offset >= 0 else -1,
             batch.log_append_ms if batch.log_append_ms >= 0 else self.timestamp_ms,
         )
 
     def exception(self, timeout=None):
         """The error that `result` would raise, or None; waits as it does."""
-        try:
-            self.batch.wait(timeout)
-        except KafkaError as error:
-            if self.batch.error is None:
-                raise
-            return error
-        return None
+        cdef int32_t index = self.index
+        self.batch.wait(timeout)
+        return self.batch.part_of(&index).error
 
     def add_done_callback(self, function):
         """Call `function(delivery)` when done, on the engine's thread: it must be quick, and not wait for kafwire."""
         self.batch.add_done_callback(lambda: function(self))
 
     def __repr__(self):
-        state = "pending" if not self.batch.done else ("failed" if self.batch.error is not None else "delivered")
+        cdef int32_t index = self.index
+        state = "pending"
+        if self.batch.done:
+            state = "delivered" if self.batch.part_of(&index).error is None else "failed"
         return f"<Delivery to {self.batch.sink.name}: {state}>"
 
 
@@ -217,8 +268,13 @@ cdef class BatchDelivery:
         deadline = None if timeout is None else time.monotonic() + timeout
         ranges = {}
         out = []
+        pieces = []
         for batch, first, count in self.parts:
             batch.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            _leaves(batch, first, count, pieces)
+        for batch, first, count in pieces:
+            if batch.error is not None:
+                raise batch.error.with_traceback(None)
             where = (batch.sink.topic, batch.sink.partition)
             offset = batch.base_offset + first if batch.base_offset >= 0 else -1
             index = ranges.get(where)

@@ -254,6 +254,57 @@ cdef int64_t writer_append_rows(BatchWriter *writer, const RowsView *rows, const
     return i
 
 
+# --- records of another batch ---------------------------------------------------------------------------------------
+
+cdef inline bint take_varint(const uint8_t *data, size_t size, size_t *at, uint64_t *out) noexcept nogil:
+    cdef int shift = 0
+    out[0] = 0
+    while at[0] < size and shift < 70:
+        out[0] |= <uint64_t>(data[at[0]] & 127) << shift
+        at[0] += 1
+        if data[at[0] - 1] < 128:
+            return True
+        shift += 7
+    return False
+
+
+cdef inline int64_t unzigzag(uint64_t value) noexcept nogil:
+    return <int64_t>(value >> 1) ^ -<int64_t>(value & 1)
+
+
+cdef int writer_copy(BatchWriter *writer, const uint8_t *records, size_t size, size_t *at, int32_t count,
+                     int64_t base) noexcept nogil:
+    cdef uint64_t length, number
+    cdef size_t end, wanted, body
+    cdef int64_t timestamp
+    cdef int32_t i
+    cdef uint8_t *p
+    for i in range(count):
+        if not take_varint(records, size, at, &length) or length & 1 or length >> 1 > size - at[0]:
+            return WRITER_BAD_ROW
+        end = at[0] + (length >> 1)
+        if writer is not NULL:
+            at[0] += 1  # attributes, of which there are none
+            if not take_varint(records, end, at, &number):
+                return WRITER_BAD_ROW
+            timestamp = base + unzigzag(number)
+            if not take_varint(records, end, at, &number):  # its offset
+                return WRITER_BAD_ROW
+            number = zigzag(timestamp - writer.base_timestamp if writer.count else 0)
+            body = 1 + varint_size(number) + varint_size(zigzag(writer.last_offset_delta + 1)) + (end - at[0])
+            wanted = writer.buf.size + varint_size(body << 1) + body + SLACK
+            if wanted > writer.buf.capacity and kw_buf_reserve(&writer.buf, wanted) != 0:
+                return WRITER_NO_MEMORY
+            p = put_varint(writer.buf.data + writer.buf.size, body << 1)
+            p[0] = 0
+            p = put_varint(p + 1, number)
+            p = put_varint(p, zigzag(writer.last_offset_delta + 1))
+            memcpy(p, records + at[0], end - at[0])
+            close_record(writer, p + (end - at[0]), writer.last_offset_delta + 1, timestamp)
+        at[0] = end
+    return 0
+
+
 # --- the batch ------------------------------------------------------------------------------------------------------
 
 cdef void put16(uint8_t *p, int16_t value) noexcept nogil:
@@ -309,6 +360,12 @@ cdef int writer_seal(BatchWriter *writer, int codec, int level, kw_buf **out) no
     put32(batch.data + 57, writer.count)
     out[0] = batch
     return 0
+
+
+cdef int64_t batch_base_timestamp(const uint8_t *batch) noexcept nogil:
+    cdef uint64_t value
+    memcpy(&value, batch + 27, 8)
+    return <int64_t>__builtin_bswap64(value)
 
 
 cdef void batch_stamp(uint8_t *batch, size_t size, int64_t producer_id, int16_t producer_epoch,

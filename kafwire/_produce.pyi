@@ -1,5 +1,5 @@
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, final
 
 from typing_extensions import Buffer as BytesLike
@@ -8,6 +8,7 @@ from kafwire._arrow import Rows
 from kafwire._delivery import Budget, Delivery, ProducerBatch
 from kafwire._io import Loop
 from kafwire._partition import Shares
+from kafwire.errors import KafkaError
 from kafwire.logic.partition import Rule
 from kafwire.logic.sequence import Sequencer
 
@@ -88,6 +89,9 @@ class Accumulator:
     def append_rows(self, plan: RowPlan, parts: list[tuple[ProducerBatch, int, int]]) -> bool: ...
     def collect(self, *, everything: bool = False) -> tuple[list[Sink], int | None]: ...
     def end(self, reason: str) -> None: ...
+    def cut(
+        self, batch: ProducerBatch, starts: list[int], refused: Mapping[int, KafkaError] | None = None
+    ) -> list[ProducerBatch]: ...
     def prepare(self, batches: list[ProducerBatch]) -> None: ...
 
 class RecordSender:

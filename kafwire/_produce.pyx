@@ -14,18 +14,20 @@ from libc.string cimport memcpy, memset
 from kafwire._arrow cimport Rows, RowsView, bytes_at
 from kafwire._buffer cimport kw_buf, kw_buf_new, kw_buf_unref, process_pool
 from kafwire._codec cimport ATTRIBUTE_TRANSACTIONAL, BATCH_HEADER
-from kafwire._compress cimport CODEC_LEVEL_DEFAULT, resolve_codec
+from kafwire._compress cimport CODEC_LEVEL_DEFAULT, decompress, resolve_codec
 from kafwire._delivery cimport Budget, Delivery, ProducerBatch
 from kafwire._encode cimport (
     WRITER_BAD_ROW,
     WRITER_TOO_LARGE,
     BatchWriter,
+    batch_base_timestamp,
     batch_stamp,
     encode_headers,
     record_bound,
     writer_append,
     writer_append_rows,
     writer_close,
+    writer_copy,
     writer_open,
     writer_seal,
 )
@@ -189,6 +191,7 @@ cdef class Accumulator:
     cdef object function  # the user's partitioner, or None
     cdef uint64_t chance
     cdef bint timer_armed
+    cdef bint is_short  # somebody found no room since the engine last looked
     cdef str ended  # None, or why nobody collects any more
     cdef public object after_pass  # None, or what a test does between a pass of append_rows and its end
     cdef uint16_t attributes  # of all batches
@@ -325,6 +328,7 @@ cdef class Accumulator:
                 self.close_batch(batch)
                 batch = None
             if self.budget.lacks(bound):
+                self.is_short = True
                 self.post()
                 return None
             if batch is None:
@@ -566,6 +570,7 @@ cdef class Accumulator:
                     "the transaction ended while rows were added to it: rows that were not added are not sent"
                 )
             if self.budget.lacks(batch_size):
+                self.is_short = True
                 self.post()
                 return False
             limit = <int32_t> min(max((self.budget.limit - min(self.budget.used, self.budget.limit)) // batch_size, 1),
@@ -685,13 +690,16 @@ cdef class Accumulator:
     def collect(self, *, bint everything=False):
         """Close batches that lingered long enough (or all), and return the sinks with something to send, each once.
 
-        Also answers when to look again: milliseconds until the oldest open batch is due, or None.
+        Also answers when to look again: milliseconds until the oldest open batch is due, or None. While somebody waits
+        for room, batches are closed before they are due.
         """
         cdef ProducerBatch batch
         cdef Sink sink
         cdef int64_t now = now_ms()
         cdef int64_t due
         wait = None
+        if self.is_short or self.budget.waiting:
+            self.make_way()
         while self.lingering:
             batch = <ProducerBatch> self.lingering[0]
             if not batch.closed:
@@ -711,9 +719,88 @@ cdef class Accumulator:
             sink.is_ready = False
         return ready, wait
 
+    cdef void make_way(self):
+        """Close open batches, the oldest first, until half of the memory is on its way: room comes by sending.
+
+        Not all: with much on its way room will come, and batches that have just begun would go out small.
+        """
+        cdef ProducerBatch batch
+        cdef size_t held = 0
+        self.is_short = False
+        for batch in self.lingering:
+            if (<Sink> batch.sink).open is batch:
+                held += batch.charged
+        for batch in list(self.lingering):
+            if self.budget.used - held >= self.budget.limit // 2:
+                break
+            if (<Sink> batch.sink).open is batch:
+                held -= batch.charged
+                self.close_batch(batch)
+
     def end(self, str reason):
         """Nobody collects any more: batches that threads are still filling fail with `reason` when they come back."""
         self.ended = reason
+
+    def cut(self, ProducerBatch batch, list starts, refused=None):
+        """Have the records of a sealed batch go on in parts: answers those that are to be sent, in order.
+
+        `starts` are the indexes of the first records of all parts, 0 the first. `refused` has, by index, the errors of
+        records that are no more to be sent: each of these has to be a part of its own. Nothing has changed if this
+        raises (`KafkaError`, `MemoryError`).
+        """
+        cdef ProducerBatch part
+        cdef kw_buf *raw = NULL
+        cdef const uint8_t *records
+        cdef const char *reason
+        cdef size_t size, at = 0
+        cdef int32_t count
+        cdef int64_t base
+        cdef int codec, answer
+        cdef list parts = []
+        cdef list ends = starts[1:] + [batch.count]
+        if batch.wire is NULL:
+            raise ValueError("only a sealed batch is cut")
+        codec = batch.wire.data[22] & 7
+        base = batch_base_timestamp(batch.wire.data)
+        records = batch.wire.data + BATCH_HEADER
+        size = batch.wire.size - BATCH_HEADER
+        try:
+            if codec:
+                resolve_codec(codec)
+                with nogil:
+                    answer = decompress(codec, records, size, &raw, INT32_MAX, 0, &reason)
+                if answer:
+                    raise KafkaError(f"a batch could not be cut: decompressing it answered {answer}")
+                records = raw.data
+                size = raw.size
+            for start, end in zip(starts, ends, strict=True):
+                count = <int32_t> (end - start)
+                if refused is not None and start in refused:
+                    part = ProducerBatch.__new__(ProducerBatch, self.budget, batch.sink, batch.created_ms)
+                    answer = writer_copy(NULL, records, size, &at, count, base)
+                else:
+                    part = ProducerBatch.__new__(ProducerBatch, self.budget, batch.sink, batch.created_ms)
+                    if writer_open(&part.writer, FIRST_RESERVE):
+                        raise MemoryError("no memory for a part of a batch")
+                    part.writer.attributes = batch.wire.data[22] & ~7
+                    with nogil:
+                        answer = writer_copy(&part.writer, records, size, &at, count, base)
+                if answer:
+                    raise KafkaError(f"a batch could not be cut: copying its records answered {answer}")
+                part.count = count
+                part.closed = True
+                parts.append((start, part))
+        finally:
+            kw_buf_unref(raw)
+        for _, part in parts:
+            if part.writer.buf is not NULL:
+                part.charge(part.writer.buf.size)
+        batch.divide(parts)
+        if refused is not None:
+            for start, part in parts:
+                if start in refused:
+                    part.fail(refused[start])
+        return [part for start, part in parts if refused is None or start not in refused]
 
     def prepare(self, list batches):
         """Compress what is not compressed yet and stamp every batch with its producer and sequence, without the GIL."""

@@ -28,7 +28,13 @@ __all__ = [
 
 
 class KafkaError(Exception):
-    """Base of all errors that kafwire raises on purpose."""
+    """Base of all errors that kafwire raises on purpose.
+
+    `in_doubt`, of a delivery's error: the record may be in the log nevertheless, as an attempt to send it was not
+    answered. Without it the record is not there, and never will be.
+    """
+
+    in_doubt = False
 
 
 class ConfigError(KafkaError, ValueError):

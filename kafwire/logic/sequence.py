@@ -12,7 +12,13 @@ The broker remembers a producer's last five batches per partition and takes a ba
   next epoch of the producer (KIP-360), where what is left is numbered from 0;
 - but a batch whose answer was lost may be in the log, and under a new number it would be there twice. So before the
   move each such batch is sent once more under its old number: the broker then recognises it, or says that it is out of
-  order, which proves that it is not there.
+  order, which proves that it is not there;
+- a batch that is out of order with none before it shows that the broker has lost records, or has forgotten the
+  producer: the partition moves to the next epoch, and the batch goes again (KIP-360). A transactional producer may not
+  move by itself: there the batch fails, and the transaction with it;
+- a batch that is too large goes on as parts, which share its numbers: what follows it still fits. If an earlier attempt
+  may have stored it whole, the broker would call the parts out of order: that then proves nothing, and they fail as
+  what may be in the log.
 """
 
 from __future__ import annotations
@@ -30,6 +36,15 @@ LAST_EPOCH = 2**15 - 1
 DUPLICATE_SEQUENCE_NUMBER = 46
 # OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID: the broker did not take the batch, and misses one before it.
 OUT_OF_ORDER = frozenset({45, 59})
+# INVALID_PRODUCER_EPOCH: the broker knows a later epoch of the producer.
+INVALID_PRODUCER_EPOCH = 47
+UNKNOWN_SERVER_ERROR = -1
+# Not a broker's: the answer was lost, or the batch never left this process.
+LOST = -2
+NOT_SENT = -3
+# Errors that no retry mends say that nothing was stored, but for UNKNOWN_SERVER_ERROR. These say so and may be mended:
+# CORRUPT_MESSAGE, NOT_ENOUGH_REPLICAS. All others may come after the leader has stored the batch.
+REFUSED = frozenset({2, 19, INVALID_PRODUCER_EPOCH, NOT_SENT}) | OUT_OF_ORDER
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +80,9 @@ class Verdict(Enum):
 
     DELIVERED = auto()
     RETRY = auto()
-    FAILED = auto()
+    FAILED = auto()  # it is not in the log
+    DOUBTFUL = auto()  # it failed, and may be in the log
+    DIVIDE = auto()  # `Sequencer.replace` it by its parts
 
 
 def add(sequence: int, count: int) -> int:
@@ -74,19 +91,25 @@ def add(sequence: int, count: int) -> int:
 
 
 class Sequencer(Generic[B]):
-    """One partition's numbers. Without `idempotent` batches stay unnumbered, and a retry comes after its followers."""
+    """One partition's numbers. Without `idempotent` batches stay unnumbered, and a retry comes after its followers.
 
-    def __init__(self, *, idempotent: bool, limit: int) -> None:
+    `may_move`: whether the partition may move to another epoch or producer id to mend its sequence.
+    """
+
+    def __init__(self, *, idempotent: bool, limit: int, may_move: bool = True) -> None:
         self._idempotent = idempotent
         self._limit = limit
+        self._may_move = may_move
         self._identity: Identity | None = None
         self._next = 0
         self._sent = 0
         self._in_flight: list[B] = []
         self._retries: list[B] = []
-        self._uncertain: set[int] = set()  # ordinals of retries that may be in the log
+        self._uncertain: set[int] = set()  # ordinals of batches that an earlier attempt may have put into the log
+        self._parts_of_uncertain: set[int] = set()  # as parts of a larger one
         self._draining = False
         self._needs_epoch = False
+        self._needs_id = False
         self._known = False  # the broker took a batch under this identity
 
     @property
@@ -99,10 +122,23 @@ class Sequencer(Generic[B]):
         """Batches to be sent again, oldest first."""
         return self._retries
 
+    @property
+    def needs_id(self) -> bool:
+        """Whether the epoch that it wants has to be of another producer id."""
+        return self._needs_id
+
     def wants_epoch(self, current: Identity | None) -> bool:
         """Whether nothing more can be sent until the producer has moved on from its identity `current`."""
-        settled = not self._in_flight and not self._uncertain
-        return self._needs_epoch and settled and self._identity == current
+        waits = self._in_flight or any(batch.ordinal in self._uncertain for batch in self._retries)
+        return self._needs_epoch and not waits and self._is_stuck_with(current)
+
+    def forget_broker(self) -> None:
+        """The log is another one, as of a topic made anew: it knows nothing of the producer."""
+        self._known = False
+
+    def is_doubtful(self, batch: B) -> bool:
+        """Whether a batch that was sent may be in the log: it is in flight, or an attempt was not answered."""
+        return batch in self._in_flight or batch.ordinal in self._uncertain
 
     def send(self, fresh: deque[B], current: Identity | None) -> B | None:
         """Take the next batch to send: a retry, or the first of `fresh`. None: nothing may go now.
@@ -118,12 +154,12 @@ class Sequencer(Generic[B]):
         if self._needs_epoch:  # not moved yet: see what became of those that may be in the log
             batch = next(b for b in self._retries if b.ordinal in self._uncertain)
             self._retries.remove(batch)
-        elif self._retries:
-            batch = self._retries.pop(0)
-        elif self._in_flight and self._sent - self._in_flight[0].ordinal >= self._limit:
+        elif self._is_too_far(self._retries[0].ordinal if self._retries else self._sent):
             # A retry is on its way whose followers were taken. Had it been stored the first time, its answer lost, then
             # one batch more after it would make the broker forget it, and take the retry for out of order: not stored.
             return None
+        elif self._retries:
+            batch = self._retries.pop(0)
         else:
             batch = fresh.popleft()
             batch.ordinal = self._sent
@@ -133,14 +169,17 @@ class Sequencer(Generic[B]):
         self._in_flight.append(batch)
         return batch
 
+    def _is_too_far(self, ordinal: int) -> bool:
+        return bool(self._in_flight) and ordinal - self._in_flight[0].ordinal >= self._limit
+
     def _take_over(self, current: Identity | None) -> bool:
         """Move to `current` if the partition is free to, or must; False: nothing can be sent for now."""
         if current is None:
             return False
-        if self._uncertain and any(batch.ordinal in self._uncertain for batch in self._retries):
+        if any(batch.ordinal in self._uncertain for batch in self._retries):
             return True  # these keep their numbers, under the epoch they were sent with
         if self._needs_epoch:
-            if self._in_flight or self._identity == current:
+            if self._in_flight or self._is_stuck_with(current):
                 return False
         elif self._identity == current or self._retries:
             return True
@@ -148,11 +187,16 @@ class Sequencer(Generic[B]):
             return False
         self._identity = current
         self._next = 0
-        self._needs_epoch = False
+        self._needs_epoch = self._needs_id = False
         self._known = False
         for batch in self._retries:
             self._number(batch)
         return True
+
+    def _is_stuck_with(self, current: Identity | None) -> bool:
+        if self._needs_id and current is not None and self._identity is not None:
+            return current.producer_id == self._identity.producer_id
+        return current == self._identity
 
     def _number(self, batch: B) -> None:
         if self._identity is None:
@@ -161,39 +205,107 @@ class Sequencer(Generic[B]):
         batch.sequence = self._next
         self._next = add(self._next, batch.count)
 
-    def outcome(self, batch: B, error_code: int, *, retriable: bool) -> Verdict:
-        """A batch in flight came back: with an error code of the broker's (0: none), or lost (-1, retriable)."""
+    def outcome(self, batch: B, error_code: int, *, retriable: bool, divisible: bool = False) -> Verdict:
+        """A batch in flight came back, with an error code of the broker's (0: none), LOST or NOT_SENT.
+
+        `divisible`: the broker refused it, and would take parts of it. The verdict DIVIDE leaves the batch in flight
+        until `replace`.
+        """
+        verdict = self._judge(batch, error_code, retriable=retriable, divisible=divisible)
+        if verdict is Verdict.DIVIDE:
+            return verdict
         self._in_flight.remove(batch)
-        verdict = self._judge(batch, error_code, retriable=retriable)
         if verdict is Verdict.RETRY:
-            insort(self._retries, batch, key=lambda other: other.ordinal)
+            insort(self._retries, batch, key=_ordinal)
             self._draining = True
-            if self._idempotent and error_code not in OUT_OF_ORDER:
-                self._uncertain.add(batch.ordinal)
-            else:
+            if error_code in OUT_OF_ORDER and batch.ordinal not in self._parts_of_uncertain:
                 self._uncertain.discard(batch.ordinal)
+            elif error_code not in REFUSED:
+                self._uncertain.add(batch.ordinal)
         else:
-            self._uncertain.discard(batch.ordinal)
+            self._settle(batch)
         if verdict is Verdict.DELIVERED:
             self._known = True
-        if verdict is Verdict.FAILED:
+        elif verdict is not Verdict.RETRY:
             self._needs_epoch = self._idempotent
             self._draining = True
-        if not self._in_flight:
-            self._draining = False
+        self._end_draining()
         return verdict
 
-    def _judge(self, batch: B, error_code: int, *, retriable: bool) -> Verdict:
+    def _judge(self, batch: B, error_code: int, *, retriable: bool, divisible: bool) -> Verdict:
         if error_code in (0, DUPLICATE_SEQUENCE_NUMBER):
             return Verdict.DELIVERED
+        in_doubt = batch.ordinal in self._uncertain or error_code in (LOST, UNKNOWN_SERVER_ERROR)
+        failed = Verdict.DOUBTFUL if in_doubt else Verdict.FAILED
         if error_code in OUT_OF_ORDER:
-            # Only the follower of a batch that itself did not arrive: it will fit once that one is settled.
-            earlier = any(b.ordinal < batch.ordinal for b in (*self._in_flight, *self._retries))
-            return Verdict.RETRY if earlier or self._needs_epoch else Verdict.FAILED
-        return Verdict.RETRY if retriable else Verdict.FAILED
+            has_earlier = any(b.ordinal < batch.ordinal for b in (*self._in_flight, *self._retries))
+            if batch.ordinal in self._parts_of_uncertain and (self._needs_epoch or not has_earlier):
+                return Verdict.DOUBTFUL
+            if has_earlier:  # that itself did not arrive: this one will fit once it is settled
+                return Verdict.RETRY
+            if not self._may_move:
+                return Verdict.RETRY if self._needs_epoch else Verdict.FAILED
+            self._needs_epoch = self._idempotent
+            return Verdict.RETRY
+        if error_code == INVALID_PRODUCER_EPOCH and self._idempotent and self._may_move:
+            self._needs_epoch = self._needs_id = True
+            return failed if failed is Verdict.DOUBTFUL else Verdict.RETRY
+        if divisible:
+            return Verdict.DIVIDE
+        return Verdict.RETRY if retriable else failed
 
-    def give_up(self, batch: B) -> None:
-        """A batch among the retries ran out of time: its number stays used."""
-        self._retries.remove(batch)
+    def replace(self, batch: B, parts: Sequence[B]) -> None:
+        """Go on with `parts` of a batch for which the verdict was DIVIDE, in their order.
+
+        They share its numbers. If records are missing among them, what follows is numbered anew.
+        """
+        uncertain = batch.ordinal in self._uncertain
+        self._in_flight.remove(batch)
+        self._settle(batch)
+        self._make_room(batch.ordinal, len(parts) - 1)
+        sequence = batch.sequence
+        for ordinal, part in enumerate(parts, batch.ordinal):
+            part.ordinal = ordinal
+            if self._idempotent:
+                part.producer = batch.producer
+                part.sequence = sequence
+                sequence = add(sequence, part.count)
+            if uncertain:
+                self._uncertain.add(ordinal)
+                self._parts_of_uncertain.add(ordinal)
+            insort(self._retries, part, key=_ordinal)
+        if sum(part.count for part in parts) != batch.count:
+            self._needs_epoch = self._idempotent
+        self._draining = True
+        self._end_draining()
+
+    def _make_room(self, ordinal: int, more: int) -> None:
+        """Shift the ordinals behind `ordinal`: the broker remembers batches, so each part of one counts."""
+        for batch in (*self._in_flight, *self._retries):
+            if batch.ordinal > ordinal:
+                batch.ordinal += more
+        for kept in (self._uncertain, self._parts_of_uncertain):
+            shifted = {o + more if o > ordinal else o for o in kept}
+            kept.clear()
+            kept.update(shifted)
+        self._sent += more
+
+    def _settle(self, batch: B) -> None:
         self._uncertain.discard(batch.ordinal)
+        self._parts_of_uncertain.discard(batch.ordinal)
+
+    def _end_draining(self) -> None:
+        if not self._in_flight:
+            self._draining = False
+
+    def give_up(self, batch: B) -> Verdict:
+        """A batch among the retries ran out of time, and its number stays used: FAILED or DOUBTFUL."""
+        verdict = Verdict.DOUBTFUL if batch.ordinal in self._uncertain else Verdict.FAILED
+        self._retries.remove(batch)
+        self._settle(batch)
         self._needs_epoch = self._idempotent
+        return verdict
+
+
+def _ordinal(batch: Sendable) -> int:
+    return batch.ordinal

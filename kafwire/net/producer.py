@@ -10,6 +10,10 @@ import asyncio
 import contextlib
 import logging
 import random
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from kafwire import protocol
@@ -23,18 +27,20 @@ from kafwire.logic.backoff import delay_ms
 from kafwire.logic.fetch_plan import MOVED
 from kafwire.logic.metadata import NO_TOPIC_ID
 from kafwire.logic.partition import Balance, rule_of
-from kafwire.logic.sequence import Identity, Sequencer, Verdict
+from kafwire.logic.sequence import LOST, NOT_SENT, Identity, Sequencer, Verdict
 from kafwire.net.cluster import Cluster
 from kafwire.net.engine import FORKED
 from kafwire.net.lane import Lane
 from kafwire.net.produce_request import FIRST_VERSION_WITH_TOPIC_IDS, produce_request
+from kafwire.net.refusal import MESSAGE_TOO_LARGE, doubtful, error_of, parts_without, refused_records
 from kafwire.net.transactions import Transactions
 
-UNKNOWN_FATE = -1
 # How often batches that cannot be sent are looked at for `delivery_timeout_ms`.
 EXPIRY_CHECK_MS = 500
 # How long the interpreter's end may be held up by records that were sent and not flushed.
 EXIT_FLUSH_S = 5.0
+# Partitions that an error names, of those with records that were not delivered.
+NAMED_PARTITIONS = 5
 
 log = logging.getLogger("kafwire")
 
@@ -67,6 +73,7 @@ class Sender:
         self._in_flight_on: dict[tuple[str, int], Lane] = {}
         self._not_before: dict[tuple[str, int], float] = {}
         self._unfinished: dict[ProducerBatch, None] = {}
+        self._topic_ids: dict[str, uuid.UUID] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0.0
@@ -92,6 +99,11 @@ class Sender:
         if info is not None and info.partitions:
             leaders = [self.cluster.metadata.leader(name, partition) for partition in range(max(info.partitions) + 1)]
             self.accumulator.set_topic(name, len(leaders), Shares(*self._balance.lead(name, leaders)))
+            if self._topic_ids.setdefault(name, info.topic_id) != info.topic_id:
+                self._topic_ids[name] = info.topic_id
+                for sink in self.accumulator.topics[name].sinks:
+                    if sink.sequencer is not None:
+                        sink.sequencer.forget_broker()
 
     def _weigh(self) -> None:
         """Have what may go anywhere go rather where less waits (KIP-794)."""
@@ -135,7 +147,8 @@ class Sender:
     def _enlist(self, sink: Sink) -> None:
         if sink.sequencer is None:
             limit = self.config.max_in_flight_requests_per_connection
-            sink.sequencer = Sequencer(idempotent=self.config.idempotent, limit=limit)
+            may_move = self.transactions is None
+            sink.sequencer = Sequencer(idempotent=self.config.idempotent, limit=limit, may_move=may_move)
         self._waiting[sink.topic, sink.partition] = sink
 
     def _wake_in(self, wait_ms: float) -> None:
@@ -197,7 +210,7 @@ class Sender:
                     self._send(lane, group)
                 except KafkaConnectionError as error:
                     for sink, batch in group:
-                        self._settle(sink, batch, UNKNOWN_FATE, error)
+                        self._settle(sink, batch, NOT_SENT, error)
                 except ProtocolError as error:
                     self._fail(group, error)
         wants_epoch = any(sink.sequencer.wants_epoch(self.identity) for sink in self._waiting.values())
@@ -207,13 +220,16 @@ class Sender:
     def _fail(self, group: list[tuple[Sink, ProducerBatch]], error: Exception) -> None:
         """These batches can never be sent."""
         for sink, batch in group:
-            sink.sequencer.outcome(batch, UNKNOWN_FATE, retriable=False)
-            self._give_up(batch, error if isinstance(error, KafkaError) else KafkaError(f"{sink.name}: {error}"))
+            verdict = sink.sequencer.outcome(batch, NOT_SENT, retriable=False)
+            problem = error if isinstance(error, KafkaError) else KafkaError(f"{sink.name}: {error}")
+            self._give_up(batch, problem, in_doubt=verdict is Verdict.DOUBTFUL)
 
-    def _give_up(self, batch: ProducerBatch, error: KafkaError, *, numbered: bool = True) -> None:
-        """A batch fails; `numbered`: after it had got a sequence number."""
+    def _give_up(
+        self, batch: ProducerBatch, error: KafkaError, *, in_doubt: bool = False, numbered: bool = True
+    ) -> None:
+        """A batch fails; `in_doubt`: it may be in the log; `numbered`: it had got a sequence number."""
         self._unfinished.pop(batch, None)
-        batch.fail(error)
+        batch.fail(doubtful(error) if in_doubt else error)
         if self.transactions is not None:
             self.transactions.batch_failed(error, numbered=numbered)
 
@@ -300,10 +316,14 @@ class Sender:
                 error = KafkaConnectionError(f"{lane.where} answered with what is not a ProduceResponse: {problem}")
             else:
                 lane.note_throttle(response.throttle_time_ms)
+                endpoints = [(node.node_id, node.host, node.port, node.rack) for node in response.node_endpoints]
                 for topic in response.responses:
                     key = topic.topic_id.bytes if version >= FIRST_VERSION_WITH_TOPIC_IDS else topic.name.encode()
+                    name = names.get(key, "")
                     for part in topic.partition_responses:
-                        outcomes[names.get(key, ""), part.index] = part
+                        outcomes[name, part.index] = part
+                        if part.error_code in MOVED and part.current_leader.leader_id >= 0:
+                            self._take_hint(name, part, endpoints)
         for sink, batch in group:
             if frame is None and error is None:  # acks=0: it left this process, more is not to be known
                 self._settle(sink, batch, 0, None)
@@ -312,28 +332,48 @@ class Sender:
             outcome = outcomes.get((sink.topic, sink.partition))
             if outcome is None:
                 lost = error or KafkaConnectionError(f"{lane.where} did not answer for {sink.name}")
-                self._settle(sink, batch, UNKNOWN_FATE, lost)
-            elif self._settle(sink, batch, outcome.error_code, self._broker_error(outcome, sink, batch, lane)):
+                self._settle(sink, batch, LOST, lost)
+                continue
+            refusal = error_of(outcome, sink, batch, lane)
+            refused: dict[int, KafkaError] = {}
+            if refusal is not None and not refusal.retriable and outcome.record_errors:
+                refused = refused_records(outcome, sink, batch, lane)
+            if self._settle(sink, batch, outcome.error_code, refusal, refused=refused, answered_by=lane.node):
                 batch.succeed(outcome.base_offset, outcome.log_append_time_ms)
         self.on_wake()
 
-    @staticmethod
-    def _broker_error(
-        part: protocol.ProduceResponse.PartitionProduceResponse, sink: Sink, batch: ProducerBatch, lane: Lane
-    ) -> BrokerError | None:
-        if not part.error_code:
-            return None
-        detail = f": {part.error_message}" if part.error_message else ""
-        records = "; ".join(f"record {e.batch_index}: {e.batch_index_error_message}" for e in part.record_errors[:3])
-        return broker_error(
-            part.error_code,
-            f"{batch.count} record(s) to {sink.name} on {lane.where}{detail}{f' ({records})' if records else ''}",
-        )
+    def _take_hint(
+        self,
+        topic: str,
+        part: protocol.ProduceResponse.PartitionProduceResponse,
+        endpoints: list[tuple[int, str, int, str | None]],
+    ) -> None:
+        """A broker that does not lead a partition says who does (KIP-951)."""
+        leader = part.current_leader
+        if self.cluster.metadata.update_leader(topic, part.index, leader.leader_id, leader.leader_epoch, endpoints):
+            self._take_in(topic)
 
-    def _settle(self, sink: Sink, batch: ProducerBatch, code: int, error: KafkaError | None) -> bool:
-        """Take in what became of a batch; True when it was delivered."""
+    def _settle(
+        self,
+        sink: Sink,
+        batch: ProducerBatch,
+        code: int,
+        error: KafkaError | None,
+        *,
+        refused: Mapping[int, KafkaError] = MappingProxyType({}),
+        answered_by: int = -1,
+    ) -> bool:
+        """Take in what became of a batch; True when it was delivered.
+
+        `refused` are the errors of single records, by index; `answered_by` is the broker, if one did.
+        """
         retriable = not isinstance(error, BrokerError) or error.retriable
-        verdict = sink.sequencer.outcome(batch, code, retriable=retriable)
+        # A transaction with a refused record cannot be committed: its neighbours need not be saved.
+        divisible = 0 < len(refused) < batch.count and self.transactions is None
+        divisible = divisible or (code == MESSAGE_TOO_LARGE and batch.count > 1)
+        verdict = sink.sequencer.outcome(batch, code, retriable=retriable, divisible=divisible)
+        if verdict is Verdict.DIVIDE:
+            verdict = self._divide(sink, batch, refused)
         where = (sink.topic, sink.partition)
         if sink.fresh or sink.sealed or sink.sequencer.retries:
             self._waiting[where] = sink
@@ -341,30 +381,53 @@ class Sender:
             self._unfinished.pop(batch, None)
             self._failures = 0
             return True
-        if verdict is Verdict.FAILED:
-            self._give_up(batch, error or KafkaError(f"{sink.name}: error {code}"))
+        if verdict is Verdict.DIVIDE:
+            return False
+        if verdict is not Verdict.RETRY:
+            in_doubt = verdict is Verdict.DOUBTFUL
+            if len(refused) == batch.count and not in_doubt:
+                with contextlib.suppress(KafkaError, MemoryError):
+                    self.accumulator.cut(batch, list(range(batch.count)), refused)
+            self._give_up(batch, error or KafkaError(f"{sink.name}: error {code}"), in_doubt=in_doubt)
             return False
         batch.attempts += 1
         batch.last_error = error
+        if code in MOVED and self.cluster.metadata.leader(*where) not in (-1, answered_by):
+            self._not_before.pop(where, None)  # who leads now is known already
+            return False
         wait = delay_ms(batch.attempts, self.config.retry_backoff_ms, self.config.retry_backoff_max_ms, random.random())
         self._not_before[where] = self.cluster.engine.now_ms() + wait
-        if code in MOVED or code == UNKNOWN_FATE:
+        if code in MOVED or code in (LOST, NOT_SENT):
             self._run("metadata", self._refresh(sink.topic))
         return False
+
+    def _divide(self, sink: Sink, batch: ProducerBatch, refused: Mapping[int, KafkaError]) -> Verdict:
+        """Go on with parts of a batch: halves of one that is too large, or all but the refused records."""
+        starts = parts_without(batch.count, refused) if refused else [0, (batch.count + 1) // 2]
+        try:
+            parts = self.accumulator.cut(batch, starts, refused or None)
+        except (KafkaError, MemoryError) as error:
+            batch.last_error = KafkaError(f"{sink.name}: {error}")
+            return sink.sequencer.outcome(batch, NOT_SENT, retriable=True)
+        sink.sequencer.replace(batch, parts)
+        self._unfinished.pop(batch, None)
+        self._unfinished.update(dict.fromkeys(parts))
+        return Verdict.DIVIDE
 
     def _expire(self) -> None:
         """Give up batches older than `delivery_timeout_ms`, unless they are in flight: these come back first."""
         oldest = self.cluster.engine.now_ms() - self.config.delivery_timeout_ms
         for where, sink in list(self._waiting.items()):
             for batch in [b for b in sink.sequencer.retries if b.created_ms < oldest]:
-                sink.sequencer.give_up(batch)
+                in_doubt = sink.sequencer.give_up(batch) is Verdict.DOUBTFUL
+                fate = "they may or may not be in the log" if in_doubt else "they are not in the log"
                 self._give_up(
                     batch,
                     KafkaTimeoutError(
                         f"{batch.count} record(s) to {sink.name} were sent but not acknowledged within "
-                        f"delivery_timeout_ms ({self.config.delivery_timeout_ms}): they may or may not be in the log; "
-                        f"last: {batch.last_error}"
+                        f"delivery_timeout_ms ({self.config.delivery_timeout_ms}): {fate}; last: {batch.last_error}"
                     ),
+                    in_doubt=in_doubt,
                 )
             fresh = sink.advance()
             while fresh and fresh[0].created_ms < oldest:
@@ -440,7 +503,8 @@ class Sender:
 
     async def _next_epoch(self) -> None:
         following = self.identity.next_epoch if self.identity is not None else None
-        if following is None:
+        needs_id = any(s.sequencer.wants_epoch(self.identity) and s.sequencer.needs_id for s in self._waiting.values())
+        if following is None or needs_id:
             await self._get_identity()
         else:
             self.identity = following
@@ -498,11 +562,12 @@ class Sender:
                 await finished
         except TimeoutError:
             raise KafkaTimeoutError(
-                f"not everything was acknowledged within {timeout_s:g} s; it is still tried"
+                f"not everything was acknowledged within {timeout_s:g} s; it is still tried: "
+                f"{undelivered(_counts(batches))}"
             ) from None
 
-    async def close(self, timeout_s: float | None) -> int:
-        """Flush for at most `timeout_s` seconds, then give up the rest; returns how many records were given up."""
+    async def close(self, timeout_s: float | None) -> dict[str, int]:
+        """Flush for at most `timeout_s` seconds, then give up the rest: how many records, by topic and partition."""
         self.accumulator.budget.close("this producer is closed: make a new one")
         if self.transactions is not None:
             with contextlib.suppress(KafkaError):  # who commits or aborts is told
@@ -514,7 +579,7 @@ class Sender:
             lost = self._shut()
         return lost
 
-    def _shut(self) -> int:
+    def _shut(self) -> dict[str, int]:
         self._stopped = True
         if self.transactions is not None:
             self.transactions.stop()
@@ -526,15 +591,17 @@ class Sender:
             self._enlist(sink)
         self.accumulator.end("the producer was closed while rows were added to it: they were not sent")
         lost = [batch for batch in self._all_batches() if not batch.done]
-        sent = set(self._unfinished)
+        counts = _counts(lost)
+        in_doubt = {b for b in lost if b in self._unfinished and b.sink.sequencer.is_doubtful(b)}
         self.cluster.shut()
         for batch in lost:
-            fate = "acknowledged: they may or may not be in the log" if batch in sent else "sent"
-            batch.fail(
-                KafkaError(f"the producer was closed before {batch.count} record(s) to {batch.sink.name} were {fate}")
+            fate = "acknowledged: they may or may not be in the log" if batch in in_doubt else "sent"
+            error = KafkaError(
+                f"the producer was closed before {batch.count} record(s) to {batch.sink.name} were {fate}"
             )
+            batch.fail(doubtful(error) if batch in in_doubt else error)
         self.cluster.engine.transport.unlisten(self.cookie)
-        return sum(batch.count for batch in lost)
+        return counts
 
     async def end(self) -> None:
         """Nobody closed the producer and the interpreter ends: what it was given is not to be lost without a word."""
@@ -543,11 +610,27 @@ class Sender:
         lost = await self.close(EXIT_FLUSH_S)
         if lost:
             log.warning(
-                "kafwire: the program ended and %d record(s) were not acknowledged within %g s: close the producer",
-                lost,
+                "kafwire: the program ended and %s were not acknowledged within %g s: close the producer",
+                undelivered(lost),
                 EXIT_FLUSH_S,
             )
 
     def abandon(self) -> None:
         """In a forked child: `send` says so."""
         self.accumulator.budget.closed = FORKED
+
+
+def _counts(batches: Iterable[ProducerBatch]) -> dict[str, int]:
+    """The records of those that are not done, by topic and partition."""
+    counts: Counter[str] = Counter()
+    for batch in batches:
+        if not batch.done:
+            counts[batch.sink.name] += batch.count
+    return dict(counts)
+
+
+def undelivered(counts: Mapping[str, int]) -> str:
+    """How many records, and where, as errors say it."""
+    named = ", ".join(f"{count} to {name}" for name, count in list(counts.items())[:NAMED_PARTITIONS])
+    more = len(counts) - NAMED_PARTITIONS
+    return f"{sum(counts.values())} record(s) ({named}{f', and to {more} more partitions' if more > 0 else ''})"

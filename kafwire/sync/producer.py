@@ -15,7 +15,7 @@ from kafwire.config import ProducerConfig, from_dotted
 from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError
 from kafwire.net.cluster import Cluster
 from kafwire.net.engine import engine
-from kafwire.net.producer import Sender
+from kafwire.net.producer import Sender, undelivered
 from kafwire.net.transactions import Transactions
 from kafwire.structs import ConsumerGroupMetadata, TopicPartition
 from kafwire.sync.transaction import TransactionBlock
@@ -75,7 +75,8 @@ class Producer(RecordSender):
     def flush(self, timeout: float | None = None) -> None:
         """Send what was buffered before this call and wait until every outcome is known; the deliveries carry them.
 
-        Raises `KafkaTimeoutError` after `timeout` seconds (default: no limit but `delivery_timeout_ms`).
+        Raises `KafkaTimeoutError` after `timeout` seconds (default: no limit but `delivery_timeout_ms`), which says how
+        many records of which partitions are left.
         """
         self._check()
         self._engine.run(self._sender.flush(timeout))
@@ -154,14 +155,14 @@ class Producer(RecordSender):
         """Flush, then close. An open transaction is aborted; one that is being committed is seen through.
 
         What is not acknowledged after `timeout` seconds is given up, and a `KafkaTimeoutError` says how many records
-        that are. A second close, or one in a forked child, does nothing.
+        of which partitions that are. A second close, or one in a forked child, does nothing.
         """
         if self._closed or self._engine.is_over:
             return
         self._closed = True
         lost = self._engine.run(self._sender.close(timeout))
         if lost:
-            raise KafkaTimeoutError(f"the producer was closed with {lost} record(s) not acknowledged")
+            raise KafkaTimeoutError(f"the producer was closed with {undelivered(lost)} not acknowledged")
 
     def __enter__(self) -> Self:
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from dataclasses import dataclass, field
 
@@ -9,25 +10,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafwire.logic.sequence import LAST_EPOCH, SEQUENCE_LIMIT, Identity, Sequencer, Verdict, add
+from kafwire.logic.sequence import LAST_EPOCH, LOST, SEQUENCE_LIMIT, Identity, Sequencer, Verdict, add
 
-LOST = -1
 NOT_LEADER = 6
 TOO_LARGE = 10
+NOT_ENOUGH_REPLICAS = 19
 OUT_OF_ORDER = 45
 BAD_EPOCH = 47
+INVALID_RECORD = 87
 
 
 @dataclass(eq=False)
 class Batch:
     """What a sequencer needs, and what the test wants to know."""
 
-    name: int
-    count: int
-    too_large: bool = False
+    records: list[int]
     producer: tuple[int, int] | None = None
     sequence: int = -1
     ordinal: int = -1
+
+    @property
+    def count(self) -> int:
+        return len(self.records)
 
 
 @dataclass
@@ -37,12 +41,18 @@ class Broker:
     log: list[int] = field(default_factory=list)
     epoch: int = -1
     recent: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=5))
+    limit: int = 100  # records in a batch
+    too_large: set[int] = field(default_factory=set)
+    invalid: set[int] = field(default_factory=set)
 
     def append(self, batch: Batch) -> int:
         assert batch.producer is not None
-        _, epoch = batch.producer
-        if batch.too_large:
+        producer_id, epoch = batch.producer
+        assert producer_id == 7
+        if batch.count > self.limit or self.too_large.intersection(batch.records):
             return TOO_LARGE
+        if self.invalid.intersection(batch.records):
+            return INVALID_RECORD
         if epoch < self.epoch:
             return BAD_EPOCH
         if epoch > self.epoch:
@@ -55,22 +65,31 @@ class Broker:
         elif self.recent and batch.sequence != add(*self.recent[-1]):
             return OUT_OF_ORDER
         self.recent.append((batch.sequence, batch.count))
-        self.log.append(batch.name)
+        self.log += batch.records
         return 0
+
+    def lose_last(self) -> list[int]:
+        """An unclean election: the new leader has not got the last batch."""
+        if len(self.recent) < 2:
+            return []
+        _, count = self.recent.pop()
+        lost = self.log[-count:]
+        del self.log[-count:]
+        return lost
 
 
 class World:
     """One partition, one connection at a time; `step` takes one event of a schedule."""
 
-    def __init__(self, batches: list[Batch], limit: int = 5) -> None:
-        self.sequencer: Sequencer[Batch] = Sequencer(idempotent=True, limit=limit)
+    def __init__(self, batches: list[Batch], limit: int = 5, *, may_move: bool = True) -> None:
+        self.sequencer: Sequencer[Batch] = Sequencer(idempotent=True, limit=limit, may_move=may_move)
         self.identity = Identity(7, 0)
         self.fresh: deque[Batch] = deque(batches)
         self.wire: deque[Batch] = deque()
         self.broker = Broker()
         self.delivered: list[int] = []
         self.failed: list[int] = []
-        self.given_up: list[int] = []
+        self.in_doubt: list[int] = []
 
     def send(self) -> bool:
         if self.sequencer.wants_epoch(self.identity):
@@ -85,18 +104,37 @@ class World:
         return True
 
     def settle(self, batch: Batch, code: int, *, retriable: bool) -> None:
-        verdict = self.sequencer.outcome(batch, code, retriable=retriable)
+        bad = self.broker.invalid if code == INVALID_RECORD else set()
+        good = [record for record in batch.records if record not in bad]
+        divisible = 0 < len(good) < batch.count or (code == TOO_LARGE and batch.count > 1)
+        verdict = self.sequencer.outcome(batch, code, retriable=retriable, divisible=divisible)
+        if verdict is Verdict.DIVIDE:
+            self.failed += [record for record in batch.records if record in bad]
+            middle = (len(good) + 1) // 2
+            parts = [Batch(part) for part in (good[:middle], good[middle:]) if part]
+            self.sequencer.replace(batch, parts)
+        else:
+            self.told(verdict, batch)
+
+    def told(self, verdict: Verdict, batch: Batch) -> None:
         if verdict is Verdict.DELIVERED:
-            self.delivered.append(batch.name)
+            self.delivered += batch.records
         elif verdict is Verdict.FAILED:
-            self.failed.append(batch.name)
+            self.failed += batch.records
+        elif verdict is Verdict.DOUBTFUL:
+            self.in_doubt += batch.records
 
     def answer(self) -> None:
         batch = self.wire.popleft()
         self.settle(batch, self.broker.append(batch), retriable=False)
 
-    def refuse(self) -> None:
-        self.settle(self.wire.popleft(), NOT_LEADER, retriable=True)
+    def refuse(self, code: int = NOT_LEADER) -> None:
+        self.settle(self.wire.popleft(), code, retriable=True)
+
+    def store_and_refuse(self) -> None:
+        """As a leader that stored a batch, and then lost its followers, or its office."""
+        self.broker.append(self.wire[0])
+        self.refuse()
 
     def die(self, processed: int) -> None:
         """The connection dies; the broker got the first `processed` requests, and no answer came back."""
@@ -110,8 +148,7 @@ class World:
     def expire(self) -> None:
         if self.sequencer.retries:
             batch = self.sequencer.retries[0]
-            self.sequencer.give_up(batch)
-            self.given_up.append(batch.name)
+            self.told(self.sequencer.give_up(batch), batch)
 
     def finish(self) -> None:
         for _ in range(10_000):
@@ -123,27 +160,45 @@ class World:
         raise AssertionError("the sequencer does not come to an end")
 
 
+def batches(*counts: int) -> list[Batch]:
+    """Batches of so many records each, which are numbered through."""
+    numbers = itertools.count()
+    return [Batch(list(itertools.islice(numbers, count))) for count in counts]
+
+
 EVENTS = st.one_of(
     st.just(("send", 0)),
     st.just(("send", 0)),
     st.just(("answer", 0)),
     st.just(("refuse", 0)),
+    st.just(("replicas", 0)),
+    st.just(("after append", 0)),
     st.tuples(st.just("die"), st.integers(0, 5)),
     st.just(("expire", 0)),
+    st.tuples(st.just("limit"), st.integers(1, 4)),
 )
 
 
 @given(
-    counts=st.lists(st.tuples(st.integers(1, 3), st.integers(0, 9)), min_size=1, max_size=12),
+    counts=st.lists(st.integers(1, 4), min_size=1, max_size=12),
+    too_large=st.sets(st.integers(0, 30), max_size=3),
+    invalid=st.sets(st.integers(0, 30), max_size=3),
+    broker_limit=st.integers(2, 100),
     events=st.lists(EVENTS, max_size=60),
     limit=st.integers(1, 5),
 )
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=1000, deadline=None)
 def test_any_schedule_keeps_order_and_delivers_once(
-    counts: list[tuple[int, int]], events: list[tuple[str, int]], limit: int
+    counts: list[int],
+    too_large: set[int],
+    invalid: set[int],
+    broker_limit: int,
+    events: list[tuple[str, int]],
+    limit: int,
 ) -> None:
-    batches = [Batch(i, count, too_large=odds == 0) for i, (count, odds) in enumerate(counts)]
-    world = World(batches, limit)
+    world = World(batches(*counts), limit)
+    broker = world.broker
+    broker.limit, broker.too_large, broker.invalid = broker_limit, too_large, invalid - too_large
     for event, number in events:
         if event == "send":
             world.send()
@@ -151,23 +206,32 @@ def test_any_schedule_keeps_order_and_delivers_once(
             world.answer()
         elif event == "refuse" and world.wire:
             world.refuse()
+        elif event == "replicas" and world.wire:
+            world.refuse(NOT_ENOUGH_REPLICAS)
+        elif event == "after append" and world.wire:
+            world.store_and_refuse()
         elif event == "die":
             world.die(number)
         elif event == "expire":
             world.expire()
+        elif event == "limit":
+            broker.limit = number
     world.finish()
-    log = world.broker.log
-    assert len(log) == len(set(log)), "a batch is in the log twice"
+    log = broker.log
+    assert len(log) == len(set(log)), "a record is in the log twice"
     assert log == sorted(log), "the log is out of order"
-    assert set(world.delivered) <= set(log), "an acknowledged batch is not in the log"
-    assert not set(world.failed) & set(log), "a failed batch is in the log"
-    assert sorted([*world.delivered, *world.failed, *world.given_up]) == list(range(len(batches)))
-    assert set(world.failed) == {b.name for b in batches if b.too_large} - set(world.given_up)
+    assert set(world.delivered) <= set(log), "an acknowledged record is not in the log"
+    assert not set(world.failed) & set(log), "a failed record is in the log"
+    assert sorted([*world.delivered, *world.failed, *world.in_doubt]) == list(range(sum(counts)))
+    quiet = not {"expire", "limit", "after append", "die", "refuse"}.intersection(event for event, _ in events)
+    if quiet:
+        assert set(world.failed) == {r for r in too_large | invalid if r < sum(counts)}, "a neighbour has failed"
+        assert not world.in_doubt
 
 
 def test_one_batch_goes_alone_until_the_broker_knows_the_producer() -> None:
     """Were the first refused and the second taken, as by a leader of this moment, the first could never follow."""
-    world = World([Batch(n, 1) for n in range(4)])
+    world = World(batches(1, 1, 1, 1))
     assert world.send()
     assert not world.send()
     world.refuse()
@@ -181,7 +245,7 @@ def test_one_batch_goes_alone_until_the_broker_knows_the_producer() -> None:
 
 
 def test_a_retry_keeps_its_number() -> None:
-    world = World([Batch(0, 1), Batch(1, 3), Batch(2, 2)])
+    world = World(batches(1, 3, 2))
     world.send()
     world.answer()
     assert world.send()
@@ -192,11 +256,11 @@ def test_a_retry_keeps_its_number() -> None:
     assert world.wire[0] is first
     assert (first.sequence, second.sequence) == (1, 4)
     world.finish()
-    assert world.broker.log == [0, 1, 2]
+    assert world.broker.log == list(range(6))
 
 
 def test_nothing_new_goes_while_a_retry_waits_for_others_in_flight() -> None:
-    world = World([Batch(i, 1) for i in range(5)])
+    world = World(batches(1, 1, 1, 1, 1))
     world.send()
     world.answer()
     assert world.send()
@@ -206,7 +270,8 @@ def test_nothing_new_goes_while_a_retry_waits_for_others_in_flight() -> None:
 
 
 def test_a_used_number_that_was_given_up_moves_the_partition_to_the_next_epoch() -> None:
-    world = World([Batch(0, 1, too_large=True), Batch(1, 1), Batch(2, 1)])
+    world = World(batches(1, 1, 1))
+    world.broker.too_large = {0}
     world.finish()
     assert world.identity == Identity(7, 1)
     assert world.broker.log == [1, 2]
@@ -215,7 +280,7 @@ def test_a_used_number_that_was_given_up_moves_the_partition_to_the_next_epoch()
 
 def test_a_batch_whose_answer_was_lost_is_not_forgotten_by_the_broker_while_it_is_retried() -> None:
     """Stored, answer lost; then refused again and again by a broker that takes what comes after it."""
-    world = World([Batch(n, 1) for n in range(13)])
+    world = World(batches(*[1] * 13))
     world.send()
     world.answer()
     world.send()
@@ -232,16 +297,158 @@ def test_a_batch_whose_answer_was_lost_is_not_forgotten_by_the_broker_while_it_i
     assert not world.failed
 
 
+def test_the_parts_of_a_batch_that_is_too_large_share_its_numbers() -> None:
+    """So what is in flight behind it follows them, and no epoch is used up."""
+    world = World(batches(1, 4, 2, 2))
+    world.send()
+    world.answer()
+    while world.send():
+        pass
+    world.broker.limit = 2
+    world.finish()
+    assert world.broker.log == list(range(9))
+    assert world.identity == Identity(7, 0)
+    assert not world.failed
+
+
+def test_parts_are_counted_where_the_broker_counts_batches() -> None:
+    """Five batches become ten; the first is stored and refused, and must stay among the last five."""
+    world = World(batches(1, *[2] * 5))
+    world.send()
+    world.answer()
+    while world.send():
+        pass
+    world.broker.limit = 1
+    while world.wire:
+        world.answer()
+    for _ in range(4):
+        while world.send():
+            pass
+        world.store_and_refuse()
+        while world.wire:
+            world.answer()
+    world.finish()
+    assert world.broker.log == list(range(11))
+    assert not world.failed
+    assert not world.in_doubt
+
+
+def test_parts_of_what_may_be_in_the_log_are_not_stored_beside_it() -> None:
+    """Stored, the answer lost; then the topic's limit was lowered, and the broker looks at that first."""
+    world = World(batches(1, 4, 1))
+    world.send()
+    world.answer()
+    world.send()
+    world.die(processed=1)
+    world.broker.limit = 2
+    world.finish()
+    assert world.broker.log == list(range(6))
+    assert world.in_doubt == [1, 2, 3, 4]
+    assert world.delivered == [0, 5]
+
+
+def test_parts_in_doubt_come_to_an_end_where_a_number_before_them_is_lost() -> None:
+    """What is out of order under the old epoch stays so: there, nothing fills the gap any more."""
+    world = World(batches(1, 2, 4, 1))
+    world.send()
+    world.answer()
+    while world.send():
+        pass
+    world.refuse(NOT_ENOUGH_REPLICAS)
+    while world.wire:
+        world.refuse(NOT_LEADER)
+    world.broker.limit, world.broker.too_large = 3, {1}
+    world.finish()
+    assert world.broker.log == [0, 2, 7]
+    assert world.failed == [1]
+    assert world.in_doubt == [3, 4, 5, 6]
+
+
+def test_a_refused_record_is_taken_out_and_its_neighbours_go_on() -> None:
+    world = World(batches(1, 4, 2))
+    world.broker.invalid = {2}
+    world.finish()
+    assert world.broker.log == [0, 1, 3, 4, 5, 6]
+    assert world.failed == [2]
+    assert world.identity == Identity(7, 1)
+
+
+def test_records_that_the_broker_has_lost_do_not_fail_those_that_come_after() -> None:
+    """An unclean election: the broker misses what it has acknowledged, so what follows is out of order."""
+    world = World(batches(1, 1, 1, 1))
+    for _ in range(2):
+        world.send()
+        world.answer()
+    assert world.broker.lose_last() == [1]
+    world.finish()
+    assert world.broker.log == [0, 2, 3]
+    assert world.delivered == [0, 1, 2, 3]
+    assert world.identity == Identity(7, 1)
+
+
+def test_a_transactional_partition_does_not_move_by_itself() -> None:
+    world = World(batches(1, 1, 1, 1), may_move=False)
+    for _ in range(2):
+        world.send()
+        world.answer()
+    world.broker.lose_last()
+    world.send()
+    world.answer()
+    assert world.failed == [2]
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_producer_whose_epoch_is_refused_takes_a_new_id(*, lost: bool) -> None:
+    """What may have been stored under the old one is not sent under the new one."""
+    world = World(batches(1, 1, 1))
+    world.send()
+    world.answer()
+    world.send()
+    if lost:
+        world.die(1)
+        world.send()
+    batch = world.wire.popleft()
+    world.settle(batch, BAD_EPOCH, retriable=False)
+    assert world.in_doubt == ([1] if lost else [])
+    assert world.sequencer.wants_epoch(world.identity)
+    assert world.sequencer.needs_id
+    assert world.sequencer.wants_epoch(Identity(7, 1)), "another epoch of the same id is of no use"
+    assert world.sequencer.send(world.fresh, Identity(7, 1)) is None
+    sent = world.sequencer.send(world.fresh, Identity(8, 0))
+    assert sent is not None
+    assert sent.records == ([2] if lost else [1])
+    assert (sent.producer, sent.sequence) == ((8, 0), 0)
+
+
+@pytest.mark.parametrize(("code", "doubt"), [(NOT_ENOUGH_REPLICAS, False), (2, False), (NOT_LEADER, True), (7, True)])
+def test_what_is_given_up_is_in_doubt_unless_every_attempt_was_refused(code: int, *, doubt: bool) -> None:
+    world = World(batches(1, 1))
+    for _ in range(3):
+        world.send()
+        world.refuse(code)
+    world.expire()
+    assert (world.in_doubt, world.failed) == (([0], []) if doubt else ([], [0]))
+
+
+def test_a_log_made_anew_gets_one_batch_first() -> None:
+    world = World(batches(1, 1, 1))
+    world.send()
+    world.answer()
+    world.sequencer.forget_broker()
+    assert world.send()
+    assert not world.send()
+
+
 def test_without_idempotence_batches_are_not_numbered() -> None:
     sequencer: Sequencer[Batch] = Sequencer(idempotent=False, limit=5)
-    batch = Batch(0, 1)
+    (batch,) = batches(1)
     assert sequencer.send(deque([batch]), None) is batch
     assert (batch.producer, batch.sequence) == (None, -1)
 
 
 def test_an_idempotent_partition_waits_for_an_identity() -> None:
     sequencer: Sequencer[Batch] = Sequencer(idempotent=True, limit=5)
-    assert sequencer.send(deque([Batch(0, 1)]), None) is None
+    assert sequencer.send(deque(batches(1)), None) is None
 
 
 @pytest.mark.parametrize(
