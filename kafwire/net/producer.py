@@ -631,6 +631,9 @@ def _counts(batches: Iterable[ProducerBatch]) -> dict[str, int]:
 
 def undelivered(counts: Mapping[str, int]) -> str:
     """How many records, and where, as errors say it."""
+    if len(counts) == 1:
+        ((name, count),) = counts.items()
+        return f"{count} record(s) to {name}"
     named = ", ".join(f"{count} to {name}" for name, count in list(counts.items())[:NAMED_PARTITIONS])
     more = len(counts) - NAMED_PARTITIONS
     return f"{sum(counts.values())} record(s) ({named}{f', and to {more} more partitions' if more > 0 else ''})"

@@ -227,7 +227,7 @@ def test_flush_and_close_return_in_time(broker: ScriptedBroker) -> None:
     with within(5, at_least=0.3), pytest.raises(KafkaTimeoutError, match="within 0.3 s"):
         sent.result(0.3)
     unsent = producer.send("t", b"y", partition=0)
-    with within(5, at_least=0.3), pytest.raises(KafkaTimeoutError, match=r"2 record\(s\) not acknowledged"):
+    with within(5, at_least=0.3), pytest.raises(KafkaTimeoutError, match=r"2 record\(s\) to t-0 not acknowledged"):
         producer.close(0.3)
     for delivery in (sent, unsent):
         with within(1), pytest.raises(KafkaError, match="t-0.*may or may not be in the log"):
