@@ -75,7 +75,7 @@ class Run:
 
     def _segment(self, cluster: KafkaCluster) -> None:
         state = self.state
-        segment = matrix.segment(state.seed, state.segment, transactions=TRANSACTIONS)
+        segment = matrix.segment(state.seed, state.segment)
         folder = self.folder / f"segment-{state.segment}"
         state.attempts += 1
         self._enter(f"segment {state.segment}, from episode {state.episode}")
@@ -143,10 +143,6 @@ class Run:
 
     def _on_signal(self, _number: int, _frame: object) -> None:
         self._stopping = True
-
-
-# Whether kafwire's producers have transactions here.
-TRANSACTIONS = False
 
 
 def status(folder: Path) -> int:

@@ -5,6 +5,7 @@ topics, those with transactions too; the control, confluent-kafka, has topics of
 """
 
 import random
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
@@ -84,7 +85,7 @@ class Segment:
     number: int
     topics: tuple[Topic, ...]
     control_topics: tuple[Topic, ...]
-    processes: dict[str, tuple[Workload, ...]]
+    processes: Mapping[str, tuple[Workload, ...]]
 
     @property
     def workloads(self) -> list[Workload]:
@@ -92,8 +93,8 @@ class Segment:
         return [one for some in self.processes.values() for one in some]
 
 
-def segment(seed: int, number: int, *, rate: float = 1.0, transactions: bool = True) -> Segment:
-    """The segment of this number; `rate` multiplies all rates. Without `transactions` kafwire's have none."""
+def segment(seed: int, number: int, *, rate: float = 1.0) -> Segment:
+    """The segment of this number; `rate` multiplies all rates."""
     chance = random.Random(f"{seed}/segment/{number}")
     name = f"soak-{number}"
     topics = tuple(Topic(f"{name}-{place}", chance.choice((1, 2, 3, 4))) for place in range(2))
@@ -116,7 +117,8 @@ def segment(seed: int, number: int, *, rate: float = 1.0, transactions: bool = T
         options = {
             "compression_type": codecs[producer - 1],
             "linger_ms": chance.choice((0, 1, 5, 20)),
-            "batch_size": chance.choice((2_000, 16_384, 1 << 20)),
+            # A small batch of many rows would wait for many round trips.
+            "batch_size": chance.choice((16_384, 1 << 20) if kind == BATCH else (2_000, 16_384, 1 << 20)),
             "request_timeout_ms": request_timeout_ms,
             "delivery_timeout_ms": chance.choice((request_timeout_ms + 1_000, 20_000, 20_000, 60_000, 60_000)),
             "max_in_flight_requests_per_connection": chance.choice((1, 2, 5, 5, 5)),
@@ -131,7 +133,7 @@ def segment(seed: int, number: int, *, rate: float = 1.0, transactions: bool = T
             chance.choice(rows),
             chance.choice((16, 100, 100, 300)),
             chance.choice((1, 7, 100)),
-            20_000 if kind == BATCH else 2_000,
+            10_000 if kind == BATCH else 1_000,
             chance.choice(placement),
             options,
             identity=f"{name}-{producer}",
@@ -146,16 +148,15 @@ def segment(seed: int, number: int, *, rate: float = 1.0, transactions: bool = T
         drawn(4, SEND, (source,), 300, (1, 5, 20), every),
         drawn(5, WAIT, topics, 100, (1,), every),
     )
-    processes: dict[str, tuple[Workload, ...]] = {KAFWIRE: plain}
-    if transactions:
-        aborts = 0.25
-        processes["kafwire-transactions"] = (
-            drawn(6, TRANSACTIONS, topics, 300, (4, 20), placed, aborts=aborts),
-            drawn(7, TRANSACTIONS, (*topics, source), 200, (4, 20), placed, aborts=aborts),
-            drawn(8, TRANSFORM, topics, 200, (20,), placed, aborts=aborts, source=source),
-        )
-    processes[CONTROL] = (
-        drawn(1, SEND, (control,), 200, (1, 5, 20), placed, CONTROL),
-        drawn(2, TRANSACTIONS, (control,), 100, (4, 20), placed, CONTROL, aborts=0.25),
+    aborts = 0.25
+    transactional = (
+        drawn(6, TRANSACTIONS, topics, 300, (4, 20), placed, aborts=aborts),
+        drawn(7, TRANSACTIONS, (*topics, source), 200, (4, 20), placed, aborts=aborts),
+        drawn(8, TRANSFORM, topics, 200, (20,), placed, aborts=aborts, source=source),
     )
+    compared = (
+        drawn(1, SEND, (control,), 200, (1, 5, 20), placed, CONTROL),
+        drawn(2, TRANSACTIONS, (control,), 100, (4, 20), placed, CONTROL, aborts=aborts),
+    )
+    processes = {KAFWIRE: plain, "kafwire-transactions": transactional, CONTROL: compared}
     return Segment(number, (*topics, source), (control,), processes)

@@ -76,7 +76,7 @@ class Episode:
 def episodes(seed: int) -> Iterator[Episode]:
     """All episodes of a seed, in order."""
     chance = random.Random(f"{seed}/episodes")
-    sorts = _dealt(chance, ("network", "node", "network", "both", "network", "node"))
+    sorts = _dealt(chance, ("network", "node", "both", "network", "both", "network"))
     networks = _dealt(chance, tuple(_NETWORK))
     nodes = _dealt(chance, tuple(_NODES))
     number = 0
@@ -125,7 +125,7 @@ def _rule(
     fault: Callable[[random.Random], object],
     *,
     aims: Sequence[str | tuple[str, ...] | None] = _AIMS,
-    probability: tuple[float, float] = (0.05, 0.25),
+    probability: tuple[float, float] = (0.1, 0.4),
     most: int | None = 30,
 ) -> Callable[[random.Random], Rule]:
     def draw(chance: random.Random) -> Rule:

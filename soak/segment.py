@@ -134,24 +134,20 @@ class SegmentRun:
                 break
             self._wait(_SLICE_S)
         for process in self._processes:
-            known = process.recovered.get(mark)
+            after = process.recovered.get(mark)
+            self._tell(f"{process.name}: {process.totals()['acked']:,} acknowledged, going on after {after}")
             if process.name == CONTROL:
-                if known is None:
+                if after is None:
                     self.outcome.control.errors["error not recovered"] += 1
                 continue
-            took = max(took, known if known is not None else RECOVERY_S + 1)
-            if known is None:
+            took = max(took, *(after or {"": RECOVERY_S}).values())
+            if after is None:
                 self.outcome.violations.append(
                     f"{process.name} has not recovered {RECOVERY_S:g} s after episode {episode.number} "
                     f"({episode.name}): {process.counts}"
                 )
         self.outcome.recovery_s = max(self.outcome.recovery_s, took)
-        after = {process.name: process.recovered.get(mark, RECOVERY_S) for process in self._processes}
-        said = [
-            f"{process.name} {after[process.name]:.1f} s, {process.totals()['acked']:,} acknowledged"
-            for process in self._processes
-        ]
-        self._tell(f"readable after {readable:.1f} s, going on after: {'; '.join(said)}")
+        self._tell(f"readable after {readable:.1f} s, all after {took:.1f} s")
 
     def _wait(self, seconds: float) -> None:
         ends = time.monotonic() + seconds

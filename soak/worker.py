@@ -2,7 +2,7 @@
 
 Lines come in: "mark N" asks to be told when all that is under way now is settled and something sent since was
 acknowledged; "stop" ends it in order. JSON objects go out, one a line: {"counts", "crashes"}, twice a second and at
-the end; {"recovered": N, "after": seconds}; {"done": ...}. Without its parent it ends at once.
+the end; {"recovered": N, "after": {workload: seconds}}; {"done": ...}. Without its parent it ends at once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from kafwire.testing.history import History
-from soak import control, idempotent, matrix
+from soak import control, idempotent, matrix, transactions
 from soak.matrix import CONTROL, KAFWIRE, Workload
 from soak.mistakes import PRODUCERS
 from soak.runner import Runner
@@ -31,6 +31,8 @@ RUNNERS: dict[tuple[str, str], type[Runner]] = {
     (KAFWIRE, matrix.SEND): idempotent.Sender,
     (KAFWIRE, matrix.WAIT): idempotent.Sender,
     (KAFWIRE, matrix.BATCH): idempotent.BatchSender,
+    (KAFWIRE, matrix.TRANSACTIONS): transactions.Transactions,
+    (KAFWIRE, matrix.TRANSFORM): transactions.Transform,
     (CONTROL, matrix.SEND): control.Sender,
     (CONTROL, matrix.TRANSACTIONS): control.Transactions,
 }
@@ -42,6 +44,7 @@ class Mark:
     def __init__(self, number: int, runners: list[Runner]) -> None:
         self.number = number
         self.at = time.monotonic()
+        self.after: dict[str, float] = {}
         self._left = {runner: runner.started for runner in runners}
 
     def reached(self) -> bool:
@@ -49,6 +52,7 @@ class Mark:
         for runner, started in list(self._left.items()):
             if (runner.settled >= started and runner.last_success > self.at) or not runner.running:
                 del self._left[runner]
+                self.after[runner.workload.name] = round(time.monotonic() - self.at, 3)
         return not self._left
 
 
@@ -78,7 +82,7 @@ class Worker:
             with self._lock:
                 for mark in [mark for mark in self._marks if mark.reached()]:
                     self._marks.remove(mark)
-                    self._tell(recovered=mark.number, after=time.monotonic() - mark.at)
+                    self._tell(recovered=mark.number, after=mark.after)
             if time.monotonic() - told > _TELL_S:
                 told = time.monotonic()
                 self._tell_counts()

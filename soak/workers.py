@@ -36,7 +36,7 @@ class Process:
         self.history = folder / f"{name}.history"
         self.counts: dict[str, dict[str, int]] = {}
         self.crashes: list[str] = []
-        self.recovered: dict[int, float] = {}
+        self.recovered: dict[int, dict[str, float]] = {}
         self.done: dict[str, Any] | None = None
         spec = {
             "bootstrap": bootstrap,

@@ -51,10 +51,11 @@ def run(segment: Segment, cluster: KafkaCluster, folder: Path, mistake: str | No
 def test_nothing_is_found_where_nothing_is_wrong(proxied: KafkaCluster, tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     print("seed", seed)
-    segment = matrix.segment(seed, next(NUMBERS), transactions=False)
+    segment = matrix.segment(seed, next(NUMBERS))
     outcome = run(segment, proxied, tmp_path / "segment")
     assert outcome.violations == []
     assert outcome.kafwire.counts["acked"] > 500
+    assert outcome.kafwire.counts["committed"] > 0
     assert outcome.control.counts["acked"] > 0
     assert outcome.control.counts["committed"] > 0
     assert not any((outcome.kafwire.found + outcome.control.found).values())
@@ -63,7 +64,7 @@ def test_nothing_is_found_where_nothing_is_wrong(proxied: KafkaCluster, tmp_path
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_found(proxied: KafkaCluster, tmp_path: Path, mistake: str) -> None:
-    segment = matrix.segment(1, next(NUMBERS), transactions=False)
+    segment = matrix.segment(1, next(NUMBERS))
     sender = next(one for one in segment.workloads if one.kind == SEND)
     alone = replace(sender, rate=2_000.0, rows=20, keys=1, placement="partition")
     segment = replace(segment, processes={KAFWIRE: (alone,)}, control_topics=())

@@ -30,7 +30,7 @@ def test_a_seed_says_everything() -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_kind_comes_before_any_comes_twice(seed: int) -> None:
-    """And half of the episodes strike nodes, or nearly."""
+    """And half of the episodes strike nodes."""
     parts = [name for episode in some(seed) for name in episode.name.split(", ")]
     for kinds in (script._NETWORK, script._NODES):
         dealt = [name for name in parts if name in kinds]
