@@ -75,7 +75,7 @@ class Run:
 
     def _segment(self, cluster: KafkaCluster) -> None:
         state = self.state
-        segment = matrix.segment(state.seed, state.segment)
+        segment = matrix.segment(state.seed, state.segment, rate=state.rate)
         folder = self.folder / f"segment-{state.segment}"
         state.attempts += 1
         self._enter(f"segment {state.segment}, from episode {state.episode}")
@@ -191,6 +191,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--minutes", type=float, default=3.0, help="under load, reading apart (default: 3)")
     parser.add_argument("--seed", type=int, help="default: another one each time, printed")
+    parser.add_argument("--rate", type=float, default=1.0, help="multiplies what is sent in a second (default: 1)")
     parser.add_argument("--folder", type=Path, help="where the run is kept (default: a new one in build/soak)")
     parser.add_argument("--detach", action="store_true", help="run in the background; print the pid and the folder")
     parser.add_argument("--resume", type=Path, metavar="FOLDER", help="go on with a run that was cut off")
@@ -216,7 +217,7 @@ def main() -> int:
         seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)
         folder = (options.folder or RUNS / f"{time.strftime('%Y%m%d-%H%M%S')}-{seed}").resolve()
         folder.mkdir(parents=True, exist_ok=True)
-        state = State(seed, options.minutes, segment=options.segment or 0, episode=options.episode)
+        state = State(seed, options.minutes, options.rate, segment=options.segment or 0, episode=options.episode)
         state.save(folder)
     if folder.parent == RUNS:
         LATEST.unlink(missing_ok=True)

@@ -24,7 +24,7 @@ PROPERTIES = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 2_000,
     "log.cleaner.enable": "false",
 }
-_WHOLE_S = 120.0
+_WHOLE_S = 300.0
 _POLL_S = 0.3
 
 

@@ -11,6 +11,8 @@ from soak.cluster import Watch
 from soak.matrix import Topic
 from soak.script import Episode, Strike
 
+_START_S = 180.0
+
 Wait = Callable[[float], None]
 
 
@@ -59,7 +61,7 @@ class Director:
         self._wait(strike.seconds)
         for attempt in range(3):  # its port may be taken for a moment
             try:
-                node.start()
+                node.start(timeout=_START_S)
             except ClusterError as error:
                 if attempt == 2:
                     raise

@@ -113,6 +113,7 @@ def segment(seed: int, number: int, *, rate: float = 1.0) -> Segment:
         **more: Any,
     ) -> Workload:
         request_timeout_ms = chance.choice((2_000, 4_000, 8_000))
+        at_once = chance.choice(rows)
         # Above linger and request time-out, as it must be; the short ones leave records whose fate nobody knows.
         options = {
             "compression_type": codecs[producer - 1],
@@ -130,10 +131,10 @@ def segment(seed: int, number: int, *, rate: float = 1.0) -> Segment:
             kind,
             where,
             records * rate,
-            chance.choice(rows),
+            at_once,
             chance.choice((16, 100, 100, 300)),
             chance.choice((1, 7, 100)),
-            10_000 if kind == BATCH else 1_000,
+            min(10_000, 200 * at_once) if kind == BATCH else 1_000,
             chance.choice(placement),
             options,
             identity=f"{name}-{producer}",

@@ -35,7 +35,7 @@ class Tally:
 
 @dataclass
 class State:
-    """A run: what it was asked for, what it has done.
+    """A run: what it was asked for, what it has done. `rate` multiplies the rates of the workloads.
 
     `seconds` are those under load, in segments that were judged; `episode` is the number of the next one, `segment`
     that of the next segment. `attempts` counts the segments that were begun.
@@ -43,6 +43,7 @@ class State:
 
     seed: int
     minutes: float
+    rate: float = 1.0
     segment: int = 0
     episode: int = 0
     seconds: float = 0.0

@@ -1,0 +1,133 @@
+"""The parts of the soak's processes that need no broker: the pace, marks, outcomes, and what a run says of itself."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kafwire.errors import KafkaError, KafkaTimeoutError, RecordTooLargeError, broker_error
+from kafwire.testing.history import History, check
+from soak.__main__ import status
+from soak.idempotent import is_certain
+from soak.matrix import SEND, Workload, segment
+from soak.runner import Runner, name_of
+from soak.state import State
+from soak.worker import Mark
+
+
+class Idle(Runner):
+    """Does what a test says."""
+
+    def work(self) -> None:
+        while not self.stopping:
+            self.pace(1)
+            self.started += 1
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Iterator[History]:
+    with History(tmp_path / "history") as opened:
+        yield opened
+
+
+def workload(**changes: object) -> Workload:
+    one = next(one for one in segment(1, 0).workloads if one.kind == SEND)
+    return replace(one, **changes)  # type: ignore[arg-type]
+
+
+def test_a_pace_is_kept(history: History) -> None:
+    runner = Idle(workload(rate=200.0), history, "", 1)
+    runner.start()
+    time.sleep(0.5)
+    runner.stop()
+    assert 20 < runner.started <= 102
+    while runner.running:
+        time.sleep(0.01)
+    assert runner.crash == ""
+
+
+def test_a_workload_that_breaks_says_how(history: History) -> None:
+    class Broken(Idle):
+        def work(self) -> None:
+            raise ZeroDivisionError
+
+    runner = Broken(workload(), history, "", 1)
+    runner.start()
+    while runner.running:
+        time.sleep(0.01)
+    assert "ZeroDivisionError" in runner.crash
+    assert runner.workload.name in runner.crash
+
+
+def test_a_mark_is_reached_when_what_was_under_way_is_settled_and_something_new_was_acknowledged(
+    history: History,
+) -> None:
+    runner = Idle(workload(), history, "", 1)
+    runner.started, runner.settled = 10, 7
+    runner.work = lambda: runner._stop.wait(60)  # type: ignore[method-assign,assignment]
+    runner.start()
+    mark = Mark(1, [runner])
+    assert not mark.reached()
+    runner.settled = 10
+    assert not mark.reached()  # all settled, but by errors
+    runner.succeeded(1)
+    runner.settled = 9
+    assert not mark.reached()
+    runner.settled = 10
+    assert mark.reached()
+    assert list(mark.after) == [runner.workload.name]
+    runner.stop()
+
+
+def test_outcomes_are_written_down_as_they_are(history: History, tmp_path: Path) -> None:
+    runner = Idle(workload(producer=1), history, "", 1)
+    runner.writer.invoke([1, 2, 3])
+    runner.failed([0], "refused", certain=True)
+    runner.failed([1], KafkaTimeoutError("?"), certain=False)
+    runner.failed([], KafkaError("nobody"), certain=False)
+    history.close()
+    counts = check(tmp_path / "history").counts
+    assert (counts["failed"], counts["unknown"]) == (1, 2)
+    assert runner.counts["error refused"] == runner.counts["error KafkaTimeoutError"] == 1
+
+
+def test_what_is_certain() -> None:
+    assert is_certain(RecordTooLargeError("too large"))
+    assert is_certain(KafkaTimeoutError("3 record(s) to t-0 could not be sent within delivery_timeout_ms (1): why"))
+    assert not is_certain(KafkaTimeoutError("3 record(s) to t-0 were sent but not acknowledged"))
+    assert not is_certain(broker_error(45))
+    assert name_of(broker_error(45)) == "BrokerError OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert name_of(KafkaError("x")) == "KafkaError"
+
+
+@pytest.mark.parametrize(
+    ("phase", "alive", "says", "code"),
+    [
+        ("segment 1, from episode 4", True, "running", 0),
+        ("segment 1, from episode 4", False, "cut off", 1),
+        ("finished", False, "ended", 0),
+        ("violated", False, "ended", 1),
+        ("failed: no port", True, "ended", 1),
+    ],
+)
+def test_a_run_says_where_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], phase: str, alive: bool, says: str, code: int
+) -> None:
+    gone = os.fork()
+    if gone == 0:
+        os._exit(0)
+    os.waitpid(gone, 0)
+    State(7, 3, pid=os.getpid() if alive else gone, phase=phase).save(tmp_path)
+    assert status(tmp_path) == code
+    said = capsys.readouterr().out
+    assert f": {says} (process" in said
+    assert ("--resume" in said) == (phase != "finished" and says != "running")
+
+
+def test_a_folder_without_a_run_has_no_status(tmp_path: Path) -> None:
+    assert status(tmp_path) == 2
