@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kafwire import errors, protocol, records
     from kafwire.aio.client import AsyncClient
     from kafwire.aio.consumer import AsyncConsumer
+    from kafwire.aio.producer import AsyncProducer
     from kafwire.aio.scan import AsyncScan
     from kafwire.errors import KafkaError
     from kafwire.records import Batch, Record, RecordBatch
@@ -30,6 +31,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AsyncClient",
     "AsyncConsumer",
+    "AsyncProducer",
     "AsyncScan",
     "Batch",
     "Client",
@@ -52,6 +54,7 @@ __all__ = [
 _HOMES = {
     "AsyncClient": "kafwire.aio.client",
     "AsyncConsumer": "kafwire.aio.consumer",
+    "AsyncProducer": "kafwire.aio.producer",
     "AsyncScan": "kafwire.aio.scan",
     "Batch": "kafwire.records",
     "Client": "kafwire.sync.client",

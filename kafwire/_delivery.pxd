@@ -10,13 +10,15 @@ cdef class Budget:
     cdef readonly size_t limit
     cdef readonly size_t used
     cdef size_t need  # what the last sender that found no room asked for
-    cdef int waiting
+    cdef readonly int waiting  # threads and tasks
     cdef object room
+    cdef dict listeners  # those of them that are no threads, by how to tell them: how many
     cdef public object closed  # None, or why nothing more is taken
 
     cdef bint lacks(self, size_t size)  # and, if so, remembers the size for `wait`
     cdef void release(self, size_t size)
     cdef bint fits(self, size_t size)
+    cdef tell(self)
 
 
 cdef class ProducerBatch:
@@ -58,10 +60,10 @@ cdef class ProducerBatch:
 
 
 cdef class Delivery:
-    cdef ProducerBatch batch
+    cdef readonly ProducerBatch batch
     cdef int32_t index
     cdef int64_t timestamp_ms
 
 
 cdef class BatchDelivery:
-    cdef list parts  # (batch, index of the first row, rows)
+    cdef readonly list parts  # (batch, index of the first row, rows)

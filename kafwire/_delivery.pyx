@@ -19,6 +19,7 @@ cdef class Budget:
     def __cinit__(self, size_t limit):
         self.limit = limit
         self.room = threading.Condition()
+        self.listeners = {}
 
     cdef bint lacks(self, size_t size):
         """Whether `size` more bytes do not fit; one too large for the whole budget may come alone."""
@@ -30,14 +31,37 @@ cdef class Budget:
     cdef void release(self, size_t size):
         self.used -= size
         if self.waiting:
-            with self.room:
-                self.room.notify_all()
+            self.tell()
+
+    cdef tell(self):
+        """Whoever waits looks again."""
+        with self.room:
+            self.room.notify_all()
+            listeners = list(self.listeners)
+        for listener in listeners:
+            listener()
 
     def close(self, reason):
         """Take nothing more; who waits for room is told."""
         self.closed = reason
+        self.tell()
+
+    def listen(self, listener):
+        """Call `listener()`, on any thread, whenever there is more room: for who waits and is no thread.
+
+        May be called for several who wait, each of whom calls `unlisten` in the end.
+        """
         with self.room:
-            self.room.notify_all()
+            self.waiting += 1
+            self.listeners[listener] = self.listeners.get(listener, 0) + 1
+
+    def unlisten(self, listener):
+        """One of them waits no more."""
+        with self.room:
+            self.waiting -= 1
+            self.listeners[listener] -= 1
+            if not self.listeners[listener]:
+                del self.listeners[listener]
 
     def wait(self, timeout):
         """Wait until what last found no room fits, at most `timeout` seconds: whether it does."""
@@ -162,10 +186,11 @@ cdef class ProducerBatch:
 
     def add_done_callback(self, callback):
         """Call `callback()` on the engine once done, or now if that is past."""
+        cdef list alone = [callback]  # made first: an allocation may let other threads run
         if self.done:
             callback()
         elif self.callbacks is None:
-            self.callbacks = [callback]
+            self.callbacks = alone
         else:
             self.callbacks.append(callback)
 

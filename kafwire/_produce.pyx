@@ -420,8 +420,11 @@ cdef class Accumulator:
             self.post()
         return batch
 
-    cdef void close_batch(self, ProducerBatch batch, bint queued=False):
-        """The batch takes no more records and waits to be sent; `queued`: it has its place already."""
+    cdef void close_batch(self, ProducerBatch batch, bint queued=False, bint tell=True):
+        """The batch takes no more records and waits to be sent; `queued`: it has its place already.
+
+        The engine is not told (`tell`) when it closes one itself: another turn would cost as much as the batch.
+        """
         cdef Sink sink = <Sink> batch.sink
         cdef ProducerBatch older = sink.open
         batch.closed = True
@@ -435,7 +438,8 @@ cdef class Accumulator:
         if not queued:
             sink.sealed.append(batch)
         self.make_ready(sink)
-        self.post()
+        if tell:
+            self.post()
 
     cdef void make_ready(self, Sink sink):
         if not sink.is_ready:
@@ -708,7 +712,7 @@ cdef class Accumulator:
                     wait = due - now
                     break
                 if (<Sink> batch.sink).open is batch:
-                    self.close_batch(batch)
+                    self.close_batch(batch, False, False)
                 elif batch.filling:  # it will be closed when it comes back
                     batch.closed = True
                     self.make_ready(<Sink> batch.sink)

@@ -15,12 +15,11 @@ from kafwire.config import ProducerConfig, from_dotted
 from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError
 from kafwire.net.cluster import Cluster
 from kafwire.net.engine import engine
-from kafwire.net.producer import Sender, undelivered
+from kafwire.net.producer import Sender
+from kafwire.net.sending import CLOSED, check_partition, check_topic, given_up, no_room, wrong_argument
 from kafwire.net.transactions import Transactions
 from kafwire.structs import ConsumerGroupMetadata, TopicPartition
 from kafwire.sync.transaction import TransactionBlock
-
-Header = tuple[str, bytes | None]
 
 
 class Producer(RecordSender):
@@ -53,13 +52,17 @@ class Producer(RecordSender):
         order. Blocks while `buffer_memory` is full, at most `max_block_ms` at a stretch. Raises as `send` does; what
         was buffered before an error is sent.
         """
+        parts: list[tuple[Any, int, int]] = []
+        self._send_rows(topic, data, partition, parts)
+        return BatchDelivery(parts)
+
+    def _send_rows(self, topic: str, data: Any, partition: int | None, parts: list[tuple[Any, int, int]]) -> None:
+        """`send_batch`; after an error or an interrupt too, `parts` says which rows are on their way."""
         self._check()
         self._engine.check_caller()
         if not isinstance(topic, str) or topic not in self._accumulator.topics:
             self._learn(topic, self._deadline())
-        if partition is not None and not isinstance(partition, int):
-            raise ConfigError(f"partition={partition!r}: a whole number is needed, or None")
-        parts: list[tuple[Any, int, int]] = []
+        check_partition(partition)
         row = 0
         era = self._accumulator.era
         for rows in RowsReader(data):
@@ -68,9 +71,8 @@ class Producer(RecordSender):
             while not self._accumulator.append_rows(plan, parts):
                 deadline = self._deadline()
                 if not self._accumulator.budget.wait(self._left(deadline)):
-                    raise self._full()
+                    raise no_room(self._sender, self._config)
             row += len(rows)
-        return BatchDelivery(parts)
 
     def flush(self, timeout: float | None = None) -> None:
         """Send what was buffered before this call and wait until every outcome is known; the deliveries carry them.
@@ -162,7 +164,7 @@ class Producer(RecordSender):
         self._closed = True
         lost = self._engine.run(self._sender.close(timeout))
         if lost:
-            raise KafkaTimeoutError(f"the producer was closed with {undelivered(lost)} not acknowledged")
+            raise given_up(lost)
 
     def __enter__(self) -> Self:
         return self
@@ -188,22 +190,21 @@ class Producer(RecordSender):
             if topic not in self._accumulator.topics:
                 self._learn(topic, deadline)
             elif not self._accumulator.budget.wait(self._left(deadline)):
-                raise self._full()
+                raise no_room(self._sender, self._config)
             delivery = self._accumulator.append(topic, value, key, headers, timestamp_ms, partition)
             if delivery is not None:
                 return delivery
 
     def _refusal(self, topic: Any, headers: Any, timestamp_ms: Any, partition: Any, error: Exception) -> ConfigError:
-        return _wrong_argument(topic, headers, timestamp_ms, partition, error)
+        return wrong_argument(topic, headers, timestamp_ms, partition, error)
 
     def _check(self) -> None:
         self._engine.check_process()
         if self._closed:
-            raise KafkaError("this producer is closed: make a new one")
+            raise KafkaError(CLOSED)
 
     def _learn(self, topic: str, deadline: float) -> None:
-        if not isinstance(topic, str) or not topic:
-            raise ConfigError(f"a topic's name is needed, not {topic!r}")
+        check_topic(topic)
         timeout_ms = max(1.0, self._left(deadline) * 1000)
         self._engine.run(self._sender.learn_topic(topic, timeout_ms))
 
@@ -213,26 +214,3 @@ class Producer(RecordSender):
     @staticmethod
     def _left(deadline: float) -> float:
         return max(0.0, deadline - time.monotonic())
-
-    def _full(self) -> KafkaError:
-        closed = self._accumulator.budget.closed
-        if closed is not None:
-            return KafkaError(closed)
-        problem = self._sender.last_problem
-        return KafkaTimeoutError(
-            f"no room in buffer_memory ({self._config.buffer_memory} bytes) within max_block_ms "
-            f"({self._config.max_block_ms}): the broker is slower than the sender, or unreachable"
-            f"{f'; last: {problem}' if problem else ''}"
-        )
-
-
-def _wrong_argument(topic: Any, headers: Any, timestamp_ms: Any, partition: Any, error: Exception) -> ConfigError:
-    """Which argument of `send` is of no use. Looked for afterwards, as a record that is right must not pay for it."""
-    if not isinstance(topic, str):
-        return ConfigError(f"a topic's name is needed, not {topic!r}")
-    for name, value in (("partition", partition), ("timestamp_ms", timestamp_ms)):
-        if value is not None and not (isinstance(value, int) and -(2**63) <= value < 2**63):
-            return ConfigError(f"{name}={value!r}: a whole number is needed, or None")
-    if headers is not None and not isinstance(headers, Iterable):
-        return ConfigError(f"headers={headers!r}: a list of (key, value) pairs is needed")
-    return ConfigError(f"the record cannot be encoded: {error}")

@@ -29,6 +29,14 @@ class Blocking:
     def consumer_from(self, options: dict[str, Any]) -> Any:
         return kafwire.Consumer.from_config(options)
 
+    @contextmanager
+    def producer(self, bootstrap: str, **options: Any) -> Iterator[Any]:
+        with kafwire.Producer(bootstrap, **options) as producer:
+            yield producer
+
+    def producer_from(self, options: dict[str, Any]) -> Any:
+        return kafwire.Producer.from_config(options)
+
 
 class Awaited:
     """Makes the async clients; each call is awaited in a loop of this object's own."""
@@ -52,18 +60,29 @@ class Awaited:
         return _Called(self.runner, kafwire.AsyncConsumer.from_config(options))
 
     @contextmanager
+    def producer(self, bootstrap: str, **options: Any) -> Iterator[Any]:
+        producer = kafwire.AsyncProducer(bootstrap, **options)
+        with self._entered(producer):
+            yield _CalledProducer(self.runner, producer)
+
+    def producer_from(self, options: dict[str, Any]) -> Any:
+        return _CalledProducer(self.runner, kafwire.AsyncProducer.from_config(options))
+
+    @contextmanager
     def _entered(self, target: Any) -> Iterator[Any]:
         async def enter() -> Any:
             return await target.__aenter__()
 
-        async def leave() -> None:
-            await target.__aexit__(None, None, None)
+        async def leave(error: BaseException | None = None) -> None:
+            await target.__aexit__(type(error) if error else None, error, None)
 
         assert self.runner.run(enter()) is target
         try:
             yield _Called(self.runner, target)
-        finally:
-            self.runner.run(leave())
+        except BaseException as error:
+            self.runner.run(leave(error))
+            raise
+        self.runner.run(leave())
 
 
 class _Called:
@@ -100,6 +119,36 @@ class _Called:
         finally:
             if inspect.isasyncgen(source):
                 self._runner.run(_awaited(source.aclose()))
+
+
+class _CalledProducer(_Called):
+    """An async producer whose deliveries are waited for by `result`, as those of the blocking one."""
+
+    def send(self, *args: Any, **options: Any) -> Any:
+        return _Waited(self._runner, self._runner.run(self._target.send(*args, **options)))
+
+    def send_batch(self, *args: Any, **options: Any) -> Any:
+        return _Waited(self._runner, self._runner.run(self._target.send_batch(*args, **options)))
+
+
+class _Waited:
+    """A delivery of either kind."""
+
+    def __init__(self, runner: asyncio.Runner, delivery: Any) -> None:
+        self._runner = runner
+        self._delivery = delivery
+
+    def result(self, timeout: float | None = None) -> Any:
+        return self._runner.run(asyncio.wait_for(_awaited(self._delivery), timeout))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._delivery, name)
+
+    def __len__(self) -> int:
+        return len(self._delivery)
+
+    def __repr__(self) -> str:
+        return repr(self._delivery)
 
 
 async def _awaited(what: Any) -> Any:

@@ -1,0 +1,222 @@
+"""Deliveries, awaited: the handles of what was sent, and how the user's event loops learn what became of it.
+
+The engine tells a loop once of all that was decided since the loop last looked: one wake-up for many records. A handle
+may be awaited by any number of tasks, in any loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Callable, Generator, Hashable
+from functools import partial
+from typing import Any
+
+from kafwire._delivery import BatchDelivery, Budget, Delivery, ProducerBatch
+from kafwire.errors import KafkaError
+from kafwire.structs import RecordMetadata
+
+log = logging.getLogger("kafwire")
+
+_NOT_YET = "the outcome is not known yet: await the delivery"
+
+
+class Home:
+    """One event loop of the user's, and who waits in it for batches and for room. Everything but `_tell` runs there."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, budget: Budget) -> None:
+        self.loop = loop
+        self.senders: deque[Place] = deque()  # those without room, in turn
+        self._budget = budget
+        self._waiting: dict[ProducerBatch, list[Callable[[], object]]] = {}
+        self._news: deque[ProducerBatch | None] = deque()  # batches that are done; None: there is more room
+        self._told = False
+
+    # --- batches
+
+    def when_done(self, batch: ProducerBatch, function: Callable[[], object]) -> None:
+        """Call `function()` here once the batch is done."""
+        waiting = self._waiting.get(batch)
+        if waiting is not None:
+            waiting.append(function)
+        else:
+            self._waiting[batch] = [function]
+            batch.add_done_callback(partial(self._tell, batch))
+
+    async def until_done(self, batch: ProducerBatch) -> None:
+        """Wait for the batch. Cancelling this leaves it alone."""
+        done = self.loop.create_future()
+        self.when_done(batch, partial(_resolve, done))
+        await done
+
+    def _tell(self, news: ProducerBatch | None) -> None:
+        """Any thread: have the loop look, unless it is about to."""
+        self._news.append(news)
+        if not self._told:
+            self._told = True
+            with contextlib.suppress(RuntimeError):  # the loop was closed without waiting for this
+                self.loop.call_soon_threadsafe(self._on_news)
+
+    def _on_news(self) -> None:
+        self._told = False  # before looking: what comes now is told again
+        while self._news:
+            batch = self._news.popleft()
+            if batch is None:
+                self._wake_first()
+                continue
+            for function in self._waiting.pop(batch, ()):
+                try:
+                    function()
+                except Exception:
+                    log.exception("kafwire: a delivery callback raised")
+
+    # --- room
+
+    def more_room(self) -> None:
+        """Any thread: the budget has more room."""
+        self._tell(None)
+
+    def _wake_first(self) -> None:
+        if self.senders:
+            self.senders[0].wake()
+
+    def enter(self) -> Place:
+        """A place at the end of the queue of those who wait for room; `leave` must follow."""
+        place = Place(self)
+        self.senders.append(place)
+        self._budget.listen(self.more_room)
+        return place
+
+    def leave(self, place: Place) -> None:
+        """Give a place up. Whoever comes first now tries."""
+        self.senders.remove(place)
+        self._budget.unlisten(self.more_room)
+        self._wake_first()
+
+
+class Place:
+    """A sender's place in the queue for room: only the first one takes any, so a large record comes to its turn."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._waiter: asyncio.Future[None] | None = None
+
+    @property
+    def is_first(self) -> bool:
+        """Whether it is this sender's turn."""
+        return self._home.senders[0] is self
+
+    def wake(self) -> None:
+        """Have it look again."""
+        if self._waiter is not None:
+            _resolve(self._waiter)
+
+    async def wait(self, until: float) -> bool:
+        """Wait until it is worth a try; False once the loop's time is `until`."""
+        left = until - self._home.loop.time()
+        if left <= 0:
+            return False
+        self._waiter = self._home.loop.create_future()
+        timer = self._home.loop.call_later(left, self.wake)
+        try:
+            await self._waiter
+        finally:
+            timer.cancel()
+            self._waiter = None
+        return True
+
+
+class Homes:
+    """The event loops from which one producer is used."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._homes: dict[Hashable, Home] = {}
+
+    def here(self) -> Home:
+        """That of the loop that runs here."""
+        loop = asyncio.get_running_loop()
+        home = self._homes.get(loop)
+        if home is None:
+            for other in [other for other in list(self._homes.values()) if other.loop.is_closed()]:
+                self._homes.pop(other.loop, None)
+            home = self._homes.setdefault(loop, Home(loop, self._budget))
+        return home
+
+
+class AsyncDelivery:
+    """What becomes of one sent record: `meta = await delivery`. Resolves by itself, awaited or not."""
+
+    __slots__ = ("_delivery", "_homes")
+
+    def __init__(self, homes: Homes, delivery: Delivery) -> None:
+        self._homes = homes
+        self._delivery = delivery
+
+    def __await__(self) -> Generator[Any, None, RecordMetadata]:
+        """Wait for the acknowledgement: `RecordMetadata`, with `offset` -1 for acks=0. Raises its `KafkaError`.
+
+        By any number of tasks, in any event loop. Who is cancelled stops waiting; the record is on its way all the
+        same.
+        """
+        if not self._delivery.done():
+            yield from self._homes.here().until_done(self._delivery.batch).__await__()
+        return self._delivery.result()
+
+    def done(self) -> bool:
+        """Whether the outcome is known."""
+        return self._delivery.done()
+
+    def result(self) -> RecordMetadata:
+        """What awaiting it gives, without waiting: raises `KafkaError` while that is not known."""
+        if not self._delivery.done():
+            raise KafkaError(_NOT_YET)
+        return self._delivery.result()
+
+    def exception(self) -> KafkaError | None:
+        """The error that awaiting it raises, or None for a record that was delivered; raises as `result` does."""
+        if not self._delivery.done():
+            raise KafkaError(_NOT_YET)
+        return self._delivery.exception()
+
+    def add_done_callback(self, function: Callable[[AsyncDelivery], object]) -> None:
+        """Call `function(delivery)` once the outcome is known, in the event loop that runs now."""
+        home = self._homes.here()
+        home.when_done(self._delivery.batch, partial(function, self))
+
+    def __repr__(self) -> str:
+        return f"<Async{repr(self._delivery)[1:]}"
+
+
+class AsyncBatchDelivery:
+    """What becomes of the rows of one `send_batch`: `ranges = await delivery`."""
+
+    __slots__ = ("_delivery", "_homes")
+
+    def __init__(self, homes: Homes, delivery: BatchDelivery) -> None:
+        self._homes = homes
+        self._delivery = delivery
+
+    def __await__(self) -> Generator[Any, None, list[tuple[str, int, int, int]]]:
+        """Wait for all acknowledgements: [(topic, partition, first_offset, count)]. See `BatchDelivery.result`."""
+        for batch, _, _ in self._delivery.parts:
+            if not batch.done:
+                yield from self._homes.here().until_done(batch).__await__()
+        return self._delivery.result()
+
+    def done(self) -> bool:
+        """Whether the outcome of every row is known."""
+        return self._delivery.done()
+
+    def __len__(self) -> int:
+        return len(self._delivery)
+
+    def __repr__(self) -> str:
+        return f"<Async{repr(self._delivery)[1:]}"
+
+
+def _resolve(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

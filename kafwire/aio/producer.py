@@ -1,0 +1,215 @@
+"""`AsyncProducer`: what `Producer` does, awaited."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from kafwire._arrow import RowsReader
+from kafwire._delivery import BatchDelivery, Delivery
+from kafwire.aio.bridge import on_engine
+from kafwire.aio.deliveries import AsyncBatchDelivery, AsyncDelivery, Home, Homes
+from kafwire.config import ProducerConfig, from_dotted
+from kafwire.errors import KafkaError
+from kafwire.net.cluster import Cluster
+from kafwire.net.engine import engine
+from kafwire.net.producer import Sender
+from kafwire.net.sending import CLOSED, Header, check_partition, check_topic, given_up, no_room, wrong_argument
+
+log = logging.getLogger("kafwire")
+
+_T = TypeVar("_T")
+# Tables below this many bytes are encoded at once, in the loop's own thread: handing them to another takes longer.
+INLINE_BYTES = 256 << 10
+# How long a cancelled `async with` still waits for acknowledgements.
+CANCELLED_FLUSH_S = 1.0
+
+
+class AsyncProducer:
+    """Sends records: `kafwire.Producer` for asyncio. An async context manager.
+
+    Options are those of `kafwire.config.ProducerConfig`; an unknown one, or a bad value, raises `ConfigError`. It may
+    be made outside a running loop, and used by any number of tasks, from several loops and threads. Nothing that Kafka
+    does holds up the loop: requests, retries and linger are the engine's, and tables of 256 KiB and more are encoded in
+    a thread.
+    """
+
+    def __init__(self, bootstrap_servers: str | Iterable[str], **options: Any) -> None:
+        self._config = ProducerConfig.build({"bootstrap_servers": bootstrap_servers, **options})
+        self._engine = engine()
+        self._sender = Sender(Cluster(self._engine, self._config), self._config)
+        self._accumulator = self._sender.accumulator
+        self._homes = Homes(self._accumulator.budget)
+        self._closed = False
+
+    @classmethod
+    def from_config(cls, options: Mapping[str, Any]) -> Self:
+        """The same from Kafka's own option names: `{"bootstrap.servers": ..., "linger.ms": 5}`."""
+        return cls(**from_dotted(options))
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        *,
+        key: bytes | None = None,
+        headers: Iterable[Header] | None = None,
+        timestamp_ms: int | None = None,
+        partition: int | None = None,
+    ) -> AsyncDelivery:
+        """Buffer one record and return the handle of its delivery; awaiting that gives its `RecordMetadata`.
+
+        Arguments and errors are those of `Producer.send`. Waits, without holding up the loop, for the metadata of a
+        topic that is new, and for room in `buffer_memory`: at most `max_block_ms` together, then it raises
+        `KafkaTimeoutError`. Who waits for room gets it in turn. Cancelled, it has not buffered the record.
+        """
+        home = self._homes.here()
+        try:
+            delivery = None
+            if not home.senders:
+                delivery = self._accumulator.append(topic, value, key, headers, timestamp_ms, partition)
+            if delivery is None:
+                delivery = await self._send_in_turn(home, (topic, value, key, headers, timestamp_ms, partition))
+        except (TypeError, OverflowError) as error:
+            raise wrong_argument(topic, headers, timestamp_ms, partition, error) from None
+        return AsyncDelivery(self._homes, delivery)
+
+    async def _send_in_turn(self, home: Home, record: tuple[Any, ...]) -> Delivery:
+        self._check()
+        until = self._deadline(home)
+        if record[0] not in self._accumulator.topics:
+            await self._learn(home, record[0], until)
+        place = home.enter()
+        try:
+            while True:
+                if place.is_first:
+                    delivery = self._accumulator.append(*record)
+                    if delivery is not None:
+                        return delivery
+                if not await place.wait(until):
+                    raise no_room(self._sender, self._config)
+        finally:
+            home.leave(place)
+
+    async def send_batch(self, topic: str, data: Any, *, partition: int | None = None) -> AsyncBatchDelivery:
+        """Send every row of Arrow data, as `Producer.send_batch` does; awaiting the handle gives ranges of offsets.
+
+        Waits while `buffer_memory` is full, at most `max_block_ms` at a stretch. Cancelled, or after an error, what was
+        buffered before is sent.
+        """
+        self._check()
+        home = self._homes.here()
+        if not isinstance(topic, str) or topic not in self._accumulator.topics:
+            await self._learn(home, topic, self._deadline(home))
+        check_partition(partition)
+        size = getattr(data, "nbytes", None)
+        inline = isinstance(size, int) and size < INLINE_BYTES
+        rows = _RowsToSend(self._sender, topic, data, partition)
+        while not await self._pass(home, rows, inline=inline):
+            place = home.enter()
+            try:
+                until = self._deadline(home)
+                while not (place.is_first and self._accumulator.budget.has_room()):
+                    if not await place.wait(until):
+                        raise no_room(self._sender, self._config)
+            finally:
+                home.leave(place)
+        return AsyncBatchDelivery(self._homes, BatchDelivery(rows.parts))
+
+    async def _pass(self, home: Home, rows: _RowsToSend, *, inline: bool) -> bool:
+        if inline:
+            return rows.go_on()
+        # A thread that encodes cannot be called back: whoever is cancelled leaves once it has come to a stop.
+        passing = home.loop.run_in_executor(None, rows.go_on)
+        try:
+            return await asyncio.shield(passing)
+        except asyncio.CancelledError:
+            await asyncio.wait([passing])
+            raise
+
+    async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  # says so in the producer's words
+        """Send what was buffered before this call and wait until every outcome is known; the deliveries carry them.
+
+        Raises `KafkaTimeoutError` after `timeout` seconds (default: no limit but `delivery_timeout_ms`).
+        """
+        self._check()
+        await self._run(self._sender.flush(timeout))
+
+    async def close(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  # of the last flush
+        """Flush, then close.
+
+        What is not acknowledged after `timeout` seconds is given up, and a `KafkaTimeoutError` says how many records
+        that are. A second close, or one in a forked child, does nothing. Whoever cancels it leaves a producer that
+        closes by itself.
+        """
+        lost = await self._close(timeout)
+        if lost:
+            raise given_up(lost)
+
+    async def _close(self, timeout: float | None) -> int:  # noqa: ASYNC109
+        if self._closed or self._engine.is_over:
+            return 0
+        self._closed = True
+        closing = asyncio.ensure_future(self._run(self._sender.close(timeout)))
+        return await asyncio.shield(closing)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None or issubclass(kind, Exception):
+            await self.close()
+            return
+        # Who is cancelled should end, not wait out the delivery time-out of an unreachable broker.
+        lost = await self._close(CANCELLED_FLUSH_S)
+        if lost:
+            log.warning("kafwire: a producer was cancelled with %d record(s) not acknowledged", lost)
+
+    def _run(self, coroutine: Coroutine[Any, Any, _T]) -> Coroutine[Any, Any, _T]:
+        return on_engine(self._engine, coroutine)
+
+    def _check(self) -> None:
+        self._engine.check_process()
+        if self._closed:
+            raise KafkaError(CLOSED)
+
+    async def _learn(self, home: Home, topic: str, until: float) -> None:
+        check_topic(topic)
+        await self._run(self._sender.learn_topic(topic, max(1.0, (until - home.loop.time()) * 1000)))
+
+    def _deadline(self, home: Home) -> float:
+        return home.loop.time() + self._config.max_block_ms / 1000
+
+
+class _RowsToSend:
+    """Arrow data on its way into batches, as far as there is room."""
+
+    def __init__(self, sender: Sender, topic: str, data: Any, partition: int | None) -> None:
+        self._accumulator = sender.accumulator
+        self._topic = topic
+        self._data = data
+        self._partition = partition
+        self._chunks: Any = None
+        self._plan: Any = None
+        self._row = 0
+        self.parts: list[tuple[Any, int, int]] = []
+
+    def go_on(self) -> bool:
+        """Encode until everything is in batches, or the budget used up: whether it is all done."""
+        if self._chunks is None:
+            self._chunks = iter(RowsReader(self._data))
+        while True:
+            if self._plan is not None:
+                if not self._accumulator.append_rows(self._plan, self.parts):
+                    return False
+                self._plan = None
+            rows = next(self._chunks, None)
+            if rows is None:
+                return True
+            self._plan = self._accumulator.plan_rows(self._topic, rows, self._partition, self._row)
+            self._row += len(rows)
