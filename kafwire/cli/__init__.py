@@ -29,6 +29,7 @@ _COMMANDS = {
     "fuzz": "Send a Kafka server requests nobody sends, and check what it answers.",
     "info": "Show versions, and which native code is in use.",
     "messages": "List the messages of the protocol, or show the fields of one.",
+    "produce": "Send lines or files as records, in the forms that kcat has.",
     "topics": "List topics, or show their partitions, leaders, replicas and offsets.",
 }
 

@@ -4,20 +4,28 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 __all__ = ["Bar"]
 
 
 class Bar:
-    """A bar of offsets on standard error; drawn four times a second by a thread of rich's."""
+    """A bar of offsets, or of bytes, on standard error; drawn four times a second by a thread of rich's."""
 
-    def __init__(self, title: str, total: int) -> None:
+    def __init__(self, title: str, total: int, *, of_bytes: bool = False) -> None:
         self._progress = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
             TaskProgressColumn(),
-            MofNCompleteColumn(),
+            DownloadColumn(binary_units=True) if of_bytes else MofNCompleteColumn(),
             TimeRemainingColumn(),
             console=Console(stderr=True),
             refresh_per_second=4,

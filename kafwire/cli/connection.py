@@ -3,12 +3,13 @@
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-__all__ = ["client_options", "connection_options", "only"]
+__all__ = ["client_options", "connection_options", "connection_options_for", "only"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -18,9 +19,25 @@ _LIST = "list"
 _NO_TEXT = {"metrics_hook", "metrics_interval_ms"}  # what a program gives, not a person
 
 
-def connection_options(function: F) -> F:
-    """Add -b, -X and -F; the command gets `brokers`, `settings` and `config_file`, for `client_options`."""
-    for option in (
+def connection_options_for(config_name: str) -> Callable[[F], F]:
+    """Add -b, -X and -F; the command gets `brokers`, `settings` and `config_file`, for `client_options`.
+
+    `config_name` is the class in `kafwire.config` whose options '-X list' lists.
+    """
+
+    def add(function: F) -> F:
+        for option in _options(config_name):
+            function = option(function)
+        return function
+
+    return add
+
+
+connection_options = connection_options_for("ConsumerConfig")
+
+
+def _options(config_name: str) -> tuple[Callable[[F], F], ...]:
+    return (
         click.option(
             "-F",
             "--config",
@@ -35,7 +52,7 @@ def connection_options(function: F) -> F:
             "settings",
             multiple=True,
             metavar="NAME=VALUE",
-            callback=_list_options,
+            callback=partial(_list_options, config_name),
             is_eager=True,
             help="An option of the client, as Kafka names it: fetch.max.bytes=1000000, or fetch_max_bytes. "
             "'-X list' lists them.",
@@ -46,9 +63,7 @@ def connection_options(function: F) -> F:
             metavar="HOST[:PORT],...",
             help=f"Brokers to ask first; the port is {_DEFAULT_PORT} if not said.  [env: {_BROKERS_VARIABLE}]",
         ),
-    ):
-        function = option(function)
-    return function
+    )
 
 
 def client_options(
@@ -103,14 +118,17 @@ def _with_port(server: str) -> str:
     return server if ":" in host or not server else f"{server}:{_DEFAULT_PORT}"
 
 
-def _list_options(ctx: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+def _list_options(
+    config_name: str, ctx: click.Context, _parameter: click.Parameter, given: tuple[str, ...]
+) -> tuple[str, ...]:
     if _LIST in given and not ctx.resilient_parsing:
-        from kafwire.config import ConsumerConfig
+        from kafwire import config
 
-        for item in sorted(fields(ConsumerConfig), key=lambda item: item.name):
-            if item.name in _NO_TEXT:
-                continue
-            default = "" if item.default in (MISSING, None) else str(item.default).lower()
-            click.echo(f"{item.name.replace('_', '.')}={default}")
+        for line in sorted(
+            f"{item.name.replace('_', '.')}={'' if item.default in (MISSING, None) else str(item.default).lower()}"
+            for item in fields(getattr(config, config_name))
+            if item.name not in _NO_TEXT
+        ):
+            click.echo(line)
         ctx.exit()
     return given

@@ -1,18 +1,15 @@
 """`kafwire consume`: records of topics on standard output, in the forms that kcat has."""
 
-import signal
-import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from time import monotonic
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
 
 from kafwire.cli.connection import client_options, connection_options, only
+from kafwire.cli.ending import orderly_end
 from kafwire.cli.progress import Progress, progress_bar, progress_option
 from kafwire.cli.template import BYTES_FORMS, Part, json_parts, parse_format, plain_parts
 from kafwire.structs import TopicPartition
@@ -131,30 +128,13 @@ def command(
     columns = renderer.columns if group is None else tuple({*renderer.columns, "offset"})
     wanted = Wanted(names, frozenset(partitions), window, columns, group)
     with (
-        _orderly_end(),
+        orderly_end(),
         Client(**only(options, ClientConfig)) as client,
         closing(open_reading(client, wanted, options, ends=ends)) as reading,
         progress_bar(progress if ends else False, ", ".join(names), reading.total or 0) as tell,
     ):
         written = Written(reading.commit) if group is not None else None
         _print(reading, renderer, Sink(), count, tell, written, unbuffered=unbuffered)
-
-
-@contextmanager
-def _orderly_end() -> Iterator[None]:
-    """Let SIGTERM end this as Ctrl-C does: what is written is committed first."""
-
-    def end(number: int, _frame: FrameType | None) -> None:
-        sys.exit(128 + number)
-
-    if threading.current_thread() is not threading.main_thread():  # which alone may have handlers
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _parts(

@@ -19,14 +19,20 @@ class Progress(Protocol):
 progress_option = click.option(
     "--progress/--no-progress",
     default=None,
-    help="A progress bar on standard error, of a read that ends. By default when that is a terminal and the output is "
-    "none; needs the package rich.",
+    help="A progress bar on standard error, where the end is known. By default when that is a terminal and the output "
+    "is none; needs the package rich.",
 )
 
 
-def progress_bar(wanted: bool | None, title: str, total: int) -> AbstractContextManager[Progress]:
-    """Return a bar that ends at `total`, or something as silent as it: None shows it where it disturbs nothing."""
-    if wanted is False or (wanted is None and (sys.stdout.isatty() or not _looked_at(sys.stderr))):
+def progress_bar(
+    wanted: bool | None, title: str, total: int, *, of_input: bool = False
+) -> AbstractContextManager[Progress]:
+    """Return a bar that ends at `total`, or something as silent as it: None shows it where it disturbs nothing.
+
+    It counts what is printed, or, with `of_input`, bytes that are read.
+    """
+    disturbs = (not of_input and sys.stdout.isatty()) or not _looked_at(sys.stderr)
+    if wanted is False or (wanted is None and disturbs):
         return nullcontext(_silent)
     try:
         from kafwire.cli.bar import Bar
@@ -34,7 +40,7 @@ def progress_bar(wanted: bool | None, title: str, total: int) -> AbstractContext
         if wanted is None:
             return nullcontext(_silent)
         raise click.ClickException("--progress needs the package rich: pip install 'kafwire[progress]'") from None
-    return Bar(title, total)
+    return Bar(title, total, of_bytes=of_input)
 
 
 def _looked_at(stream: TextIO | None) -> bool:

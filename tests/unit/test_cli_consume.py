@@ -555,7 +555,7 @@ def test_progress(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Any] = []
 
     class Bar:
-        def __init__(self, title: str, total: int) -> None:
+        def __init__(self, title: str, total: int, *, of_bytes: bool) -> None:
             told.append((title, total))
 
         def __enter__(self) -> Callable[[int], None]:

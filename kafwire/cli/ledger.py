@@ -1,0 +1,77 @@
+"""What became of the records that a command sent: how many were delivered, and which of them were not."""
+
+from array import array
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from kafwire import KafkaError
+    from kafwire._delivery import ProducerBatch
+
+__all__ = ["Ledger"]
+
+_TOLD = 10
+
+
+class Failure(NamedTuple):
+    """Records of which one error tells; the first one's number, and how many there are."""
+
+    number: int
+    records: int
+    error: "KafkaError"
+
+
+class Ledger:
+    """Batches on their way and the numbers of the records in them.
+
+    Keeps 16 bytes for each run of records with numbers that follow each other, not a handle for each record.
+    """
+
+    def __init__(self) -> None:
+        self.delivered = 0
+        self.failed = 0
+        self._runs: dict[ProducerBatch, array[int]] = {}  # first number, count, first number, ...
+        self._failures: list[Failure] = []
+
+    def note(self, batch: "ProducerBatch", number: int, count: int = 1) -> None:
+        """Records with these numbers are in this batch."""
+        runs = self._runs.get(batch)
+        if runs is None:
+            self._runs[batch] = array("Q", (number, count))
+        elif runs[-2] + runs[-1] == number:
+            runs[-1] += count
+        else:
+            runs.append(number)
+            runs.append(count)
+
+    def refuse(self, number: int, error: "KafkaError", count: int = 1) -> None:
+        """Records were not even sent."""
+        self.failed += count
+        if len(self._failures) < _TOLD:
+            self._failures.append(Failure(number, count, error))
+
+    def lose(self, count: int) -> None:
+        """Records were not sent, for a reason that is told elsewhere."""
+        self.failed += count
+
+    def settle(self) -> None:
+        """Look what became of the batches."""
+        for batch in [batch for batch in self._runs if batch.done]:
+            runs = self._runs.pop(batch)
+            if batch.error is None:
+                self.delivered += sum(runs[1::2])
+            else:
+                self.refuse(min(runs[::2]), batch.error, sum(runs[1::2]))
+
+    @property
+    def open(self) -> int:
+        """Records whose outcome is not known."""
+        return sum(sum(runs[1::2]) for runs in self._runs.values())
+
+    def tell(self, where: Callable[[int], str]) -> list[str]:
+        """The first errors, each with where its first record came from."""
+        told = []
+        for number, count, error in sorted(self._failures, key=lambda failure: failure.number):
+            more = f" and {count - 1} more" if count > 1 else ""
+            told.append(f"{where(number)}{more}: {error}")
+        return told

@@ -1,0 +1,110 @@
+"""What `kafwire produce` reads: files and standard input as pieces of whole lines, whatever the lines end with."""
+
+import os
+import select
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from io import UnsupportedOperation
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import click
+
+__all__ = ["STDIN", "Piece", "TooLong", "pieces", "sizes", "standard_input"]
+
+STDIN = "-"
+_READ_BYTES = 1 << 20
+# How long to wait for input before looking what became of the records.
+_SILENCE_S = 0.25
+
+
+class Piece(NamedTuple):
+    """Lines that follow each other, the delimiter between them and none behind the last. Their bytes end at `end`."""
+
+    number: int  # of the first, from 1 on
+    data: bytes
+    end: int
+
+
+class TooLong(NamedTuple):
+    """A line that is longer than any record may be; its bytes are passed over."""
+
+    number: int
+
+
+def sizes(names: tuple[str, ...]) -> int | None:
+    """The bytes of all these files, or None where that is not to be known."""
+    if STDIN in names:
+        return None
+    total = 0
+    for name in names:
+        path = Path(name)
+        if not path.is_file():  # a pipe, a device
+            return None
+        total += path.stat().st_size
+    return total
+
+
+def pieces(file: BinaryIO, delimiter: bytes, limit: int) -> Iterator[Piece | TooLong | None]:
+    """Yield the lines of `file` as they come; None when nothing has come for a while.
+
+    No more than `limit` bytes of a line without an end are kept.
+    """
+    number = 1
+    end = 0
+    rest = b""
+    skipping = False  # a line that was too long
+    for read in _reads(file):
+        if read is None:
+            yield None
+            continue
+        end += len(read)
+        data = rest + read
+        if skipping:
+            _, found, data = data.partition(delimiter)
+            if not found:
+                rest = _tail(read, delimiter)
+                continue
+            skipping = False
+            number += 1
+        whole, found, rest = data.rpartition(delimiter)
+        if found:
+            yield Piece(number, whole, end)
+            number += whole.count(delimiter) + 1
+        if len(rest) > limit:
+            yield TooLong(number)
+            skipping = True
+            rest = _tail(rest, delimiter)
+    if rest and not skipping:
+        yield Piece(number, rest, end)
+
+
+def _tail(data: bytes, delimiter: bytes) -> bytes:
+    """What may be the beginning of a delimiter."""
+    return data[max(0, len(data) - len(delimiter) + 1) :]
+
+
+def _reads(file: BinaryIO) -> Iterator[bytes | None]:
+    """Yield what there is as soon as it is there."""
+    poll = None
+    with suppress(UnsupportedOperation, OSError, ValueError):  # no descriptor: a test's
+        descriptor = file.fileno()
+        if not os.path.isfile(f"/dev/fd/{descriptor}"):  # noqa: PTH113  # a file has always something to say
+            poll = select.poll()
+            poll.register(descriptor, select.POLLIN)
+    while True:
+        if poll is not None and not poll.poll(_SILENCE_S * 1000):
+            yield None
+            continue
+        read = file.read1(_READ_BYTES) if hasattr(file, "read1") else file.read(_READ_BYTES)
+        if not read:
+            return
+        yield read
+
+
+def standard_input() -> BinaryIO:
+    """Return standard input as bytes."""
+    if sys.stdin is None:
+        raise click.ClickException("standard input is closed")
+    return sys.stdin.buffer

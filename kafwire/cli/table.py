@@ -1,0 +1,48 @@
+"""Lines as an Arrow table. Importing this needs the package pyarrow."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafwire.cli.record_text import Form
+
+__all__ = ["longest", "table_of"]
+
+_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+# (row, rows): the numbers of the lines that these rows are, from 0 on.
+Numbers = Callable[[int, int], list[int]]
+
+
+def table_of(
+    data: bytes, delimiter: bytes, form: Form, *, with_empty: bool, most: int | None
+) -> tuple[pa.Table, Numbers | None]:
+    """The lines of `data`, the first `most`, as `send_batch` takes them; Numbers where lines are left out."""
+    lines = pc.split_pattern(pa.array([data], pa.binary()), pattern=delimiter)[0].values
+    numbers: Numbers | None = None
+    if not with_empty:
+        full = pc.greater(pc.binary_length(lines), 0)
+        if not pc.all(full, min_count=0).as_py():
+            found = pc.indices_nonzero(full)
+            lines = lines.filter(full)
+
+            def numbers(row: int, rows: int) -> list[int]:
+                listed: list[int] = found[row : row + rows].to_pylist()
+                return listed
+
+    if most is not None:
+        lines = lines[:most]
+    columns: dict[str, Any] = {"value": lines}
+    if form.key is not None:
+        columns["key"] = pa.repeat(pa.scalar(form.key, pa.binary()), len(lines))
+    if form.headers:
+        headers = [{"key": name, "value": value} for name, value in form.headers]
+        columns["headers"] = pa.repeat(pa.scalar(headers, _HEADERS), len(lines))
+    return pa.table(columns), numbers
+
+
+def longest(table: pa.Table) -> int:
+    """Bytes of the longest value."""
+    return pc.max(pc.binary_length(table["value"])).as_py() or 0
