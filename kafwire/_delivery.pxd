@@ -30,6 +30,7 @@ cdef class ProducerBatch:
     cdef int32_t count
     cdef readonly int64_t created_ms  # monotonic
     cdef size_t charged  # bytes of the budget
+    cdef readonly size_t raw_size  # before it was compressed; 0 until it is sealed
     cdef bint closed  # takes no more records
     cdef readonly bint filling  # a thread adds rows to it without the GIL: it holds its place, and cannot be sent yet
     cdef object identity  # (producer id, epoch, sequence) of the last stamp

@@ -105,6 +105,17 @@ cdef class ProducerBatch:
         """Records in it."""
         return self.count
 
+    @property
+    def is_part(self):
+        """Whether it was cut from another one."""
+        return self.whole is not None
+
+    def outcomes(self):
+        """Of a batch that is done: (records, error or None) for what it was sent as, in the order of its records."""
+        cdef list leaves = []
+        _leaves(self, 0, self.count, leaves)
+        return [(count, (<ProducerBatch> batch).error) for batch, _, count in leaves]
+
     cdef void charge(self, size_t size):
         """It grew by `size` bytes."""
         self.charged += size
@@ -112,6 +123,8 @@ cdef class ProducerBatch:
 
     cdef void recharge(self):
         """A sealed batch may be much smaller than what it was made of: give back the difference."""
+        if self.raw_size == 0:
+            self.raw_size = self.charged
         if self.wire is not NULL and self.charged > self.wire.size:
             self.budget.release(self.charged - self.wire.size)
             self.charged = self.wire.size

@@ -224,6 +224,9 @@ class ProducerConfig(ClientConfig):
     partitioner_availability_timeout_ms: int = _option(0, _number(0))
     # Take keys for none when placing records.
     partitioner_ignore_keys: bool = _option(False, _flag)
+    # Called with what `Producer.metrics()` gives, every metrics_interval_ms, in a thread of its own.
+    metrics_hook: Any = _option(None, _maybe(_callable))
+    metrics_interval_ms: int = _option(30_000, _number(1))
 
     def check_together(self, given: frozenset[str]) -> None:
         """Idempotence needs acks=all and at most 5 batches in flight, as the broker remembers 5 per partition.

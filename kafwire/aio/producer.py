@@ -12,12 +12,15 @@ from kafwire._arrow import RowsReader
 from kafwire._delivery import BatchDelivery, Delivery
 from kafwire.aio.bridge import on_engine
 from kafwire.aio.deliveries import AsyncBatchDelivery, AsyncDelivery, Home, Homes
+from kafwire.aio.transaction import AsyncTransactionBlock
 from kafwire.config import ProducerConfig, from_dotted
-from kafwire.errors import KafkaError
+from kafwire.errors import ConfigError, KafkaError
 from kafwire.net.cluster import Cluster
 from kafwire.net.engine import engine
-from kafwire.net.producer import Sender
+from kafwire.net.producer import Sender, undelivered
 from kafwire.net.sending import CLOSED, Header, check_partition, check_topic, given_up, no_room, wrong_argument
+from kafwire.net.transactions import Transactions
+from kafwire.structs import ConsumerGroupMetadata, TopicPartition
 
 log = logging.getLogger("kafwire")
 
@@ -68,6 +71,8 @@ class AsyncProducer:
         """
         home = self._homes.here()
         try:
+            if headers is not None and not isinstance(headers, list | tuple | dict):
+                headers = list(headers)  # an iterator must not be empty when the record comes again
             delivery = None
             if not home.senders:
                 delivery = self._accumulator.append(topic, value, key, headers, timestamp_ms, partition)
@@ -138,8 +143,61 @@ class AsyncProducer:
         self._check()
         await self._run(self._sender.flush(timeout))
 
+    # --- transactions -----------------------------------------------------------------------------------------------
+
+    def transaction(self, timeout: float | None = None) -> AsyncTransactionBlock:
+        """A transaction as a block: `async with producer.transaction(): ...`. See `Producer.transaction`.
+
+        Whoever is cancelled in the block aborts it.
+        """
+        self._transactional()
+        return AsyncTransactionBlock(self, timeout)
+
+    async def init_transactions(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  # it goes on
+        """Make this producer the one that has the `transactional_id`. See `Producer.init_transactions`."""
+        await self._run(self._transactional().initialize(timeout))
+
+    async def begin_transaction(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        """Begin a transaction. Raises `TransactionStateError` in one, `TransactionTimeoutError`, `TransactionError`."""
+        await self._run(self._transactional().begin(timeout))
+
+    async def commit_transaction(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        """Flush, and commit; returns when the coordinator has decided. See `Producer.commit_transaction`.
+
+        Whoever cancels it has stopped waiting, not committing: call it again for the outcome.
+        """
+        await self._run(self._transactional().commit(timeout))
+
+    async def abort_transaction(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        """Drop what was not sent, and abort. See `Producer.abort_transaction`."""
+        await self._run(self._transactional().abort(timeout))
+
+    async def send_offsets(
+        self,
+        offsets: Mapping[TopicPartition, int],
+        group: ConsumerGroupMetadata | str,
+        timeout: float | None = None,  # noqa: ASYNC109
+    ) -> None:
+        """Have offsets of a consumer group committed with the transaction. See `Producer.send_offsets`."""
+        await self._run(self._transactional().send_offsets(offsets, group, timeout))
+
+    send_offsets_to_transaction = send_offsets
+
+    def _transactional(self) -> Transactions:
+        self._check()
+        if self._sender.transactions is None:
+            raise ConfigError("transactions need a transactional_id: give the producer one")
+        return self._sender.transactions
+
+    # --- the rest ---------------------------------------------------------------------------------------------------
+
+    async def metrics(self) -> dict[str, Any]:
+        """A snapshot of counters and states. See `Producer.metrics`."""
+        self._check()
+        return await self._run(self._sender.snapshot())
+
     async def close(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  # of the last flush
-        """Flush, then close.
+        """Flush, then close. An open transaction is aborted; one that is being committed is seen through.
 
         What is not acknowledged after `timeout` seconds is given up, and a `KafkaTimeoutError` says how many records
         that are. A second close, or one in a forked child, does nothing. Whoever cancels it leaves a producer that
@@ -149,9 +207,9 @@ class AsyncProducer:
         if lost:
             raise given_up(lost)
 
-    async def _close(self, timeout: float | None) -> int:  # noqa: ASYNC109
+    async def _close(self, timeout: float | None) -> dict[str, int]:  # noqa: ASYNC109
         if self._closed or self._engine.is_over:
-            return 0
+            return {}
         self._closed = True
         closing = asyncio.ensure_future(self._run(self._sender.close(timeout)))
         return await asyncio.shield(closing)
@@ -168,7 +226,7 @@ class AsyncProducer:
         # Who is cancelled should end, not wait out the delivery time-out of an unreachable broker.
         lost = await self._close(CANCELLED_FLUSH_S)
         if lost:
-            log.warning("kafwire: a producer was cancelled with %d record(s) not acknowledged", lost)
+            log.warning("kafwire: a producer was cancelled with %s not acknowledged", undelivered(lost))
 
     def _run(self, coroutine: Coroutine[Any, Any, _T]) -> Coroutine[Any, Any, _T]:
         return on_engine(self._engine, coroutine)
@@ -197,6 +255,7 @@ class _RowsToSend:
         self._chunks: Any = None
         self._plan: Any = None
         self._row = 0
+        self._era = sender.accumulator.era
         self.parts: list[tuple[Any, int, int]] = []
 
     def go_on(self) -> bool:
@@ -211,5 +270,5 @@ class _RowsToSend:
             rows = next(self._chunks, None)
             if rows is None:
                 return True
-            self._plan = self._accumulator.plan_rows(self._topic, rows, self._partition, self._row)
+            self._plan = self._accumulator.plan_rows(self._topic, rows, self._partition, self._row, self._era)
             self._row += len(rows)

@@ -58,10 +58,13 @@ class Ledger:
         """Look what became of the batches."""
         for batch in [batch for batch in self._runs if batch.done]:
             runs = self._runs.pop(batch)
-            if batch.error is None:
-                self.delivered += sum(runs[1::2])
-            else:
-                self.refuse(min(runs[::2]), batch.error, sum(runs[1::2]))
+            done = 0
+            for count, error in batch.outcomes():
+                if error is None:
+                    self.delivered += count
+                else:
+                    self.refuse(_number(runs, done), error, count)
+                done += count
 
     @property
     def open(self) -> int:
@@ -75,3 +78,12 @@ class Ledger:
             more = f" and {count - 1} more" if count > 1 else ""
             told.append(f"{where(number)}{more}: {error}")
         return told
+
+
+def _number(runs: "array[int]", index: int) -> int:
+    """The number of the record at `index` among these runs."""
+    for first, count in zip(runs[::2], runs[1::2], strict=True):
+        if index < count:
+            return first + index
+        index -= count
+    raise IndexError

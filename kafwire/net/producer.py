@@ -31,6 +31,7 @@ from kafwire.logic.sequence import LOST, NOT_SENT, Identity, Sequencer, Verdict
 from kafwire.net.cluster import Cluster
 from kafwire.net.engine import FORKED
 from kafwire.net.lane import Lane
+from kafwire.net.produce_metrics import ProduceCounters, Reporter
 from kafwire.net.produce_request import FIRST_VERSION_WITH_TOPIC_IDS, produce_request
 from kafwire.net.refusal import MESSAGE_TOO_LARGE, doubtful, error_of, parts_without, refused_records
 from kafwire.net.transactions import Transactions
@@ -80,6 +81,11 @@ class Sender:
         self._failures = 0
         self.last_problem = ""
         self._stopped = False
+        self.counters = ProduceCounters()
+        self._reporter: Reporter | None = None
+        if config.metrics_hook is not None:
+            self._reporter = Reporter(config.metrics_hook, config.metrics_interval_ms)
+            cluster.engine.start(self._reporter.start, self.metrics)
         self.transactions = None if config.transactional_id is None else Transactions(self, config.transactional_id)
         cluster.on_change(self._on_change)
         cluster.engine.join(self)
@@ -229,6 +235,7 @@ class Sender:
     ) -> None:
         """A batch fails; `in_doubt`: it may be in the log; `numbered`: it had got a sequence number."""
         self._unfinished.pop(batch, None)
+        self.counters.failed(batch.sink, batch.count)
         batch.fail(doubtful(error) if in_doubt else error)
         if self.transactions is not None:
             self.transactions.batch_failed(error, numbered=numbered)
@@ -295,6 +302,7 @@ class Sender:
             expect_response=config.acks != 0,
             timeout_ms=config.request_timeout_ms,
         )
+        self.counters.sent(group, self.cluster.engine.now_ms())
 
     # -- outcomes
 
@@ -371,6 +379,7 @@ class Sender:
         # A transaction with a refused record cannot be committed: its neighbours need not be saved.
         divisible = 0 < len(refused) < batch.count and self.transactions is None
         divisible = divisible or (code == MESSAGE_TOO_LARGE and batch.count > 1)
+        self.counters.refused(sink, error)
         verdict = sink.sequencer.outcome(batch, code, retriable=retriable, divisible=divisible)
         if verdict is Verdict.DIVIDE:
             verdict = self._divide(sink, batch, refused)
@@ -378,6 +387,7 @@ class Sender:
         if sink.fresh or sink.sealed or sink.sequencer.retries:
             self._waiting[where] = sink
         if verdict is Verdict.DELIVERED:
+            self.counters.delivered(sink, batch)
             self._unfinished.pop(batch, None)
             self._failures = 0
             return True
@@ -410,6 +420,7 @@ class Sender:
             batch.last_error = KafkaError(f"{sink.name}: {error}")
             return sink.sequencer.outcome(batch, NOT_SENT, retriable=True)
         sink.sequencer.replace(batch, parts)
+        self.counters.failed(sink, len(refused))
         self._unfinished.pop(batch, None)
         self._unfinished.update(dict.fromkeys(parts))
         return Verdict.DIVIDE
@@ -509,6 +520,23 @@ class Sender:
         else:
             self.identity = following
 
+    # -- metrics
+
+    def metrics(self) -> dict[str, Any]:
+        """A snapshot; see `Producer.metrics`."""
+        found = self.counters.snapshot(_queued, self.cluster.lanes)
+        budget = self.accumulator.budget
+        found["producer"] |= {
+            "buffer_used": budget.used,
+            "buffer_memory": budget.limit,
+            "waiting_senders": budget.waiting,
+        }
+        return found
+
+    async def snapshot(self) -> dict[str, Any]:
+        """`metrics`, on the engine."""
+        return self.metrics()
+
     # -- ending
 
     def _all_batches(self) -> list[ProducerBatch]:
@@ -581,6 +609,8 @@ class Sender:
 
     def _shut(self) -> dict[str, int]:
         self._stopped = True
+        if self._reporter is not None:
+            self._reporter.stop()
         if self.transactions is not None:
             self.transactions.stop()
         if self._timer is not None:
@@ -637,3 +667,12 @@ def undelivered(counts: Mapping[str, int]) -> str:
     named = ", ".join(f"{count} to {name}" for name, count in list(counts.items())[:NAMED_PARTITIONS])
     more = len(counts) - NAMED_PARTITIONS
     return f"{sum(counts.values())} record(s) ({named}{f', and to {more} more partitions' if more > 0 else ''})"
+
+
+def _queued(sink: Sink) -> dict[str, Any]:
+    """What a partition has waiting, for metrics."""
+    sequencer = sink.sequencer
+    return {
+        "batches_waiting": len(sink.fresh) + len(sink.sealed) + len(sequencer.retries),
+        "batches_in_flight": len(sequencer.in_flight),
+    }

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kafwire.config import ProducerConfig
 from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError
-from kafwire.net.producer import Sender
+from kafwire.net.producer import Sender, undelivered
 
 Header = tuple[str, bytes | None]
 CLOSED = "this producer is closed: make a new one"
@@ -37,9 +37,9 @@ def check_partition(partition: Any) -> None:
         raise ConfigError(f"partition={partition!r}: a whole number is needed, or None")
 
 
-def given_up(count: int) -> KafkaTimeoutError:
-    """What a producer says that could not deliver all before it had to close."""
-    return KafkaTimeoutError(f"the producer was closed with {count} record(s) not acknowledged")
+def given_up(lost: Mapping[str, int]) -> KafkaTimeoutError:
+    """What a producer says that could not deliver all before it had to close: how many records, by partition."""
+    return KafkaTimeoutError(f"the producer was closed with {undelivered(lost)} not acknowledged")
 
 
 def wrong_argument(topic: Any, headers: Any, timestamp_ms: Any, partition: Any, error: Exception) -> ConfigError:

@@ -153,6 +153,16 @@ class Producer(RecordSender):
 
     # --- the rest ---------------------------------------------------------------------------------------------------
 
+    def metrics(self) -> dict[str, Any]:
+        """A snapshot of counters and states; docs/producing.md has their names and units.
+
+        `producer`: the totals, requests and the buffer; `partitions`: {TopicPartition: records, bytes, batches, time in
+        the queue, retries, errors, ...}; `lanes`: each connection's requests, bytes and latencies. Numbers are counted
+        anyway, once for a batch; looking costs what it takes to build this.
+        """
+        self._check()
+        return self._engine.run(self._sender.snapshot())
+
     def close(self, timeout: float | None = None) -> None:
         """Flush, then close. An open transaction is aborted; one that is being committed is seen through.
 

@@ -202,6 +202,25 @@ def test_closing(face: Face, broker: ScriptedBroker) -> None:
             producer.send_batch("t", pa.table({"value": [b"v"]}))
 
 
+def test_metrics(face: Face, broker: ScriptedBroker) -> None:
+    with face.producer(broker.bootstrap, **QUICK) as producer, within(10):
+        for partition in (0, 1, 1):
+            producer.send("t", b"v", partition=partition).result(10)
+        found = producer.metrics()
+        assert found["producer"]["records_delivered"] == 3
+        assert found["partitions"][kafwire.TopicPartition("t", 1)]["records"] == 2
+    with pytest.raises(KafkaError, match="closed"):
+        producer.metrics()
+
+
+def test_transactions_need_an_id(face: Face) -> None:
+    producer = face.producer_from({"bootstrap.servers": "127.0.0.1:1"})
+    for call in (producer.transaction, producer.begin_transaction, producer.commit_transaction):
+        with pytest.raises(ConfigError, match="transactional_id"):
+            call()
+    producer.close()
+
+
 def test_an_error_in_the_block_still_delivers(face: Face, broker: ScriptedBroker) -> None:
     with pytest.raises(ZeroDivisionError), face.producer(broker.bootstrap, **QUICK | {"linger_ms": 60_000}) as producer:
         producer.send("t", b"v", partition=0)

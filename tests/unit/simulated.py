@@ -285,6 +285,9 @@ class SimulatedEngine:
     def join(self, member: object) -> None:
         self.members.append(member)
 
+    def start(self, function: Callable[..., object], *args: object) -> None:
+        self._world.loop.call_soon(function, *args)
+
     def now_ms(self) -> float:
         return self._world.loop.time() * 1000.0
 

@@ -142,9 +142,14 @@ def test_headers_of_the_command() -> None:
 def test_a_ledger() -> None:
     class Batch:
         done = False
-        error: KafkaError | None = None
 
-    first, second = Batch(), Batch()
+        def __init__(self, *outcomes: tuple[int, KafkaError | None]) -> None:
+            self._outcomes = outcomes
+
+        def outcomes(self) -> Any:
+            return self._outcomes
+
+    first, second = Batch((5, None)), Batch((1, None), (2, KafkaError("no")))
     ledger: Any = Ledger()
     for number in (1, 2, 3, 7, 8):
         ledger.note(first, number)
@@ -155,9 +160,9 @@ def test_a_ledger() -> None:
     first.done = True
     ledger.settle()
     assert (ledger.delivered, ledger.failed, ledger.open) == (5, 0, 3)
-    second.done, second.error = True, KafkaError("no")
+    second.done = True
     ledger.refuse(2, KafkaError("large"))
     ledger.lose(10)
     ledger.settle()
-    assert (ledger.delivered, ledger.failed, ledger.open) == (5, 14, 0)
-    assert ledger.tell(lambda number: f"line {number}") == ["line 2: large", "line 4 and 2 more: no"]
+    assert (ledger.delivered, ledger.failed, ledger.open) == (6, 13, 0)
+    assert ledger.tell(lambda number: f"line {number}") == ["line 2: large", "line 5 and 1 more: no"]

@@ -1,0 +1,57 @@
+"""`AsyncProducer.transaction()`: a block of code whose records are committed at its end, or never seen."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from kafwire.errors import KafkaError, TransactionAbortableError
+from kafwire.logic.transaction import State
+
+if TYPE_CHECKING:
+    from kafwire.aio.producer import AsyncProducer
+    from kafwire.net.transactions import Transactions
+
+# Whoever is cancelled wants to end, and not to wait for a coordinator that cannot be reached.
+CANCELLED_S = 5.0
+
+_OPEN = (State.IN_TRANSACTION, State.ABORTABLE_ERROR)
+
+
+class AsyncTransactionBlock:
+    """An async context manager; see `AsyncProducer.transaction`."""
+
+    def __init__(self, producer: AsyncProducer, timeout: float | None) -> None:
+        self._producer = producer
+        self._timeout = timeout
+        self._number = 0
+
+    async def __aenter__(self) -> AsyncProducer:
+        await self._producer.begin_transaction(self._timeout)
+        self._number = self._transactions.number
+        return self._producer
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._transactions.number != self._number or self._transactions.state not in _OPEN:
+            return  # it was ended in the block, or cannot be
+        if error is None:
+            try:
+                await self._producer.commit_transaction(self._timeout)
+            except TransactionAbortableError as problem:
+                await self._abort(problem)
+                raise
+        else:
+            await self._abort(error)
+
+    async def _abort(self, error: BaseException) -> None:
+        """Abort because of `error`, which goes on; that aborting failed is noted with it."""
+        try:
+            await self._producer.abort_transaction(self._timeout if isinstance(error, Exception) else CANCELLED_S)
+        except KafkaError as problem:
+            error.add_note(f"The transaction could not be aborted: {problem}")
+
+    @property
+    def _transactions(self) -> Transactions:
+        return self._producer._transactional()
