@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import kafwire
-from kafwire.structs import RecordMetadata
+from kafwire.structs import RecordMetadata, TopicPartition
 from kafwire.testing.history import History, View
 
 _EVERY = 200
+_OFTEN = 20
 
 
 class _Planted:
@@ -58,6 +59,13 @@ class _Acknowledged:
 
     def result(self, _timeout: float) -> RecordMetadata:
         return self._meta
+
+
+class _Forgotten:
+    """A delivery of which nothing is ever heard."""
+
+    def done(self) -> bool:
+        return False
 
 
 class _Resend(_Planted):
@@ -125,8 +133,59 @@ class _Overtake(_Planted):
         super().flush(timeout)
 
 
+class _PlantedInTransactions:
+    """A transactional producer that makes its mistake every so many records."""
+
+    def __init__(self, bootstrap: str, **options: Any) -> None:
+        self._producer = kafwire.Producer(bootstrap, **options)
+        self._count = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._producer, name)
+
+    def send(self, topic: str, value: bytes, *, key: bytes, partition: int) -> Any:
+        self._count += 1
+        if self._count % _OFTEN == 0:
+            return self.mistake(topic, value, key, partition)
+        return self._producer.send(topic, value, key=key, partition=partition)
+
+    def mistake(self, topic: str, value: bytes, key: bytes, partition: int) -> Any:
+        """Send as it should be."""
+        return self._producer.send(topic, value, key=key, partition=partition)
+
+
+class _Tear(_PlantedInTransactions):
+    """Leaves a record of a transaction out, and commits all the same."""
+
+    def mistake(self, topic: str, value: bytes, key: bytes, partition: int) -> Any:  # noqa: ARG002
+        return _Forgotten()
+
+
+class _Outside(_PlantedInTransactions):
+    """Sends a record of a transaction outside of it."""
+
+    def __init__(self, bootstrap: str, **options: Any) -> None:
+        super().__init__(bootstrap, **options)
+        self._other = kafwire.Producer(bootstrap)
+
+    def mistake(self, topic: str, value: bytes, key: bytes, partition: int) -> Any:
+        return self._other.send(topic, value, key=key, partition=partition)
+
+    def close(self, *timeout: float) -> None:
+        self._other.close()
+        self._producer.close(*timeout)
+
+
+class _Behind(_PlantedInTransactions):
+    """Commits offsets in a transaction that lie one behind those that it was given."""
+
+    def send_offsets(self, offsets: Mapping[TopicPartition, int], *given: Any) -> None:
+        self._producer.send_offsets({where: offset - 1 for where, offset in offsets.items()}, *given)
+
+
 PRODUCERS: dict[str, type[_Planted]] = {"resend": _Resend, "drop": _Drop, "early": _Early, "overtake": _Overtake}
-MISTAKES = (*PRODUCERS, "skip")
+TRANSACTIONAL: dict[str, type[_PlantedInTransactions]] = {"tear": _Tear, "outside": _Outside, "behind": _Behind}
+MISTAKES = (*PRODUCERS, *TRANSACTIONAL, "skip")
 
 
 class SkippingHistory(History):

@@ -125,7 +125,7 @@ def _rule(
     fault: Callable[[random.Random], object],
     *,
     aims: Sequence[str | tuple[str, ...] | None] = _AIMS,
-    probability: tuple[float, float] = (0.1, 0.4),
+    probability: tuple[float, float] = (0.2, 0.5),
     most: int | None = 30,
 ) -> Callable[[random.Random], Rule]:
     def draw(chance: random.Random) -> Rule:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import kafwire
 from kafwire.errors import KafkaError, TransactionError, TransactionTimeoutError
@@ -14,6 +15,8 @@ from soak.runner import Runner, name_of
 _CALL_S = 60.0
 _POLL_S = 0.2
 _PAUSE_S = 0.1
+# So many of the transactions that are aborted have all their records in the logs.
+_FLUSHED = 0.5
 # What a producer leaves open is aborted so soon.
 TRANSACTION_MS = 20_000
 
@@ -25,6 +28,8 @@ class Planned(Exception):
 class Transactions(Runner):
     """Transactions of some records over several partitions, some of them aborted."""
 
+    make: Callable[..., Any] = kafwire.Producer
+
     def work(self) -> None:
         """Run one after the other until told to stop."""
         self.producer = self.fresh()
@@ -34,7 +39,7 @@ class Transactions(Runner):
                 self.renew()
         self.producer.close()
 
-    def fresh(self) -> kafwire.Producer:
+    def fresh(self) -> Any:
         """A producer, with all that one before it left open decided."""
         workload = self.workload
         options = workload.options | {
@@ -42,7 +47,7 @@ class Transactions(Runner):
             "transaction_timeout_ms": TRANSACTION_MS,
         }
         while True:
-            producer = kafwire.Producer(self.bootstrap, **options)
+            producer = self.make(self.bootstrap, **options)
             try:
                 producer.init_transactions(_CALL_S)
             except TransactionError as error:
@@ -73,6 +78,8 @@ class Transactions(Runner):
                     self.producer.send_offsets(offsets, self.workload.group, _CALL_S)
                 self._send(number, rows, sent)
                 if self.chance.random() < self.workload.aborts:
+                    if self.chance.random() < _FLUSHED:
+                        self.producer.flush(_CALL_S)
                     raise Planned
             committed = True
         except (Planned, KafkaError) as error:

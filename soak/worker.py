@@ -21,7 +21,7 @@ from typing import Any
 from kafwire.testing.history import History
 from soak import control, idempotent, matrix, transactions
 from soak.matrix import CONTROL, KAFWIRE, Workload
-from soak.mistakes import PRODUCERS
+from soak.mistakes import PRODUCERS, TRANSACTIONAL
 from soak.runner import Runner
 
 _TELL_S = 0.5
@@ -68,6 +68,8 @@ class Worker:
         for runner in self._runners:
             if spec["mistake"] in PRODUCERS and isinstance(runner, idempotent.Sender):
                 runner.make = PRODUCERS[spec["mistake"]]
+            elif spec["mistake"] in TRANSACTIONAL and isinstance(runner, transactions.Transactions):
+                runner.make = TRANSACTIONAL[spec["mistake"]]
         self._marks: list[Mark] = []
         self._lock = threading.Lock()
 

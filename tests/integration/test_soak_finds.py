@@ -15,7 +15,7 @@ from kafwire.testing.cluster import KafkaCluster
 from soak import matrix
 from soak.evidence import keep
 from soak.matrix import KAFWIRE, SEND, Segment
-from soak.mistakes import MISTAKES
+from soak.mistakes import MISTAKES, TRANSACTIONAL
 from soak.script import Episode
 from soak.segment import Outcome, SegmentRun
 
@@ -24,6 +24,9 @@ FOUND_AS = {
     "drop": {"lost"},
     "early": {"lost"},
     "overtake": {"misordered"},
+    "tear": {"torn"},
+    "outside": {"phantom"},
+    "behind": {"torn"},
     "skip": {"lost"},
 }
 NUMBERS = itertools.count()
@@ -65,15 +68,20 @@ def test_nothing_is_found_where_nothing_is_wrong(proxied: KafkaCluster, tmp_path
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_found(proxied: KafkaCluster, tmp_path: Path, mistake: str) -> None:
     segment = matrix.segment(1, next(NUMBERS))
-    sender = next(one for one in segment.workloads if one.kind == SEND)
-    alone = replace(sender, rate=2_000.0, rows=20, keys=1, placement="partition")
-    segment = replace(segment, processes={KAFWIRE: (alone,)}, control_topics=())
+    if mistake in TRANSACTIONAL:
+        alone = tuple(
+            replace(one, rate=2_000.0, rows=20, aborts=0.5) for one in segment.processes["kafwire-transactions"]
+        )
+    else:
+        sender = next(one for one in segment.workloads if one.kind == SEND)
+        alone = (replace(sender, rate=2_000.0, rows=20, keys=1, placement="partition"),)
+    segment = replace(segment, processes={KAFWIRE: alone}, control_topics=())
     folder = tmp_path / "segment"
     outcome = run(segment, proxied, folder, mistake)
     assert outcome.violations
     assert {kind for kind, count in outcome.kafwire.found.items() if count} >= FOUND_AS[mistake]
     (report,) = outcome.reports.values()
-    assert any(segment.topics[0].name in finding.where or finding.partition is None for finding in report.findings)
+    assert report.findings
     keep(folder, proxied, outcome.reports, segment.topics)
     listed = [file.read_text() for file in (folder / "segments" / "node-1").glob("soak-*.txt")]
     assert listed
