@@ -38,6 +38,7 @@ from kafwire.net.transactions import Transactions
 
 # How often batches that cannot be sent are looked at for `delivery_timeout_ms`.
 EXPIRY_CHECK_MS = 500
+SHORTEST_WAIT_MS = 0.1
 # How long the interpreter's end may be held up by records that were sent and not flushed.
 EXIT_FLUSH_S = 5.0
 # Partitions that an error names, of those with records that were not delivered.
@@ -159,6 +160,7 @@ class Sender:
 
     def _wake_in(self, wait_ms: float) -> None:
         """See that `on_wake` runs in `wait_ms` or earlier."""
+        wait_ms = max(wait_ms, SHORTEST_WAIT_MS)  # timers come a little early: what is left would take many turns
         due = self.cluster.engine.now_ms() + wait_ms
         if self._timer is not None:
             if self._timer_due <= due:

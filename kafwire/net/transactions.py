@@ -108,11 +108,11 @@ class Transactions:
 
     # -- what users call
 
-    async def initialize(self, timeout_s: float | None = None) -> None:
+    async def initialize(self, timeout_s: float | None = None, what: str = "init_transactions()") -> None:
         """Get a producer id; transactions of producers before that are ended, and these producers fenced."""
         self._logic.initialize()
         self._go_on()
-        await self._until(lambda: self.state is not State.INITIALIZING, timeout_s, "init_transactions()")
+        await self._until(lambda: self.state is not State.INITIALIZING, timeout_s, what)
         if self.state is State.UNINITIALIZED and self._logic.error is not None:
             raise self._logic.error.with_traceback(None)
         self._check_fatal()
@@ -120,7 +120,7 @@ class Transactions:
     async def begin(self, timeout_s: float | None = None) -> None:
         """Begin a transaction; the first one initializes if that was not done."""
         if self.state in (State.UNINITIALIZED, State.INITIALIZING):
-            await self.initialize(timeout_s)
+            await self.initialize(timeout_s, "begin_transaction()")
         version = 2 if self._cluster.feature(logic.FEATURE) >= 2 else 1
         while not self._logic.begin(version):
             self._go_on()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from collections import deque
 from collections.abc import Callable
 from typing import Any, cast
@@ -11,7 +10,6 @@ from typing import Any, cast
 from kafwire import protocol
 from kafwire.records import RecordBatch, decode_batches
 from tests.unit.simulated_fetch import FetchApi
-from tests.unit.simulated_groups import GroupApi
 from tests.unit.simulated_log import (
     HANGUP,
     LEADER_NOT_AVAILABLE,
@@ -27,6 +25,7 @@ from tests.unit.simulated_log import (
     Stored,
     Topic,
 )
+from tests.unit.simulated_transactions import TransactionApi
 
 __all__ = [
     "HANGUP",
@@ -55,13 +54,12 @@ def request_classes() -> dict[int, type[Any]]:
     return {cast("Any", cls).api_key: cls for cls in classes}
 
 
-class Kafka(FetchApi, GroupApi):
+class Kafka(FetchApi, TransactionApi):
     """A cluster. A test reads and changes it as it likes."""
 
     def __init__(self, *, topic_ids: bool) -> None:
         super().__init__(topic_ids=topic_ids)
         self.refuse: Callable[[RecordBatch], int] = lambda _: 0  # an error code for what is never stored
-        self._producer_ids = itertools.count(1000)
 
     def _on_ApiVersions(self, call: Call) -> Answer:
         versions = self.nodes[call.node].versions
@@ -70,7 +68,7 @@ class Kafka(FetchApi, GroupApi):
             name = kind.__name__.removesuffix("Request")
             low, high = versions.get(name, (kind.min_version, kind.max_version))
             keys.append(protocol.ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high))
-        return protocol.ApiVersionsResponse(api_keys=keys)
+        return protocol.ApiVersionsResponse(api_keys=keys, **self.features())
 
     def _on_Metadata(self, call: Call) -> Answer:
         response = protocol.MetadataResponse
@@ -108,10 +106,6 @@ class Kafka(FetchApi, GroupApi):
             topics=topics,
         )
 
-    def _on_InitProducerId(self, call: Call) -> Answer:
-        del call
-        return protocol.InitProducerIdResponse(producer_id=next(self._producer_ids), producer_epoch=0)
-
     def _on_Produce(self, call: Call) -> Answer:
         response = protocol.ProduceResponse
         topics = []
@@ -127,7 +121,10 @@ class Kafka(FetchApi, GroupApi):
                 log = topic.partitions[data.index]
                 if log.leader != call.node:
                     part.error_code = NOT_LEADER
-                else:
+                    continue
+                batch = decode_batches(bytes(data.records))[0]
+                part.error_code = self.transaction_refuses(call, (topic.name, data.index), batch)
+                if not part.error_code:
                     part.error_code, part.base_offset = self._append(log, bytes(data.records))
             topics.append(
                 response.TopicProduceResponse(name=asked.name, topic_id=asked.topic_id, partition_responses=parts)

@@ -212,10 +212,8 @@ def play(seed: int, *, lose: float, late: float, version: Callable[[int], int], 
     producer.initialize()
     world.run(lambda: producer.state is not State.INITIALIZING)
     for number in range(count):
-        if producer.state is State.FATAL_ERROR:
-            break
         world.run(lambda: producer.state is not State.INITIALIZING)
-        if producer.state is State.FATAL_ERROR:
+        if producer.state is not State.READY:
             break
         world.version = version(number)
         world.transact(commit=world.chance.random() < 0.7)
