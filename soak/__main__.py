@@ -167,6 +167,8 @@ def _alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
+    except PermissionError:  # somebody else's
+        return True
     return True
 
 
