@@ -38,7 +38,8 @@ class State:
     """A run: what it was asked for, what it has done. `rate` multiplies the rates of the workloads.
 
     `seconds` are those under load, in segments that were judged; `episode` is the number of the next one, `segment`
-    that of the next segment. `attempts` counts the segments that were begun.
+    that of the next segment. `attempts` counts the segments that were begun. After a heal everything was readable
+    within `recovery_s`, and what was under way was settled within `settled_s`.
     """
 
     seed: int
@@ -52,6 +53,7 @@ class State:
     kafwire: Tally = field(default_factory=Tally)
     control: Tally = field(default_factory=Tally)
     recovery_s: float = 0.0
+    settled_s: float = 0.0
     peak_mib: float = 0.0
     violations: list[str] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)

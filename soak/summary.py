@@ -37,7 +37,8 @@ def text(state: State) -> str:
         *(f"| **{name}** | {state.kafwire.found[name]:,} | {state.control.found[name]:,} |" for name in _FOUND),
         "",
         f"Faults that took effect, {state.faults.total():,}: {_counts(dict(state.faults))}.",
-        f"Worst recovery: {state.recovery_s:.1f} s. Peak memory of a process of kafwire's: {state.peak_mib:.0f} MiB.",
+        f"After the faults had ended everything was readable within {state.recovery_s:.1f} s, and what was under way",
+        f"settled within {state.settled_s:.1f} s. Peak memory of a process of kafwire's: {state.peak_mib:.0f} MiB.",
         f"Errors told to users of kafwire: {_errors(state.kafwire)}; of the control: {_errors(state.control)}.",
     ]
     if state.attempts > state.segment:
