@@ -3,7 +3,7 @@
 # make bench    speed beside other clients, on one broker (BENCH=name: only that row)
 # make bench-strategies   the strategies of fetching beside each other, into docs/fetching.md
 # make fuzz     hostile bytes into every decoder, under sanitizers too, which takes clang (SECONDS=60, SEED=chance; FUZZ=targets)
-# make soak     producers under faults, everything read back (MINUTES=3, SEED=chance; DETACH=1; RESUME=folder)
+# make soak     producers under faults, everything read back (MINUTES=3, SEED=chance, RATE=1; DETACH=1; RESUME=folder)
 # make soak-status  where the last one is
 # make lint     ruff, cython-lint, mypy, import-linter
 # make format   what ruff can put right by itself
@@ -19,6 +19,7 @@ SECONDS ?= 60
 SEED ?=
 FUZZ ?=
 MINUTES ?= 3
+RATE ?= 1
 DETACH ?=
 RESUME ?=
 
@@ -55,7 +56,7 @@ fuzz: build $(VENV)/has-fuzz
 	$(BIN)/python -m fuzz $(FUZZ) --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 soak: build $(VENV)/has-test jars
-	$(BIN)/python -m soak $(if $(RESUME),--resume $(RESUME),--minutes $(MINUTES) $(if $(SEED),--seed $(SEED))) \
+	$(BIN)/python -m soak $(if $(RESUME),--resume $(RESUME),--minutes $(MINUTES) --rate $(RATE) $(if $(SEED),--seed $(SEED))) \
 	    $(if $(DETACH),--detach)
 
 soak-status:
