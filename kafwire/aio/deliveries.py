@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 from collections import deque
 from collections.abc import Callable, Generator, Hashable
@@ -45,11 +46,11 @@ class Home:
             self._waiting[batch] = [function]
             batch.add_done_callback(partial(self._tell, batch))
 
-    async def until_done(self, batch: ProducerBatch) -> None:
+    def until_done(self, batch: ProducerBatch) -> Generator[Any, None, None]:
         """Wait for the batch. Cancelling this leaves it alone."""
-        done = self.loop.create_future()
-        self.when_done(batch, partial(_resolve, done))
-        await done
+        waiter = Waiter(self.loop)
+        self.when_done(batch, waiter.resolve)
+        return iter(waiter)
 
     def _tell(self, news: ProducerBatch | None) -> None:
         """Any thread: have the loop look, unless it is about to."""
@@ -94,6 +95,61 @@ class Home:
         self.senders.remove(place)
         self._budget.unlisten(self.more_room)
         self._wake_first()
+
+
+class Waiter:
+    """What one task awaits, in place of asyncio's Future, whose protocol this is.
+
+    A Future has its task run a turn of the loop later. That turn asks the selector and gives the GIL away, to the
+    engine that has just given it, and a record that is awaited alone would wait for it. This one runs the task at once.
+    """
+
+    __slots__ = ("_asyncio_future_blocking", "_callback", "_cancelled", "_context", "_loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._asyncio_future_blocking = False
+        self._callback: Callable[[Waiter], object] | None = None
+        self._context: contextvars.Context | None = None
+        self._cancelled: tuple[object, ...] | None = None
+
+    def __iter__(self) -> Generator[Any, None, None]:
+        self._asyncio_future_blocking = True
+        yield self
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        """The task's loop, which asyncio compares."""
+        return self._loop
+
+    def add_done_callback(
+        self, function: Callable[[Waiter], object], *, context: contextvars.Context | None = None
+    ) -> None:
+        """The task says how to go on with it."""
+        self._callback = function
+        self._context = context
+
+    def resolve(self) -> None:
+        """Go on with the task, here and now: in its loop, and not within another task."""
+        callback, self._callback = self._callback, None
+        if callback is not None:
+            if self._context is not None:
+                self._context.run(callback, self)
+            else:
+                callback(self)
+
+    def cancel(self, msg: object = None) -> bool:
+        """The task is cancelled, by itself or another one."""
+        callback, self._callback = self._callback, None
+        if callback is None:
+            return False
+        self._cancelled = () if msg is None else (msg,)
+        self._loop.call_soon(callback, self, context=self._context)
+        return True
+
+    def result(self) -> None:
+        """What the task learns."""
+        if self._cancelled is not None:
+            raise asyncio.CancelledError(*self._cancelled)
 
 
 class Place:
@@ -162,7 +218,7 @@ class AsyncDelivery:
         same.
         """
         if not self._delivery.done():
-            yield from self._homes.here().until_done(self._delivery.batch).__await__()
+            yield from self._homes.here().until_done(self._delivery.batch)
         return self._delivery.result()
 
     def done(self) -> bool:
@@ -203,7 +259,7 @@ class AsyncBatchDelivery:
         """Wait for all acknowledgements: [(topic, partition, first_offset, count)]. See `BatchDelivery.result`."""
         for batch, _, _ in self._delivery.parts:
             if not batch.done:
-                yield from self._homes.here().until_done(batch).__await__()
+                yield from self._homes.here().until_done(batch)
         return self._delivery.result()
 
     def done(self) -> bool:
