@@ -328,6 +328,7 @@ def _wait(figure: str) -> Row:
             Contender("confluent produce", "confluent", "wait", variants=confluent | flushed),
             Contender("librdkafka C", "rdkafka", "wait", variants=confluent),
             Contender("floor", "floor", "wait", pace),
+            Contender("kafwire's I/O thread alone", "kafwire_floor", "wait", pace),
         ],
         [Goal("kafwire send", "confluent produce", most=1.0)],
         short=figure == "p50",
