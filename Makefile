@@ -2,6 +2,7 @@
 # make demo     the flights of 2013 through Kafka and Spark, and back
 # make bench    speed beside other clients, on one broker (BENCH=name: only that row)
 # make bench-strategies   the strategies of fetching beside each other, into docs/fetching.md
+# make bench-sweep        a producer's linger_ms, batch_size and requests in flight, into docs/producing.md
 # make fuzz     hostile bytes into every decoder, under sanitizers too, which takes clang (SECONDS=60, SEED=chance; FUZZ=targets)
 # make soak     producers under faults, everything read back (MINUTES=3, SEED=chance, RATE=1; DETACH=1; RESUME=folder)
 # make soak-status  where the last one is
@@ -30,7 +31,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-com
 SOURCES := setup.py $(wildcard kafwire/*.pyx kafwire/*.pxd kafwire/native/*.c kafwire/native/*.h)
 
 .DELETE_ON_ERROR:
-.PHONY: build test demo bench bench-strategies fuzz soak soak-status lint format jars clean
+.PHONY: build test demo bench bench-strategies bench-sweep fuzz soak soak-status lint format jars clean
 
 build: $(VENV)/built $(VENV)/linked
 
@@ -51,6 +52,9 @@ bench: build $(VENV)/has-bench jars
 
 bench-strategies: build $(VENV)/has-bench jars
 	$(BIN)/python -m benchmarks.strategies
+
+bench-sweep: build $(VENV)/has-bench jars
+	$(BIN)/python -m benchmarks.sweep
 
 fuzz: build $(VENV)/has-fuzz
 	$(BIN)/python -m fuzz $(FUZZ) --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
