@@ -1,4 +1,7 @@
-"""kafwire's `AsyncConsumer` on a loop of the user's: to Arrow batch by batch, or record by record."""
+"""kafwire's `AsyncConsumer` on a loop of the user's: to Arrow batch by batch, or record by record; and `AsyncProducer`.
+
+wait: `await send()`, then its delivery, one record after the other.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -6,7 +9,8 @@ from collections.abc import Callable
 from benchmarks.workers.common import Options, Pass, Stopwatch, work
 from benchmarks.workers.delays import Delays
 from benchmarks.workers.kafwire_consumer import WAIT_SECONDS, touch
-from kafwire import AsyncConsumer, __version__
+from benchmarks.workers.waits import await_each
+from kafwire import AsyncConsumer, AsyncProducer, __version__
 
 
 def arrow(options: Options) -> Callable[[], Pass]:
@@ -67,6 +71,21 @@ def latency(options: Options) -> Callable[[], Pass]:
     return lambda: asyncio.run(once())
 
 
+def wait(options: Options) -> Callable[[], Pass]:
+    """Write records one by one, each when the one before it is acknowledged."""
+    topic = options.text("topic")
+
+    async def once() -> Pass:
+        async with AsyncProducer(options.text("bootstrap"), linger_ms=0) as producer:
+
+            async def send_and_wait(value: bytes) -> None:
+                await (await producer.send(topic, value))
+
+            return await await_each(options, send_and_wait)
+
+    return lambda: asyncio.run(once())
+
+
 def _consumer(options: Options) -> AsyncConsumer:
     return AsyncConsumer(
         options.text("bootstrap"), topics=options.text("topic"), start="earliest", **options.keywords()
@@ -74,4 +93,4 @@ def _consumer(options: Options) -> AsyncConsumer:
 
 
 if __name__ == "__main__":
-    work({"arrow": arrow, "records": records, "latency": latency}, __version__)
+    work({"arrow": arrow, "records": records, "latency": latency, "wait": wait}, __version__)

@@ -109,7 +109,9 @@ def test_delays_are_those_of_records_that_come_from_another_process(
     assert 0 < figures["p50"] <= figures["p99"] <= figures["worst"] < 60_000
 
 
-@pytest.mark.parametrize("program", ["kafwire", "confluent", "aiokafka", "floor", "rdkafka"])
+@pytest.mark.parametrize(
+    "program", ["kafwire", "kafwire_async", "kafwire_floor", "confluent", "aiokafka", "floor", "rdkafka"]
+)
 def test_waits_are_those_of_records_that_are_in_the_log(
     cluster: KafkaCluster, topic_name: str, folder: Path, program: str
 ) -> None:
