@@ -23,7 +23,9 @@ def some(seed: int, count: int = 120, first: int = 0) -> list[Episode]:
 
 def test_a_seed_says_everything() -> None:
     assert some(1) == some(1)
-    assert some(1) != some(2)
+    assert [episode.name for episode in some(1)] != [episode.name for episode in some(2)]
+    struck = {next(episode.name for episode in some(seed) if not episode.rules) for seed in SEEDS}
+    assert len(struck) > 1  # shuffled
     assert some(1, 5, first=40) == some(1)[40:45]
     assert [episode.number for episode in some(1)] == list(range(120))
 
@@ -62,6 +64,8 @@ def test_a_segment_is_a_function_of_seed_and_number(seed: int) -> None:
     assert one == matrix.segment(seed, 3)
     assert one != matrix.segment(seed, 4)
     assert one != matrix.segment(seed + 1, 3)
+    drawn = [[workload.options["compression_type"] for workload in matrix.segment(seed, n).workloads] for n in range(5)]
+    assert any(codecs != drawn[0] for codecs in drawn)
     names = {topic.name for topic in (*one.topics, *one.control_topics)}
     assert not names & {topic.name for topic in matrix.segment(seed, 4).topics}
 

@@ -1,0 +1,90 @@
+"""What a segment counts as a violation, and what it only notes of the control."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kafwire.testing.history import KINDS, Report
+from soak import segment as module
+from soak.matrix import CONTROL, segment
+from soak.script import Episode
+from soak.segment import SegmentRun
+
+EPISODE = Episode(4, "resets", 1, 1.0, 1.0, (), ())
+
+
+class FakeProcess:
+    """Settles what a mark asks for after `took` seconds, or never."""
+
+    def __init__(self, name: str, took: float | None) -> None:
+        self.name = name
+        self.counts: dict[str, dict[str, int]] = {}
+        self.recovered: dict[int, dict[str, float]] = {}
+        self._took = took
+
+    def mark(self, number: int) -> None:
+        if self._took is not None:
+            self.recovered[number] = {"one": 0.1, "another": self._took}
+
+    def check(self) -> None: ...
+
+    def totals(self) -> Counter[str]:
+        return Counter()
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SegmentRun:
+    monkeypatch.setattr(module, "SETTLE_S", 0.3)
+    cluster: Any = None
+    return SegmentRun(segment(1, 0), 1, cluster, tmp_path, tell=lambda _: None)
+
+
+def watch(readable: float) -> Any:
+    return SimpleNamespace(wait_readable=lambda *_: readable, ends=lambda *_: {})
+
+
+def report(**counts: int) -> Report:
+    found = {kind: counts.pop(kind, 0) for kind in KINDS}
+    return Report(found=found, tolerated={}, counts={"unread": 0, "unjudged": 0} | counts, findings=())
+
+
+@pytest.mark.parametrize("name", [*KINDS, "unread", "unjudged"])
+def test_each_finding_is_a_violation(run: SegmentRun, name: str) -> None:
+    run._accuse(report())
+    assert run.outcome.violations == []
+    run._accuse(report(**{name: 2}))
+    assert len(run.outcome.violations) == 1
+    assert f"{name}=2" in run.outcome.violations[0] or f"{name}: 2" in run.outcome.violations[0]
+
+
+def test_a_recovery_in_time_is_none(run: SegmentRun) -> None:
+    run._processes = [FakeProcess("kafwire", 12.5), FakeProcess(CONTROL, 40.0)]  # type: ignore[list-item]
+    run._recover(watch(3.5), EPISODE)
+    assert run.outcome.violations == []
+    assert (run.outcome.recovery_s, run.outcome.settled_s) == (3.5, 12.5)
+
+
+def test_what_cannot_be_read_in_time_is_a_violation(run: SegmentRun) -> None:
+    run._processes = [FakeProcess("kafwire", 0.1)]  # type: ignore[list-item]
+    run._recover(watch(60.1), EPISODE)
+    assert len(run.outcome.violations) == 1
+    assert "not all is readable 60 s after episode 4 (resets)" in run.outcome.violations[0]
+
+
+def test_what_is_not_settled_in_time_is_a_violation(run: SegmentRun) -> None:
+    run._processes = [FakeProcess("kafwire", 0.1), FakeProcess("kafwire-transactions", None)]  # type: ignore[list-item]
+    run._recover(watch(0.1), EPISODE)
+    assert len(run.outcome.violations) == 1
+    assert "kafwire-transactions has not settled" in run.outcome.violations[0]
+
+
+def test_a_control_that_hangs_is_noted(run: SegmentRun) -> None:
+    run._processes = [FakeProcess("kafwire", 0.1), FakeProcess(CONTROL, None)]  # type: ignore[list-item]
+    run._recover(watch(0.1), EPISODE)
+    assert run.outcome.violations == []
+    assert run.outcome.control.errors == {"error not settled": 1}
