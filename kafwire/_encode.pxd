@@ -41,9 +41,9 @@ cdef size_t record_bound(int64_t key_size, int64_t value_size, size_t headers_si
 # WRITER_* (row in *bad_row).
 cdef int64_t writer_append_rows(BatchWriter *writer, const RowsView *rows, const int32_t *row_index, int64_t from_,
                                 int64_t to, size_t limit_bytes, int64_t now_ms, int64_t *bad_row) noexcept nogil
-# Append the next `count` of another batch's uncompressed records, from *at on, which is moved behind them; with a writer
-# of NULL they are skipped. `base` is that batch's base timestamp. Answers 0 or WRITER_* (WRITER_BAD_ROW: these are no
-# records).
+# Append the next `count` of another batch's uncompressed records, from *at on, which is moved behind them; with a
+# writer of NULL they are skipped. `base` is that batch's base timestamp. Answers 0 or WRITER_* (WRITER_BAD_ROW: these
+# are no records).
 cdef int writer_copy(BatchWriter *writer, const uint8_t *records, size_t size, size_t *at, int32_t count,
                      int64_t base) noexcept nogil
 # Compress and fill in the header, all but producer id, epoch, sequence and CRC: batch_stamp does these. Moves the

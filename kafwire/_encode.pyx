@@ -277,9 +277,9 @@ cdef int writer_copy(BatchWriter *writer, const uint8_t *records, size_t size, s
     cdef uint64_t length, number
     cdef size_t end, wanted, body
     cdef int64_t timestamp
-    cdef int32_t i
+    cdef int32_t _record
     cdef uint8_t *p
-    for i in range(count):
+    for _record in range(count):
         if not take_varint(records, size, at, &length) or length & 1 or length >> 1 > size - at[0]:
             return WRITER_BAD_ROW
         end = at[0] + (length >> 1)
