@@ -47,16 +47,19 @@ class Slow:
         return sealed(self.store)
 
     def submit(self, batch: ProducerBatch) -> bytes:
-        """Send it, as the sender does; what the peer is to receive."""
+        """Send it, as the sender does, behind what nobody reads yet; what the peer is to receive."""
         expected = bytes(batch.payload())
-        self.store.native.submit(self.number, 1, 1, [b"head", batch.payload()], True)
-        assert self.peer.recv(4, socket.MSG_PEEK), "its first bytes are on their way, the others wait"
+        self.store.native.submit(self.number, 1, 1, [bytes(SIZE)], True)
+        self.store.native.submit(self.number, 2, 2, [b"head", batch.payload()], True)
+        assert self.peer.recv(4, socket.MSG_PEEK)
         return b"head" + expected
 
     def read(self) -> bytes:
         with self.peer.makefile("rb") as stream:
-            (size,) = struct.unpack(">i", stream.read(4))
-            return stream.read(size)
+            for _ in range(2):
+                (size,) = struct.unpack(">i", stream.read(4))
+                frame = stream.read(size)
+        return frame
 
     def close(self) -> None:
         self.peer.close()
