@@ -351,7 +351,8 @@ class Sender:
             if self._settle(sink, batch, outcome.error_code, refusal, refused=refused, answered_by=lane.node):
                 batch.succeed(outcome.base_offset, outcome.log_append_time_ms)
         # Whoever waits for one of these wants the GIL now: no turn without a reason.
-        if self._waiting or self._balance.uneven or self.transactions is not None:
+        is_wanted = self._waiting or self._balance.uneven or self.accumulator.budget.waiting
+        if is_wanted or self.transactions is not None:
             self.on_wake()
 
     def _take_hint(

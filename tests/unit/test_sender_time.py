@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import threading
 from typing import Any
@@ -13,7 +14,7 @@ from kafwire._arrow import RowsReader
 from kafwire.errors import KafkaTimeoutError
 from kafwire.net.producer import undelivered
 from tests.unit.simulated import World
-from tests.unit.simulated_kafka import NEVER
+from tests.unit.simulated_kafka import NEVER, Call
 from tests.unit.test_sender import NOT_LEADER, Work, errors, log_of, produced, values
 
 LONG_MS = 60_000
@@ -83,6 +84,37 @@ def test_who_waits_for_much_room_is_not_kept_waiting_by_others_small_batches() -
         waiter.join(30)
         assert woken == [True]
         assert world.engine.now_ms() < 1_000_000 + LONG_MS
+
+
+def test_who_waits_for_more_than_what_is_on_its_way_gets_the_open_batches_too() -> None:
+    """More than half was on its way when the sender asked; when that has arrived, there is still too little room."""
+
+    async def slow(_: Call) -> None:
+        await asyncio.sleep(0.5)
+
+    with World() as world:
+        world.create_topic("t", partitions=4)
+        world.on("Produce", slow)
+        work = Work(world, "t", linger_ms=LONG_MS, buffer_memory=110_000, batch_size=90_000, max_request_size=90_000)
+        for number in range(60):
+            work.send("t", b"v" * 1_000, partition=number % 2)
+        world.loop.call_soon(lambda: work.sender._pump(everything=True))
+        world.pass_time(0.1)
+        for _ in range(40):
+            work.send("t", b"v" * 1_000, partition=2)
+        (rows,) = RowsReader(pa.table({"value": [b"v" * 1_000] * 10}))
+        plan = work.accumulator.plan_rows("t", rows, 3, 0)
+        assert plan is not None
+        assert not work.accumulator.append_rows(plan, [])
+        budget = work.accumulator.budget
+        waiter = threading.Thread(target=lambda: woken.append(budget.wait(30)))
+        woken: list[bool] = []
+        waiter.start()
+        while not budget.waiting:
+            pass
+        world.pass_time(3)
+        waiter.join(30)
+        assert woken == [True]
 
 
 def test_batches_are_not_made_small_while_room_is_on_its_way() -> None:
