@@ -86,7 +86,7 @@ def episodes(seed: int) -> Iterator[Episode]:
         strikes: tuple[Strike, ...] = ()
         names = []
         if sort != "node":
-            for name in [next(networks) for _ in range(1 if sort == "both" else chance.choice((1, 2, 3)))]:
+            for name in [next(networks) for _ in range(chance.choice((1, 2) if sort == "both" else (2, 3)))]:
                 names.append(name)
                 rules.append(_NETWORK[name](chance))
         if sort != "network":
@@ -118,7 +118,7 @@ def _dealt(chance: random.Random, deck: Sequence[T]) -> Iterator[T]:
 
 def _anybody(chance: random.Random) -> int | None:
     """All brokers, or one."""
-    return chance.choice((None, None, *BROKERS))
+    return chance.choice((None, None, None, *BROKERS))
 
 
 def _rule(
