@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 import kafwire
-from kafwire.aio.deliveries import AsyncDelivery
+from kafwire._delivery import Budget
+from kafwire.aio.deliveries import AsyncDelivery, Home
 from kafwire.errors import BrokerError, KafkaError, KafkaTimeoutError
 from tests.integration import scripted_broker as scripted
 from tests.integration.limits import within
@@ -292,6 +293,31 @@ def test_a_sender_cancelled_in_the_queue_has_sent_nothing(broker: ScriptedBroker
                     await (await task)
         found = [int(value[:1]) for value in broker.values("u")[1:] if value]
         assert found == [n for n in range(8) if n not in (sent, 6)]
+
+    run(body)
+
+
+def test_who_got_room_lets_the_next_one_look() -> None:
+    """One word of more room may be enough for all who wait."""
+
+    async def body() -> None:
+        loop = asyncio.get_running_loop()
+        home = Home(loop, Budget(100))
+        order: list[int] = []
+
+        async def wait(number: int) -> None:
+            place = home.enter()
+            try:
+                assert await place.wait(loop.time() + 10)
+                order.append(number)
+            finally:
+                home.leave(place)
+
+        tasks = [asyncio.ensure_future(wait(number)) for number in range(3)]
+        await turns()
+        home.more_room()
+        await asyncio.wait_for(asyncio.gather(*tasks), 5)
+        assert order == [0, 1, 2]
 
     run(body)
 

@@ -188,11 +188,11 @@ def test_what_the_broker_refuses(run: Run, broker: ScriptedBroker, tmp_path: Pat
 
 def test_after_a_refusal_nothing_more_is_read(run: Run, broker: ScriptedBroker) -> None:
     broker.script("Produce", scripted.error(INVALID_RECORD))
-    data = (b"x" * 999 + b"\n") * 60_000
+    data = b"\n\n" + (b"x" * 999 + b"\n") * 60_000
     result = run("-t", "t", data=data)
     assert result.exit_code == 1
     assert result.stderr.count("\n") == 2
-    assert "line 1" in result.stderr
+    assert "kafwire produce: line 3 and " in result.stderr
     assert 0 < len(broker.values("t")) < 59_000
 
 
