@@ -1,0 +1,262 @@
+"""Transactions on real brokers behind proxies that break, and programs that are killed: all or nothing, and once."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import confluent_kafka as ck
+import pyarrow as pa
+import pytest
+
+import kafwire
+from kafwire import TopicPartition
+from kafwire.errors import ProducerFencedError, TransactionAbortableError
+from kafwire.testing.cluster import KafkaCluster
+from kafwire.testing.faults import Delay, DropResponse, Hold, Reset, Rule
+from tests.integration.test_interop import create
+from tests.integration.test_transactions import committed, offset_of
+
+IN = TopicPartition("in", 0)
+APIS = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "Produce", "EndTxn")
+QUICK: dict[str, Any] = {
+    "retry_backoff_ms": 10,
+    "retry_backoff_max_ms": 100,
+    "reconnect_backoff_ms": 10,
+    "linger_ms": 0,
+}
+
+
+class Direct:
+    """A cluster past its proxies, for those who look."""
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self.bootstrap = cluster.direct
+
+
+@pytest.fixture(scope="module", params=["4.3.1", "4.3.1 with version 1", "3.9.1"])
+def proxied(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    version, _, older = request.param.partition(" ")
+    features = ("--feature", "transaction.version=1") if older else ()
+    with KafkaCluster(version=version, proxies=True, format_options=features) as running:
+        create(Direct(running), "in", 1)  # type: ignore[arg-type]
+        yield running
+
+
+@pytest.fixture
+def broken(proxied: KafkaCluster) -> Iterator[KafkaCluster]:
+    proxied.proxy.restart()
+    print("seed", proxied.proxy.seed)
+    yield proxied
+    proxied.proxy.restart()
+
+
+def test_every_answer_is_lost_once(broken: KafkaCluster, topic_name: str) -> None:
+    create(Direct(broken), topic_name, 2)  # type: ignore[arg-type]
+    group = uuid.uuid4().hex
+    with kafwire.Producer(broken.bootstrap, transactional_id=topic_name, **QUICK) as producer:
+        for api in APIS:
+            broken.proxy.add(Rule(DropResponse(), api=api, count=1, skip=0 if api == "InitProducerId" else 1))
+        for number in range(8):
+            with producer.transaction():
+                for partition in (0, 1):
+                    producer.send(topic_name, b"%d" % number, partition=partition)
+                producer.send_offsets({IN: number}, group)
+    met = {event.api for event in broken.proxy.events}
+    assert {"InitProducerId", "TxnOffsetCommit", "Produce", "EndTxn"} <= met
+    assert committed(Direct(broken), topic_name) == sorted(b"%d" % number for number in range(8) for _ in "ab")  # type: ignore[arg-type]
+    assert offset_of(Direct(broken), group, IN) == 7  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("fault", [Hold(0.5), Delay(0.5), DropResponse()], ids=repr)
+def test_a_slow_end_does_not_decide_a_later_transaction(broken: KafkaCluster, topic_name: str, fault: Any) -> None:
+    """KAFKA-17754 on a real broker: the first EndTxn is given up, and arrives while the next transaction is open."""
+    create(Direct(broken), topic_name, 2)  # type: ignore[arg-type]
+    with kafwire.Producer(broken.bootstrap, transactional_id=topic_name, request_timeout_ms=300, **QUICK) as producer:
+        producer.init_transactions()
+        broken.proxy.add(Rule(fault, api="EndTxn", count=1))
+        with producer.transaction():
+            producer.send(topic_name, b"first", partition=0)
+        with pytest.raises(ZeroDivisionError), producer.transaction():
+            producer.send(topic_name, b"torn", partition=0)
+            producer.flush()
+            time.sleep(0.7)  # for the request that is held
+            producer.send(topic_name, b"torn", partition=1)
+            producer.flush()
+            _ = 1 // 0
+    assert broken.proxy.events
+    assert committed(Direct(broken), topic_name) == [b"first"]  # type: ignore[arg-type]
+
+
+def test_a_storm(broken: KafkaCluster, topic_name: str) -> None:
+    """Everything breaks now and then: what was told to be committed is there, once, and nothing of the rest."""
+    create(Direct(broken), topic_name, 3)  # type: ignore[arg-type]
+    group = uuid.uuid4().hex
+    chance = random.Random(broken.proxy.seed)
+    for fault in (DropResponse(), Reset()):
+        broken.proxy.add(Rule(fault, api=APIS, probability=0.08))
+    expected: list[bytes] = []
+    last = None
+    fenced = 0
+    producer = kafwire.Producer(broken.bootstrap, transactional_id=topic_name, **QUICK)
+    for number in range(60):
+        fails = chance.random() < 0.2
+        try:
+            with producer.transaction():
+                for partition in range(3):
+                    producer.send(topic_name, b"%d" % number, partition=partition)
+                producer.send_offsets({IN: number}, group)
+                if fails:
+                    raise LookupError
+        except (LookupError, TransactionAbortableError):
+            continue
+        except ProducerFencedError:  # by a question of its own that came late: nothing is torn, but it begins anew
+            fenced += 1
+            producer.close()
+            producer = kafwire.Producer(broken.bootstrap, transactional_id=topic_name, **QUICK)
+            producer.init_transactions()
+            if offset_of(Direct(broken), group, IN) != number:  # type: ignore[arg-type]
+                continue
+        expected += [b"%d" % number] * 3
+        last = number
+    producer.close()
+    print(len(broken.proxy.events), "faults,", fenced, "fenced")
+    assert fenced <= 5
+    assert committed(Direct(broken), topic_name) == sorted(expected)  # type: ignore[arg-type]
+    assert offset_of(Direct(broken), group, IN) == last  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kill_after", [1, 7])
+def test_a_program_that_is_killed_processes_each_record_once(
+    broken: KafkaCluster, topic_name: str, kill_after: int
+) -> None:
+    """I4: the output is all there, once, and the group's offset is that of the last committed transaction's input."""
+    source, target, count = f"{topic_name}-in", f"{topic_name}-out", 200
+    direct: Any = Direct(broken)
+    create(direct, source, 2)
+    create(direct, target, 3)
+    with kafwire.Producer(broken.direct) as producer:
+        for number in range(1, count + 1):
+            producer.send(source, b"%d" % number, partition=number % 2)
+    broken.proxy.add(Rule(DropResponse(), api=APIS, probability=0.03))
+    command = [
+        sys.executable,
+        "-m",
+        "tests.integration.transform",
+        broken.bootstrap,
+        topic_name,
+        source,
+        target,
+        "2",
+        "5",
+    ]
+    chance = random.Random(broken.proxy.seed)
+    kills = 0
+    for _ in range(60):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            if kills < 8:
+                for _ in range(kill_after):
+                    process.stdout.readline()
+                time.sleep(chance.random() * 0.02)  # somewhere in a transaction
+                kills += process.poll() is None
+                process.kill()
+            process.stdout.read()
+        if process.returncode == 0:
+            break
+        assert process.returncode == -9
+    assert process.returncode == 0
+    assert kills >= 3
+    expected = sorted(b"%d" % -number for number in range(1, count + 1) for _ in "ab")
+    assert committed(direct, target) == expected
+    assert sorted(read_by_confluent(broken.direct, target, 3)) == expected
+    for partition in range(2):
+        assert offset_of(direct, topic_name, TopicPartition(source, partition)) == count // 2
+
+
+def read_by_confluent(bootstrap: str, topic: str, partitions: int) -> list[bytes]:
+    """What librdkafka sees of committed records, up to the ends."""
+    options = {"bootstrap.servers": bootstrap, "group.id": uuid.uuid4().hex, "isolation.level": "read_committed"}
+    consumer = ck.Consumer(
+        {**options, "auto.offset.reset": "earliest", "enable.partition.eof": True, "enable.auto.commit": False}
+    )
+    found: list[bytes] = []
+    try:
+        consumer.assign([ck.TopicPartition(topic, partition, 0) for partition in range(partitions)])
+        ended: set[int] = set()
+        while len(ended) < partitions:
+            message = consumer.poll(20)
+            assert message is not None, "librdkafka is stuck"
+            error = message.error()
+            if error is None:
+                found.append(message.value() or b"")
+            else:
+                assert error.code() == ck.KafkaError._PARTITION_EOF, error
+                ended.add(message.partition() or 0)
+    finally:
+        consumer.close()
+    return found
+
+
+def test_librdkafka_reads_what_kafwire_wrote_and_the_other_way_round(broken: KafkaCluster, topic_name: str) -> None:
+    create(Direct(broken), topic_name, 2)  # type: ignore[arg-type]
+    theirs = ck.Producer({"bootstrap.servers": broken.direct, "transactional.id": f"{topic_name}-ck", "linger.ms": 0})
+    theirs.init_transactions(30)
+    expected = []
+    with kafwire.Producer(broken.direct, transactional_id=topic_name, compression_type="lz4", **QUICK) as ours:
+        for number in range(12):
+            keep = number % 3 != 1
+            value = b"%d" % number
+            if number % 2:
+                theirs.begin_transaction()
+                for partition in (0, 1):
+                    theirs.produce(topic_name, value, partition=partition)
+                theirs.commit_transaction(30) if keep else theirs.abort_transaction(30)
+            else:
+                ours.begin_transaction()
+                ours.send_batch(topic_name, pa.table({"value": [value, value], "partition": [0, 1]}))
+                ours.flush()
+                ours.commit_transaction() if keep else ours.abort_transaction()
+            expected += [value] * (2 * keep)
+    assert committed(Direct(broken), topic_name) == sorted(expected)  # type: ignore[arg-type]
+    assert sorted(read_by_confluent(broken.direct, topic_name, 2)) == sorted(expected)
+
+
+def test_a_producer_of_another_client_is_fenced(broken: KafkaCluster, topic_name: str) -> None:
+    create(Direct(broken), topic_name, 1)  # type: ignore[arg-type]
+    theirs = ck.Producer({"bootstrap.servers": broken.direct, "transactional.id": topic_name, "linger.ms": 0})
+    theirs.init_transactions(30)
+    theirs.begin_transaction()
+    theirs.produce(topic_name, b"theirs")
+    theirs.flush(30)
+    with kafwire.Producer(broken.direct, transactional_id=topic_name, **QUICK) as ours:
+        with ours.transaction():
+            ours.send(topic_name, b"ours")
+        with pytest.raises(ck.KafkaException, match="(?i)fenced|epoch"):
+            theirs.commit_transaction(30)
+    assert committed(Direct(broken), topic_name) == [b"ours"]  # type: ignore[arg-type]
+
+
+def test_a_transaction_that_takes_too_long(broken: KafkaCluster, topic_name: str) -> None:
+    """The coordinator aborts it; the producer is told that it is fenced, and a new one goes on."""
+    create(Direct(broken), topic_name, 1)  # type: ignore[arg-type]
+    options: dict[str, Any] = {"transactional_id": topic_name, "transaction_timeout_ms": 500, **QUICK}
+    with kafwire.Producer(broken.direct, **options) as producer:
+        producer.begin_transaction()
+        producer.send(topic_name, b"late")
+        producer.flush()
+        deadline = time.monotonic() + 40
+        with kafwire.Consumer(broken.direct, topics=topic_name, isolation_level="read_committed") as reader:
+            while reader.end_offsets()[TopicPartition(topic_name, 0)] < 2:  # the record and the marker
+                assert time.monotonic() < deadline, "the coordinator does not look"
+                time.sleep(0.2)
+        with pytest.raises((ProducerFencedError, TransactionAbortableError)):
+            producer.commit_transaction()
+    with kafwire.Producer(broken.direct, **options) as producer, producer.transaction():
+        producer.send(topic_name, b"next")
+    assert committed(Direct(broken), topic_name) == [b"next"]  # type: ignore[arg-type]
