@@ -325,6 +325,10 @@ class Transaction:
             key=lambda found: found[0],
             default=(Meaning.DONE, 0, None),
         )
+        if isinstance(action, End) and action.committed and self.version >= 2 and code == INVALID_TXN_STATE:
+            # A commit of this epoch would be recognised, and another producer's epoch told: so the coordinator has
+            # aborted, and an abort brings the epoch that follows.
+            meaning = Meaning.ABORT
         if isinstance(action, AddPartitions):
             self._on_partitions_added([p for p, c in by_place.items() if c == 0 and p is not None])
         elif not isinstance(action, Initialize | End) and (meaning is Meaning.DONE or self.version >= 2):
@@ -338,7 +342,10 @@ class Transaction:
             if code in UNKNOWN_THERE:
                 self._is_unknown = self._needs_epoch = True
             place = "" if where is None else f" of {where[0]}-{where[1]}"
-            self.refused(action, broker_error(code, f"{API[kind]}{place}"), meaning)
+            hint = ""
+            if code == INVALID_TXN_STATE and meaning is Meaning.ABORT:
+                hint = ": aborted by its coordinator; did it take longer than transaction_timeout_ms?"
+            self.refused(action, broker_error(code, f"{API[kind]}{place}{hint}"), meaning)
         return meaning
 
     def refused(self, action: Action, error: KafkaError, meaning: Meaning) -> None:

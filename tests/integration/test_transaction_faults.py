@@ -19,10 +19,12 @@ from kafwire import TopicPartition
 from kafwire.errors import ProducerFencedError, TransactionAbortableError
 from kafwire.testing.cluster import KafkaCluster
 from kafwire.testing.faults import Delay, DropResponse, Hold, Reset, Rule
+from tests.integration.java_client import JavaClient, Written
 from tests.integration.test_interop import create
 from tests.integration.test_transactions import committed, offset_of
 
 IN = TopicPartition("in", 0)
+HELD_S = 2.0  # longer than a transaction takes on a busy machine
 APIS = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "Produce", "EndTxn")
 QUICK: dict[str, Any] = {
     "retry_backoff_ms": 10,
@@ -46,6 +48,12 @@ def proxied(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     with KafkaCluster(version=version, proxies=True, format_options=features) as running:
         create(Direct(running), "in", 1)  # type: ignore[arg-type]
         yield running
+
+
+@pytest.fixture(scope="module")
+def java_client() -> Iterator[JavaClient]:
+    with JavaClient() as client:
+        yield client
 
 
 @pytest.fixture
@@ -73,7 +81,7 @@ def test_every_answer_is_lost_once(broken: KafkaCluster, topic_name: str) -> Non
     assert offset_of(Direct(broken), group, IN) == 7  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("fault", [Hold(0.5), Delay(0.5), DropResponse()], ids=repr)
+@pytest.mark.parametrize("fault", [Hold(HELD_S), Delay(HELD_S), DropResponse()], ids=repr)
 def test_a_slow_end_does_not_decide_a_later_transaction(broken: KafkaCluster, topic_name: str, fault: Any) -> None:
     """KAFKA-17754 on a real broker: the first EndTxn is given up, and arrives while the next transaction is open."""
     create(Direct(broken), topic_name, 2)  # type: ignore[arg-type]
@@ -85,7 +93,7 @@ def test_a_slow_end_does_not_decide_a_later_transaction(broken: KafkaCluster, to
         with pytest.raises(ZeroDivisionError), producer.transaction():
             producer.send(topic_name, b"torn", partition=0)
             producer.flush()
-            time.sleep(0.7)  # for the request that is held
+            time.sleep(HELD_S + 0.3)
             producer.send(topic_name, b"torn", partition=1)
             producer.flush()
             _ = 1 // 0
@@ -203,11 +211,17 @@ def read_by_confluent(bootstrap: str, topic: str, partitions: int) -> list[bytes
     return found
 
 
-def test_librdkafka_reads_what_kafwire_wrote_and_the_other_way_round(broken: KafkaCluster, topic_name: str) -> None:
+def test_clients_read_what_the_others_committed(broken: KafkaCluster, topic_name: str, java_client: JavaClient) -> None:
     create(Direct(broken), topic_name, 2)  # type: ignore[arg-type]
     theirs = ck.Producer({"bootstrap.servers": broken.direct, "transactional.id": f"{topic_name}-ck", "linger.ms": 0})
     theirs.init_transactions(30)
     expected = []
+    for end in ("commit", "abort"):
+        value = end.encode()
+        java_client.produce(
+            broken.direct, topic_name, [Written(0, 1, None, value, ())], transactional_id=f"{topic_name}-java", end=end
+        )
+        expected += [value] * (end == "commit")
     with kafwire.Producer(broken.direct, transactional_id=topic_name, compression_type="lz4", **QUICK) as ours:
         for number in range(12):
             keep = number % 3 != 1
@@ -225,6 +239,8 @@ def test_librdkafka_reads_what_kafwire_wrote_and_the_other_way_round(broken: Kaf
             expected += [value] * (2 * keep)
     assert committed(Direct(broken), topic_name) == sorted(expected)  # type: ignore[arg-type]
     assert sorted(read_by_confluent(broken.direct, topic_name, 2)) == sorted(expected)
+    by_java = java_client.consume(broken.direct, topic_name, isolation_level="read_committed")
+    assert sorted(seen.value or b"" for seen in by_java) == sorted(expected)
 
 
 def test_a_producer_of_another_client_is_fenced(broken: KafkaCluster, topic_name: str) -> None:
@@ -243,7 +259,7 @@ def test_a_producer_of_another_client_is_fenced(broken: KafkaCluster, topic_name
 
 
 def test_a_transaction_that_takes_too_long(broken: KafkaCluster, topic_name: str) -> None:
-    """The coordinator aborts it; the producer is told that it is fenced, and a new one goes on."""
+    """The coordinator aborts it. With version 1 the producer is told that it is fenced, and a new one goes on."""
     create(Direct(broken), topic_name, 1)  # type: ignore[arg-type]
     options: dict[str, Any] = {"transactional_id": topic_name, "transaction_timeout_ms": 500, **QUICK}
     with kafwire.Producer(broken.direct, **options) as producer:
@@ -255,8 +271,15 @@ def test_a_transaction_that_takes_too_long(broken: KafkaCluster, topic_name: str
             while reader.end_offsets()[TopicPartition(topic_name, 0)] < 2:  # the record and the marker
                 assert time.monotonic() < deadline, "the coordinator does not look"
                 time.sleep(0.2)
-        with pytest.raises((ProducerFencedError, TransactionAbortableError)):
-            producer.commit_transaction()
-    with kafwire.Producer(broken.direct, **options) as producer, producer.transaction():
-        producer.send(topic_name, b"next")
+        if producer._cluster.feature("transaction.version") >= 2:
+            with pytest.raises(TransactionAbortableError, match="did it take longer than transaction_timeout_ms"):
+                producer.commit_transaction()
+            producer.abort_transaction()
+            with producer.transaction():
+                producer.send(topic_name, b"next")
+        else:
+            with pytest.raises(ProducerFencedError, match="took longer than transaction_timeout_ms"):
+                producer.commit_transaction()
+            with kafwire.Producer(broken.direct, **options) as another, another.transaction():
+                another.send(topic_name, b"next")
     assert committed(Direct(broken), topic_name) == [b"next"]  # type: ignore[arg-type]

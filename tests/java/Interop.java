@@ -35,6 +35,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  *     -> {"records": [[partition, offset, timestamp, timestamp type, key, value, headers]...]}
  * </pre>
  *
+ * With "end" in the configuration, "commit" or "abort", records are produced in a transaction that ends so.
  * Bytes are in base64, null is null; a record for partition -1 goes where the producer's partitioner says. A command
  * that fails is answered with {"error": text}. Every answer repeats the "number" of its command, so that the answer to
  * one that nobody waits for any more is not taken for the next one's.
@@ -77,8 +78,13 @@ public final class Interop {
 
     private static ObjectNode produce(Map<String, Object> config, String topic, JsonNode records) throws Exception {
         List<Future<RecordMetadata>> sent = new ArrayList<>();
+        Object end = config.remove("end");
         try (KafkaProducer<byte[], byte[]> producer =
                 new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer())) {
+            if (end != null) {
+                producer.initTransactions();
+                producer.beginTransaction();
+            }
             for (JsonNode record : records) {
                 List<Header> headers = new ArrayList<>();
                 for (JsonNode header : record.get(4)) {
@@ -93,6 +99,14 @@ public final class Interop {
                                         bytes(record.get(2)),
                                         bytes(record.get(3)),
                                         headers)));
+            }
+            if (end != null) {
+                producer.flush();
+                if (end.equals("commit")) {
+                    producer.commitTransaction();
+                } else {
+                    producer.abortTransaction();
+                }
             }
         }
         ObjectNode answer = JSON.createObjectNode();
