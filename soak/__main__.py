@@ -106,7 +106,7 @@ class Run:
 
     def _violated(self, outcome: Outcome, cluster: KafkaCluster, segment: matrix.Segment, folder: Path) -> None:
         state = self.state
-        again = f"python -m soak --seed {state.seed} --segment {state.segment} --episode {state.episode}"
+        again = f"python -m soak --seed {state.seed} --segment {state.segment} --episode {state.episode} --rate {state.rate:g}"
         state.violations = [f"segment {state.segment}: {one}" for one in outcome.violations]
         text = "\n\n".join([*state.violations, f"again: {again}", f"evidence: {folder}"])
         (folder / "violations.txt").write_text(text + "\n")
