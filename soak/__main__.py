@@ -106,7 +106,8 @@ class Run:
 
     def _violated(self, outcome: Outcome, cluster: KafkaCluster, segment: matrix.Segment, folder: Path) -> None:
         state = self.state
-        again = f"python -m soak --seed {state.seed} --segment {state.segment} --episode {state.episode} --rate {state.rate:g}"
+        place = f"--segment {state.segment} --episode {state.episode} --rate {state.rate:g}"
+        again = f"python -m soak --seed {state.seed} {place}"
         state.violations = [f"segment {state.segment}: {one}" for one in outcome.violations]
         text = "\n\n".join([*state.violations, f"again: {again}", f"evidence: {folder}"])
         (folder / "violations.txt").write_text(text + "\n")
