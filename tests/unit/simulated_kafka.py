@@ -143,7 +143,7 @@ class Kafka(FetchApi, TransactionApi):
             if epoch < known:
                 return INVALID_EPOCH, -1
             if epoch > known:
-                if sequence:
+                if sequence and known >= 0:  # a producer that it does not know may begin with any number
                     return OUT_OF_ORDER, -1
                 recent = deque(maxlen=5)
             for first, count, offset in recent:
