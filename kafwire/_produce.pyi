@@ -48,6 +48,8 @@ class RowPlan:
 
 @final
 class Accumulator:
+    @property
+    def late(self) -> list[ProducerBatch]: ...
     after_pass: Callable[[], object] | None
     def __init__(
         self,

@@ -181,6 +181,7 @@ cdef class Accumulator:
     cdef Topic latest  # that a record was sent to: the next is likely for the same
     cdef list ready
     cdef object lingering  # deque of batches that were opened, oldest first
+    cdef readonly list late  # open batches that lingered long enough, and stay open while others are before them
     cdef readonly Budget budget
     cdef size_t batch_size
     cdef size_t max_request_size
@@ -207,6 +208,7 @@ cdef class Accumulator:
         self.topics = {}
         self.ready = []
         self.lingering = collections.deque()
+        self.late = []
         self.batch_size = batch_size
         self.max_request_size = max_request_size
         self.linger_ms = linger_ms
@@ -695,7 +697,8 @@ cdef class Accumulator:
         """Close batches that lingered long enough (or all), and return the sinks with something to send, each once.
 
         Also answers when to look again: milliseconds until the oldest open batch is due, or None. While somebody waits
-        for room, batches are closed before they are due.
+        for room, batches are closed before they are due. A batch that cannot go yet, as others are before it, stays open:
+        or what comes while a partition stands still would be many small ones, of which a request takes one at a time.
         """
         cdef ProducerBatch batch
         cdef Sink sink
@@ -704,6 +707,8 @@ cdef class Accumulator:
         wait = None
         if self.is_short or self.budget.waiting:
             self.make_way()
+        if self.late:
+            self.late = [batch for batch in self.late if not self.close_late(batch, everything)]
         while self.lingering:
             batch = <ProducerBatch> self.lingering[0]
             if not batch.closed:
@@ -711,17 +716,26 @@ cdef class Accumulator:
                 if due > now and not everything:
                     wait = due - now
                     break
-                if (<Sink> batch.sink).open is batch:
-                    self.close_batch(batch, False, False)
-                elif batch.filling:  # it will be closed when it comes back
-                    batch.closed = True
-                    self.make_ready(<Sink> batch.sink)
+                if not self.close_late(batch, everything):
+                    self.late.append(batch)
             self.lingering.popleft()
         self.timer_armed = wait is not None
         ready, self.ready = self.ready, []
         for sink in ready:
             sink.is_ready = False
         return ready, wait
+
+    cdef bint close_late(self, ProducerBatch batch, bint everything):
+        """Whether a batch that has lingered is closed now, or will be by the thread that fills it."""
+        cdef Sink sink = <Sink> batch.sink
+        if sink.open is batch:
+            if not everything and (sink.fresh or sink.sealed):
+                return False
+            self.close_batch(batch, False, False)
+        elif batch.filling and not batch.closed:
+            batch.closed = True
+            self.make_ready(sink)
+        return True
 
     cdef void make_way(self):
         """Close open batches, the oldest first, until half of the memory is on its way: room comes by sending.
@@ -731,10 +745,11 @@ cdef class Accumulator:
         cdef ProducerBatch batch
         cdef size_t held = 0
         self.is_short = False
-        for batch in self.lingering:
+        cdef list opened = [*self.late, *self.lingering]
+        for batch in opened:
             if (<Sink> batch.sink).open is batch:
                 held += batch.charged
-        for batch in list(self.lingering):
+        for batch in opened:
             if self.budget.used - held >= self.budget.limit // 2:
                 break
             if (<Sink> batch.sink).open is batch:

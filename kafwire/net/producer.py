@@ -144,6 +144,12 @@ class Sender:
         for sink in ready:
             self._enlist(sink)
         self._send_all()
+        if self.accumulator.late:  # what was before them may have gone
+            ready, wait_ms = self.accumulator.collect()
+            for sink in ready:
+                self._enlist(sink)
+            if ready:
+                self._send_all()
         if self._is_adaptive:
             self._weigh()
         if wait_ms is not None:

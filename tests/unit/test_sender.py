@@ -214,6 +214,29 @@ def test_at_most_so_many_batches_of_a_partition_are_in_flight(limit: int) -> Non
         assert log_of(world).values() == values(30, size=60)
 
 
+@pytest.mark.parametrize("limit", [1, 5])
+def test_what_comes_while_a_partition_stands_still_goes_out_in_few_batches(limit: int) -> None:
+    """A batch that lingered takes records as long as others are before it: a request carries one of a partition."""
+
+    async def held(_: Call) -> None:
+        await gate.wait()
+
+    gate = asyncio.Event()
+    with World() as world:
+        world.create_topic("t")
+        world.on("Produce", held)
+        work = Work(world, "t", linger_ms=0, max_in_flight_requests_per_connection=limit)
+        for value in values(500):
+            work.send("t", value)
+            world.run(asyncio.sleep(0.001))
+        gate.set()
+        world.run(asyncio.sleep(1.0))  # nobody flushes: what is late goes by itself
+        assert len(world.made("Produce")) <= limit + 3
+        assert log_of(world).values() == values(500)
+        assert not work.accumulator.late
+        assert not work.used
+
+
 def test_sequences_go_on_from_batch_to_batch() -> None:
     with World() as world:
         world.create_topic("t")
