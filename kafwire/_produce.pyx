@@ -697,8 +697,8 @@ cdef class Accumulator:
         """Close batches that lingered long enough (or all), and return the sinks with something to send, each once.
 
         Also answers when to look again: milliseconds until the oldest open batch is due, or None. While somebody waits
-        for room, batches are closed before they are due. A batch that cannot go yet, as others are before it, stays open:
-        or what comes while a partition stands still would be many small ones, of which a request takes one at a time.
+        for room, batches are closed before they are due. A batch that cannot go yet, as others are before it, stays
+        open: or what comes while a partition stands still would be many small ones, and a request takes one at a time.
         """
         cdef ProducerBatch batch
         cdef Sink sink

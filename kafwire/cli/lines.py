@@ -62,9 +62,9 @@ def pieces(file: BinaryIO, delimiter: bytes, limit: int) -> Iterator[Piece | Too
         end += len(read)
         data = rest + read
         if skipping:
-            _, found, data = data.partition(delimiter)
+            skipped, found, data = data.partition(delimiter)
             if not found:
-                rest = _tail(read, delimiter)
+                rest = _tail(skipped, delimiter)  # a delimiter may come byte by byte
                 continue
             skipping = False
             number += 1

@@ -70,6 +70,12 @@ def test_lines_however_they_arrive(delimiter: bytes) -> None:
                 assert line == lines[number - 1]
 
 
+def test_a_delimiter_that_comes_byte_by_byte_ends_a_line_that_is_too_long() -> None:
+    source = Dribble(b"x" * 100 + b"aab" + b"y", iter(lambda: 1, 0))
+    found = [piece for piece in pieces(source, b"aab", 50) if piece is not None]
+    assert found == [TooLong(1), Piece(2, b"y", 104)]
+
+
 def test_a_line_without_end_takes_no_memory() -> None:
     portions = iter(lambda: 1000, 0)
     source = Dribble(b"a\n" + b"x" * 1_000_000 + b"\nb", portions)
