@@ -36,13 +36,12 @@ SOURCES := setup.py $(wildcard kafwire/*.pyx kafwire/*.pxd kafwire/native/*.c ka
 build: $(VENV)/built $(VENV)/linked
 
 test: build $(VENV)/has-test jars
-ifdef TESTS
-	$(BIN)/python -m pytest $(TESTS)
-else
-	$(BIN)/python -m pytest -n $(JOBS) --maxschedchunk=8 tests/unit
-	$(BIN)/python -m pytest --ignore tests/unit
-endif
-	$(BIN)/python scripts/other_pythons.py
+	@status=0; set -x; \
+	$(if $(TESTS),$(BIN)/python -m pytest $(TESTS) || status=1, \
+	    $(BIN)/python -m pytest -n $(JOBS) --maxschedchunk=8 tests/unit || status=1; \
+	    $(BIN)/python -m pytest --ignore tests/unit || status=1); \
+	$(BIN)/python scripts/other_pythons.py || status=1; \
+	exit $$status
 
 demo: build $(VENV)/has-demo jars
 	$(BIN)/python -m demo
