@@ -17,6 +17,7 @@ from fuzz.native import build, seeds
 from fuzz.native import run as native
 from fuzz.native.replay import REPLAY
 from fuzz.targets import TARGETS, Broken
+from kafwire import protocol
 
 ROOT = Path(__file__).resolve().parents[2]
 SEED = 20130101
@@ -53,6 +54,15 @@ def test_what_escapes_is_found_and_kept(
     printed = capsys.readouterr().out
     assert "IndexError escaped" in printed
     assert "the first byte is not zero" in printed
+
+
+def test_not_a_number_comes_back_as_itself() -> None:
+    """It is not equal to itself, which is no mistake of the message's."""
+    quotas = protocol.DescribeClientQuotasResponse
+    values = [quotas.ValueData(key="k", value=float("nan"))]
+    message = quotas(entries=[quotas.EntryData(entity=[], values=values)])
+    number = list(protocol.MESSAGES).index("DescribeClientQuotasResponse")
+    TARGETS["messages"].check(bytes([number, 1]) + message.encode(1), random.Random(SEED))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}-{case.stem}")
