@@ -26,6 +26,7 @@ OTHERWISE = [
 
 
 @pytest.mark.parametrize("road", ["list", "one by one", "reader"])
+@pytest.mark.timeout(300)
 def test_peak_memory_stays_under_the_cap_and_64_mib(road: str) -> None:
     attacks = {attack.name: attack for attack in ATTACKS if road == "list" or attack.name in OTHERWISE}
     command = [sys.executable, "-m", "tests.unit.weigh_attacks", road, *attacks]
