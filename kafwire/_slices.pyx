@@ -53,7 +53,6 @@ from kafwire._io cimport Loop, kw_loop, kw_loop_post, kw_loop_set_tap, kw_loop_t
 from kafwire._records cimport Batch
 
 import logging
-import weakref
 
 from kafwire.errors import CorruptBatchError, KafkaError, ProtocolError
 
@@ -135,7 +134,6 @@ cdef extern from "native/feed.h" nogil:
 
 
 cdef extern from "Python.h":
-    unsigned long PyThread_get_thread_ident() nogil
     object PyCapsule_New(void *pointer, const char *name, void (*destructor)(object))
     void *PyCapsule_GetPointer(object capsule, const char *name) except NULL
 
@@ -444,7 +442,6 @@ cdef struct ReaderState:
     int silence_ms  # a stream ends after so long without records; -1: never
     bint ended
     int pid
-    unsigned long thread  # that is in an Arrow stream's get_next or release now; 0: none
     char message[512]
 
 
@@ -689,7 +686,6 @@ cdef class SliceReader:
     cdef readonly str what
     cdef readonly object error
     cdef ReaderState state
-    cdef object __weakref__
 
     def __cinit__(self, SliceQueue queue not None, Layout schema not None, *, size_t chunk_bytes,
                   size_t max_decompressed, bint verify_crc, object on_close=None, int32_t only=-1, bint owns=True,
@@ -821,19 +817,8 @@ cdef class SliceReader:
         stream.private_data = &self.state
         self.busy = True
         self.as_stream = True
-        _streams.add(self)
         Py_INCREF(self)
         return PyCapsule_New(stream, b"arrow_array_stream", _drop_stream)
-
-
-_streams = weakref.WeakSet()
-
-
-def stream_threads():
-    """The identifiers of the threads that are inside an Arrow stream now: they wait, decode, or close it."""
-    cdef SliceReader reader
-    threads = [reader.state.thread for reader in list(_streams)]
-    return [thread for thread in threads if thread]
 
 
 cdef int _stream_schema(ArrowArrayStream *stream, ArrowSchema *out) noexcept nogil:
@@ -841,16 +826,8 @@ cdef int _stream_schema(ArrowArrayStream *stream, ArrowSchema *out) noexcept nog
 
 
 cdef int _stream_next(ArrowArrayStream *stream, ArrowArray *out) noexcept nogil:
-    cdef ReaderState *state = <ReaderState *> stream.private_data
-    cdef int code
-    state.thread = PyThread_get_thread_ident()
-    code = _next_array(state, out)
-    state.thread = 0
-    return code
-
-
-cdef int _next_array(ReaderState *state, ArrowArray *out) noexcept nogil:
     """The data plane's last step: waits, decodes and exports, and needs the GIL only when something went wrong."""
+    cdef ReaderState *state = <ReaderState *> stream.private_data
     cdef Columns columns
     cdef PyObject *place = NULL
     cdef int got
@@ -885,7 +862,6 @@ cdef void _stream_release(ArrowArrayStream *stream) noexcept with gil:
     cdef PyObject *error = NULL
     cdef PyObject *trace = NULL
     stream.release = NULL
-    reader.state.thread = PyThread_get_thread_ident()
     PyErr_Fetch(&kind, &error, &trace)
     try:
         reader.close()
@@ -894,7 +870,6 @@ cdef void _stream_release(ArrowArrayStream *stream) noexcept with gil:
         PyErr_SetInterrupt()
     except Exception:
         pass  # only at the interpreter's end, when there is nothing left to close
-    reader.state.thread = 0
     Py_DECREF(reader)
     PyErr_Restore(kind, error, trace)
 

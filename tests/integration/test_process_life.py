@@ -117,20 +117,12 @@ def test_the_interpreter_ends_while_a_daemon_thread_waits(broker: ScriptedBroker
         except (kafwire.KafkaError, OSError):
             pass
     threading.Thread(target=body, daemon=True).start()
-    if "to_reader" in {call!r}:
-        from kafwire._slices import stream_threads
-        while not stream_threads():
-            time.sleep(0.01)
-        print(flush=True)
     sys.stdin.read()
     """
     with program(broker, code) as process, within(15):
         broker.wait_for_requests("Fetch" if "scan" in call else "Produce")
-        if "to_reader" in call:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "\n"
         _, err = process.communicate(timeout=15)
-        assert process.returncode == 0, err
+        assert process.returncode == 0
     if "scan" in call:
         assert err == ""
     else:
