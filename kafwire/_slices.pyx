@@ -134,6 +134,7 @@ cdef extern from "native/feed.h" nogil:
 
 
 cdef extern from "Python.h":
+    unsigned long PyThread_get_thread_ident() nogil
     object PyCapsule_New(void *pointer, const char *name, void (*destructor)(object))
     void *PyCapsule_GetPointer(object capsule, const char *name) except NULL
 
@@ -442,6 +443,7 @@ cdef struct ReaderState:
     int silence_ms  # a stream ends after so long without records; -1: never
     bint ended
     int pid
+    unsigned long thread  # that is in an Arrow stream's get_next or release now; 0: none
     char message[512]
 
 
@@ -817,8 +819,21 @@ cdef class SliceReader:
         stream.private_data = &self.state
         self.busy = True
         self.as_stream = True
+        _streams[id(self)] = self
         Py_INCREF(self)
         return PyCapsule_New(stream, b"arrow_array_stream", _drop_stream)
+
+
+# SliceReaders by id, from the capsule until its release. No weak references: their callbacks are Python code, and would
+# swallow the interrupt that a release passes on.
+cdef dict _streams = {}
+
+
+def stream_threads():
+    """The identifiers of the threads that are inside an Arrow stream now: they wait, decode, or close it."""
+    cdef SliceReader reader
+    threads = [reader.state.thread for reader in list(_streams.values())]
+    return [thread for thread in threads if thread]
 
 
 cdef int _stream_schema(ArrowArrayStream *stream, ArrowSchema *out) noexcept nogil:
@@ -826,8 +841,16 @@ cdef int _stream_schema(ArrowArrayStream *stream, ArrowSchema *out) noexcept nog
 
 
 cdef int _stream_next(ArrowArrayStream *stream, ArrowArray *out) noexcept nogil:
-    """The data plane's last step: waits, decodes and exports, and needs the GIL only when something went wrong."""
     cdef ReaderState *state = <ReaderState *> stream.private_data
+    cdef int code
+    state.thread = PyThread_get_thread_ident()
+    code = _next_array(state, out)
+    state.thread = 0
+    return code
+
+
+cdef int _next_array(ReaderState *state, ArrowArray *out) noexcept nogil:
+    """The data plane's last step: waits, decodes and exports, and needs the GIL only when something went wrong."""
     cdef Columns columns
     cdef PyObject *place = NULL
     cdef int got
@@ -862,6 +885,7 @@ cdef void _stream_release(ArrowArrayStream *stream) noexcept with gil:
     cdef PyObject *error = NULL
     cdef PyObject *trace = NULL
     stream.release = NULL
+    reader.state.thread = PyThread_get_thread_ident()
     PyErr_Fetch(&kind, &error, &trace)
     try:
         reader.close()
@@ -870,6 +894,8 @@ cdef void _stream_release(ArrowArrayStream *stream) noexcept with gil:
         PyErr_SetInterrupt()
     except Exception:
         pass  # only at the interpreter's end, when there is nothing left to close
+    reader.state.thread = 0
+    _streams.pop(id(reader), None)
     Py_DECREF(reader)
     PyErr_Restore(kind, error, trace)
 

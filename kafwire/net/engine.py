@@ -9,19 +9,24 @@ from __future__ import annotations
 import asyncio
 import atexit
 import os
+import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import CancelledError
+from types import FrameType
 from typing import Any, Protocol, TypeVar
 
 from kafwire._io import Loop
+from kafwire._slices import stream_threads
 from kafwire.errors import KafkaError
 from kafwire.net.transport import NativeTransport
 
 _T = TypeVar("_T")
 
+# How long the interpreter's end waits for threads to come back from Arrow streams.
+LEAVE_S = 1.0
 FORKED = "this client was made before a fork: make a new one in the child process"
 
 
@@ -110,8 +115,10 @@ class Engine:
         """End all members, then stop and join both threads."""
         if self.is_foreign or not self._thread.is_alive():
             return
+        inside = {thread: _where(thread) for thread in stream_threads()}
         try:
             self.run(self._end_members())
+            _wait_for_leaving(inside)
         finally:
             self._ending = True
             self._loop.call_soon_threadsafe(self._loop.stop)
@@ -140,6 +147,25 @@ class Engine:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._loop.shutdown_default_executor()
+
+
+def _where(thread: int) -> tuple[FrameType | None, int]:
+    """The frame that a thread is in, and at which instruction."""
+    frame = sys._current_frames().get(thread)
+    return frame, frame.f_lasti if frame is not None else -1
+
+
+def _wait_for_leaving(inside: Mapping[int, tuple[FrameType | None, int]]) -> None:
+    """Wait until threads that were in a reader's C++ have come back to their Python code, where they may be ended.
+
+    A thread that asks for the GIL once the interpreter is finalised is unwound before Python 3.14, and unwinding C++
+    that does not expect it aborts the process.
+    """
+    until = time.monotonic() + LEAVE_S
+    while time.monotonic() < until and (
+        stream_threads() or any(where == _where(thread) != (None, -1) for thread, where in inside.items())
+    ):
+        time.sleep(0.001)
 
 
 _lock = threading.Lock()

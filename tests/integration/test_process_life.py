@@ -117,16 +117,24 @@ def test_the_interpreter_ends_while_a_daemon_thread_waits(broker: ScriptedBroker
         except (kafwire.KafkaError, OSError):
             pass
     threading.Thread(target=body, daemon=True).start()
+    if "to_reader" in {call!r}:
+        from kafwire._slices import stream_threads
+        while not stream_threads():
+            time.sleep(0.01)
+        print(flush=True)
     sys.stdin.read()
     """
     with program(broker, code) as process, within(15):
         broker.wait_for_requests("Fetch" if "scan" in call else "Produce")
+        if "to_reader" in call:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "\n"
         _, err = process.communicate(timeout=15)
-        assert process.returncode == 0
+        assert process.returncode == 0, err
     if "scan" in call:
         assert err == ""
     else:
-        assert "ended and 1 record(s) were not acknowledged within 0.3 s" in err
+        assert "ended and 1 record(s) to out-0 were not acknowledged within 0.3 s" in err
         assert len(err.splitlines()) == 1
 
 
@@ -142,7 +150,7 @@ def test_what_cannot_be_sent_at_the_end_is_told(broker: ScriptedBroker) -> None:
     with within(15, at_least=0.3):
         status, out, err = run(broker, code)
     assert (status, out) == (0, "")
-    assert err == "kafwire: the program ended and 3 record(s) were not acknowledged within 0.3 s: close the producer\n"
+    assert err == "kafwire: the program ended and 3 record(s) to out-0 were not acknowledged within 0.3 s: close the producer\n"
 
 
 def test_calls_after_the_end_are_refused(broker: ScriptedBroker) -> None:
