@@ -150,7 +150,8 @@ def test_what_cannot_be_sent_at_the_end_is_told(broker: ScriptedBroker) -> None:
     with within(15, at_least=0.3):
         status, out, err = run(broker, code)
     assert (status, out) == (0, "")
-    assert err == "kafwire: the program ended and 3 record(s) to out-0 were not acknowledged within 0.3 s: close the producer\n"
+    told = "kafwire: the program ended and 3 record(s) to out-0 were not acknowledged within 0.3 s: close the producer"
+    assert err == f"{told}\n"
 
 
 def test_calls_after_the_end_are_refused(broker: ScriptedBroker) -> None:
