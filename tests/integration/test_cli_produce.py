@@ -129,8 +129,8 @@ def test_compression(run: Run, broker: ScriptedBroker, codec: str) -> None:
 def test_acks_and_options(run: Run, broker: ScriptedBroker) -> None:
     assert run("-t", "t", "--acks", "1", "-X", "client.id=me", data=b"a").exit_code == 0
     assert run("-t", "t", "--acks", "0", data=b"b").exit_code == 0
+    broker.wait_for(lambda: len(broker.logs["t", 0]) == 2)  # with acks=0 nobody waits for the broker
     assert [request.message.acks for request in broker.seen("Produce")] == [1, 0]
-    broker.wait_for(lambda: len(broker.logs["t", 0]) == 2)
     assert broker.seen("InitProducerId") == []
 
 
