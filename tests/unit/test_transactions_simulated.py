@@ -36,7 +36,10 @@ INVALID_EPOCH, FENCED, INVALID_STATE, CONCURRENT, ABORTABLE = 47, 90, 48, 51, 12
 FENCED_INSTANCE, ILLEGAL_GENERATION, UNKNOWN_MEMBER = 82, 22, 25
 
 
-@pytest.fixture(params=[1, 2], ids=["version 1", "version 2"])
+VERSIONS = (1, 2)
+
+
+@pytest.fixture(params=VERSIONS, ids=[f"version {version}" for version in VERSIONS])
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
     with World(brokers=3) as it:
         it.transaction_version = request.param
@@ -47,11 +50,9 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
         yield it
 
 
-@pytest.fixture
-def first_version(world: World) -> World:
-    if world.transaction_version >= 2:
-        pytest.skip("version 2 asks for nothing of the kind")
-    return world
+def in_versions(*versions: int) -> pytest.MarkDecorator:
+    """Only in these versions: another asks for nothing of the kind, or means something else by it."""
+    return pytest.mark.parametrize("world", versions, ids=[f"version {version}" for version in versions], indirect=True)
 
 
 # --- what is retried
@@ -101,9 +102,9 @@ def test_an_answer_is_lost(world: World, api: str) -> None:
 
 
 @pytest.mark.parametrize("api", ["AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn"])
-def test_a_lost_answer_costs_an_epoch(first_version: World, api: str) -> None:
+@in_versions(1)
+def test_a_lost_answer_costs_an_epoch(world: World, api: str) -> None:
     """KAFKA-17754: what comes late must not meet the next transaction."""
-    world = first_version
     work = Transacting(world)
     work.transact(b"1")
     assert work.identity.epoch == 0
@@ -209,26 +210,30 @@ def test_a_refused_batch_requires_abort(world: World, code: int) -> None:
     assert work.seen == [b"4"]
 
 
+# Version 2 adds nothing; in version 1 nobody knows what became of a transaction that is in no state to be ended.
 @pytest.mark.parametrize(
-    ("api", "code"),
+    ("world", "api", "code"),
     [
-        ("AddPartitionsToTxn", TOPIC_FORBIDDEN),
-        ("AddPartitionsToTxn", ABORTABLE),
-        ("AddOffsetsToTxn", GROUP_FORBIDDEN),
-        ("TxnOffsetCommit", GROUP_FORBIDDEN),
-        ("TxnOffsetCommit", FENCED_INSTANCE),
-        ("TxnOffsetCommit", ILLEGAL_GENERATION),
-        ("TxnOffsetCommit", UNKNOWN_MEMBER),
-        ("TxnOffsetCommit", ABORTABLE),
-        ("EndTxn", ABORTABLE),
-        ("EndTxn", INVALID_STATE),
+        (1, "AddPartitionsToTxn", TOPIC_FORBIDDEN),
+        (1, "AddPartitionsToTxn", ABORTABLE),
+        (1, "AddOffsetsToTxn", GROUP_FORBIDDEN),
+        *(
+            (version, *case)
+            for version in VERSIONS
+            for case in [
+                ("TxnOffsetCommit", GROUP_FORBIDDEN),
+                ("TxnOffsetCommit", FENCED_INSTANCE),
+                ("TxnOffsetCommit", ILLEGAL_GENERATION),
+                ("TxnOffsetCommit", UNKNOWN_MEMBER),
+                ("TxnOffsetCommit", ABORTABLE),
+                ("EndTxn", ABORTABLE),
+            ]
+        ),
+        (2, "EndTxn", INVALID_STATE),
     ],
+    indirect=["world"],
 )
 def test_requires_abort_errors(world: World, api: str, code: int) -> None:
-    if world.transaction_version >= 2 and api.startswith("Add"):
-        pytest.skip("version 2 asks for nothing of the kind")
-    if world.transaction_version < 2 and code == INVALID_STATE:
-        pytest.skip("nobody knows what became of it")
     work = Transacting(world)
     refuse(world, api, code)
     work.begin()
@@ -376,8 +381,8 @@ def test_an_abort_is_sent_although_adding_was_retried(world: World) -> None:
 
 
 @pytest.mark.parametrize("code", [INVALID_EPOCH, FENCED])
-def test_fenced_reinit(first_version: World, code: int) -> None:
-    world = first_version
+@in_versions(1)
+def test_fenced_reinit(world: World, code: int) -> None:
     work = Transacting(world)
     work.begin()
     refuse(world, "Produce", UNKNOWN_PRODUCER)
@@ -409,11 +414,16 @@ def test_fenced_at_the_end(world: World, code: int, *, committed: bool) -> None:
             call()
 
 
-@pytest.mark.parametrize("code", [INVALID_STATE, ID_FORBIDDEN, 42])
-@pytest.mark.parametrize("committed", [True, False])
+# In version 2 a commit that its coordinator is in no state for was aborted by it, and the producer goes on.
+@pytest.mark.parametrize(
+    ("world", "committed", "code"),
+    [
+        *itertools.product(VERSIONS, [True, False], [ID_FORBIDDEN, 42]),
+        *((version, committed, INVALID_STATE) for version, committed in [(1, True), (1, False), (2, False)]),
+    ],
+    indirect=["world"],
+)
 def test_endtxn_errors_that_are_fatal(world: World, code: int, *, committed: bool) -> None:
-    if committed and code == INVALID_STATE and world.transaction_version >= 2:
-        pytest.skip("its coordinator has aborted it, and the producer goes on")
     work = Transacting(world)
     work.begin()
     work.send("t", b"1")
@@ -569,8 +579,8 @@ def test_topic_disappears_for_a_while(world: World) -> None:
     assert work.seen == [b"%d" % number for number in range(7)]
 
 
-def test_partitions_are_added_as_they_are_written(first_version: World) -> None:
-    world = first_version
+@in_versions(1)
+def test_partitions_are_added_as_they_are_written(world: World) -> None:
     work = Transacting(world)
     for _ in range(2):
         work.begin()
@@ -648,9 +658,9 @@ def test_resumable_init(world: World) -> None:
     assert work.seen == [b"1"]
 
 
-def test_slow_reinit(first_version: World) -> None:
+@in_versions(1)
+def test_slow_reinit(world: World) -> None:
     """The epoch that an abort needs takes longer than anybody waits: the next transaction waits for it."""
-    world = first_version
     work = Transacting(world, max_block_ms=2_000)
     work.begin()
     refuse(world, "Produce", UNKNOWN_PRODUCER)
