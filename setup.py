@@ -30,6 +30,7 @@ SOURCES = {
     "_slices": [*BUF, f"{NATIVE}/queue.c", f"{NATIVE}/feed.c"],
     "_delivery": BUF,
     "_partition": [],
+    "_express": [*BUF, f"{NATIVE}/express.c"],
     "_produce": BUF,
 }
 TRACE = os.environ.get("KAFWIRE_TRACE") == "1"

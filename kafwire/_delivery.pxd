@@ -21,6 +21,12 @@ cdef class Budget:
     cdef tell(self)
 
 
+cdef class Shortcut:
+    """A way on which the thread that waits for a batch may get the answer before the engine does."""
+    cdef void wait(self, ProducerBatch batch, double seconds) except *  # at most so long, and perhaps for nothing
+    cdef void call_off(self)  # wake it
+
+
 cdef class ProducerBatch:
     """One batch of one partition, from its first record to its acknowledgement."""
     cdef BatchWriter writer
@@ -43,6 +49,7 @@ cdef class ProducerBatch:
     cdef readonly int64_t base_offset
     cdef readonly int64_t log_append_ms
     cdef readonly object error
+    cdef Shortcut shortcut  # that it was sent on, while it is in flight there; or None
     cdef object event
     cdef list callbacks
     cdef list parts  # None, or what it was cut into: (index of the first record, batch)
@@ -57,6 +64,7 @@ cdef class ProducerBatch:
     cdef void finish(self)
     cdef void drop_bytes(self)
     cdef void conclude(self)
+    cdef bint is_observed(self)
     cdef wait(self, timeout)
 
 

@@ -81,6 +81,14 @@ cdef class Budget:
         return self.used == 0 or self.used + size <= self.limit or self.closed is not None
 
 
+cdef class Shortcut:
+    cdef void wait(self, ProducerBatch batch, double seconds) except *:
+        pass
+
+    cdef void call_off(self):
+        pass
+
+
 @cython.final
 cdef class ProducerBatch:
     def __cinit__(self, Budget budget, sink, int64_t now_ms):
@@ -123,11 +131,13 @@ cdef class ProducerBatch:
 
     cdef void recharge(self):
         """A sealed batch may be much smaller than what it was made of: give back the difference."""
+        cdef size_t too_much
         if self.raw_size == 0:
             self.raw_size = self.charged
         if self.wire is not NULL and self.charged > self.wire.size:
-            self.budget.release(self.charged - self.wire.size)
+            too_much = self.charged - self.wire.size
             self.charged = self.wire.size
+            self.budget.release(too_much)  # last: it may tell others, in Python
 
     def payload(self):
         """The sealed batch as a Buffer, shared."""
@@ -179,14 +189,22 @@ cdef class ProducerBatch:
                     break
         return batch
 
+    cdef bint is_observed(self):
+        """Whether anybody but a thread on its shortcut is told of its end: then Python code runs in `conclude`."""
+        return self.event is not None or self.callbacks is not None or self.budget.waiting > 0
+
     cdef void conclude(self):
         cdef ProducerBatch whole
+        cdef Shortcut shortcut
         self.done = True
         whole, self.whole = self.whole, None
         if whole is not None:
             whole.parts_left -= 1
             if whole.parts_left == 0:
                 whole.conclude()
+        shortcut, self.shortcut = self.shortcut, None
+        if shortcut is not None:
+            shortcut.call_off()
         if self.event is not None:
             self.event.set()
         callbacks, self.callbacks = self.callbacks, None
@@ -208,16 +226,26 @@ cdef class ProducerBatch:
             self.callbacks.append(callback)
 
     cdef wait(self, timeout):
+        cdef double began
+        cdef Shortcut shortcut
         if not self.done:
             if threading.current_thread().name == "kafwire-engine":
                 raise KafkaError(
                     f"a delivery callback waited for {self.sink.name}, which only the thread that it runs on can "
                     "deliver: hand the work to another thread"
                 )
+            left = timeout
+            shortcut = self.shortcut  # a reference of its own: the batch lets go of it when it is done
+            if shortcut is not None and self.budget.closed is None:
+                began = time.monotonic()
+                shortcut.wait(self, 1e9 if timeout is None else timeout)
+                if self.done:
+                    return
+                left = None if timeout is None else max(0.0, timeout - (time.monotonic() - began))
             event = threading.Event()
             if self.event is None:  # another thread may have set one meanwhile: all wait for the same
                 self.event = event
-            if not self.done and not self.event.wait(timeout):
+            if not self.done and not self.event.wait(left):
                 raise KafkaTimeoutError(
                     f"no acknowledgement from {self.sink.name} within {timeout:g} s; the record is still on its way"
                 )

@@ -6,6 +6,7 @@ from typing_extensions import Buffer as BytesLike
 
 from kafwire._arrow import Rows
 from kafwire._delivery import Budget, Delivery, ProducerBatch
+from kafwire._express import Express
 from kafwire._io import Loop
 from kafwire._partition import Shares
 from kafwire.errors import KafkaError
@@ -17,6 +18,7 @@ CODEC_IDS: Final[dict[str, int]]
 @final
 class Sink:
     sequencer: Sequencer[ProducerBatch]
+    express: Express | None
     def __init__(self, topic: str, partition: int) -> None: ...
     @property
     def topic(self) -> str: ...
@@ -27,6 +29,8 @@ class Sink:
     @property
     def fresh(self) -> deque[ProducerBatch]: ...
     def advance(self) -> deque[ProducerBatch]: ...
+    @property
+    def is_empty(self) -> bool: ...
     @property
     def name(self) -> str: ...
 

@@ -31,6 +31,7 @@ from kafwire._encode cimport (
     writer_open,
     writer_seal,
 )
+from kafwire._express cimport Express, Passage
 from kafwire._io cimport Loop, kw_loop_post
 from kafwire._partition cimport (
     ELSEWHERE,
@@ -60,6 +61,7 @@ from kafwire.errors import ConfigError, KafkaError, ProtocolError, RecordTooLarg
 
 cdef enum:
     FIRST_RESERVE = 4096  # a batch starts small: thousands of quiet partitions must not cost a full one each
+    EXPRESS_BYTES = 16384  # a larger batch is compressed without the GIL, by the engine
     ROWS_AT_ONCE = 16  # batches encoded by one hold-less pass of append_rows, at the most
 
 CODEC_IDS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
@@ -101,6 +103,7 @@ cdef class Sink:
     cdef readonly object fresh  # deque of ProducerBatch: those that no thread knows any more, the engine's
     cdef bint is_ready  # in Accumulator.ready
     cdef public object sequencer
+    cdef public Express express  # None, or by what a thread may send past the engine while nothing is before its record
 
     def __cinit__(self, str topic, int32_t partition):
         self.topic = topic
@@ -116,6 +119,11 @@ cdef class Sink:
         while self.sealed and not (<ProducerBatch> self.sealed[0]).filling:
             self.fresh.append(self.sealed.popleft())
         return self.fresh
+
+    @property
+    def is_empty(self):
+        """Whether no record waits here: what was sent is not counted."""
+        return self.open is None and not self.sealed and not self.fresh
 
     @property
     def name(self):
@@ -257,7 +265,7 @@ cdef class Accumulator:
         cdef Topic topic
         cdef Sink sink
         cdef ProducerBatch batch
-        cdef Delivery delivery
+        cdef Delivery delivery = Delivery.__new__(Delivery)  # while nothing has changed that would be left half done
         cdef Py_buffer value_view
         cdef Py_buffer key_view
         cdef const uint8_t *value_data = NULL
@@ -272,6 +280,8 @@ cdef class Accumulator:
         cdef int64_t timestamp
         cdef int32_t chosen
         cdef int spread = -1
+        cdef bint is_first = False
+        cdef Passage passage = None
         topic = self.latest
         if topic is None or topic.name is not topic_name:
             topic = self.topics.get(topic_name)
@@ -325,6 +335,8 @@ cdef class Accumulator:
                 raise KafkaError(self.budget.closed)
             if self.refusal is not None:
                 raise self.refusal()
+            if sink.open is None and sink.express is not None:
+                passage = sink.express.passage()
             batch = sink.open
             if batch is not None and batch.writer.buf.size + bound > self.batch_size:
                 self.close_batch(batch)
@@ -333,13 +345,16 @@ cdef class Accumulator:
                 self.is_short = True
                 self.post()
                 return None
-            if batch is None:
+            is_first = batch is None
+            if is_first:
                 batch = self.open_batch(sink, FIRST_RESERVE if bound < FIRST_RESERVE else bound + BATCH_HEADER)
             added = writer_append(
                 &batch.writer, timestamp, key_data, <int32_t> key_size, value_data, <int32_t> value_size,
                 <const uint8_t *> PyBytes_AS_STRING(header_bytes), PyBytes_GET_SIZE(header_bytes),
             )
             if added < 0:
+                if is_first:
+                    self.linger(batch)
                 raise MemoryError(f"no memory for a record of {bound} bytes")
             batch.charge(added)
             if spread == SPREAD_STICKY:
@@ -351,11 +366,12 @@ cdef class Accumulator:
                 PyBuffer_Release(&value_view)
             if key_held:
                 PyBuffer_Release(&key_view)
-        delivery = Delivery.__new__(Delivery)
         delivery.batch = batch
         delivery.index = batch.count
         delivery.timestamp_ms = timestamp
         batch.count += 1
+        if is_first and (passage is None or not self.hurry(sink, batch, passage)):
+            self.linger(batch)
         return delivery
 
     cdef Sink stick(self, Topic topic, size_t bound):
@@ -415,12 +431,50 @@ cdef class Accumulator:
             raise MemoryError("no memory for a batch")
         batch.writer.attributes = self.attributes
         batch.charge(BATCH_HEADER)
+        if sink.open is not None:  # making it ran a collection of garbage, and that another `send`
+            self.close_batch(sink.open)
         sink.open = batch
+        return batch
+
+    cdef void linger(self, ProducerBatch batch):
+        """The engine is to look when it is due."""
         self.lingering.append(batch)
         if not self.timer_armed:
             self.timer_armed = True
             self.post()
-        return batch
+
+    cdef bint hurry(self, Sink sink, ProducerBatch batch, Passage passage) except -1:
+        """Send the open batch of a partition past the engine, if nothing is before it; whether it is on its way."""
+        cdef Express express = passage.express
+        cdef _Work work
+        cdef bint is_sent
+        if sink.express is not express or sink.open is not batch or express.batch is not None or self.budget.waiting:
+            return False
+        if sink.sealed or sink.fresh or batch.writer.buf.size > EXPRESS_BYTES:
+            return False
+        if passage.identity[2] != express.sequence:
+            return False
+        memset(&work, 0, sizeof(work))
+        work.writer = &batch.writer
+        work.stamp = True
+        work.producer_id = express.producer_id
+        work.epoch = express.epoch
+        work.sequence = express.sequence
+        if _prepare(&work, self.codec, self.level):
+            return False
+        batch.wire = work.wire
+        batch.identity = passage.identity
+        try:
+            is_sent = express.submit(batch, passage)
+        except MemoryError:
+            is_sent = False
+        if is_sent:
+            batch.closed = True
+            sink.open = None
+        else:  # the connection is gone: the engine takes it from here
+            self.close_batch(batch)
+        batch.recharge()
+        return True
 
     cdef void close_batch(self, ProducerBatch batch, bint queued=False, bint tell=True):
         """The batch takes no more records and waits to be sent; `queued`: it has its place already.
@@ -674,10 +728,7 @@ cdef class Accumulator:
             if sink.open is not None:
                 self.close_batch(sink.open)
             sink.open = batch
-            self.lingering.append(batch)
-            if not self.timer_armed:
-                self.timer_armed = True
-                self.post()
+            self.linger(batch)
 
     cdef _rows_failed(self, int failed, RowPlan plan, int64_t bad_row):
         if failed == WRITER_BAD_ROW:

@@ -140,6 +140,27 @@ class Sequencer(Generic[B]):
         """Whether a batch that was sent may be in the log: it is in flight, or an attempt was not answered."""
         return batch in self._in_flight or batch.ordinal in self._uncertain
 
+    def lend(self, current: Identity | None) -> tuple[tuple[int, int] | None, int, int] | None:
+        """Let somebody else number and send, one batch at a time, while nothing is under way and all is well.
+
+        Answers who sends, and the numbers of the next record and batch; None: not now. Before anything else is asked of
+        this sequencer, `resume` must give them back.
+        """
+        if self._in_flight or self._retries or self._needs_epoch:
+            return None
+        if not self._idempotent:
+            return None, self._next, self._sent
+        if not self._known or self._identity is None or self._identity != current:
+            return None
+        return (self._identity.producer_id, self._identity.epoch), self._next, self._sent
+
+    def resume(self, sequence: int, ordinal: int, in_flight: B | None) -> None:
+        """Go on from the numbers that whoever was lent them has come to; one batch may be in flight."""
+        self._next = sequence
+        self._sent = ordinal
+        if in_flight is not None:
+            self._in_flight.append(in_flight)
+
     def send(self, fresh: deque[B], current: Identity | None) -> B | None:
         """Take the next batch to send: a retry, or the first of `fresh`. None: nothing may go now.
 

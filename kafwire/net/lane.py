@@ -11,7 +11,7 @@ import contextlib
 import random
 import re
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kafwire import __version__, protocol
@@ -262,6 +262,15 @@ class Lane:
         if self._connection is not None:
             self._connection.feed(feed)
 
+    def went_by(self, counts: Mapping[str, Any]) -> None:
+        """Requests were sent and answered on this lane's connection past it (see `kafwire._express`)."""
+        self.requests += counts["batches"]
+        self.bytes_out += counts["bytes_out"]
+        self.responses += counts["responses"]
+        self.bytes_in += counts["bytes_in"]
+        self.latency_ms_sum += counts["latency_ms_sum"]
+        self.latency_ms_max = max(self.latency_ms_max, counts["latency_ms_max"])
+
     def next_correlation_id(self) -> int:
         """The id for the next request; it must be sent, or not used at all."""
         self._correlation = (self._correlation + 1) & 0x7FFFFFFF
@@ -281,7 +290,7 @@ class Lane:
             raise KafkaConnectionError(f"the connection to {self.where} is closed")
         timer = None
         if timeout_ms is not None:
-            timer = asyncio.get_running_loop().call_later(timeout_ms / 1000, self._on_timeout, correlation_id)
+            timer = asyncio.get_running_loop().call_later(timeout_ms / 1000, self.time_out, correlation_id)
         self._pending[correlation_id] = (answered, timer, self._engine.now_ms())
         self.requests += 1
         self.bytes_out += SIZE_PREFIX + sum(map(len, segments))
@@ -347,7 +356,15 @@ class Lane:
             self._opening.cancel()
         self._drop(reason)
 
-    def _on_timeout(self, correlation_id: int) -> None:
+    def limit(self, correlation_id: int, timeout_ms: float) -> None:
+        """Let a request that was sent without one have a time-out; nothing if it was answered."""
+        entry = self._pending.get(correlation_id)
+        if entry is not None:
+            timer = asyncio.get_running_loop().call_later(max(0.0, timeout_ms) / 1000, self.time_out, correlation_id)
+            self._pending[correlation_id] = (entry[0], timer, entry[2])
+
+    def time_out(self, correlation_id: int) -> None:
+        """A request was not answered in time: it fails, and the connection is given up."""
         if correlation_id in self._pending:
             answered, _, _ = self._pending.pop(correlation_id)
             error = KafkaTimeoutError(

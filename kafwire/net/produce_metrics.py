@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kafwire._delivery import ProducerBatch
@@ -104,6 +104,16 @@ class ProduceCounters:
             queued_ms = max(0.0, now_ms - batch.created_ms)
             tally.queue_ms_sum += queued_ms
             tally.queue_ms_max = max(tally.queue_ms_max, queued_ms)
+
+    def went_by(self, sink: Sink, counts: Mapping[str, Any]) -> None:
+        """Batches were sent, and acknowledged, past the engine (see `kafwire._express`)."""
+        tally = self._of(sink)
+        tally.batches += counts["batches"]
+        tally.records += counts["records"]
+        tally.bytes += counts["bytes"]
+        tally.bytes_raw += counts["bytes_raw"]
+        tally.batch_bytes_max = max(tally.batch_bytes_max, counts["batch_bytes_max"])
+        tally.records_delivered += counts["delivered"]
 
     def delivered(self, sink: Sink, batch: ProducerBatch) -> None:
         """A batch was acknowledged, or is as good as that."""

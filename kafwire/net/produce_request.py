@@ -32,17 +32,9 @@ def produce_request(
         by_topic.setdefault(sink.topic, []).append((sink, batch))
     segments: list[bytes | Buffer] = []
     text = bytearray(head)
-    text += _nullable(transactional_id, flexible=flexible)
-    text += struct.pack(">hi", acks, timeout_ms)
-    text += _array(len(by_topic), flexible=flexible)
+    text += _request_start(version, acks, timeout_ms, len(by_topic), transactional_id)
     for topic, members in by_topic.items():
-        name = names[topic]
-        if version >= FIRST_VERSION_WITH_TOPIC_IDS:
-            text += name
-        else:
-            text += uvarint(len(name) + 1) if flexible else struct.pack(">h", len(name))
-            text += name
-        text += _array(len(members), flexible=flexible)
+        text += _topic_start(version, names[topic], len(members))
         for sink, batch in members:
             text += struct.pack(">i", sink.partition)
             text += uvarint(batch.size + 1) if flexible else struct.pack(">i", batch.size)
@@ -55,6 +47,32 @@ def produce_request(
     if text:
         segments.append(bytes(text))
     return segments
+
+
+def single_frame(
+    head: bytes, version: int, acks: int, timeout_ms: int, name: bytes, partition: int
+) -> tuple[bytes, bytes, bool]:
+    """A ProduceRequest of one batch: what is before the batch's size, what is behind the batch, and how the size goes.
+
+    In a flexible version (True) that is an unsigned varint of one more, else an int32.
+    """
+    flexible = version >= FIRST_FLEXIBLE_VERSION
+    text = bytearray(head) + _request_start(version, acks, timeout_ms, 1, None)
+    text += _topic_start(version, name, 1) + struct.pack(">i", partition)
+    return bytes(text), b"\0\0\0" if flexible else b"", flexible
+
+
+def _request_start(version: int, acks: int, timeout_ms: int, topics: int, transactional_id: str | None) -> bytes:
+    flexible = version >= FIRST_FLEXIBLE_VERSION
+    start = _nullable(transactional_id, flexible=flexible) + struct.pack(">hi", acks, timeout_ms)
+    return start + _array(topics, flexible=flexible)
+
+
+def _topic_start(version: int, name: bytes, partitions: int) -> bytes:
+    flexible = version >= FIRST_FLEXIBLE_VERSION
+    if version < FIRST_VERSION_WITH_TOPIC_IDS:
+        name = (uvarint(len(name) + 1) if flexible else struct.pack(">h", len(name))) + name
+    return name + _array(partitions, flexible=flexible)
 
 
 def _nullable(text: str | None, *, flexible: bool) -> bytes:

@@ -30,6 +30,7 @@ from kafwire.logic.partition import Balance, rule_of
 from kafwire.logic.sequence import LOST, NOT_SENT, Identity, Sequencer, Verdict
 from kafwire.net.cluster import Cluster
 from kafwire.net.engine import FORKED
+from kafwire.net.express import ExpressWays
 from kafwire.net.lane import Lane
 from kafwire.net.produce_metrics import ProduceCounters, Reporter
 from kafwire.net.produce_request import FIRST_VERSION_WITH_TOPIC_IDS, produce_request
@@ -88,6 +89,9 @@ class Sender:
             self._reporter = Reporter(config.metrics_hook, config.metrics_interval_ms)
             cluster.engine.start(self._reporter.start, self.metrics)
         self.transactions = None if config.transactional_id is None else Transactions(self, config.transactional_id)
+        self._express: ExpressWays | None = None
+        if config.linger_ms == 0 and config.acks != 0 and self.transactions is None:
+            self._express = ExpressWays(self)
         cluster.on_change(self._on_change)
         cluster.engine.join(self)
 
@@ -98,6 +102,8 @@ class Sender:
 
     def _on_change(self, names: set[str]) -> None:
         """Topics have new partitions, or other leaders."""
+        if self._express is not None:
+            self._express.recall_all()
         for name in names & self.accumulator.topics.keys():
             self._take_in(name)
 
@@ -107,6 +113,8 @@ class Sender:
             leaders = [self.cluster.metadata.leader(name, partition) for partition in range(max(info.partitions) + 1)]
             self.accumulator.set_topic(name, len(leaders), Shares(*self._balance.lead(name, leaders)))
             if self._topic_ids.setdefault(name, info.topic_id) != info.topic_id:
+                if self._express is not None:
+                    self._express.recall_all()
                 self._topic_ids[name] = info.topic_id
                 for sink in self.accumulator.topics[name].sinks:
                     if sink.sequencer is not None:
@@ -140,6 +148,8 @@ class Sender:
             return
         if self.cluster.is_stale and self.accumulator.topics:
             self._run("metadata", self._refresh(next(iter(self.accumulator.topics))))
+        if everything and self._express is not None:
+            self._express.recall_all()
         ready, wait_ms = self.accumulator.collect(everything=everything)
         for sink in ready:
             self._enlist(sink)
@@ -162,6 +172,8 @@ class Sender:
             limit = self.config.max_in_flight_requests_per_connection
             may_move = self.transactions is None
             sink.sequencer = Sequencer(idempotent=self.config.idempotent, limit=limit, may_move=may_move)
+        if self._express is not None:
+            self._express.recall(sink)
         self._waiting[sink.topic, sink.partition] = sink
 
     def _wake_in(self, wait_ms: float) -> None:
@@ -301,7 +313,7 @@ class Sender:
         by_name = {name: topic for topic, name in names.items()}
 
         def answered(frame: Buffer | None, error: KafkaError | None) -> None:
-            self._answered(lane, version, group, by_name, frame, error)
+            self.on_answer(lane, version, group, by_name, frame, error)
 
         lane.send(
             correlation_id,
@@ -314,7 +326,7 @@ class Sender:
 
     # -- outcomes
 
-    def _answered(
+    def on_answer(
         self,
         lane: Lane,
         version: int,
@@ -323,6 +335,7 @@ class Sender:
         frame: Buffer | None,
         error: KafkaError | None,
     ) -> None:
+        """A request with these batches was answered (`frame`), failed (`error`), or left and has no answer."""
         outcomes: dict[tuple[str, int], protocol.ProduceResponse.PartitionProduceResponse] = {}
         if frame is not None:
             try:
@@ -332,6 +345,8 @@ class Sender:
                 error = KafkaConnectionError(f"{lane.where} answered with what is not a ProduceResponse: {problem}")
             else:
                 lane.note_throttle(response.throttle_time_ms)
+                if response.throttle_time_ms > 0 and self._express is not None:
+                    self._express.recall_all(lane)
                 endpoints = [(node.node_id, node.host, node.port, node.rack) for node in response.node_endpoints]
                 for topic in response.responses:
                     key = topic.topic_id.bytes if version >= FIRST_VERSION_WITH_TOPIC_IDS else topic.name.encode()
@@ -355,11 +370,23 @@ class Sender:
             if refusal is not None and not refusal.retriable and outcome.record_errors:
                 refused = refused_records(outcome, sink, batch, lane)
             if self._settle(sink, batch, outcome.error_code, refusal, refused=refused, answered_by=lane.node):
+                is_idle = sink.is_empty and (sink.topic, sink.partition) not in self._waiting
                 batch.succeed(outcome.base_offset, outcome.log_append_time_ms)
+                if self._express is not None and len(group) == 1:
+                    self._express.look_at(sink, lane, version, is_idle=is_idle)
+        self.on_outcomes()
+
+    def on_outcomes(self) -> None:
+        """Batches came back: go on with what waited for that."""
         # Whoever waits for one of these wants the GIL now: no turn without a reason.
         is_wanted = self._waiting or self._balance.uneven or self.accumulator.budget.waiting
         if is_wanted or self.transactions is not None:
             self.on_wake()
+
+    def take_over(self, sink: Sink, batch: ProducerBatch, lane: Lane) -> None:
+        """A batch that is in flight on `lane`, sent by somebody else, is this sender's from now on."""
+        self._unfinished[batch] = None
+        self._in_flight_on[sink.topic, sink.partition] = lane
 
     def _take_hint(
         self,
@@ -521,7 +548,12 @@ class Sender:
         )
         if response.error_code:
             raise broker_error(response.error_code, "getting a producer id")
-        self.identity = Identity(response.producer_id, response.producer_epoch)
+        self._become(Identity(response.producer_id, response.producer_epoch))
+
+    def _become(self, identity: Identity) -> None:
+        if self._express is not None:
+            self._express.recall_all()
+        self.identity = identity
 
     async def _next_epoch(self) -> None:
         following = self.identity.next_epoch if self.identity is not None else None
@@ -529,12 +561,14 @@ class Sender:
         if following is None or needs_id:
             await self._get_identity()
         else:
-            self.identity = following
+            self._become(following)
 
     # -- metrics
 
     def metrics(self) -> dict[str, Any]:
         """A snapshot; see `Producer.metrics`."""
+        if self._express is not None:
+            self._express.count()
         found = self.counters.snapshot(_queued, self.cluster.lanes)
         budget = self.accumulator.budget
         found["producer"] |= {
@@ -624,6 +658,8 @@ class Sender:
             self._reporter.stop()
         if self.transactions is not None:
             self.transactions.stop()
+        if self._express is not None:
+            self._express.stop()
         if self._timer is not None:
             self._timer.cancel()
         for task in list(self._tasks.values()):
@@ -685,5 +721,5 @@ def _queued(sink: Sink) -> dict[str, Any]:
     sequencer = sink.sequencer
     return {
         "batches_waiting": len(sink.fresh) + len(sink.sealed) + len(sequencer.retries),
-        "batches_in_flight": len(sequencer.in_flight),
+        "batches_in_flight": len(sequencer.in_flight) + (sink.express is not None and sink.express.batch is not None),
     }

@@ -1,0 +1,43 @@
+from collections.abc import Callable
+from typing import Any, final
+
+from kafwire._buffer import Buffer
+from kafwire._delivery import ProducerBatch
+from kafwire._io import Loop
+from kafwire.errors import KafkaError
+from kafwire.net.lane import Lane
+
+@final
+class Track:
+    def __init__(self, native: Loop, connection: int) -> None: ...
+    @property
+    def connection(self) -> int: ...
+
+@final
+class Express:
+    def __init__(
+        self,
+        track: Track,
+        lane: Lane,
+        answered: Callable[[Express, ProducerBatch, Buffer | None, KafkaError | None], object],
+        prefix: bytes,
+        suffix: bytes,
+        *,
+        flexible: bool,
+        plain: bytes,
+        numbers_at: int,
+        place: tuple[tuple[int, int] | None, int, int],
+    ) -> None: ...
+    @property
+    def lane(self) -> Lane: ...
+    @property
+    def batch(self) -> ProducerBatch | None: ...
+    @property
+    def sent(self) -> int: ...
+    @property
+    def sent_ms(self) -> float: ...
+    @property
+    def token(self) -> int: ...
+    def complete(self, batch: ProducerBatch, frame: Buffer) -> bool: ...
+    def recall(self) -> tuple[int, int, ProducerBatch | None]: ...
+    def take_counts(self) -> dict[str, Any]: ...
