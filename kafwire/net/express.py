@@ -48,7 +48,7 @@ class ExpressWays:
         self._watch: asyncio.TimerHandle | None = None
 
     def look_at(self, sink: Sink, lane: Lane, version: int, *, is_idle: bool) -> None:
-        """A batch went alone in its request and was delivered: lend its partition if it has been idle so for a while."""
+        """A batch went alone in its request and was delivered: lend its partition if it was idle for a while."""
         lulls = self._lulls[sink] = self._lulls.get(sink, 0) + 1 if is_idle else 0
         if lulls >= LULLS:
             self._lend(sink, lane, version)

@@ -564,7 +564,8 @@ class ScriptedBroker:
             if (sequence, count) == (batch.base_sequence, len(batch)):
                 return NONE, offset
         unheard_of = producer not in self._producers
-        expected = batch.base_sequence if unheard_of else known[-1][0] + known[-1][1] if known else 0
+        following = (known[-1][0] + known[-1][1]) % 2**31 if known else 0
+        expected = batch.base_sequence if unheard_of else following
         if batch.base_sequence != expected:
             return OUT_OF_ORDER_SEQUENCE, -1
         offset = self.append(*where, data)

@@ -1,13 +1,14 @@
 """Records that somebody waits for, past the engine: once and in order, whatever happens on the way.
 
-The broker recognises repeated batches as Kafka does. A partition is lent to the threads that send after a few batches that
-found it idle; each test begins there.
+The broker recognises repeated batches as Kafka does. A partition is lent to the threads that send after a few batches
+that found it idle; each test begins there.
 """
 
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
@@ -42,7 +43,8 @@ def warm_up(producer: kafwire.Producer, partition: int = 0) -> None:
     for value in numbers(FIRST):
         producer.send("t", value, partition=partition).result(10)
     express = sink_of(producer, partition).express
-    assert express is not None and express.sent
+    assert express is not None
+    assert express.sent
 
 
 def went_by(producer: kafwire.Producer, partition: int = 0) -> int:
@@ -66,7 +68,6 @@ def test_records_that_are_waited_for_go_by_the_engine(
         for number, value in enumerate(numbers(50)):
             meta = producer.send("t", value, key=b"k", headers=[("h", b"1")], partition=0).result(10)
             assert (meta.topic, meta.partition, meta.offset) == ("t", 0, number)
-        assert went_by(producer) >= 50 - FIRST
         told = producer.metrics()
         assert told["producer"]["records"] == told["producer"]["records_delivered"] == 50
         assert told["producer"]["batches"] == 50
@@ -80,7 +81,18 @@ def test_records_that_are_waited_for_go_by_the_engine(
     assert (batch.base_sequence == 49) is ("acks" not in options)
 
 
-@pytest.mark.parametrize("version", [7, 8, 9, 11, 12, 13])
+def test_the_engine_is_not_woken(broker: ScriptedBroker) -> None:
+    with kafwire.Producer(broker.bootstrap, **QUICK) as producer, within(20):
+        warm_up(producer)
+        before = producer._engine.native.statistics()["notifications"]
+        for value in numbers(200):
+            producer.send("t", value, partition=0).result(10)
+        assert went_by(producer) >= 200
+        assert producer._engine.native.statistics()["notifications"] - before < 50
+    assert broker.values("t", 0) == [*numbers(FIRST), *numbers(200)]
+
+
+@pytest.mark.parametrize("version", [5, 7, 8, 9, 10, 12, 13])
 def test_in_every_version(broker: ScriptedBroker, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafwire.protocol.ProduceRequest, "max_stable_version", version)
     with kafwire.Producer(broker.bootstrap, **QUICK) as producer, within(20):
@@ -97,9 +109,14 @@ def test_every_record_arrives_once_and_in_order(broker: ScriptedBroker, step: St
     with kafwire.Producer(broker.bootstrap, **QUICK) as producer, within(20):
         warm_up(producer)
         broker.script("Produce", step, scripted.behave, step)
+        express = sink_of(producer).express
+        assert express is not None
+        before = express.sent
         first = producer.send("t", b"first", partition=0)
         if waits:
             assert first.result(20).offset == FIRST
+            assert went_by(producer) == 0
+        assert express.sent == before + 1
         others = [producer.send("t", value, partition=0) for value in numbers(20)]
         assert [delivery.result(20).offset for delivery in others] == list(range(FIRST + 1, FIRST + 21))
         assert first.result(0).offset == FIRST
@@ -127,24 +144,22 @@ def test_what_is_sent_while_one_is_in_flight_comes_after_it(broker: ScriptedBrok
 
 def test_many_threads_wait_for_records_of_one_partition(broker: ScriptedBroker) -> None:
     """Each thread's records in its order, all of them once; every so often an answer is lost."""
-    threads, each = 4, 60
+    count, each = 4, 60
     broker.script("Produce", *([scripted.behave] * 9 + [scripted.lose_answer]) * 12)
     offsets: dict[int, list[int]] = {}
 
-    def run(thread: int) -> None:
-        offsets[thread] = [producer.send("t", b"%d-%d" % (thread, n), partition=0).result(20).offset for n in range(each)]
+    def run(name: int) -> None:
+        offsets[name] = [producer.send("t", b"%d-%d" % (name, n), partition=0).result(20).offset for n in range(each)]
 
     with kafwire.Producer(broker.bootstrap, **QUICK) as producer, within(60):
-        running = [threading.Thread(target=run, args=(thread,)) for thread in range(threads)]
-        for thread in running:
-            thread.start()
-        for thread in running:
-            thread.join()
+        warm_up(producer)
+        with ThreadPoolExecutor(count) as threads:
+            list(threads.map(run, range(count)))
     values = broker.values("t", 0)
-    for thread in range(threads):
-        assert [values[offset] for offset in offsets[thread]] == [b"%d-%d" % (thread, n) for n in range(each)]
-        assert offsets[thread] == sorted(offsets[thread])
-    assert len(values) == threads * each
+    for name in range(count):
+        assert [values[offset] for offset in offsets[name]] == [b"%d-%d" % (name, n) for n in range(each)]
+        assert offsets[name] == sorted(offsets[name])
+    assert len(values) == FIRST + count * each
 
 
 def test_two_threads_wait_for_the_same_record(broker: ScriptedBroker) -> None:
@@ -154,14 +169,10 @@ def test_two_threads_wait_for_the_same_record(broker: ScriptedBroker) -> None:
             go = threading.Event()
             broker.script("Produce", scripted.after(go))
             delivery = producer.send("t", value, partition=0)
-            told: list[int] = []
-            waiting = [threading.Thread(target=lambda d: told.append(d.result(10).offset), args=(delivery,)) for _ in "ab"]
-            for thread in waiting:
-                thread.start()
-            go.set()
-            for thread in waiting:
-                thread.join()
-            assert told == [delivery.result(0).offset] * 2
+            with ThreadPoolExecutor(2) as threads:
+                told = [threads.submit(delivery.result, 10) for _ in range(2)]
+                go.set()
+            assert [future.result().offset for future in told] == [delivery.result(0).offset] * 2
     assert broker.values("t", 0) == [*numbers(FIRST), *numbers(20)]
 
 
@@ -202,8 +213,8 @@ def test_a_wait_that_is_over_leaves_the_record_on_its_way(broker: ScriptedBroker
         assert producer.send("t", b"next", partition=0).result(10).offset == FIRST + 1
 
 
-class Interrupted(Exception):  # noqa: N818
-    pass
+class Interrupted(Exception):
+    """Raised by a signal handler."""
 
 
 def test_a_signal_ends_the_wait_and_nothing_else(broker: ScriptedBroker) -> None:
@@ -236,6 +247,38 @@ def test_a_signal_ends_the_wait_and_nothing_else(broker: ScriptedBroker) -> None
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert broker.values("t", 0) == [*numbers(FIRST), *numbers(20)]
+
+
+@pytest.mark.parametrize("options", [{}, {"enable_idempotence": False}], ids=str)
+def test_a_signal_handler_waits_for_what_it_interrupted(broker: ScriptedBroker, options: dict[str, Any]) -> None:
+    seen: list[int] = []
+    sent: list[Delivery] = []
+
+    def look(*_: object) -> None:
+        threading.Timer(0.05, go.set).start()
+        seen.append(sent[-1].result(10).offset)
+
+    def strike(exchange: scripted.Exchange) -> None:
+        waits.wait(10)
+        main = threading.main_thread().ident
+        assert main is not None
+        signal.pthread_kill(main, signal.SIGUSR1)
+        go.wait(10)
+        scripted.behave(exchange)
+
+    before = signal.signal(signal.SIGUSR1, look)
+    try:
+        with kafwire.Producer(broker.bootstrap, **QUICK, **options) as producer, within(20):
+            for number in range(5):
+                warm_up(producer)
+                go, waits = threading.Event(), threading.Event()
+                broker.script("Produce", strike)
+                sent.append(producer.send("t", b"v", partition=0))
+                waits.set()
+                assert sent[-1].result(10).offset == seen[-1] == (number + 1) * (FIRST + 1) - 1
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert broker.values("t", 0) == [*numbers(FIRST), b"v"] * 5
 
 
 def test_flush_waits_for_what_is_in_flight(broker: ScriptedBroker) -> None:
@@ -281,6 +324,84 @@ def test_a_broker_that_hangs_is_given_up_after_request_timeout_ms(
     assert broker.values("t", 0) == [*numbers(FIRST), b"v"]
 
 
+@pytest.mark.parametrize("ends", ["flush", "close"])
+def test_a_broker_hangs_and_the_record_was_the_engines_by_then(broker: ScriptedBroker, ends: str) -> None:
+    with kafwire.Producer(broker.bootstrap, **QUICK, request_timeout_ms=300) as producer, within(20):
+        warm_up(producer)
+        broker.script("Produce", scripted.no_answer)
+        delivery = producer.send("t", b"v", partition=0)
+        getattr(producer, ends)()
+        assert delivery.result(0).offset == FIRST
+    assert broker.values("t", 0) == [*numbers(FIRST), b"v"]
+
+
+def test_brokers_hang_one_after_the_other(broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two partitions in flight on one connection, and one on another."""
+    monkeypatch.setattr(express_ways, "WATCH_S", 0.05)
+    broker.topics["u"] = 1
+    broker.lead("u", 0, 2)
+    with kafwire.Producer(broker.bootstrap, **QUICK, request_timeout_ms=300) as producer, within(20):
+        for value in numbers(FIRST):
+            producer.send("u", value).result(10)
+        warm_up(producer, 0)
+        warm_up(producer, 1)
+        broker.script("Produce", scripted.no_answer, node=1)
+        deliveries = [producer.send("t", b"v", partition=partition) for partition in range(2)]
+        assert [went_by(producer, partition) > 0 for partition in range(2)] == [True, True]
+        assert [delivery.result(10).offset for delivery in deliveries] == [FIRST, FIRST]
+        broker.script("Produce", scripted.no_answer, node=2)
+        assert producer.send("u", b"v").result(10).offset == FIRST
+
+
+def test_a_callback_sends_while_the_connection_is_given_up(broker: ScriptedBroker) -> None:
+    """By then nobody would hear of what the old connection still answers."""
+    options = QUICK | {"enable_idempotence": False, "request_timeout_ms": 5_000, "delivery_timeout_ms": 5_001}
+    with kafwire.Producer(broker.bootstrap, **options) as producer, within(20):
+        for _ in range(5):
+            warm_up(producer, 0)
+            warm_up(producer, 1)
+            sent: list[Delivery] = []
+            done = threading.Event()
+            broker.script("Produce", scripted.error(INVALID_RECORD, "no key"))
+
+            def go_on(_: Delivery, sent: list[Delivery] = sent, done: threading.Event = done) -> None:
+                lane = next(lane for lane in producer._cluster.lanes if lane.role == "produce")
+                lane.fail("a test")
+                sent.append(producer.send("t", b"next", partition=1))
+                done.set()
+
+            producer.send("t", b"refused", partition=0).add_done_callback(go_on)
+            assert done.wait(10)
+            began = time.monotonic()
+            sent[0].result(10)
+            assert time.monotonic() - began < 4
+
+
+def test_metadata_is_looked_at_again(broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(express_ways, "WATCH_S", 0.05)
+    with kafwire.Producer(broker.bootstrap, **QUICK, metadata_max_age_ms=200) as producer, within(20):
+        warm_up(producer)
+        before = len(broker.seen("Metadata"))
+        while len(broker.seen("Metadata")) < before + 3:
+            producer.send("t", b"v", partition=0).result(10)
+
+
+def test_numbers_wrap(broker: ScriptedBroker) -> None:
+    """Sequences go on from 0 behind 2**31 - 1."""
+    with kafwire.Producer(broker.bootstrap, **QUICK) as producer, within(20):
+        for value in numbers(2):
+            producer.send("t", value, partition=0).result(10)
+        sink_of(producer).sequencer._next = 2**31 - 20
+        identity = (producer._sender.identity or pytest.fail("no identity")).producer_id
+        _, known = broker._producers["t", 0, identity]
+        known.append((2**31 - 21, 1, 1))
+        for value in numbers(40):
+            producer.send("t", value, partition=0).result(10)
+        assert went_by(producer) >= 30
+    sequences = [records.decode_batches(stored.data)[0].base_sequence for stored in broker.logs["t", 0]]
+    assert sequences == [0, 1, *range(2**31 - 20, 2**31), *range(20)]
+
+
 def test_a_refused_record_fails_with_the_brokers_words(broker: ScriptedBroker) -> None:
     with kafwire.Producer(broker.bootstrap, **QUICK) as producer, within(20):
         warm_up(producer)
@@ -323,6 +444,22 @@ def test_a_broker_that_throttles_is_left_in_peace(broker: ScriptedBroker) -> Non
         broker.script("Produce", throttle)
         producer.send("t", b"throttled", partition=0).result(10)
         producer.send("t", b"next", partition=0).result(10)
+        throttled, following = broker.seen("Produce")[-2:]
+        assert following.at - throttled.at >= 0.28
+
+
+def test_all_partitions_of_a_throttled_connection_wait(broker: ScriptedBroker) -> None:
+    def throttle(exchange: scripted.Exchange) -> None:
+        response = exchange.respond()
+        response.throttle_time_ms = 300
+        exchange.send(exchange.frame(response))
+
+    with kafwire.Producer(broker.bootstrap, **QUICK) as producer, within(20):
+        warm_up(producer, 0)
+        warm_up(producer, 1)
+        broker.script("Produce", throttle)
+        producer.send("t", b"throttled", partition=0).result(10)
+        producer.send("t", b"next", partition=1).result(10)
         throttled, following = broker.seen("Produce")[-2:]
         assert following.at - throttled.at >= 0.28
 
