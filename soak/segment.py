@@ -18,7 +18,7 @@ from soak.matrix import CONTROL, TRANSFORM, Segment, Topic, Workload
 from soak.mistakes import SkippingHistory
 from soak.script import Episode
 from soak.state import Tally
-from soak.workers import Broken, Process
+from soak.workers import Broken, ControlBroken, Process
 
 # I6: so soon after the faults have ended all is readable.
 RECOVERY_S = 60.0
@@ -100,8 +100,8 @@ class SegmentRun:
                 self._wait(episode.rest)
             for process in self._processes:
                 process.stop()
-            for process in self._processes:
-                process.join()
+            for process in list(self._processes):
+                self._look(process, process.join)
             outcome.seconds = time.monotonic() - began
             watch.wait_readable(every, self._wait, RECOVERY_S)
         finally:
@@ -159,12 +159,22 @@ class SegmentRun:
         while True:
             if self._stopping():
                 raise Stopped
-            for process in self._processes:
-                process.check()
+            for process in list(self._processes):
+                self._look(process, process.check)
             left = ends - time.monotonic()
             if left <= 0:
                 return
             time.sleep(min(left, _SLICE_S))
+
+    def _look(self, process: Process, check: Callable[[], None]) -> None:
+        """Run a check of a process. A control that ended by itself is noted, and the segment goes on without it."""
+        try:
+            check()
+        except ControlBroken as error:
+            self._tell(f"without the control from here on, which is not judged: {str(error).splitlines()[0]}")
+            self.outcome.control.errors["error ended by itself"] += 1
+            self._processes.remove(process)
+            process.kill()
 
     # -- the judgement
 

@@ -21,7 +21,7 @@ GROUPS = {
     "messages": ["_layout", "_compose", "_message"],
     "frames": ["_frame"],
     "io": ["_io"],
-    "data plane": ["_fetch", "_slices", "_delivery", "_partition", "_produce"],
+    "data plane": ["_fetch", "_slices", "_delivery", "_partition", "_express", "_produce"],
 }
 USES = {
     "buffers": set[str](),

@@ -14,6 +14,7 @@ from soak import segment as module
 from soak.matrix import CONTROL, segment
 from soak.script import Episode
 from soak.segment import SegmentRun
+from soak.workers import Broken, ControlBroken
 
 EPISODE = Episode(4, "resets", 1, 1.0, 1.0, (), ())
 
@@ -25,13 +26,20 @@ class FakeProcess:
         self.name = name
         self.counts: dict[str, dict[str, int]] = {}
         self.recovered: dict[int, dict[str, float]] = {}
+        self.crash: Exception | None = None
+        self.killed = False
         self._took = took
 
     def mark(self, number: int) -> None:
         if self._took is not None:
             self.recovered[number] = {"one": 0.1, "another": self._took}
 
-    def check(self) -> None: ...
+    def check(self) -> None:
+        if self.crash is not None:
+            raise self.crash
+
+    def kill(self) -> None:
+        self.killed = True
 
     def totals(self) -> Counter[str]:
         return Counter()
@@ -88,3 +96,19 @@ def test_a_control_that_hangs_is_noted(run: SegmentRun) -> None:
     run._recover(watch(0.1), EPISODE)
     assert run.outcome.violations == []
     assert run.outcome.control.errors == {"error not settled": 1}
+
+
+def test_a_control_that_ends_by_itself_is_noted_and_the_segment_goes_on(run: SegmentRun) -> None:
+    """librdkafka may fail one of its assertions: that is to be known, and says nothing of kafwire."""
+    own, control = FakeProcess("kafwire", 0.1), FakeProcess(CONTROL, None)
+    control.crash = ControlBroken("confluent-kafka ended with -6")
+    run._processes = [own, control]  # type: ignore[list-item]
+    run._wait(0.0)
+    assert [process.name for process in run._processes] == ["kafwire"]
+    assert (own.killed, control.killed) == (False, True)
+    run._recover(watch(0.1), EPISODE)
+    assert run.outcome.violations == []
+    assert run.outcome.control.errors == {"error ended by itself": 1}
+    own.crash = Broken("kafwire ended with -6")
+    with pytest.raises(Broken):
+        run._wait(0.0)
