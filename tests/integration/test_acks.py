@@ -53,9 +53,12 @@ def leader_of(cluster: KafkaCluster, topic: str) -> int:
 
 
 def producers(cluster: KafkaCluster, topic: str, stack: ExitStack) -> dict[str, kafwire.Producer]:
-    """One for each `acks`, which has sent to the topic: connections are open, identities are there."""
+    """One for each `acks`, which has sent to the topic: connections are open, identities are there.
+
+    That which waits for all replicas goes first: a leader that has just begun drops what comes without acks.
+    """
     made = {}
-    for name, acks in ACKS.items():
+    for name, acks in reversed(ACKS.items()):
         made[name] = stack.enter_context(kafwire.Producer(cluster.bootstrap, acks=acks, client_id=name, **OPTIONS))
         made[name].send(topic, b"first of " + name.encode()).result(60)
     wait_until(lambda: len(values(cluster, topic)) == len(ACKS), 60)
