@@ -7,6 +7,7 @@ that found it idle; each test begins there.
 import signal
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -431,6 +432,36 @@ def test_the_leader_moves(broker: ScriptedBroker) -> None:
             broker.lead("t", 0, node)
         warm_up(producer)
     assert broker.values("t", 0) == numbers(FIRST) * 4
+
+
+def test_a_topic_is_made_anew(broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    with kafwire.Producer(broker.bootstrap, **QUICK) as producer, within(20):
+        warm_up(producer)
+        monkeypatch.setattr(broker, "topic_id", lambda name: uuid.uuid5(uuid.NAMESPACE_URL, name))
+        broker.logs["t", 0].clear()
+        broker._producers.clear()
+        warm_up(producer)
+        warm_up(producer)
+    assert broker.values("t", 0) == numbers(FIRST) * 2
+
+
+def test_the_buffer_is_full(broker: ScriptedBroker) -> None:
+    """Whoever waits for room is told by the engine, not by the thread whose record has made room."""
+    options = QUICK | {"buffer_memory": 20_000, "batch_size": 4_000, "compression_type": "lz4", "max_block_ms": 10_000}
+    with kafwire.Producer(broker.bootstrap, **options) as producer, within(20):
+        warm_up(producer, 0)
+        warm_up(producer, 1)
+
+        def run(partition: int) -> list[int]:
+            sizes = [2_000, 15_000, 10]
+            return [producer.send("t", bytes(sizes[n % 3]), partition=partition).result(10).offset for n in range(90)]
+
+        with ThreadPoolExecutor(4) as threads:
+            found = list(threads.map(run, [0, 1, 0, 1]))
+    for partition in range(2):
+        offsets = sorted(offset for one in found[partition::2] for offset in one)
+        assert offsets == list(range(FIRST, FIRST + 180))
+        assert producer._accumulator.budget.used == 0
 
 
 def test_a_broker_that_throttles_is_left_in_peace(broker: ScriptedBroker) -> None:

@@ -123,3 +123,23 @@ def test_transactions_awaited(cluster: KafkaCluster, topics: tuple[str, str]) ->
     asyncio.run(body())
     seen = read(cluster, topic, isolation_level="read_committed")
     assert [record.value for record in seen] == [b"committed", b"last"]
+
+
+@pytest.mark.parametrize("acks", ["all", 1])
+def test_records_that_are_waited_for_go_past_the_engine(
+    cluster: KafkaCluster, topics: tuple[str, str], acks: str | int
+) -> None:
+    """Kafka's good news look as they are expected, byte by byte: the engine is not woken for them."""
+    topic, _ = topics
+    values = [b"%d" % number for number in range(300)]
+    with kafwire.Producer(cluster.bootstrap, acks=acks, linger_ms=0) as producer:
+        for value in values[:10]:
+            producer.send(topic, value).result(30)
+        before = producer._engine.native.statistics()["notifications"]
+        found = [producer.send(topic, value).result(30).offset for value in values[10:]]
+        express = producer._accumulator.topics[topic].sinks[0].express
+        assert express is not None
+        assert express.sent >= len(found)
+        assert producer._engine.native.statistics()["notifications"] - before < len(found) / 4
+    assert found == list(range(10, 300))
+    assert [record.value for record in read(cluster, topic)] == values
