@@ -20,6 +20,7 @@ PROGRAMS = {
     "loop_stress": ["loop.c", "frame.c", "buf.c"],
     "queue_stress": ["queue.c", "buf.c"],
     "feed_stress": ["feed.c", "queue.c", "loop.c", "frame.c", "buf.c"],
+    "express_stress": ["express.c"],
 }
 VARIANTS = {"epoll": [], "poll": ["-DKW_USE_POLL"], "small steps": ["-DKW_STEP=1000", "-DKW_TURN=3000"]}
 MEMORY = "address,undefined"
@@ -108,6 +109,15 @@ def test_slices_are_read_once_and_in_order_under_stress(tmp_path: Path, sanitize
 def test_answers_that_the_io_thread_queues_come_once_under_stress(tmp_path: Path, sanitizer: str) -> None:
     printed = run(build(tmp_path, "feed_stress", sanitizer), 60)
     numbers = re.fullmatch(r"ok: (\d+) fed, (\d+) left, (\d+) told, (\d+) seeks, (\d+) read\n", printed)
+    assert numbers, printed
+    assert min(map(int, numbers.groups())) >= 100
+
+
+@pytest.mark.parametrize("sanitizer", [MEMORY, THREADS])
+def test_express_answers_reach_who_waits_for_them_under_stress(tmp_path: Path, sanitizer: str) -> None:
+    printed = run(build(tmp_path, "express_stress", sanitizer), 10)
+    names = "answered", "called off", "left", "completed", "refused"
+    numbers = re.fullmatch("ok: " + ", ".join(rf"(\d+) {name}" for name in names) + "\n", printed)
     assert numbers, printed
     assert min(map(int, numbers.groups())) >= 100
 

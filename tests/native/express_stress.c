@@ -1,0 +1,382 @@
+/* Answers on the shortest way (express.c): threads that wait, leave and are called off, an I/O thread that shows frames
+ * right and wrong, an engine that finds each answer later. Usage: express_stress SEED ROUNDS
+ *
+ * Invariant: taken is only what differs from the plain answer in the correlation id and the three numbers alone, has a
+ * base offset, and is waited for; its numbers are those of its token; `wake` is called once for each wait that was
+ * answered or called off, and for no other. */
+#include "check.h"
+
+#include "../../kafwire/native/express.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { WAITERS = 6, REQUESTS = 500, STEPS = 3000, CORRELATION_ID = 4, NUMBERS = 24 };
+
+/* For the last line: a stress that does nothing shows. */
+static uint64_t answered, called_off, left_early, completed, refused;
+
+static void count(uint64_t *counter) { __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED); }
+static uint64_t load(uint64_t *value) { return __atomic_load_n(value, __ATOMIC_ACQUIRE); }
+static void store(uint64_t *value, uint64_t to) { __atomic_store_n(value, to, __ATOMIC_RELEASE); }
+
+/* ---- frames ---- */
+
+static void put_i64(uint8_t *p, int64_t value) {
+    put_u32(p, (uint32_t)((uint64_t)value >> 32));
+    put_u32(p + 4, (uint32_t)value);
+}
+
+/* What the answer with this token says: a log's first offset, every so often. */
+static int64_t base_of(uint64_t token) { return token % 4 ? (int64_t)(roll(&token) >> 1) : 0; }
+static int64_t time_of(uint64_t token) { return (int64_t)roll(&(uint64_t){~token}); }
+
+/* The memory is as large as the frame, for a sanitizer to see what reads more. */
+static kw_buf new_frame(size_t size) {
+    kw_buf frame = {.size = size, .capacity = size, .data = malloc(size)};
+    CHECK(frame.data);
+    return frame;
+}
+
+static kw_buf right_frame(dice *d, const kw_answer *answer, uint64_t token) {
+    kw_buf frame = new_frame(answer->size);
+    memcpy(frame.data, answer->plain, answer->size);
+    put_u32(frame.data, (uint32_t)roll(d));
+    put_i64(frame.data + answer->numbers_at, base_of(token));
+    put_i64(frame.data + answer->numbers_at + 8, time_of(token));
+    put_i64(frame.data + answer->numbers_at + 16, (int64_t)roll(d));
+    return frame;
+}
+
+static void resize(kw_buf *frame, size_t size) {
+    kw_buf other = new_frame(size);
+    memset(other.data, 0, size);
+    memcpy(other.data, frame->data, size < frame->size ? size : frame->size);
+    free(frame->data);
+    *frame = other;
+}
+
+/* As many bytes as may not differ. */
+static size_t fixed_bytes(const kw_answer *answer) { return answer->size - CORRELATION_ID - NUMBERS; }
+
+static void flip(dice *d, const kw_answer *answer, kw_buf *frame, size_t index) {
+    size_t at = CORRELATION_ID + index;
+    if (at >= answer->numbers_at) at += NUMBERS;
+    frame->data[at] ^= (uint8_t)(1u << below(d, 8));
+}
+
+/* A frame that is not `answer`'s plain one, though only just. */
+static kw_buf wrong_frame(dice *d, const kw_answer *answer, uint64_t token) {
+    kw_buf frame = right_frame(d, answer, token);
+    uint64_t kind = below(d, 4);
+    if (kind == 0) resize(&frame, below(d, frame.size));
+    else if (kind == 1) resize(&frame, frame.size + 1 + below(d, 9));
+    else if (kind == 2 || !fixed_bytes(answer)) frame.data[answer->numbers_at] |= 0x80; /* a negative offset */
+    else flip(d, answer, &frame, below(d, fixed_bytes(answer)));
+    return frame;
+}
+
+/* ---- who waits ---- */
+
+typedef struct shared {
+    kw_express *express;
+    struct waiter *waiters;
+    uint64_t waiting; /* threads */
+    dice d;           /* the I/O thread's */
+} shared;
+
+typedef struct waiter {
+    kw_answer answer;
+    shared *all;
+    uint8_t *plain;
+    sem_t woken;
+    uint64_t wakes;
+    uint64_t answered, called_off; /* waits that ended so */
+    uint64_t taken;                /* answers that the I/O thread was rid of */
+    pthread_mutex_t gil;           /* what the GIL is in life: a request is concluded once */
+    int done;                      /* the request; under `gil` */
+    uint64_t asked, published;     /* the tokens of the request in flight, and of the answer that the engine can find */
+    dice d;
+    pthread_t thread;
+} waiter;
+
+static void wake(void *argument) {
+    waiter *w = argument;
+    __atomic_fetch_add(&w->wakes, 1, __ATOMIC_ACQ_REL);
+    CHECK(!sem_post(&w->woken));
+}
+
+static void set_up(waiter *w, shared *all, dice *d, size_t before, size_t behind) {
+    *w = (waiter){.all = all, .plain = malloc(CORRELATION_ID + before + NUMBERS + behind), .d = roll(d)};
+    CHECK(w->plain && !sem_init(&w->woken, 0, 0) && !pthread_mutex_init(&w->gil, NULL));
+    w->answer = (kw_answer){.plain = w->plain,
+                            .size = CORRELATION_ID + before + NUMBERS + behind,
+                            .numbers_at = CORRELATION_ID + before,
+                            .wake = wake,
+                            .waiter = w};
+    for (size_t i = 0; i < w->answer.size; i++) w->plain[i] = (uint8_t)roll(d);
+}
+
+/* Each wait that is over had its wake, if it was to have one. */
+static int is_even(waiter *w) { return load(&w->wakes) == w->answered + w->called_off; }
+
+static void tear_down(waiter *w) {
+    CHECK(is_even(w) && w->taken == w->answered && sem_trywait(&w->woken) && errno == EAGAIN);
+    sem_destroy(&w->woken);
+    pthread_mutex_destroy(&w->gil);
+    free(w->plain);
+}
+
+static int show(shared *all, uint64_t token, kw_buf frame) {
+    int taken = kw_express_take(all->express, token, &frame);
+    free(frame.data);
+    return taken;
+}
+
+static int has_numbers_of(const kw_answer *answer, uint64_t token) {
+    return answer->base_offset == base_of(token) && answer->log_append_ms == time_of(token);
+}
+
+/* ---- one thread: every byte, and every order, with the outcome known ---- */
+
+static void refuse(waiter *w, uint64_t token, kw_buf frame) {
+    int64_t base_offset = w->answer.base_offset, log_append_ms = w->answer.log_append_ms;
+    CHECK(!kw_express_take(w->all->express, token, &frame));
+    CHECK(token != w->answer.token || !kw_express_read(&w->answer, &frame));
+    CHECK(w->answer.state == KW_AWAITED && is_even(w));
+    CHECK(w->answer.base_offset == base_offset && w->answer.log_append_ms == log_append_ms);
+    free(frame.data);
+    count(&refused);
+}
+
+static void every_byte(dice *d, size_t before, size_t behind) {
+    shared all = {.express = kw_express_new()};
+    waiter w;
+    CHECK(all.express);
+    set_up(&w, &all, d, before, behind);
+    uint64_t token = w.answer.token = roll(d);
+    kw_express_await(all.express, &w.answer);
+    for (size_t i = 0; i < before + behind; i++) {
+        kw_buf frame = right_frame(d, &w.answer, token);
+        flip(d, &w.answer, &frame, i);
+        refuse(&w, token, frame);
+    }
+    for (size_t size = 0; size < w.answer.size + 9; size++) {
+        kw_buf frame = right_frame(d, &w.answer, token);
+        if (size == frame.size) frame.data[w.answer.numbers_at] |= 0x80;
+        else resize(&frame, size);
+        refuse(&w, token, frame);
+    }
+    for (int bit = 0; bit < 64; bit++) refuse(&w, token ^ (uint64_t)1 << bit, right_frame(d, &w.answer, token));
+    CHECK(!kw_express_take(all.express, token, NULL));
+    CHECK(show(&all, token, right_frame(d, &w.answer, token)));
+    w.taken++;
+    w.answered++;
+    CHECK(w.answer.state == KW_ANSWERED && has_numbers_of(&w.answer, token) && !sem_trywait(&w.woken));
+    CHECK(!show(&all, token, right_frame(d, &w.answer, token)));
+    tear_down(&w);
+    kw_express_free(all.express);
+}
+
+static void every_order(dice *d) {
+    shared all = {.express = kw_express_new()};
+    waiter waiters[WAITERS];
+    uint64_t last = 0;
+    CHECK(all.express);
+    for (int i = 0; i < WAITERS; i++) set_up(&waiters[i], &all, d, below(d, 60), 1 + below(d, 60));
+    for (int n = 0; n < STEPS; n++) {
+        waiter *w = &waiters[below(d, WAITERS)];
+        kw_answer *answer = &w->answer;
+        int awaited = answer->state == KW_AWAITED, state = answer->state;
+        switch (below(d, 6)) {
+        case 0:
+            if (!awaited) break;
+            CHECK(!kw_express_leave(all.express, answer));
+            state = KW_IDLE;
+            break;
+        case 1:
+            kw_express_call_off(all.express, answer);
+            if (!awaited) break;
+            state = KW_CALLED_OFF;
+            w->called_off++;
+            break;
+        case 2:
+            CHECK(show(&all, answer->token, right_frame(d, answer, answer->token)) == awaited);
+            if (!awaited) break;
+            CHECK(has_numbers_of(answer, answer->token));
+            state = KW_ANSWERED;
+            w->taken++;
+            w->answered++;
+            break;
+        case 3: CHECK(!show(&all, answer->token, wrong_frame(d, answer, answer->token))); break;
+        default:
+            if (awaited) break;
+            answer->token = ++last;
+            kw_express_await(all.express, answer);
+            state = KW_AWAITED;
+        }
+        CHECK(answer->state == state && is_even(w));
+        if (awaited && (state == KW_ANSWERED || state == KW_CALLED_OFF))
+            CHECK(!sem_trywait(&w->woken) && kw_express_leave(all.express, answer) && answer->state == state);
+    }
+    for (int i = 0; i < WAITERS; i++) {
+        if (waiters[i].answer.state == KW_AWAITED) CHECK(!kw_express_leave(all.express, &waiters[i].answer));
+        tear_down(&waiters[i]);
+    }
+    kw_express_free(all.express);
+}
+
+/* ---- threads ---- */
+
+/* Waits for a word, for a moment, or not at all; whether the word came. */
+static int doze(waiter *w) {
+    struct timespec until;
+    uint64_t patience = below(&w->d, 4);
+    if (patience == 0) return 0;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += (long)below(&w->d, 100000);
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    while (patience == 1 ? sem_timedwait(&w->woken, &until) : sem_wait(&w->woken))
+        if (errno != EINTR) return 0;
+    return 1;
+}
+
+static void one_wait(waiter *w, uint64_t token) {
+    CHECK(is_even(w));
+    kw_express_await(w->all->express, &w->answer);
+    pthread_mutex_unlock(&w->gil);
+    int woken = doze(w);
+    if (!woken && (woken = kw_express_leave(w->all->express, &w->answer))) CHECK(!sem_trywait(&w->woken));
+    int state = w->answer.state;
+    if (state == KW_ANSWERED) w->answered++;
+    if (state == KW_CALLED_OFF) w->called_off++;
+    w->answer.next = &w->answer; /* nobody else looks at it any more */
+    CHECK(woken ? state == KW_ANSWERED || state == KW_CALLED_OFF : state == KW_IDLE);
+    CHECK(is_even(w));
+    pthread_mutex_lock(&w->gil);
+    if (!woken) count(&left_early);
+    if (state == KW_CALLED_OFF) count(&called_off);
+    if (state != KW_ANSWERED) return;
+    CHECK(has_numbers_of(&w->answer, token));
+    count(&answered);
+    w->done = 1; /* unless the engine was faster */
+}
+
+static void look_away(waiter *w) {
+    pthread_mutex_unlock(&w->gil);
+    sched_yield();
+    pthread_mutex_lock(&w->gil);
+}
+
+static void *run_waiter(void *argument) {
+    waiter *w = argument;
+    pthread_mutex_lock(&w->gil);
+    for (uint64_t request = 1; request <= REQUESTS; request++) {
+        uint64_t token = w->answer.token = request << 8 | (uint64_t)(w - w->all->waiters);
+        w->done = 0;
+        store(&w->asked, token);
+        int waits = below(&w->d, 16) > 0;
+        while (!w->done) {
+            if (waits) one_wait(w, token);
+            else look_away(w);
+        }
+    }
+    pthread_mutex_unlock(&w->gil);
+    __atomic_fetch_sub(&w->all->waiting, 1, __ATOMIC_ACQ_REL);
+    return NULL;
+}
+
+/* The answer to a request, after others that are not, or are not quite; published it is whoever has it by then. */
+static void *run_io(void *argument) {
+    shared *all = argument;
+    dice *d = &all->d;
+    uint64_t seen[WAITERS] = {0};
+    while (load(&all->waiting)) {
+        sched_yield();
+        waiter *w = &all->waiters[below(d, WAITERS)], *other = &all->waiters[below(d, WAITERS)];
+        uint64_t token = load(&w->asked), *last = &seen[w - all->waiters];
+        if (token == *last) continue;
+        for (uint64_t n = below(d, 8); n; n--, count(&refused)) {
+            switch (below(d, 4)) {
+            case 0: CHECK(!show(all, *last, right_frame(d, &w->answer, *last))); break;
+            case 1: CHECK(!show(all, token | 1 << 7, right_frame(d, &w->answer, token))); break;
+            case 2: CHECK(other == w || !show(all, token, right_frame(d, &other->answer, token))); break;
+            default: CHECK(!show(all, token, wrong_frame(d, &w->answer, token)));
+            }
+        }
+        *last = token;
+        w->taken += (uint64_t)show(all, token, right_frame(d, &w->answer, token));
+        store(&w->published, token);
+    }
+    return NULL;
+}
+
+static void run_engine(shared *all, dice *d) {
+    uint64_t seen[WAITERS] = {0};
+    while (load(&all->waiting)) {
+        sched_yield();
+        waiter *w = &all->waiters[below(d, WAITERS)];
+        uint64_t token = load(&w->published), *last = &seen[w - all->waiters];
+        if (below(d, 8) == 0) kw_express_call_off(all->express, &w->answer); /* as for another who waits */
+        if (token == *last) continue;
+        *last = token;
+        pthread_mutex_lock(&w->gil);
+        if (w->answer.token == token && !w->done) {
+            kw_buf frame = right_frame(d, &w->answer, token);
+            CHECK(kw_express_read(&w->answer, &frame) && has_numbers_of(&w->answer, token));
+            free(frame.data);
+            kw_express_call_off(all->express, &w->answer);
+            count(&completed);
+            w->done = 1;
+        }
+        pthread_mutex_unlock(&w->gil);
+    }
+}
+
+static void one_round(dice *d) {
+    static waiter waiters[WAITERS];
+    shared all = {.express = kw_express_new(), .waiters = waiters, .waiting = WAITERS, .d = roll(d)};
+    pthread_t io;
+    CHECK(all.express);
+    for (int i = 0; i < WAITERS; i += 2) { /* two partitions of a topic: their answers differ in a byte */
+        size_t before = 8 + below(d, 60), behind = below(d, 60);
+        uint64_t twins = roll(d);
+        set_up(&waiters[i], &all, &(dice){twins}, before, behind);
+        set_up(&waiters[i + 1], &all, &(dice){twins}, before, behind);
+        waiters[i + 1].d = roll(d);
+        flip(d, &waiters[i].answer, &(kw_buf){.data = waiters[i].plain}, below(d, before + behind));
+    }
+    for (int i = 0; i < WAITERS; i++) CHECK(!pthread_create(&waiters[i].thread, NULL, run_waiter, &waiters[i]));
+    CHECK(!pthread_create(&io, NULL, run_io, &all));
+    run_engine(&all, d);
+    pthread_join(io, NULL);
+    for (int i = 0; i < WAITERS; i++) {
+        pthread_join(waiters[i].thread, NULL);
+        tear_down(&waiters[i]);
+    }
+    kw_express_free(all.express);
+}
+
+int main(int argc, char **argv) {
+    CHECK(argc == 3);
+    dice d = strtoull(argv[1], NULL, 10);
+    alarm(300); /* a hang is a failure with a core, not a wait */
+    for (long i = strtol(argv[2], NULL, 10); i > 0; i--) {
+        every_byte(&d, 0, 0);
+        every_byte(&d, below(&d, 60), 0);
+        every_byte(&d, 0, below(&d, 60));
+        every_byte(&d, below(&d, 60), below(&d, 60));
+        every_order(&d);
+        one_round(&d);
+    }
+    printf("ok: %llu answered, %llu called off, %llu left, %llu completed, %llu refused\n",
+           (unsigned long long)answered, (unsigned long long)called_off, (unsigned long long)left_early,
+           (unsigned long long)completed, (unsigned long long)refused);
+    return 0;
+}
