@@ -159,6 +159,33 @@ class World:
             self.answer()
         raise AssertionError("the sequencer does not come to an end")
 
+    def step(self, event: str, number: int) -> None:
+        if event == "send":
+            self.send()
+        elif event == "answer" and self.wire:
+            self.answer()
+        elif event == "refuse" and self.wire:
+            self.refuse()
+        elif event == "replicas" and self.wire:
+            self.refuse(NOT_ENOUGH_REPLICAS)
+        elif event == "after append" and self.wire:
+            self.store_and_refuse()
+        elif event == "die":
+            self.die(number)
+        elif event == "expire":
+            self.expire()
+        elif event == "limit":
+            self.broker.limit = number
+
+    def judge(self, records: int) -> None:
+        """Each record has an outcome, and the log is what the outcomes say."""
+        log = self.broker.log
+        assert len(log) == len(set(log)), "a record is in the log twice"
+        assert log == sorted(log), "the log is out of order"
+        assert set(self.delivered) <= set(log), "an acknowledged record is not in the log"
+        assert not set(self.failed) & set(log), "a failed record is in the log"
+        assert sorted([*self.delivered, *self.failed, *self.in_doubt]) == list(range(records))
+
 
 def batches(*counts: int) -> list[Batch]:
     """Batches of so many records each, which are numbered through."""
@@ -200,29 +227,9 @@ def test_any_schedule_keeps_order_and_delivers_once(
     broker = world.broker
     broker.limit, broker.too_large, broker.invalid = broker_limit, too_large, invalid - too_large
     for event, number in events:
-        if event == "send":
-            world.send()
-        elif event == "answer" and world.wire:
-            world.answer()
-        elif event == "refuse" and world.wire:
-            world.refuse()
-        elif event == "replicas" and world.wire:
-            world.refuse(NOT_ENOUGH_REPLICAS)
-        elif event == "after append" and world.wire:
-            world.store_and_refuse()
-        elif event == "die":
-            world.die(number)
-        elif event == "expire":
-            world.expire()
-        elif event == "limit":
-            broker.limit = number
+        world.step(event, number)
     world.finish()
-    log = broker.log
-    assert len(log) == len(set(log)), "a record is in the log twice"
-    assert log == sorted(log), "the log is out of order"
-    assert set(world.delivered) <= set(log), "an acknowledged record is not in the log"
-    assert not set(world.failed) & set(log), "a failed record is in the log"
-    assert sorted([*world.delivered, *world.failed, *world.in_doubt]) == list(range(sum(counts)))
+    world.judge(sum(counts))
     quiet = not {"expire", "limit", "after append", "die", "refuse"}.intersection(event for event, _ in events)
     if quiet:
         assert set(world.failed) == {r for r in too_large | invalid if r < sum(counts)}, "a neighbour has failed"
