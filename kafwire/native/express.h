@@ -32,7 +32,7 @@ kw_express *kw_express_new(void);
 void kw_express_free(kw_express *express);
 /* Somebody begins to wait. */
 void kw_express_await(kw_express *express, kw_answer *answer);
-/* Nobody waits any more. 1: `wake` was called. */
+/* Nobody waits any more. 1: nobody did, as `wake` was called. */
 int kw_express_leave(kw_express *express, kw_answer *answer);
 /* Wake whoever waits, if somebody does: the engine has the answer, or there will be none. */
 void kw_express_call_off(kw_express *express, kw_answer *answer);
