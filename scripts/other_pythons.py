@@ -15,10 +15,11 @@ from pathlib import Path
 
 OLDEST = (3, 12)
 ROOT = Path(__file__).resolve().parent.parent
-# The C core is the same for every Python; and what takes seconds among 1,000 partitions is about no version of it.
+# The C core is the same for every Python; and what takes many seconds in a simulated world is about no version of it.
 # Other clients are not installed there, which some tests of the benchmarks and the soak import.
 LEFT_OUT = ["test_native_sanitizers", "test_benchmarks_sweep", "test_soak_worker"]
-TESTS = ["tests/unit", *(f"--ignore=tests/unit/{name}.py" for name in LEFT_OUT), "-k", "not many_partitions"]
+LONG = ["many_partitions", "thousand_part", "truncated_logs", "random_", "the_lease_ends", "kept_alive", "elsewhere"]
+TESTS = ["tests/unit", *(f"--ignore=tests/unit/{name}.py" for name in LEFT_OUT), "-k", f"not ({' or '.join(LONG)})"]
 ASK = (
     "import sys, sysconfig; print(sys.implementation.name, *sys.version_info[:4],"
     "int(bool(sysconfig.get_config_var('Py_GIL_DISABLED'))), sys.executable)"
