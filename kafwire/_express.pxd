@@ -45,8 +45,6 @@ cdef class Passage:
     """
     cdef Express express
     cdef ProducerBatch batch
-    cdef object sent_ms
-    cdef tuple entry  # in the lane's table
     cdef tuple identity  # the batch's, see ProducerBatch.identity
     cdef object token
 
@@ -76,7 +74,7 @@ cdef class Express(Shortcut):
     cdef int64_t batches, records, delivered, bytes, bytes_raw, batch_bytes_max, bytes_out, responses
     cdef double latency_ms_sum, latency_ms_max
 
-    cdef Passage passage(self)
-    cdef bint submit(self, ProducerBatch batch, Passage passage)
+    cdef tuple passage(self)  # a Passage in what stands in the lane's table for its request
+    cdef bint submit(self, ProducerBatch batch, tuple entry)
     cdef void conclude_plain(self, ProducerBatch batch)
     cdef bint leave(self)

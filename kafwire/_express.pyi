@@ -14,6 +14,9 @@ class Track:
     def connection(self) -> int: ...
 
 @final
+class Passage: ...
+
+@final
 class Express:
     def __init__(
         self,

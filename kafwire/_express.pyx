@@ -127,19 +127,18 @@ cdef class Express(Shortcut):
         """Of the request in flight, in the lane's table."""
         return self.answer.token
 
-    cdef Passage passage(self):
+    cdef tuple passage(self):
         global last_number
         cdef Passage passage = Passage.__new__(Passage)
         last_number = last_number % LAST_SEQUENCE + 1
         passage.express = self
         passage.token = <uint32_t> -last_number
-        passage.sent_ms = time.monotonic() * 1000.0
-        passage.entry = passage, None, passage.sent_ms
         passage.identity = self.producer_id, self.epoch, self.sequence
-        return passage
+        return passage, None, time.monotonic() * 1000.0
 
-    cdef bint submit(self, ProducerBatch batch, Passage passage):
+    cdef bint submit(self, ProducerBatch batch, tuple entry):
         """Send a sealed and stamped batch; False: it cannot be, and nothing has changed."""
+        cdef Passage passage = entry[0]
         cdef kw_buf *segments[3]
         cdef kw_buf *text
         cdef uint8_t *at
@@ -152,7 +151,7 @@ cdef class Express(Shortcut):
         cdef int result
         if self.lane._connection is not self.connection:
             return False  # it was given up: what it still says reaches nobody
-        pending[passage.token] = passage.entry
+        pending[passage.token] = entry
         text = kw_buf_new(process_pool(), before + 5)
         if text is NULL:
             del pending[passage.token]
@@ -184,7 +183,7 @@ cdef class Express(Shortcut):
             return False
         self.answer.token = token
         self.batch = batch
-        self.sent_ms = passage.sent_ms
+        self.sent_ms = entry[2]
         passage.batch = batch
         batch.shortcut = self
         batch.producer = self.producer

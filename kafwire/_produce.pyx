@@ -281,7 +281,7 @@ cdef class Accumulator:
         cdef int32_t chosen
         cdef int spread = -1
         cdef bint is_first = False
-        cdef Passage passage = None
+        cdef tuple entry = None
         topic = self.latest
         if topic is None or topic.name is not topic_name:
             topic = self.topics.get(topic_name)
@@ -336,7 +336,7 @@ cdef class Accumulator:
             if self.refusal is not None:
                 raise self.refusal()
             if sink.open is None and sink.express is not None:
-                passage = sink.express.passage()
+                entry = sink.express.passage()
             batch = sink.open
             if batch is not None and batch.writer.buf.size + bound > self.batch_size:
                 self.close_batch(batch)
@@ -370,7 +370,7 @@ cdef class Accumulator:
         delivery.index = batch.count
         delivery.timestamp_ms = timestamp
         batch.count += 1
-        if is_first and (passage is None or not self.hurry(sink, batch, passage)):
+        if is_first and (entry is None or not self.hurry(sink, batch, entry)):
             self.linger(batch)
         return delivery
 
@@ -443,8 +443,9 @@ cdef class Accumulator:
             self.timer_armed = True
             self.post()
 
-    cdef bint hurry(self, Sink sink, ProducerBatch batch, Passage passage) except -1:
+    cdef bint hurry(self, Sink sink, ProducerBatch batch, tuple entry) except -1:
         """Send the open batch of a partition past the engine, if nothing is before it; whether it is on its way."""
+        cdef Passage passage = entry[0]
         cdef Express express = passage.express
         cdef _Work work
         cdef bint is_sent
@@ -465,7 +466,7 @@ cdef class Accumulator:
         batch.wire = work.wire
         batch.identity = passage.identity
         try:
-            is_sent = express.submit(batch, passage)
+            is_sent = express.submit(batch, entry)
         except MemoryError:
             is_sent = False
         if is_sent:

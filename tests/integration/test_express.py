@@ -4,6 +4,7 @@ The broker recognises repeated batches as Kafka does. A partition is lent to the
 that found it idle; each test begins there.
 """
 
+import gc
 import signal
 import threading
 import time
@@ -17,7 +18,8 @@ import pytest
 
 import kafwire
 from kafwire import records
-from kafwire._delivery import Delivery
+from kafwire._delivery import Delivery, ProducerBatch
+from kafwire._express import Passage
 from kafwire._produce import Sink
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaError, KafkaTimeoutError
 from kafwire.net import express as express_ways
@@ -124,6 +126,16 @@ def test_every_record_arrives_once_and_in_order(broker: ScriptedBroker, step: St
         producer.flush(20)
         warm_up(producer)
     assert broker.values("t", 0) == [*numbers(FIRST), b"first", *numbers(20), *numbers(FIRST)]
+
+
+def test_nothing_is_kept_of_what_was_acknowledged(broker: ScriptedBroker) -> None:
+    with kafwire.Producer(broker.bootstrap, **QUICK) as producer, within(20):
+        warm_up(producer)
+        for value in numbers(300):
+            producer.send("t", value, partition=0).result(10)
+        assert went_by(producer) >= 300
+        gc.collect()
+        assert sum(isinstance(each, ProducerBatch | Passage) for each in gc.get_objects()) < 50
 
 
 def test_what_is_sent_while_one_is_in_flight_comes_after_it(broker: ScriptedBroker) -> None:
@@ -464,12 +476,13 @@ def test_the_buffer_is_full(broker: ScriptedBroker) -> None:
         assert producer._accumulator.budget.used == 0
 
 
-def test_a_broker_that_throttles_is_left_in_peace(broker: ScriptedBroker) -> None:
-    def throttle(exchange: scripted.Exchange) -> None:
-        response = exchange.respond()
-        response.throttle_time_ms = 300
-        exchange.send(exchange.frame(response))
+def throttle(exchange: scripted.Exchange) -> None:
+    response = exchange.respond()
+    response.throttle_time_ms = 300
+    exchange.send(exchange.frame(response))
 
+
+def test_a_broker_that_throttles_is_left_in_peace(broker: ScriptedBroker) -> None:
     with kafwire.Producer(broker.bootstrap, **QUICK) as producer, within(20):
         warm_up(producer)
         broker.script("Produce", throttle)
@@ -480,11 +493,6 @@ def test_a_broker_that_throttles_is_left_in_peace(broker: ScriptedBroker) -> Non
 
 
 def test_all_partitions_of_a_throttled_connection_wait(broker: ScriptedBroker) -> None:
-    def throttle(exchange: scripted.Exchange) -> None:
-        response = exchange.respond()
-        response.throttle_time_ms = 300
-        exchange.send(exchange.frame(response))
-
     with kafwire.Producer(broker.bootstrap, **QUICK) as producer, within(20):
         warm_up(producer, 0)
         warm_up(producer, 1)
