@@ -14,7 +14,7 @@ BUF = [f"{NATIVE}/buf.c"]
 SOURCES = {
     "_buffer": BUF,
     "_libraries": BUF,
-    "_compress": [*BUF, f"{NATIVE}/snappy.c"],
+    "_compress": [*BUF, f"{NATIVE}/snappy.c", f"{NATIVE}/lz4.c"],
     "_codec": [*BUF, f"{NATIVE}/crc32c.c"],
     "_legacy": BUF,
     "_arrow": BUF,

@@ -33,6 +33,11 @@ cdef extern from "native/snappy.h" nogil:
     size_t kw_snappy_encode(const uint8_t *source, size_t size, uint8_t *out)
 
 
+cdef extern from "native/lz4.h" nogil:
+    size_t kw_lz4_bound(size_t size)
+    size_t kw_lz4_encode(const uint8_t *source, size_t size, uint8_t *out)
+
+
 NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 IDS = {name: number for number, name in enumerate(NAMES)}
 
@@ -132,6 +137,16 @@ cdef int snappy_compress(const uint8_t *source, size_t size, kw_buf **out) noexc
         to += 4 + big32(to)
         at += block
     out[0].size = to - out[0].data
+    return CODEC_OK
+
+
+# --- lz4, as far as it is kafwire's own ------------------------------------------------------------------------------
+
+cdef int lz4_encode(const uint8_t *source, size_t size, kw_buf **out) noexcept nogil:
+    """Compress by the default level; the library's default takes a fifth more time for a little more bytes."""
+    if make_room(out, kw_lz4_bound(size)) != CODEC_OK:
+        return CODEC_NO_MEMORY
+    out[0].size += kw_lz4_encode(source, size, out[0].data + out[0].size)
     return CODEC_OK
 
 
@@ -343,6 +358,8 @@ cdef int compress(int codec, int level, const uint8_t *source, size_t size, kw_b
         return CODEC_TOO_LARGE
     if state == PYTHON:
         return python_compress(codec, level, source, size, out, reason)
+    if codec == CODEC_LZ4 and level == CODEC_LEVEL_DEFAULT:
+        return lz4_encode(source, size, out)
     if codec == CODEC_LZ4:
         return lz4_compress(level, source, size, out, reason)
     if codec == CODEC_ZSTD:

@@ -137,7 +137,7 @@ cdef int lz4_compress(int level, const uint8_t *source, size_t size, kw_buf **ou
     memset(&preferences, 0, sizeof(preferences))
     preferences.block_size = LZ4F_MAX_64KB
     preferences.block_mode = LZ4F_INDEPENDENT
-    preferences.level = 0 if level == CODEC_LEVEL_DEFAULT else level
+    preferences.level = level
     if make_room(out, LZ4F_compressFrameBound(size, &preferences)) != CODEC_OK:
         return CODEC_NO_MEMORY
     written = LZ4F_compressFrame(out[0].data + out[0].size, room(out[0]), source, size, &preferences)

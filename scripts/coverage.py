@@ -23,7 +23,7 @@ COPY = ROOT / "build" / "coverage"
 CYTHON = [
     "_buffer", "_codec", "_legacy", "_compress", "_libraries", "_message", "_layout", "_fetch", "_frame", "_slices",
 ]  # fmt: skip
-NATIVE = ["snappy.c", "crc32c.c", "frame.c", "buf.c"]
+NATIVE = ["snappy.c", "lz4.c", "crc32c.c", "frame.c", "buf.c"]
 TESTS = [
     "test_records_budget.py",
     "test_records_hostile.py",

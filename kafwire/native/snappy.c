@@ -2,20 +2,12 @@
 
 #include <string.h>
 
+#include "match.h"
+
 enum { LITERAL = 0, COPY_11 = 1, COPY_16 = 2, COPY_32 = 3 };
 /* The densest element is a 3-byte copy of 64 bytes. */
 enum { MOST_OUT_PER_THREE_BYTES = 64 };
 
-static uint32_t load32(const uint8_t *p) {
-    uint32_t v;
-    memcpy(&v, p, 4);
-    return v;
-}
-static uint64_t load64(const uint8_t *p) {
-    uint64_t v;
-    memcpy(&v, p, 8);
-    return v;
-}
 static uint32_t little(const uint8_t *p, unsigned bytes) {
     uint32_t v = 0;
     for (unsigned i = 0; i < bytes; i++) v |= (uint32_t)p[i] << (8 * i);
@@ -134,24 +126,6 @@ static uint8_t *put_copy(uint8_t *to, size_t distance, size_t count) {
         count -= piece;
     }
     return to;
-}
-
-static size_t match_length(const uint8_t *a, const uint8_t *b, const uint8_t *end) {
-    const uint8_t *start = b;
-    while (end - b >= 8) {
-        uint64_t difference = load64(a) ^ load64(b);
-        if (difference) {
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-            return (size_t)(b - start) + ((unsigned)__builtin_ctzll(difference) >> 3);
-#else
-            return (size_t)(b - start) + ((unsigned)__builtin_clzll(difference) >> 3);
-#endif
-        }
-        a += 8;
-        b += 8;
-    }
-    while (b < end && *a == *b) a++, b++;
-    return (size_t)(b - start);
 }
 
 /* One block: greedy matches found through a hash of four bytes. Where nothing matches, steps grow, so that data which does not

@@ -183,6 +183,26 @@ def test_a_gzip_length_is_a_hint_that_need_not_be_believed(promise: int) -> None
         decompress("gzip", packed, max_decompressed=2_999_999)
 
 
+@given(
+    st.binary(max_size=3000)
+    | st.lists(st.binary(min_size=1, max_size=90), max_size=12).map(lambda parts: b"".join(parts * 200))
+)
+def test_lz4_of_our_own_is_read_by_others(data: bytes) -> None:
+    packed = compress("lz4", data)
+    assert packed.startswith(lz4.frame.compress(data, block_size=4, block_linked=False, store_size=False)[:7])
+    assert lz4.frame.decompress(packed) == data
+    assert bytes(cramjam.lz4.decompress(packed)) == data
+
+
+def test_lz4_of_our_own_is_as_small_as_the_library_s() -> None:
+    dice = random.Random(7)
+    lines = b"".join(b'{"sensor": %d, "value": %.3f}' % (dice.randrange(500), dice.gauss(20, 5)) for _ in range(9_000))
+    code = Path(_compress.__file__).read_bytes()[:500_000]
+    for data in (lines, code, *samples()):
+        assert len(compress("lz4", data)) <= len(compress("lz4", data, 0)) * 1.01 + 16
+
+
 def test_the_c_code_under_sanitizers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(PROGRAMS, "snappy_test", ["snappy.c", "crc32c.c"])
-    assert run(build(tmp_path, "snappy_test", MEMORY), 300).startswith("ok: ")
+    for program, sources in {"snappy_test": ["snappy.c", "crc32c.c"], "lz4_test": ["lz4.c"]}.items():
+        monkeypatch.setitem(PROGRAMS, program, sources)
+        assert run(build(tmp_path, program, MEMORY), 300).startswith("ok: ")

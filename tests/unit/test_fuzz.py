@@ -95,7 +95,7 @@ def test_native_builds_read_cython_as_setup_does() -> None:
 def test_each_module_a_native_target_runs_is_linked() -> None:
     modules = build.closure(["_codec"], "from kafwire._fetch import parse_answer")
     assert modules == ["_buffer", "_codec", "_compress", "_fetch", "_legacy", "_libraries"]
-    assert [source.name for source in build.native_sources(modules)] == ["crc32c.c", "snappy.c"]
+    assert [source.name for source in build.native_sources(modules)] == ["crc32c.c", "lz4.c", "snappy.c"]
 
 
 def test_a_missing_clang_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
