@@ -2,6 +2,7 @@
 
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,10 +11,12 @@ import pyarrow as pa
 import pytest
 
 import kafwire
+from kafwire import TopicPartition
 from kafwire._delivery import Delivery
 from kafwire.errors import KafkaTimeoutError, RecordTooLargeError
 from kafwire.testing.cluster import KafkaCluster
 from tests.integration.limits import within
+from tests.integration.test_transactions import committed, offset_of
 
 PARTITIONS = 6
 SOON: dict[str, Any] = {"retry_backoff_ms": 20, "retry_backoff_max_ms": 200, "request_timeout_ms": 10_000}
@@ -117,6 +120,49 @@ def test_a_leader_dies_while_a_scan_reads(three: KafkaCluster, topic_name: str) 
     victim.start()
     for partition in range(PARTITIONS):
         assert found[partition] == [b"%08d" % number + bytes(92) for number in range(partition, rows, PARTITIONS)]
+
+
+@pytest.mark.parametrize(
+    ("ends", "aborts"),
+    [(True, False), (False, False), (False, True)],
+    ids=["before the commit", "in the middle", "before the abort"],
+)
+def test_the_coordinator_of_a_transaction_dies(
+    three: KafkaCluster, topic_name: str, *, ends: bool, aborts: bool
+) -> None:
+    """Its successor knows of the transaction: what comes after the death belongs to it, and the next one works too."""
+    make_topic(three, topic_name, 2)
+    where, group = TopicPartition(topic_name, 0), uuid.uuid4().hex
+    expected: list[bytes] = []
+    with within(60), kafwire.Producer(three.bootstrap, transactional_id=topic_name, **SOON) as producer:
+        producer.init_transactions()
+        transactions = producer._sender.transactions
+        assert transactions is not None
+        coordinator = transactions._coordinator
+        first = coordinator.node
+        assert first is not None
+        victim = three.node(first)
+        for number in range(3):
+            try:
+                with producer.transaction():
+                    producer.send(topic_name, b"%d" % number, partition=0)
+                    if number == 1 and not ends:
+                        producer.flush(10)
+                        victim.kill()
+                    producer.send(topic_name, b"%d" % number, partition=1)
+                    producer.send_offsets({where: number}, group)
+                    producer.flush(30)
+                    if number == 1 and ends:
+                        victim.kill()
+                    if number == 1 and aborts:
+                        raise LookupError
+            except LookupError:
+                continue
+            expected += [b"%d" % number] * 2
+        assert coordinator.node not in (None, first)
+    victim.start()
+    assert committed(three, topic_name) == expected
+    assert offset_of(three, group, where) == 2
 
 
 def test_a_frozen_broker_fills_the_buffer_and_nothing_more(three: KafkaCluster, topic_name: str) -> None:
