@@ -1,7 +1,7 @@
 """Where records go that name no partition: hashes of keys, the shares of partitions, and whole tables at once."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-from kafwire._arrow cimport RowsView
+from kafwire._arrow cimport Rows, RowsView
 
 cdef enum:
     HASH_NONE = 0
@@ -55,7 +55,12 @@ cdef bint is_over(const Course *course, size_t bound, size_t batch_size) noexcep
 # Whose turn it is; add one to course.turn when it was used.
 cdef int32_t take_turn(const Course *course, const ShareTable *shares) noexcept nogil
 cdef void move_on(Course *course, const ShareTable *shares) noexcept nogil
-# A partition for each row: its own, its key's, or as the rule spreads them; ELSEWHERE: the function is to be asked.
-# Answers the first row whose own partition does not exist, or -1.
-cdef int64_t assign(const RowsView *view, const Rule *rule, const ShareTable *shares, int32_t partitions,
-                    size_t batch_size, Course *course, int32_t *out) noexcept nogil
+# The rows of each topic of column `topic`: [(name, row numbers as int32 in bytes)], by first appearance. Raises
+# ConfigError; `first_row` is for its text.
+cdef list by_topic(Rows rows, int64_t first_row)
+# A partition for each of `count` rows, which are `chosen[i]`, or with NULL row i itself: its own, its key's, or as the
+# rule spreads them; ELSEWHERE: the function is to be asked. Answers the first row whose own partition does not exist,
+# or -1.
+cdef int64_t assign(const RowsView *view, const int32_t *chosen, int64_t count, const Rule *rule,
+                    const ShareTable *shares, int32_t partitions, size_t batch_size, Course *course,
+                    int32_t *out) noexcept nogil

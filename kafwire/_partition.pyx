@@ -4,11 +4,15 @@ May hold: arithmetic. May not hold: what the shares are (`logic/partition.py`), 
 chance but the state that is handed in.
 """
 cimport cython
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcmp
 
-from kafwire._arrow cimport RowsView, bytes_at, number_at
+from kafwire._arrow cimport Rows, RowsView, bytes_at, number_at
 from kafwire._codec cimport BATCH_HEADER
+
+from kafwire.errors import ConfigError
 
 cdef enum:
     ROW_OVERHEAD = 8  # about what a record takes beside its value; exact is what the writer counts
@@ -200,25 +204,83 @@ cdef class Shares:
 
 # --- rows -----------------------------------------------------------------------------------------------------------
 
-cdef int64_t assign(const RowsView *view, const Rule *rule, const ShareTable *shares, int32_t partitions,
-                    size_t batch_size, Course *course, int32_t *out) noexcept nogil:
-    cdef int64_t i, own, size
-    cdef int32_t chosen
+cdef list by_topic(Rows rows, int64_t first_row):
+    cdef int64_t n = rows.view.length
+    cdef int64_t i, size
+    cdef int64_t last_size = -1
+    cdef const uint8_t *data
+    cdef const uint8_t *last = NULL
+    cdef int32_t group = 0
+    cdef int32_t *groups  # of each row
+    cdef int64_t *counts
+    cdef int32_t **ends
+    cdef dict names = {}
+    cdef list found = []
+    if not rows.view.topic.form:
+        raise ConfigError("no topic: name the one of all rows, or give them a column 'topic'")
+    if n > INT32_MAX:
+        raise ConfigError(f"a chunk of {n} rows: send at most {INT32_MAX} rows at once")
+    groups = <int32_t *> malloc(max(n, <int64_t> 1) * sizeof(int32_t))
+    counts = <int64_t *> calloc(max(n, <int64_t> 1), sizeof(int64_t))
+    ends = <int32_t **> malloc(max(n, <int64_t> 1) * sizeof(int32_t *))
+    try:
+        if groups is NULL or counts is NULL or ends is NULL:
+            raise MemoryError
+        for i in range(n):
+            bytes_at(&rows.view.topic, i, &data, &size)
+            if size < 0:
+                raise ConfigError(f"row {first_row + i}: its topic is null: fill the column, or name one topic for all")
+            if size != last_size or memcmp(data, last, size):
+                name = data[:size]
+                if name not in names:
+                    names[name] = (len(names), _topic_name(name, first_row + i))
+                group = names[name][0]
+                last = data
+                last_size = size
+            groups[i] = group
+            counts[group] += 1
+        for group, topic in names.values():
+            numbers = PyBytes_FromStringAndSize(NULL, counts[group] * sizeof(int32_t))
+            ends[group] = <int32_t *> PyBytes_AS_STRING(numbers)
+            found.append((topic, numbers))
+        for i in range(n):
+            ends[groups[i]][0] = <int32_t> i
+            ends[groups[i]] += 1
+    finally:
+        free(groups)
+        free(counts)
+        free(ends)
+    return found
+
+
+cdef str _topic_name(bytes name, int64_t row):
+    try:
+        return name.decode()
+    except UnicodeDecodeError:
+        raise ConfigError(f"row {row}: its topic is no UTF-8: {name!r}") from None
+
+
+cdef int64_t assign(const RowsView *view, const int32_t *chosen, int64_t count, const Rule *rule,
+                    const ShareTable *shares, int32_t partitions, size_t batch_size, Course *course,
+                    int32_t *out) noexcept nogil:
+    cdef int64_t i, j, own, size
+    cdef int32_t partition
     cdef const uint8_t *data
     cdef int got
-    for i in range(view.length):
+    for j in range(count):
+        i = j if chosen is NULL else chosen[j]
         if view.partition.form:
             got = number_at(&view.partition, i, &own)
             if got < 0 or (got and (own < 0 or own >= partitions)):
                 return i
             if got:
-                out[i] = <int32_t>own
+                out[j] = <int32_t>own
                 continue
         if rule.hash != HASH_NONE:
             bytes_at(&view.key, i, &data, &size)
-            chosen = place(rule, data, size, partitions)
-            if chosen >= 0:
-                out[i] = chosen
+            partition = place(rule, data, size, partitions)
+            if partition >= 0:
+                out[j] = partition
                 continue
         if rule.spread == SPREAD_STICKY:
             bytes_at(&view.value, i, &data, &size)
@@ -226,12 +288,12 @@ cdef int64_t assign(const RowsView *view, const Rule *rule, const ShareTable *sh
             if is_over(course, size, batch_size):
                 move_on(course, shares)
             course.stuck += size
-            out[i] = course.sticky
+            out[j] = course.sticky
         elif rule.spread == SPREAD_RANDOM:
-            out[i] = pick(shares, draw(&course.chance))
+            out[j] = pick(shares, draw(&course.chance))
         elif rule.spread == SPREAD_TURNS:
-            out[i] = take_turn(course, shares)
+            out[j] = take_turn(course, shares)
             course.turn += 1
         else:
-            out[i] = ELSEWHERE
+            out[j] = ELSEWHERE
     return -1

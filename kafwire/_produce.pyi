@@ -89,8 +89,15 @@ class Accumulator:
         timestamp_ms: int | None,
         partition: int | None,
     ) -> Delivery | None: ...
+    def split_rows(self, topic: str | None, rows: Rows, first_row: int) -> list[tuple[str, bytes | None]]: ...
     def plan_rows(
-        self, topic_name: str, rows: Rows, partition: int | None, first_row: int, era: int | None = None
+        self,
+        topic_name: str,
+        rows: Rows,
+        partition: int | None,
+        first_row: int,
+        era: int | None = None,
+        chosen: bytes | None = None,
     ) -> RowPlan | None: ...
     def append_rows(self, plan: RowPlan, parts: list[tuple[ProducerBatch, int, int]]) -> bool: ...
     def collect(self, *, everything: bool = False) -> tuple[list[Sink], int | None]: ...

@@ -45,6 +45,7 @@ from kafwire._partition cimport (
     Shares,
     assign,
     by_key,
+    by_topic,
     draw,
     is_over,
     move_on,
@@ -166,7 +167,8 @@ cdef class RowPlan:
     cdef int32_t groups
     cdef int32_t group  # being encoded
     cdef int64_t position  # in index
-    cdef int32_t fixed  # the partition of a single group; -1: rows stick
+    cdef int32_t fixed  # the partition of a single group, or -1
+    cdef bint sticks  # the single group goes where the topic's rows stick at the moment
     cdef int64_t era  # of the accumulator
 
     def __dealloc__(self):
@@ -508,17 +510,24 @@ cdef class Accumulator:
 
     # ---- many rows
 
-    def plan_rows(self, str topic_name, Rows rows, partition, int64_t first_row, era=None):
+    def split_rows(self, topic, Rows rows, int64_t first_row):
+        """What `plan_rows` is to be asked for: [(topic, row numbers)]; without a `topic` the rows' column says it."""
+        return by_topic(rows, first_row) if topic is None else [(topic, None)]
+
+    def plan_rows(self, str topic_name, Rows rows, partition, int64_t first_row, era=None, bytes chosen=None):
         """Decide where each row goes: a RowPlan for `append_rows`, or None when the topic is unknown.
 
-        `era` is the one in which the first row of the table came; by default the current one.
+        `era` is the one in which the first row of the table came; by default the current one. `chosen`: the numbers of
+        the rows it is about (int32), all by default.
         """
         cdef Topic topic = self.topics.get(topic_name)
         cdef RowPlan plan = RowPlan.__new__(RowPlan)
-        cdef int64_t n = rows.view.length
+        cdef int32_t *numbers = NULL if chosen is None else <int32_t *> PyBytes_AS_STRING(chosen)
+        cdef int64_t n = rows.view.length if chosen is None else len(chosen) // <int64_t> sizeof(int32_t)
         cdef int64_t i, bad
         cdef int32_t g, partitions
         cdef int32_t *assigned
+        cdef bint is_single
         cdef bint keyed = self.rule.hash != HASH_NONE and rows.view.key.form
         cdef Shares shares
         cdef Course course
@@ -527,8 +536,8 @@ cdef class Accumulator:
         partitions = len(topic.sinks)
         if partition is not None and not 0 <= partition < partitions:
             raise ConfigError(f"topic {topic_name!r} has partitions 0 to {partitions - 1}, not {partition!r}")
-        if n > INT32_MAX:
-            raise ConfigError(f"a chunk of {n} rows: send at most {INT32_MAX} rows at once")
+        if rows.view.length > INT32_MAX:
+            raise ConfigError(f"a chunk of {rows.view.length} rows: send at most {INT32_MAX} rows at once")
         plan.topic = topic
         plan.rows = rows
         plan.first_row = first_row
@@ -544,25 +553,30 @@ cdef class Accumulator:
             return plan
         if partition is None and not keyed and not rows.view.partition.form:
             plan.fixed = by_key(&self.rule, NULL, -1, partitions)
-            if plan.fixed >= 0 or self.rule.spread == SPREAD_STICKY:
-                return plan
-        elif partition is not None:
+            plan.sticks = plan.fixed < 0 and self.rule.spread == SPREAD_STICKY
+        is_single = plan.fixed >= 0 or plan.sticks
+        if is_single and numbers is NULL:
             return plan
-        plan.groups = partitions
         plan.index = <int32_t *> malloc(2 * n * sizeof(int32_t))
         if plan.index is NULL:
             raise MemoryError
+        if is_single:
+            memcpy(plan.index, numbers, n * sizeof(int32_t))
+            return plan
+        plan.groups = partitions
         assigned = plan.index + n
         shares = topic.shares
         course = topic.course
         with nogil:
-            bad = assign(&rows.view, &self.rule, &shares.table, partitions, self.batch_size, &course, assigned)
+            bad = assign(
+                &rows.view, numbers, n, &self.rule, &shares.table, partitions, self.batch_size, &course, assigned
+            )
         if bad >= 0:
             raise ConfigError(
                 f"row {first_row + bad}: its partition does not exist; topic {topic_name!r} has 0 to {partitions - 1}"
             )
         if self.rule.spread == SPREAD_FUNCTION:
-            self.ask_for_rows(topic, rows, first_row, assigned)
+            self.ask_for_rows(topic, rows, first_row, numbers, n, assigned)
         if topic.shares is shares:  # or else the course leads by shares that are no more
             topic.course = course
         with nogil:  # a counting sort, stable
@@ -572,18 +586,20 @@ cdef class Accumulator:
             for g in range(2, partitions + 1):
                 plan.bounds[g] += plan.bounds[g - 1]
             for i in range(n):
-                plan.index[plan.bounds[assigned[i] + 1]] = <int32_t> i
+                plan.index[plan.bounds[assigned[i] + 1]] = <int32_t> i if numbers is NULL else numbers[i]
                 plan.bounds[assigned[i] + 1] += 1
         return plan
 
-    cdef int ask_for_rows(self, Topic topic, Rows rows, int64_t first_row, int32_t *assigned) except -1:
+    cdef int ask_for_rows(self, Topic topic, Rows rows, int64_t first_row, const int32_t *chosen, int64_t count,
+                          int32_t *assigned) except -1:
         """Have the user's function place all rows that are left to it."""
         cdef const uint8_t *data
-        cdef int64_t i, size
-        for i in range(rows.view.length):
-            if assigned[i] == ELSEWHERE:
+        cdef int64_t i, j, size
+        for j in range(count):
+            if assigned[j] == ELSEWHERE:
+                i = j if chosen is NULL else chosen[j]
                 bytes_at(&rows.view.key, i, &data, &size)
-                assigned[i] = self.ask(topic, data, size, f"row {first_row + i}: ")
+                assigned[j] = self.ask(topic, data, size, f"row {first_row + i}: ")
         return 0
 
     def append_rows(self, RowPlan plan, list parts):
@@ -606,7 +622,7 @@ cdef class Accumulator:
         cdef int32_t n, limit, k, records
         cdef int64_t position, end, bad_row, added
         cdef int64_t timestamp = wall_ms()
-        cdef bint sticky = plan.fixed < 0 and plan.index is NULL
+        cdef bint sticky = plan.sticks
         cdef Topic topic = plan.topic
         cdef int codec = self.codec
         cdef int level = self.level

@@ -99,7 +99,7 @@ class AsyncProducer:
         finally:
             home.leave(place)
 
-    async def send_batch(self, topic: str, data: Any, *, partition: int | None = None) -> AsyncBatchDelivery:
+    async def send_batch(self, topic: str | None, data: Any, *, partition: int | None = None) -> AsyncBatchDelivery:
         """Send every row of Arrow data, as `Producer.send_batch` does; awaiting the handle gives ranges of offsets.
 
         Waits while `buffer_memory` is full, at most `max_block_ms` at a stretch. Cancelled, or after an error, what was
@@ -107,13 +107,16 @@ class AsyncProducer:
         """
         self._check()
         home = self._homes.here()
-        if not isinstance(topic, str) or topic not in self._accumulator.topics:
+        if topic is not None and (not isinstance(topic, str) or topic not in self._accumulator.topics):
             await self._learn(home, topic, self._deadline(home))
         check_partition(partition)
         size = getattr(data, "nbytes", None)
         inline = isinstance(size, int) and size < INLINE_BYTES
         rows = _RowsToSend(self._sender, topic, data, partition)
         while not await self._pass(home, rows, inline=inline):
+            if rows.unknown is not None:
+                await self._learn(home, rows.unknown, self._deadline(home))
+                continue
             place = home.enter()
             try:
                 until = self._deadline(home)
@@ -247,28 +250,40 @@ class AsyncProducer:
 class _RowsToSend:
     """Arrow data on its way into batches, as far as there is room."""
 
-    def __init__(self, sender: Sender, topic: str, data: Any, partition: int | None) -> None:
+    def __init__(self, sender: Sender, topic: str | None, data: Any, partition: int | None) -> None:
         self._accumulator = sender.accumulator
         self._topic = topic
         self._data = data
         self._partition = partition
         self._chunks: Any = None
+        self._rows: Any = None
+        self._targets: list[tuple[str, bytes | None]] = []
         self._plan: Any = None
         self._row = 0
         self._era = sender.accumulator.era
+        self.unknown: str | None = None
+        """The topic that is to be learnt before it can go on."""
         self.parts: list[tuple[Any, int, int]] = []
 
     def go_on(self) -> bool:
-        """Encode until everything is in batches, or the budget used up: whether it is all done."""
+        """Encode until everything is in batches, a topic unknown, or the budget used up: whether it is all done."""
+        accumulator = self._accumulator
         if self._chunks is None:
             self._chunks = iter(RowsReader(self._data))
         while True:
+            self.unknown = next((name for name, _ in self._targets if name not in accumulator.topics), None)
+            if self.unknown is not None:
+                return False
             if self._plan is not None:
-                if not self._accumulator.append_rows(self._plan, self.parts):
+                if not accumulator.append_rows(self._plan, self.parts):
                     return False
                 self._plan = None
-            rows = next(self._chunks, None)
-            if rows is None:
+            if self._targets:
+                name, chosen = self._targets.pop(0)
+                self._plan = accumulator.plan_rows(name, self._rows, self._partition, self._row, self._era, chosen)
+                continue
+            self._row += 0 if self._rows is None else len(self._rows)
+            self._rows = next(self._chunks, None)
+            if self._rows is None:
                 return True
-            self._plan = self._accumulator.plan_rows(self._topic, rows, self._partition, self._row, self._era)
-            self._row += len(rows)
+            self._targets = accumulator.split_rows(self._topic, self._rows, self._row)

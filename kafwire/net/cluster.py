@@ -15,6 +15,7 @@ from kafwire import protocol
 from kafwire.config import ClientConfig
 from kafwire.errors import (
     BrokerError,
+    ConfigError,
     KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
@@ -33,6 +34,8 @@ LEADER_NOT_AVAILABLE = 5
 REBOOTSTRAP_REQUIRED = 129
 # A topic made a moment ago is not known to every broker yet: so many answers of "unknown" are needed to believe one.
 UNKNOWN_TOPIC_ANSWERS = 4
+# In bytes: older versions of requests have two bytes for a text's length.
+LONGEST_NAME = 0x7FFF
 
 # Called on the engine with the names of topics that changed.
 OnChange = Callable[[set[str]], object]
@@ -184,6 +187,8 @@ class Cluster:
     async def refresh(self, topics: Iterable[str] = ()) -> None:
         """Fetch metadata, of all topics this client has asked for; concurrent calls share one request."""
         new = set(topics) - self._wanted
+        for name in new:
+            _check_name(name)
         self._wanted |= new
         if self._refreshing is not None and new:  # it asks without them
             await asyncio.wait([self._refreshing])
@@ -461,3 +466,13 @@ def _unreachable(problems: Iterable[str]) -> KafkaConnectionError:
 
 class _Unknown(ProtocolError):
     """Ends the retries of `Cluster.topic`."""
+
+
+def _check_name(topic: str) -> None:
+    """Refuse a name that no request can carry: it would spoil those of all other topics too."""
+    try:
+        size = len(topic.encode())
+    except UnicodeEncodeError:
+        raise ConfigError(f"topic {topic!r}: a name with a lone surrogate cannot be sent") from None
+    if size > LONGEST_NAME:
+        raise ConfigError(f"topic {topic[:40]!r}...: a name of {size} bytes cannot be sent; Kafka's have at most 249")

@@ -43,12 +43,13 @@ class Producer(RecordSender):
         """The same from Kafka's own option names: `{"bootstrap.servers": ..., "linger.ms": 5}`."""
         return cls(**from_dotted(options))
 
-    def send_batch(self, topic: str, data: Any, *, partition: int | None = None) -> BatchDelivery:
+    def send_batch(self, topic: str | None, data: Any, *, partition: int | None = None) -> BatchDelivery:
         """Send every row of Arrow data: anything with `__arrow_c_stream__` or `__arrow_c_array__`.
 
         Columns: `value` (binary or string, large and view forms too), and optionally `key`, `partition` (an integer),
         `timestamp` (a timestamp, or an integer in ms) and `headers` (list<struct<key: string, value: binary>>). Nulls
-        stand for: no key, no value, a partition of the partitioner's choice, now. Rows of one partition keep their
+        stand for: no key, no value, a partition of the partitioner's choice, now. With None for `topic`, a column
+        `topic` says where each row goes; otherwise such a column is passed over. Rows of one partition keep their
         order. Blocks while `buffer_memory` is full, at most `max_block_ms` at a stretch. Raises as `send` does; what
         was buffered before an error is sent.
         """
@@ -56,22 +57,27 @@ class Producer(RecordSender):
         self._send_rows(topic, data, partition, parts)
         return BatchDelivery(parts)
 
-    def _send_rows(self, topic: str, data: Any, partition: int | None, parts: list[tuple[Any, int, int]]) -> None:
+    def _send_rows(
+        self, topic: str | None, data: Any, partition: int | None, parts: list[tuple[Any, int, int]]
+    ) -> None:
         """`send_batch`; after an error or an interrupt too, `parts` says which rows are on their way."""
         self._check()
         self._engine.check_caller()
-        if not isinstance(topic, str) or topic not in self._accumulator.topics:
-            self._learn(topic, self._deadline())
+        if topic is not None:
+            self._learn_all([topic])
         check_partition(partition)
         row = 0
         era = self._accumulator.era
         for rows in RowsReader(data):
-            plan = self._accumulator.plan_rows(topic, rows, partition, row, era)
-            assert plan is not None  # a topic once learnt stays known
-            while not self._accumulator.append_rows(plan, parts):
-                deadline = self._deadline()
-                if not self._accumulator.budget.wait(self._left(deadline)):
-                    raise no_room(self._sender, self._config)
+            targets = self._accumulator.split_rows(topic, rows, row)
+            self._learn_all([name for name, _ in targets])
+            for name, chosen in targets:
+                plan = self._accumulator.plan_rows(name, rows, partition, row, era, chosen)
+                assert plan is not None  # a topic once learnt stays known
+                while not self._accumulator.append_rows(plan, parts):
+                    deadline = self._deadline()
+                    if not self._accumulator.budget.wait(self._left(deadline)):
+                        raise no_room(self._sender, self._config)
             row += len(rows)
 
     def flush(self, timeout: float | None = None) -> None:
@@ -212,6 +218,11 @@ class Producer(RecordSender):
         self._engine.check_process()
         if self._closed:
             raise KafkaError(CLOSED)
+
+    def _learn_all(self, topics: list[str]) -> None:
+        for topic in topics:
+            if not isinstance(topic, str) or topic not in self._accumulator.topics:
+                self._learn(topic, self._deadline())
 
     def _learn(self, topic: str, deadline: float) -> None:
         check_topic(topic)

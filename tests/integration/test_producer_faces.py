@@ -93,6 +93,14 @@ def test_wrong_arguments(face: Face, broker: ScriptedBroker, arguments: dict[str
     assert broker.values("t", 0) == [b"first", b"last"]
 
 
+@pytest.mark.parametrize("name", ["\udcff", "x" * 40_000], ids=["surrogate", "long"])
+def test_a_name_that_no_request_can_carry_spoils_no_other(face: Face, broker: ScriptedBroker, name: str) -> None:
+    with face.producer(broker.bootstrap, **QUICK) as producer, within(10):
+        with pytest.raises(ConfigError, match="cannot be sent"):
+            producer.send(name, b"v").result(5)
+        assert producer.send("u", b"v").result(5).topic == "u"
+
+
 def test_wrong_options(face: Face) -> None:
     with pytest.raises(ConfigError, match="linger"):
         face.producer_from({"bootstrap.servers": "h:1", "linger.ms": "soon"})
