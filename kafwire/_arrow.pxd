@@ -210,6 +210,7 @@ cdef class Rows:
     lives."""
     cdef RowsView view
     cdef ArrowArray array
+    cdef object topic_problem  # None, or the ConfigError of a column `topic` that cannot be read
 
     @staticmethod
     cdef list load(object source)  # -> list[Rows], one per chunk

@@ -757,8 +757,9 @@ cdef class Rows:
         return list(RowsReader(source))
 
 
-cdef int describe(RowsView *view, const ArrowSchema *schema, const ArrowArray *array) except -1:
-    """Point `view` into the array's buffers."""
+cdef int describe(Rows rows, const ArrowSchema *schema, const ArrowArray *array) except -1:
+    """Point its view into the array's buffers."""
+    cdef RowsView *view = &rows.view
     cdef bytes format = schema.format
     cdef bytes name
     cdef int64_t i
@@ -774,7 +775,10 @@ cdef int describe(RowsView *view, const ArrowSchema *schema, const ArrowArray *a
         elif name == b"key":
             view_bytes(&view.key, schema.children[i], array.children[i], array.offset, "key")
         elif name == b"topic":
-            view_bytes(&view.topic, schema.children[i], array.children[i], array.offset, "topic")
+            try:
+                view_bytes(&view.topic, schema.children[i], array.children[i], array.offset, "topic")
+            except ConfigError as error:  # nobody may want to know
+                rows.topic_problem = error
         elif name == b"partition":
             view_number(&view.partition, schema.children[i], array.children[i], array.offset, "partition")
         elif name == b"timestamp":
@@ -794,7 +798,7 @@ cdef Rows take_rows(const ArrowSchema *schema, ArrowArray *array):
     cdef Rows rows = Rows.__new__(Rows)
     memcpy(&rows.array, array, sizeof(ArrowArray))
     array.release = NULL
-    describe(&rows.view, schema, &rows.array)
+    describe(rows, schema, &rows.array)
     return rows
 
 

@@ -356,10 +356,10 @@ cdef int compress(int codec, int level, const uint8_t *source, size_t size, kw_b
         return CODEC_UNRESOLVED
     if size > 0x7FFFFFFF:
         return CODEC_TOO_LARGE
-    if state == PYTHON:
-        return python_compress(codec, level, source, size, out, reason)
     if codec == CODEC_LZ4 and level == CODEC_LEVEL_DEFAULT:
         return lz4_encode(source, size, out)
+    if state == PYTHON:
+        return python_compress(codec, level, source, size, out, reason)
     if codec == CODEC_LZ4:
         return lz4_compress(level, source, size, out, reason)
     if codec == CODEC_ZSTD:
@@ -409,7 +409,8 @@ cdef bint works(int codec) except *:
     cdef const uint8_t *data = probe
     cdef size_t size = len(probe)
     cdef bint good = False
-    if compress(codec, CODEC_LEVEL_DEFAULT, data, size, &packed, &reason) == CODEC_OK:
+    cdef int level = 0 if codec == CODEC_LZ4 else CODEC_LEVEL_DEFAULT  # that of lz4 is not the library's
+    if compress(codec, level, data, size, &packed, &reason) == CODEC_OK:
         if decompress(codec, packed.data, packed.size, &plain, size, 0, &reason) == CODEC_OK:
             good = plain.size == size and memcmp(plain.data, data, size) == 0
     kw_buf_unref(packed)

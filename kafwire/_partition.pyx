@@ -7,14 +7,15 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcmp
+from libc.string cimport memcmp, memset
 
-from kafwire._arrow cimport Rows, RowsView, bytes_at, number_at
-from kafwire._codec cimport BATCH_HEADER
+from kafwire._arrow cimport BytesView, Rows, RowsView, bytes_at, number_at
+from kafwire._codec cimport BATCH_HEADER, crc32c
 
 from kafwire.errors import ConfigError
 
 cdef enum:
+    FEW_TOPICS = 64
     ROW_OVERHEAD = 8  # about what a record takes beside its value; exact is what the writer counts
 
 cdef dict HASHES = {None: HASH_NONE, "murmur2": HASH_MURMUR2, "crc32": HASH_CRC32, "fnv1a": HASH_FNV1A}
@@ -204,51 +205,123 @@ cdef class Shares:
 
 # --- rows -----------------------------------------------------------------------------------------------------------
 
-cdef list by_topic(Rows rows, int64_t first_row):
-    cdef int64_t n = rows.view.length
-    cdef int64_t i, size
-    cdef int64_t last_size = -1
+cdef struct _Groups:
+    int32_t *of_row
+    int32_t *firsts  # of each group: its first row
+    int64_t *counts
+    int32_t *slots  # group + 1 by a hash of its name; 0: free
+    size_t mask  # how many slots there are, less one
+    int32_t count
+
+
+cdef int64_t group_topics(const BytesView *topics, int64_t n, _Groups *groups) noexcept nogil:
+    """Number the topics by first appearance: -1, or the first row without one, or -2 for want of memory."""
     cdef const uint8_t *data
+    cdef const uint8_t *other
     cdef const uint8_t *last = NULL
+    cdef int64_t i, size, other_size
+    cdef int64_t last_size = -1
     cdef int32_t group = 0
-    cdef int32_t *groups  # of each row
-    cdef int64_t *counts
-    cdef int32_t **ends
-    cdef dict names = {}
+    cdef size_t slot
+    for i in range(n):
+        bytes_at(topics, i, &data, &size)
+        if size < 0:
+            return i
+        if size != last_size or memcmp(data, last, size):
+            slot = crc32c(0, data, size) & groups.mask
+            while True:
+                group = groups.slots[slot] - 1
+                if group < 0:
+                    break
+                bytes_at(topics, groups.firsts[group], &other, &other_size)
+                if size == other_size and memcmp(data, other, size) == 0:
+                    break
+                slot = (slot + 1) & groups.mask
+            if group < 0:
+                group = groups.count
+                groups.count += 1
+                groups.firsts[group] = <int32_t> i
+                groups.slots[slot] = group + 1
+                if <size_t> groups.count * 2 > groups.mask and not widen(topics, groups):
+                    return -2
+            last = data
+            last_size = size
+        groups.of_row[i] = group
+        groups.counts[group] += 1
+    return -1
+
+
+cdef bint widen(const BytesView *topics, _Groups *groups) noexcept nogil:
+    """Twice as many slots; False for want of memory."""
+    cdef size_t mask = groups.mask * 2 + 1
+    cdef size_t slot
+    cdef int32_t *slots = <int32_t *> calloc(mask + 1, sizeof(int32_t))
+    cdef const uint8_t *data
+    cdef int64_t size
+    cdef int32_t group
+    if slots is NULL:
+        return False
+    for group in range(groups.count):
+        bytes_at(topics, groups.firsts[group], &data, &size)
+        slot = crc32c(0, data, size) & mask
+        while slots[slot]:
+            slot = (slot + 1) & mask
+        slots[slot] = group + 1
+    free(groups.slots)
+    groups.slots = slots
+    groups.mask = mask
+    return True
+
+
+cdef list by_topic(Rows rows, int64_t first_row):
+    cdef const BytesView *topics = &rows.view.topic
+    cdef int64_t n = rows.view.length
+    cdef int64_t i, bad, size
+    cdef const uint8_t *data
+    cdef int32_t group
+    cdef int32_t **ends = NULL
+    cdef _Groups groups
     cdef list found = []
-    if not rows.view.topic.form:
+    if rows.topic_problem is not None:
+        raise rows.topic_problem
+    if not topics.form:
         raise ConfigError("no topic: name the one of all rows, or give them a column 'topic'")
     if n > INT32_MAX:
         raise ConfigError(f"a chunk of {n} rows: send at most {INT32_MAX} rows at once")
-    groups = <int32_t *> malloc(max(n, <int64_t> 1) * sizeof(int32_t))
-    counts = <int64_t *> calloc(max(n, <int64_t> 1), sizeof(int64_t))
-    ends = <int32_t **> malloc(max(n, <int64_t> 1) * sizeof(int32_t *))
+    if n == 0:
+        return found
+    memset(&groups, 0, sizeof(groups))
     try:
-        if groups is NULL or counts is NULL or ends is NULL:
+        groups.of_row = <int32_t *> malloc(n * sizeof(int32_t))
+        groups.firsts = <int32_t *> malloc(n * sizeof(int32_t))
+        groups.counts = <int64_t *> calloc(n, sizeof(int64_t))
+        groups.mask = FEW_TOPICS - 1
+        groups.slots = <int32_t *> calloc(FEW_TOPICS, sizeof(int32_t))
+        if groups.of_row is NULL or groups.firsts is NULL or groups.counts is NULL or groups.slots is NULL:
             raise MemoryError
-        for i in range(n):
-            bytes_at(&rows.view.topic, i, &data, &size)
-            if size < 0:
-                raise ConfigError(f"row {first_row + i}: its topic is null: fill the column, or name one topic for all")
-            if size != last_size or memcmp(data, last, size):
-                name = data[:size]
-                if name not in names:
-                    names[name] = (len(names), _topic_name(name, first_row + i))
-                group = names[name][0]
-                last = data
-                last_size = size
-            groups[i] = group
-            counts[group] += 1
-        for group, topic in names.values():
-            numbers = PyBytes_FromStringAndSize(NULL, counts[group] * sizeof(int32_t))
+        with nogil:
+            bad = group_topics(topics, n, &groups)
+        if bad == -2:
+            raise MemoryError
+        if bad >= 0:
+            raise ConfigError(f"row {first_row + bad}: its topic is null: fill the column, or name one topic for all")
+        ends = <int32_t **> malloc(groups.count * sizeof(int32_t *))
+        if ends is NULL:
+            raise MemoryError
+        for group in range(groups.count):
+            bytes_at(topics, groups.firsts[group], &data, &size)
+            numbers = PyBytes_FromStringAndSize(NULL, groups.counts[group] * sizeof(int32_t))
             ends[group] = <int32_t *> PyBytes_AS_STRING(numbers)
-            found.append((topic, numbers))
-        for i in range(n):
-            ends[groups[i]][0] = <int32_t> i
-            ends[groups[i]] += 1
+            found.append((_topic_name(data[:size], first_row + groups.firsts[group]), numbers))
+        with nogil:
+            for i in range(n):
+                ends[groups.of_row[i]][0] = <int32_t> i
+                ends[groups.of_row[i]] += 1
     finally:
-        free(groups)
-        free(counts)
+        free(groups.of_row)
+        free(groups.firsts)
+        free(groups.counts)
+        free(groups.slots)
         free(ends)
     return found
 

@@ -557,7 +557,7 @@ cdef class Accumulator:
         is_single = plan.fixed >= 0 or plan.sticks
         if is_single and numbers is NULL:
             return plan
-        plan.index = <int32_t *> malloc(2 * n * sizeof(int32_t))
+        plan.index = <int32_t *> malloc((1 if is_single else 2) * n * sizeof(int32_t))
         if plan.index is NULL:
             raise MemoryError
         if is_single:
@@ -750,12 +750,13 @@ cdef class Accumulator:
     cdef _rows_failed(self, int failed, RowPlan plan, int64_t bad_row):
         if failed == WRITER_BAD_ROW:
             raise ProtocolError(
-                f"row {plan.first_row + bad_row}: a timestamp out of range, or a header without a key; the rows before "
-                "it are sent"
+                f"row {plan.first_row + bad_row}: a timestamp out of range, or a header without a key; it is not sent, "
+                "nor what comes after it in its partition"
             )
         if failed == WRITER_TOO_LARGE:
             raise RecordTooLargeError(
-                f"row {plan.first_row + bad_row} is larger than 2 GiB; the rows before it are sent"
+                f"row {plan.first_row + bad_row} is larger than 2 GiB; it is not sent, nor what comes after it in its "
+                "partition"
             )
         raise MemoryError(f"rows could not be encoded (code {failed})")
 

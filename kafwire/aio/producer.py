@@ -86,7 +86,7 @@ class AsyncProducer:
         self._check()
         until = self._deadline(home)
         if record[0] not in self._accumulator.topics:
-            await self._learn(home, record[0], until)
+            await self._learn(home, [record[0]], until)
         place = home.enter()
         try:
             while True:
@@ -108,13 +108,14 @@ class AsyncProducer:
         self._check()
         home = self._homes.here()
         if topic is not None and (not isinstance(topic, str) or topic not in self._accumulator.topics):
-            await self._learn(home, topic, self._deadline(home))
+            await self._learn(home, [topic], self._deadline(home))
         check_partition(partition)
         size = getattr(data, "nbytes", None)
         inline = isinstance(size, int) and size < INLINE_BYTES
         rows = _RowsToSend(self._sender, topic, data, partition)
         while not await self._pass(home, rows, inline=inline):
-            if rows.unknown is not None:
+            if rows.unknown:
+                self._check()
                 await self._learn(home, rows.unknown, self._deadline(home))
                 continue
             place = home.enter()
@@ -239,9 +240,10 @@ class AsyncProducer:
         if self._closed:
             raise KafkaError(CLOSED)
 
-    async def _learn(self, home: Home, topic: str, until: float) -> None:
-        check_topic(topic)
-        await self._run(self._sender.learn_topic(topic, max(1.0, (until - home.loop.time()) * 1000)))
+    async def _learn(self, home: Home, topics: list[str], until: float) -> None:
+        for topic in topics:
+            check_topic(topic)
+        await self._run(self._sender.learn_topics(topics, max(1.0, (until - home.loop.time()) * 1000)))
 
     def _deadline(self, home: Home) -> float:
         return home.loop.time() + self._config.max_block_ms / 1000
@@ -257,12 +259,12 @@ class _RowsToSend:
         self._partition = partition
         self._chunks: Any = None
         self._rows: Any = None
-        self._targets: list[tuple[str, bytes | None]] = []
+        self._targets: list[tuple[str, bytes | None]] = []  # of these rows, the next one last
         self._plan: Any = None
         self._row = 0
         self._era = sender.accumulator.era
-        self.unknown: str | None = None
-        """The topic that is to be learnt before it can go on."""
+        self.unknown: list[str] = []
+        """The topics that are to be learnt before it can go on."""
         self.parts: list[tuple[Any, int, int]] = []
 
     def go_on(self) -> bool:
@@ -271,19 +273,22 @@ class _RowsToSend:
         if self._chunks is None:
             self._chunks = iter(RowsReader(self._data))
         while True:
-            self.unknown = next((name for name, _ in self._targets if name not in accumulator.topics), None)
-            if self.unknown is not None:
-                return False
+            if self.unknown:
+                self.unknown = [name for name in self.unknown if name not in accumulator.topics]
+                if self.unknown:
+                    return False
             if self._plan is not None:
                 if not accumulator.append_rows(self._plan, self.parts):
                     return False
                 self._plan = None
             if self._targets:
-                name, chosen = self._targets.pop(0)
+                name, chosen = self._targets.pop()
                 self._plan = accumulator.plan_rows(name, self._rows, self._partition, self._row, self._era, chosen)
+                assert self._plan is not None  # a topic once learnt stays known
                 continue
             self._row += 0 if self._rows is None else len(self._rows)
             self._rows = next(self._chunks, None)
             if self._rows is None:
                 return True
-            self._targets = accumulator.split_rows(self._topic, self._rows, self._row)
+            self._targets = accumulator.split_rows(self._topic, self._rows, self._row)[::-1]
+            self.unknown = [name for name, _ in self._targets if name not in accumulator.topics]

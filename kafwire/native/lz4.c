@@ -21,8 +21,22 @@ enum {
  * bytes before it) */
 static const uint8_t FRAME[HEADER] = {0x04, 0x22, 0x4D, 0x18, 0x60, 0x40, 0x82};
 
-/* Of five bytes: a match of five is nearly as common as one of four, and worth more. */
-static inline uint32_t hash(uint64_t bytes) { return (uint32_t)((bytes << 24) * 889523592379u >> (64 - TABLE_BITS)); }
+/* Of the first five of eight loaded bytes: a match of five is nearly as common as one of four, and worth more. */
+static inline uint32_t hash(uint64_t bytes) {
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    return (uint32_t)((bytes << 24) * 889523592379u >> (64 - TABLE_BITS));
+#else
+    return (uint32_t)((bytes >> 24) * 11400714785074694791u >> (64 - TABLE_BITS));
+#endif
+}
+
+static inline uint32_t first_four(uint64_t bytes) {
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    return (uint32_t)bytes;
+#else
+    return (uint32_t)(bytes >> 32);
+#endif
+}
 
 static inline void copy16(uint8_t *to, const uint8_t *from) { memcpy(to, from, 16); }
 
@@ -95,14 +109,14 @@ static size_t encode_block(const uint8_t *start, size_t size, uint8_t *out) {
             uint32_t next_slot = hash(there);
             candidate = start + positions[slot];
             positions[slot] = (uint16_t)(in - start);
-            if (load32(candidate) == (uint32_t)here) break;
+            if (load32(candidate) == first_four(here)) break;
             in = next + steps++ / FIRST_STEPS;
             if (in > limit) goto rest;
             here = load64(in);
             slot = hash(here);
             candidate = start + positions[next_slot];
             positions[next_slot] = (uint16_t)(next - start);
-            if (load32(candidate) == (uint32_t)there) {
+            if (load32(candidate) == first_four(there)) {
                 in = next;
                 break;
             }
@@ -119,7 +133,7 @@ static size_t encode_block(const uint8_t *start, size_t size, uint8_t *out) {
             slot = hash(here);
             candidate = start + positions[slot];
             positions[slot] = (uint16_t)(in - start);
-            if (load32(candidate) != (uint32_t)here) break;
+            if (load32(candidate) != first_four(here)) break;
         }
         in++;
     }

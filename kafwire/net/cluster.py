@@ -420,6 +420,8 @@ class Cluster:
         try:
             return await self.retrying(attempt, f"finding topic {name!r}", timeout_ms)
         except _Unknown as error:
+            if name not in self._kept:
+                self._wanted.discard(name)  # or each name that was ever mistaken would be asked for again and again
             raise broker_error(UNKNOWN_TOPIC, str(error)) from None
         except KafkaTimeoutError as error:
             if self.metadata.errors.get(name) == UNKNOWN_TOPIC:

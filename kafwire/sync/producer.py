@@ -64,13 +64,13 @@ class Producer(RecordSender):
         self._check()
         self._engine.check_caller()
         if topic is not None:
-            self._learn_all([topic])
+            self._learn([topic], self._deadline())
         check_partition(partition)
         row = 0
         era = self._accumulator.era
         for rows in RowsReader(data):
             targets = self._accumulator.split_rows(topic, rows, row)
-            self._learn_all([name for name, _ in targets])
+            self._learn([name for name, _ in targets], self._deadline())
             for name, chosen in targets:
                 plan = self._accumulator.plan_rows(name, rows, partition, row, era, chosen)
                 assert plan is not None  # a topic once learnt stays known
@@ -204,7 +204,7 @@ class Producer(RecordSender):
         deadline = self._deadline()
         while True:
             if topic not in self._accumulator.topics:
-                self._learn(topic, deadline)
+                self._learn([topic], deadline)
             elif not self._accumulator.budget.wait(self._left(deadline)):
                 raise no_room(self._sender, self._config)
             delivery = self._accumulator.append(topic, value, key, headers, timestamp_ms, partition)
@@ -219,15 +219,15 @@ class Producer(RecordSender):
         if self._closed:
             raise KafkaError(CLOSED)
 
-    def _learn_all(self, topics: list[str]) -> None:
-        for topic in topics:
-            if not isinstance(topic, str) or topic not in self._accumulator.topics:
-                self._learn(topic, self._deadline())
-
-    def _learn(self, topic: str, deadline: float) -> None:
-        check_topic(topic)
-        timeout_ms = max(1.0, self._left(deadline) * 1000)
-        self._engine.run(self._sender.learn_topic(topic, timeout_ms))
+    def _learn(self, topics: list[str], deadline: float) -> None:
+        """See that these are known to the accumulator."""
+        new = [topic for topic in topics if not isinstance(topic, str) or topic not in self._accumulator.topics]
+        if not new:
+            return
+        self._check()
+        for topic in new:
+            check_topic(topic)
+        self._engine.run(self._sender.learn_topics(new, max(1.0, self._left(deadline) * 1000)))
 
     def _deadline(self) -> float:
         return time.monotonic() + self._config.max_block_ms / 1000

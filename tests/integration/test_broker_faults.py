@@ -142,25 +142,28 @@ def test_the_coordinator_of_a_transaction_dies(
         first = coordinator.node
         assert first is not None
         victim = three.node(first)
-        for number in range(3):
-            try:
-                with producer.transaction():
-                    producer.send(topic_name, b"%d" % number, partition=0)
-                    if number == 1 and not ends:
-                        producer.flush(10)
-                        victim.kill()
-                    producer.send(topic_name, b"%d" % number, partition=1)
-                    producer.send_offsets({where: number}, group)
-                    producer.flush(30)
-                    if number == 1 and ends:
-                        victim.kill()
-                    if number == 1 and aborts:
-                        raise LookupError
-            except LookupError:
-                continue
-            expected += [b"%d" % number] * 2
-        assert coordinator.node not in (None, first)
-    victim.start()
+        try:
+            for number in range(3):
+                try:
+                    with producer.transaction():
+                        producer.send(topic_name, b"%d" % number, partition=0)
+                        if number == 1 and not ends:
+                            producer.flush(10)
+                            victim.kill()
+                        producer.send(topic_name, b"%d" % number, partition=1)
+                        producer.send_offsets({where: number}, group)
+                        producer.flush(30)
+                        if number == 1 and ends:
+                            victim.kill()
+                        if number == 1 and aborts:
+                            raise LookupError
+                except LookupError:
+                    continue
+                expected += [b"%d" % number] * 2
+            assert coordinator.node not in (None, first)
+        finally:
+            if victim.pid is None:
+                victim.start()
     assert committed(three, topic_name) == expected
     assert offset_of(three, group, where) == 2
 

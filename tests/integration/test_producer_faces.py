@@ -101,6 +101,16 @@ def test_a_name_that_no_request_can_carry_spoils_no_other(face: Face, broker: Sc
         assert producer.send("u", b"v").result(5).topic == "u"
 
 
+def test_a_topic_that_does_not_exist_is_not_asked_for_again(face: Face, broker: ScriptedBroker) -> None:
+    with face.producer(broker.bootstrap, **QUICK) as producer, within(10):
+        with pytest.raises(BrokerError, match="does not exist"):
+            producer.send("nowhere", b"v").result(5)
+        producer.send("u", b"v").result(5)
+    asked = [{topic.name for topic in request.message.topics} for request in broker.seen("Metadata")]
+    assert "nowhere" in asked[0]
+    assert asked[-1] == {"u"}
+
+
 def test_wrong_options(face: Face) -> None:
     with pytest.raises(ConfigError, match="linger"):
         face.producer_from({"bootstrap.servers": "h:1", "linger.ms": "soon"})

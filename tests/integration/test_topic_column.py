@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafwire.errors import BrokerError, ConfigError
+from kafwire.errors import BrokerError, ConfigError, ProtocolError
 from tests.integration.faces import Face, face_named
 from tests.integration.limits import within
 from tests.integration.scripted_broker import ScriptedBroker
@@ -35,7 +35,7 @@ def logs(broker: ScriptedBroker) -> dict[tuple[str, int], list[bytes | None]]:
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary(), pa.string_view()], ids=str)
-@pytest.mark.parametrize("rows", [9, 3000], ids=["small", "large"])
+@pytest.mark.parametrize("rows", [9, 30_000], ids=["small", "large"])  # of large ones AsyncProducer encodes in a thread
 def test_each_row_goes_to_its_topic(face: Face, broker: ScriptedBroker, rows: int, kind: pa.DataType) -> None:
     names = [("u", "t", "t")[n % 3] for n in range(rows)]
     table = pa.table(
@@ -99,11 +99,47 @@ def test_rows_without_a_key_are_spread(face: Face, broker: ScriptedBroker, parti
     assert all(found["w"] + found["t"])
 
 
-def test_a_topic_for_all_passes_the_column_over(face: Face, broker: ScriptedBroker) -> None:
+@pytest.mark.parametrize("names", [["t", None], [5, 6], pa.array(["t", "t"]).dictionary_encode()], ids=repr)
+def test_a_topic_for_all_passes_the_column_over(face: Face, broker: ScriptedBroker, names: Any) -> None:
     """What was read from one topic can be written to another as it is."""
-    table = pa.table({"value": [b"a", b"b"], "topic": ["t", None]})
+    table = pa.table({"value": [b"a", b"b"], "topic": names})
     with face.producer(broker.bootstrap, **QUICK) as producer, within(10):
         assert producer.send_batch("u", table).result(10) == [("u", 0, 0, 2)]
+
+
+@pytest.mark.parametrize("size", [10, 400], ids=["small", "large"])
+def test_topics_are_learnt_as_they_come(face: Face, size: int) -> None:
+    """Each chunk brings topics of its own, and those of a chunk are asked for at once."""
+    names = [f"topic-{number}" for number in range(300)]
+    chunks = [
+        pa.record_batch({"topic": names[: at + 100][::-1], "value": [b"%3d" % at * size] * (at + 100)})
+        for at in (0, 100, 200)
+    ]
+    with (
+        ScriptedBroker(dict.fromkeys(names, 1)) as broker,
+        face.producer(broker.bootstrap, **QUICK, buffer_memory=100_000, batch_size=5000) as producer,
+        within(20),
+    ):
+        before = len(broker.seen("Metadata"))
+        assert len(producer.send_batch(None, pa.Table.from_batches(chunks)).result(10)) == 300
+        assert len(broker.seen("Metadata")) - before < 10
+        values = [b"%3d" % at * size for at in (0, 100, 200)]
+        for number, name in enumerate(names):
+            assert broker.values(name) == values[number // 100 :]
+
+
+def test_names_that_look_alike(face: Face) -> None:
+    """More topics than a table of them has room for at first, in turns, one the beginning of another."""
+    names = [prefix + "x" * length for length in range(100) for prefix in "ab"]
+    rows = [names[n * 7 % len(names)] for n in range(2000)]
+    with (
+        ScriptedBroker(dict.fromkeys(names, 1)) as broker,
+        face.producer(broker.bootstrap, **QUICK) as producer,
+        within(20),
+    ):
+        producer.send_batch(None, pa.table({"topic": rows, "value": [b"%d" % n for n in range(2000)]})).result(10)
+        for name in names:
+            assert broker.values(name) == [b"%d" % n for n in range(2000) if rows[n] == name]
 
 
 def test_a_partition_for_all_is_one_of_each_topic(face: Face, broker: ScriptedBroker) -> None:
@@ -133,6 +169,8 @@ def test_wrong_rows_are_named_and_what_came_before_is_sent(face: Face, broker: S
             producer.send_batch(None, after_first("t", "nowhere"))
         with pytest.raises(ConfigError, match="row 1: its partition does not exist; topic 'u' has 0 to 0"):
             producer.send_batch(None, table("t", "u", partition=[1, 1]))
+        with pytest.raises(ProtocolError, match="row 2: a timestamp out of range"):
+            producer.send_batch(None, table("t", "w", "w", timestamp=pa.array([1, 2, 1 << 62], pa.timestamp("s"))))
         with pytest.raises(ConfigError, match="topic"):
             producer.send_batch(None, table(""))
         with pytest.raises(ConfigError, match="no topic: name the one of all rows, or give them a column 'topic'"):
@@ -143,5 +181,4 @@ def test_wrong_rows_are_named_and_what_came_before_is_sent(face: Face, broker: S
             producer.send_batch(None, pa.table({"value": [b"v"], "topic": [5]}))
         producer.flush(10)
         assert broker.values("u") == [b"1", b"2"] * 2
-        assert broker.values("t", 0) == []
         assert producer.send_batch(None, table()).result(10) == []

@@ -65,6 +65,20 @@ def test_a_block_is_committed_as_a_whole(broker: KafkaCluster, topic: str) -> No
     assert offset_of(broker, group, where) == 5
 
 
+def test_a_table_for_several_topics_is_committed_as_a_whole(broker: KafkaCluster, topic: str) -> None:
+    names = [topic, f"{topic}-2"]
+    create(broker, names[1], 1)
+    table = pa.table({"topic": names * 50, "value": [b"%02d" % n for n in range(100)]})
+    with producer_of(broker) as producer:
+        with pytest.raises(LookupError), producer.transaction():
+            producer.send_batch(None, table)
+            raise LookupError
+        with producer.transaction():
+            producer.send_batch(None, table)
+    for number, name in enumerate(names):
+        assert committed(broker, name) == [b"%02d" % n for n in range(number, 100, 2)]
+
+
 def test_an_exception_aborts(broker: KafkaCluster, topic: str) -> None:
     where = TopicPartition(topic, 0)
     group = uuid.uuid4().hex
