@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from kafwire.errors import ConfigError, KafkaError
+from kafwire.errors import KafkaError
 from kafwire.spark import processes
 
 if TYPE_CHECKING:
@@ -47,34 +47,29 @@ class KafwireWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write a task's rows; returns when the brokers have acknowledged every one of them."""
         records: Counter[str] = Counter()
-        pending: deque[tuple[str, int, BatchDelivery]] = deque()
+        pending: deque[BatchDelivery] = deque()
 
         def settle(keep: int) -> None:
             while len(pending) > keep:
-                topic, count, delivery = pending.popleft()
-                delivery.result()
-                records[topic] += count
+                for topic, _partition, _offset, count in pending.popleft().result():
+                    records[topic] += count
 
-        topic = "?"
         try:
             for batch in iterator:
-                for topic, rows in by_topic(batch.select(self.columns), self.options.topic):
+                if batch.num_rows:
                     producer = processes.producer(self.options.client)
-                    pending.append((topic, rows.num_rows, producer.send_batch(topic, rows)))
+                    pending.append(producer.send_batch(self.options.topic, batch.select(self.columns)))
                     settle(_IN_FLIGHT)
             if pending:
                 producer.flush()
-            while pending:
-                topic = pending[0][0]
-                settle(len(pending) - 1)
+            settle(0)
         except BaseException as error:
             # What the producer still holds must not be sent by a later task of this process.
             processes.forget_producer(self.options.client)
             if isinstance(error, KafkaError):
+                where = f"topic {self.options.topic}" if self.options.topic is not None else "the topics of its rows"
                 acknowledged = sum(records.values())
-                error.add_note(
-                    f"while writing to topic {topic}, after {acknowledged:,} acknowledged records of the task"
-                )
+                error.add_note(f"while writing to {where}, after {acknowledged:,} acknowledged records of the task")
             raise
         return Written(dict(records))
 
@@ -88,32 +83,6 @@ class KafwireWriter(DataSourceArrowWriter):
             "the write failed; %s stay in Kafka, besides what failed tasks wrote, and a retry writes them again",
             _summary(messages),
         )
-
-
-def by_topic(rows: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Split `rows` by their `topic` column, keeping their order within a topic; all go to `topic` if it is given."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if rows.num_rows == 0:
-        return
-    if topic is not None:
-        yield topic, rows
-        return
-    names = rows.column("topic")
-    rows = rows.drop_columns(["topic"])
-    if names.null_count:
-        raise ConfigError(f"{names.null_count} rows have no topic: fill the column, or set the option topic")
-    counts = pc.value_counts(names)
-    if len(counts) == 1:
-        yield names[0].as_py(), rows
-        return
-    # One stable sort by first appearance, then a slice per topic.
-    rows = rows.take(pc.sort_indices(names.dictionary_encode().indices))
-    start = 0
-    for name, count in zip(counts.field("values").to_pylist(), counts.field("counts").to_pylist(), strict=True):
-        yield name, pa.RecordBatch.slice(rows, start, count)
-        start += count
 
 
 def _summary(messages: Sequence[WriterCommitMessage | None]) -> str:

@@ -29,7 +29,6 @@ from kafwire.spark.schema import (
     check_write_schema,
     full_schema,
 )
-from kafwire.spark.writer import by_topic
 
 HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 
@@ -113,21 +112,6 @@ def test_the_topic_option_overrides_the_column_and_other_columns_stay_behind() -
     schema = columns(offset=LongType(), topic=StringType(), key=StringType(), value=BinaryType())
     assert check_write_schema(schema, None) == ["value", "key", "topic"]
     assert check_write_schema(schema, "t") == ["value", "key"]
-
-
-def test_rows_are_grouped_by_topic_in_their_order() -> None:
-    rows = pa.record_batch({"value": ["1", "2", "3", "4", "5"], "topic": ["b", "a", "b", "c", "a"]})
-    groups = [(topic, part["value"].to_pylist(), part.schema.names) for topic, part in by_topic(rows, None)]
-    assert groups == [("b", ["1", "3"], ["value"]), ("a", ["2", "5"], ["value"]), ("c", ["4"], ["value"])]
-    assert [(topic, part.to_pylist()) for topic, part in by_topic(rows.slice(3, 1), None)] == [("c", [{"value": "4"}])]
-    assert [topic for topic, _ in by_topic(rows.drop_columns(["topic"]), "x")] == ["x"]
-    assert list(by_topic(rows.slice(0, 0), None)) == []
-
-
-def test_a_row_without_topic_is_an_error() -> None:
-    rows = pa.record_batch({"value": ["1", "2"], "topic": ["b", None]})
-    with pytest.raises(ConfigError, match="1 rows have no topic: fill the column, or set the option topic"):
-        list(by_topic(rows, None))
 
 
 def test_a_scan_is_laid_out_for_spark() -> None:

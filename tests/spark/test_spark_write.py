@@ -131,7 +131,7 @@ def test_what_was_read_can_be_written_back(
             {"topic": "t", "kafka_value_serializer": "X"},
             "option kafka.value.serializer is not supported",
         ),
-        ("cast(id as string) as value; cast(null as string) as topic", {}, "10 rows have no topic: fill the column"),
+        ("cast(id as string) as value; cast(null as string) as topic", {}, "row 0: its topic is null: fill the column"),
         ("cast(id as string) as value", {"topic": "no-such-topic", "kafka_max_block_ms": "1500"}, "no-such-topic"),
         ("cast(id as string) as value; 9 as partition", {"topic": "{topic}"}, "{topic}"),
         ("repeat('x', 3000000) as value", {"topic": "{topic}"}, "while writing to topic {topic}"),
