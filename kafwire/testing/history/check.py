@@ -238,9 +238,7 @@ class _Judge:
             what += f"transaction {last[1]} of {name} was the last to commit one: {expected}"
         else:
             what += "no transaction is known to have committed one"
-        involved = [
-            (producer, transaction) for producer, transaction, to in taken if to in {offset, expected, *possible}
-        ]
+        involved = [(producer, transaction) for producer, transaction, to in taken if to in {offset, expected}]
         self.find(TORN, what, where, offset, transactions=involved)
 
     def counts(self) -> dict[str, int]:
