@@ -42,7 +42,7 @@ def librdkafka() -> Path:
     """The library that confluent-kafka itself runs on."""
     spec = importlib.util.find_spec("confluent_kafka")
     if spec is None or spec.origin is None:
-        raise BuildError("confluent-kafka is not installed: pip install 'kafwire[bench]'")
+        raise BuildError("confluent-kafka is not installed: pip install --group bench")
     package = Path(spec.origin).parent
     found = sorted(package.parent.glob("confluent_kafka.libs/librdkafka*.so*"))
     if not found:

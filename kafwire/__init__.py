@@ -6,6 +6,7 @@ pyarrow.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 
 TYPE_CHECKING = False  # `typing` alone would cost a third of the import
@@ -18,13 +19,63 @@ if TYPE_CHECKING:
     from kafwire.aio.consumer import AsyncConsumer
     from kafwire.aio.producer import AsyncProducer
     from kafwire.aio.scan import AsyncScan
-    from kafwire.errors import KafkaError
+    from kafwire.errors import (
+        BrokerError,
+        ConfigError,
+        CorruptBatchError,
+        KafkaConnectionError,
+        KafkaError,
+        KafkaTimeoutError,
+        LogTruncatedError,
+        ProducerFencedError,
+        ProtocolError,
+        PurgedError,
+        RecordTooLargeError,
+        SerializationError,
+        TransactionAbortableError,
+        TransactionAbortedError,
+        TransactionError,
+        TransactionFatalError,
+        TransactionStateError,
+        TransactionTimeoutError,
+    )
+    from kafwire.options import ClientOptions, ConsumerOptions, ProducerOptions, ScanOptions
     from kafwire.records import Batch, Record, RecordBatch
-    from kafwire.structs import ConsumerGroupMetadata, RecordMetadata, TopicPartition
+    from kafwire.structs import (
+        BrokerMetadata,
+        ClusterMetadata,
+        ConsumerGroupMetadata,
+        Offset,
+        PartitionMetadata,
+        RecordMetadata,
+        Tail,
+        TopicMetadata,
+        TopicPartition,
+    )
     from kafwire.sync.client import Client
     from kafwire.sync.consumer import Consumer
     from kafwire.sync.producer import Producer
     from kafwire.sync.scan import Scan, Split, scan
+
+
+def _check_free_threading() -> None:
+    """Say that the extensions need the GIL, or refuse to be imported where it is forced off."""
+    import os
+    import warnings
+
+    forced = sys._xoptions.get("gil") or (None if sys.flags.ignore_environment else os.environ.get("PYTHON_GIL"))
+    if forced == "0":
+        raise ImportError(
+            "kafwire's extensions need the GIL, which PYTHON_GIL=0 or -X gil=0 forces off: leave that out, and "
+            "importing kafwire turns the GIL on",
+            name=__name__,
+        )
+    if not sys._is_gil_enabled():  # type: ignore[attr-defined]
+        warnings.warn("importing kafwire turns the GIL on: its extensions need it", RuntimeWarning, stacklevel=3)
+
+
+if "t" in getattr(sys, "abiflags", ""):
+    _check_free_threading()
 
 __version__ = "0.1.0"
 
@@ -34,17 +85,44 @@ __all__ = [
     "AsyncProducer",
     "AsyncScan",
     "Batch",
+    "BrokerError",
+    "BrokerMetadata",
     "Client",
+    "ClientOptions",
+    "ClusterMetadata",
+    "ConfigError",
     "Consumer",
     "ConsumerGroupMetadata",
+    "ConsumerOptions",
+    "CorruptBatchError",
+    "KafkaConnectionError",
     "KafkaError",
+    "KafkaTimeoutError",
+    "LogTruncatedError",
+    "Offset",
+    "PartitionMetadata",
     "Producer",
+    "ProducerFencedError",
+    "ProducerOptions",
+    "ProtocolError",
+    "PurgedError",
     "Record",
     "RecordBatch",
     "RecordMetadata",
+    "RecordTooLargeError",
     "Scan",
+    "ScanOptions",
+    "SerializationError",
     "Split",
+    "Tail",
+    "TopicMetadata",
     "TopicPartition",
+    "TransactionAbortableError",
+    "TransactionAbortedError",
+    "TransactionError",
+    "TransactionFatalError",
+    "TransactionStateError",
+    "TransactionTimeoutError",
     "errors",
     "protocol",
     "records",
@@ -57,17 +135,44 @@ _HOMES = {
     "AsyncProducer": "kafwire.aio.producer",
     "AsyncScan": "kafwire.aio.scan",
     "Batch": "kafwire.records",
+    "BrokerError": "kafwire.errors",
+    "BrokerMetadata": "kafwire.structs",
     "Client": "kafwire.sync.client",
+    "ClientOptions": "kafwire.options",
+    "ClusterMetadata": "kafwire.structs",
+    "ConfigError": "kafwire.errors",
     "Consumer": "kafwire.sync.consumer",
     "ConsumerGroupMetadata": "kafwire.structs",
+    "ConsumerOptions": "kafwire.options",
+    "CorruptBatchError": "kafwire.errors",
+    "KafkaConnectionError": "kafwire.errors",
     "KafkaError": "kafwire.errors",
+    "KafkaTimeoutError": "kafwire.errors",
+    "LogTruncatedError": "kafwire.errors",
+    "Offset": "kafwire.structs",
+    "PartitionMetadata": "kafwire.structs",
     "Producer": "kafwire.sync.producer",
+    "ProducerFencedError": "kafwire.errors",
+    "ProducerOptions": "kafwire.options",
+    "ProtocolError": "kafwire.errors",
+    "PurgedError": "kafwire.errors",
     "Record": "kafwire.records",
     "RecordBatch": "kafwire.records",
     "RecordMetadata": "kafwire.structs",
+    "RecordTooLargeError": "kafwire.errors",
     "Scan": "kafwire.sync.scan",
+    "ScanOptions": "kafwire.options",
+    "SerializationError": "kafwire.errors",
     "Split": "kafwire.sync.scan",
+    "Tail": "kafwire.structs",
+    "TopicMetadata": "kafwire.structs",
     "TopicPartition": "kafwire.structs",
+    "TransactionAbortableError": "kafwire.errors",
+    "TransactionAbortedError": "kafwire.errors",
+    "TransactionError": "kafwire.errors",
+    "TransactionFatalError": "kafwire.errors",
+    "TransactionStateError": "kafwire.errors",
+    "TransactionTimeoutError": "kafwire.errors",
     "scan": "kafwire.sync.scan",
 }
 _MODULES = frozenset({"errors", "protocol", "records"})

@@ -56,6 +56,17 @@ cdef struct ArrowField:
     char name[32]
 
 
+# The constant columns of some number of rows.
+cdef struct Constants:
+    int64_t rows
+    kw_buf *topic_offsets
+    kw_buf *topic_data
+    kw_buf *partition_data
+    kw_buf *type_data[2]
+    int64_t type_rows[2]
+    int type_width[2]
+
+
 # Which columns, in which order, under which names, and what the constant ones say. One layout serves one partition. The
 # constant columns are built once, grow when a chunk is longer than any before, and are shared by all exported arrays.
 cdef struct ArrowLayout:
@@ -66,19 +77,14 @@ cdef struct ArrowLayout:
     int32_t partition
     kw_buf *topic  # UTF-8; NULL: null
     bint transient  # keep no constant columns between exports
-    int busy  # guards the cache below
-    int64_t cached_rows
-    kw_buf *topic_offsets
-    kw_buf *topic_data
-    kw_buf *partition_data
-    kw_buf *type_data[2]
-    int64_t type_rows[2]
-    int type_width[2]
+    int lock  # guards what is kept: 0, or the generation of the process whose thread has it
+    Constants kept
 
 
 cdef int layout_schema(const ArrowLayout *layout, ArrowSchema *out) noexcept nogil
 # Columns -> struct array. Takes over the columns' buffers (on an error too): share them first to keep them.
 cdef int columns_export(Columns *columns, ArrowLayout *layout, ArrowArray *out) noexcept nogil
+cdef object export_error(int answer)  # raises what an EXPORT_* means
 cdef void layout_clear(ArrowLayout *layout) noexcept nogil
 
 
@@ -98,6 +104,8 @@ cdef enum:
     FORM_VIEW = 3
     FORM_FIXED = 4
     FORM_NULL = 5  # every row is null
+    # of BytesView and NumberView: each row is an index into values that are kept once
+    FORM_DICTIONARY = 16
 
 
 # One imported variable-length column.
@@ -106,19 +114,28 @@ cdef struct BytesView:
     int32_t width  # of a fixed-size binary
     const uint8_t *validity
     int64_t offset  # of the first row, in elements
-    const void *offsets  # int32, int64, or 16-byte views
+    const void *offsets  # int32, int64, 16-byte views, or a Dictionary
     const uint8_t *data
     const void **buffers  # the variadic data buffers of views
 
 
 cdef struct NumberView:
-    int form  # 0 absent, else bytes per element
+    int form  # 0 absent, bytes per element, or FORM_DICTIONARY
     bint is_unsigned
     const uint8_t *validity
     int64_t offset
-    const void *data
+    const void *data  # of FORM_DICTIONARY: a Dictionary
     int64_t multiply  # timestamps to ms: value * multiply, then floor-divided by divide
     int64_t divide
+
+
+# The values of a dictionary-encoded column, of one of the two kinds.
+cdef struct Dictionary:
+    NumberView index
+    int64_t length
+    BytesView bytes
+    NumberView numbers
+    Dictionary *next  # of the same rows
 
 
 cdef struct RowsView:
@@ -136,6 +153,11 @@ cdef struct RowsView:
     const uint8_t *header_validity
     BytesView header_key
     BytesView header_value
+
+
+# Row i of a dictionary-encoded column; otherwise as the functions below.
+cdef int dictionary_bytes(const Dictionary *dictionary, int64_t i, const uint8_t **data, int64_t *size) noexcept nogil
+cdef int dictionary_number(const Dictionary *dictionary, int64_t i, int64_t *out) noexcept nogil
 
 
 # 1: *data/*size is row i; 0: null; `i` must be < length. The producer of the array is trusted, as the interface
@@ -158,6 +180,8 @@ cdef inline int bytes_at(const BytesView *view, int64_t i, const uint8_t **data,
     elif view.form == FORM_FIXED:
         data[0] = view.data + i * view.width
         size[0] = view.width
+    elif view.form == FORM_DICTIONARY:
+        return dictionary_bytes(<const Dictionary *>view.offsets, i, data, size)
     else:  # 16-byte views: length, then 12 bytes inline, or a prefix of 4, the buffer's index and the start in it
         cell = <const uint8_t *>view.offsets + 16 * i
         memcpy(&length, cell, 4)
@@ -192,6 +216,8 @@ cdef inline int number_at(const NumberView *view, int64_t i, int64_t *out) noexc
         value = (<const int32_t *>view.data)[i]
     elif view.form == 2:
         value = (<const int16_t *>view.data)[i]
+    elif view.form == FORM_DICTIONARY:
+        return dictionary_number(<const Dictionary *>view.data, i, out)
     else:
         value = (<const int8_t *>view.data)[i]
     if view.multiply > 1:
@@ -210,6 +236,7 @@ cdef class Rows:
     lives."""
     cdef RowsView view
     cdef ArrowArray array
+    cdef Dictionary *dictionaries
     cdef object topic_problem  # None, or the ConfigError of a column `topic` that cannot be read
 
     @staticmethod

@@ -4,16 +4,19 @@ Ownership: every exported leaf holds references to its own buffers in memory of 
 child out of its parent and release it at any time from any thread. Releasing is plain C: it needs no GIL and
 touches nothing shared but atomic reference counts and the pool's lock.
 """
+import re
+
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset, strlen
 
-from kafwire._buffer cimport kw_buf, kw_buf_new, kw_buf_ref, kw_buf_unref, process_pool
+from kafwire._buffer cimport kw_buf, kw_buf_new, kw_buf_ref, kw_buf_unref, process_generation, process_pool
 from kafwire._codec cimport (COLUMN_HEADERS, COLUMN_KEY, COLUMN_OFFSET, COLUMN_TIMESTAMP, COLUMN_TIMESTAMP_TYPE,
                              COLUMN_VALUE, Bytes, Columns, columns_clear)
 from kafwire._compress cimport SLACK
 
+from kafwire._buffer import seal_types
 from kafwire.errors import ConfigError, ProtocolError
 
 
@@ -22,7 +25,7 @@ cdef extern from "sched.h" nogil:
 
 
 cdef extern from "native/atomic.h" nogil:
-    int kw_swap_int "kw_swap"(int *p, int value)
+    int kw_exchange_if(int *p, int old, int new)
     void kw_release(int *p, int value)
 
 
@@ -338,7 +341,7 @@ cdef int fill_int32(kw_buf **buf, int64_t rows, int32_t value) noexcept nogil:
     return EXPORT_OK
 
 
-cdef int fill_topic(ArrowLayout *layout, int64_t rows) noexcept nogil:
+cdef int fill_topic(const ArrowLayout *layout, Constants *own, int64_t rows) noexcept nogil:
     cdef size_t size = layout.topic.size if layout.topic is not NULL else 0
     cdef kw_buf *offsets
     cdef kw_buf *data
@@ -356,72 +359,115 @@ cdef int fill_topic(ArrowLayout *layout, int64_t rows) noexcept nogil:
         if size != 0:
             memcpy(data.data + size * i, layout.topic.data, size)
     (<int32_t *>offsets.data)[rows] = <int32_t>(size * rows)
-    kw_buf_unref(layout.topic_offsets)
-    kw_buf_unref(layout.topic_data)
-    layout.topic_offsets = offsets
-    layout.topic_data = data
+    kw_buf_unref(own.topic_offsets)
+    kw_buf_unref(own.topic_data)
+    own.topic_offsets = offsets
+    own.topic_data = data
     return EXPORT_OK
 
 
-cdef int fill_types(ArrowLayout *layout, int which, int width, int64_t rows) noexcept nogil:
+cdef int fill_types(Constants *own, int which, int width, int64_t rows) noexcept nogil:
     cdef kw_buf *fresh
-    if layout.type_data[which] is not NULL and layout.type_rows[which] >= rows and layout.type_width[which] == width:
+    if own.type_data[which] is not NULL and own.type_rows[which] >= rows and own.type_width[which] == width:
         return EXPORT_OK
     if width == 4:
-        if fill_int32(&layout.type_data[which], rows, which) != EXPORT_OK:
+        if fill_int32(&own.type_data[which], rows, which) != EXPORT_OK:
             return EXPORT_NO_MEMORY
     else:
         fresh = kw_buf_new(process_pool(), rows + SLACK)
         if fresh is NULL:
             return EXPORT_NO_MEMORY
         memset(fresh.data, which, rows)
-        kw_buf_unref(layout.type_data[which])
-        layout.type_data[which] = fresh
-    layout.type_rows[which] = rows
-    layout.type_width[which] = width
+        kw_buf_unref(own.type_data[which])
+        own.type_data[which] = fresh
+    own.type_rows[which] = rows
+    own.type_width[which] = width
     return EXPORT_OK
 
 
-cdef int fill_cache(ArrowLayout *layout, int64_t rows) noexcept nogil:
+cdef int fill_cache(const ArrowLayout *layout, Constants *own, int64_t rows) noexcept nogil:
     """Topic and partition columns of at least `rows` rows."""
     cdef int i, answer
-    if rows <= layout.cached_rows:
+    if rows <= own.rows:
         return EXPORT_OK
     rows += rows // 4  # chunks differ a little in length: do not build these again for each that is the longest yet
     for i in range(layout.count):
         if layout.fields[i].kind == FIELD_TOPIC:
-            answer = fill_topic(layout, rows)
+            answer = fill_topic(layout, own, rows)
             if answer != EXPORT_OK:
                 return answer
         elif layout.fields[i].kind == FIELD_PARTITION:
-            answer = fill_int32(&layout.partition_data, rows, layout.partition)
+            answer = fill_int32(&own.partition_data, rows, layout.partition)
             if answer != EXPORT_OK:
                 return answer
-    layout.cached_rows = rows
+    own.rows = rows
     return EXPORT_OK
 
 
-cdef void drop_cache(ArrowLayout *layout) noexcept nogil:
+cdef void constants_clear(Constants *own) noexcept nogil:
     """What is exported keeps its own references."""
-    kw_buf_unref(layout.topic_offsets)
-    kw_buf_unref(layout.topic_data)
-    kw_buf_unref(layout.partition_data)
-    kw_buf_unref(layout.type_data[0])
-    kw_buf_unref(layout.type_data[1])
-    layout.topic_offsets = layout.topic_data = layout.partition_data = NULL
-    layout.type_data[0] = layout.type_data[1] = NULL
-    layout.cached_rows = layout.type_rows[0] = layout.type_rows[1] = 0
+    kw_buf_unref(own.topic_offsets)
+    kw_buf_unref(own.topic_data)
+    kw_buf_unref(own.partition_data)
+    kw_buf_unref(own.type_data[0])
+    kw_buf_unref(own.type_data[1])
+    memset(own, 0, sizeof(Constants))
 
 
-cdef int types_array(ArrowArray *out, const Columns *c, ArrowLayout *layout, int width) noexcept nogil:
+cdef inline void share(kw_buf *buf) noexcept nogil:
+    if buf is not NULL:
+        kw_buf_ref(buf)
+
+
+cdef void lock_layout(ArrowLayout *layout) noexcept nogil:
+    """Held for a few instructions, and only ever contended when one layout is used from two threads."""
+    cdef int me = process_generation()
+    cdef int holder = kw_exchange_if(&layout.lock, 0, me)
+    while holder != 0:
+        # In a fork, a thread that had it did not come along, and may have left off in the middle: what it kept is given
+        # up, its references with it.
+        if holder != me and kw_exchange_if(&layout.lock, holder, me) == holder:
+            memset(&layout.kept, 0, sizeof(Constants))
+            return
+        sched_yield()
+        holder = kw_exchange_if(&layout.lock, 0, me)
+
+
+cdef void constants_take(ArrowLayout *layout, Constants *own) noexcept nogil:
+    """What the layout keeps, with references of one's own."""
+    lock_layout(layout)
+    own[0] = layout.kept
+    share(own.topic_offsets)
+    share(own.topic_data)
+    share(own.partition_data)
+    share(own.type_data[0])
+    share(own.type_data[1])
+    kw_release(&layout.lock, 0)
+
+
+cdef void constants_give(ArrowLayout *layout, Constants *own) noexcept nogil:
+    """Have the layout keep these if they are longer than what it has; clears `own`."""
+    cdef Constants spare
+    if not layout.transient and (own.topic_data is NULL or own.topic_data.capacity <= KEPT_MOST):
+        lock_layout(layout)
+        if own.rows > layout.kept.rows or own.type_rows[0] > layout.kept.type_rows[0] \
+                or own.type_rows[1] > layout.kept.type_rows[1]:
+            spare = layout.kept
+            layout.kept = own[0]
+            own[0] = spare
+        kw_release(&layout.lock, 0)
+    constants_clear(own)
+
+
+cdef int types_array(ArrowArray *out, const Columns *c, Constants *own, int width) noexcept nogil:
     cdef kw_buf *wide
     cdef int64_t i
     cdef int answer, which = 1 if c.timestamp_type_all == 1 else 0
     if c.timestamp_type is NULL:
-        answer = fill_types(layout, which, width, c.length + c.length // 4)
+        answer = fill_types(own, which, width, c.length + c.length // 4)
         if answer != EXPORT_OK:
             return answer
-        return leaf(out, c.length, c.timestamp_nulls, 2, c.timestamp_validity, layout.type_data[which], NULL)
+        return leaf(out, c.length, c.timestamp_nulls, 2, c.timestamp_validity, own.type_data[which], NULL)
     if width == 1:
         return leaf(out, c.length, c.timestamp_nulls, 2, c.timestamp_validity, c.timestamp_type, NULL)
     wide = kw_buf_new(process_pool(), 4 * c.length + SLACK)
@@ -434,7 +480,7 @@ cdef int types_array(ArrowArray *out, const Columns *c, ArrowLayout *layout, int
     return answer
 
 
-cdef int topic_array(ArrowArray *out, const Columns *c, ArrowLayout *layout) noexcept nogil:
+cdef int topic_array(ArrowArray *out, const Columns *c, const ArrowLayout *layout, const Constants *own) noexcept nogil:
     cdef kw_buf *validity = NULL
     cdef int answer
     if layout.topic is NULL and c.length > 0:
@@ -442,13 +488,14 @@ cdef int topic_array(ArrowArray *out, const Columns *c, ArrowLayout *layout) noe
         if validity is NULL:
             return EXPORT_NO_MEMORY
         memset(validity.data, 0, validity.capacity)
-    answer = leaf(out, c.length, c.length if layout.topic is NULL else 0, 3, validity, layout.topic_offsets,
-                  layout.topic_data)
+    answer = leaf(out, c.length, c.length if layout.topic is NULL else 0, 3, validity, own.topic_offsets,
+                  own.topic_data)
     kw_buf_unref(validity)
     return answer
 
 
-cdef int field_array(ArrowArray *out, const ArrowField *field, const Columns *c, ArrowLayout *layout) noexcept nogil:
+cdef int field_array(ArrowArray *out, const ArrowField *field, const Columns *c, const ArrowLayout *layout,
+                     Constants *own) noexcept nogil:
     if field.kind == COLUMN_VALUE:
         return bytes_leaf(out, &c.value, c.length)
     if field.kind == COLUMN_KEY:
@@ -460,34 +507,30 @@ cdef int field_array(ArrowArray *out, const ArrowField *field, const Columns *c,
             return microseconds(out, c)
         return leaf(out, c.length, c.timestamp_nulls, 2, c.timestamp_validity, c.timestamp, NULL)
     if field.kind == COLUMN_TIMESTAMP_TYPE:
-        return types_array(out, c, layout, field.width)
+        return types_array(out, c, own, field.width)
     if field.kind == COLUMN_HEADERS:
         return headers_array(out, c)
     if field.kind == FIELD_TOPIC:
-        return topic_array(out, c, layout)
-    return leaf(out, c.length, 0, 2, NULL, layout.partition_data, NULL)
+        return topic_array(out, c, layout, own)
+    return leaf(out, c.length, 0, 2, NULL, own.partition_data, NULL)
 
 
 cdef int columns_export(Columns *columns, ArrowLayout *layout, ArrowArray *out) noexcept nogil:
+    cdef Constants own
     cdef ParentOwner *owner
     cdef int answer, i
     if columns.length > 0 and layout.columns & ~columns.columns:
         columns_clear(columns)
         return EXPORT_MISSING
-    # The cache is filled and referenced under the lock. It is held for microseconds, and only ever contended when one
-    # layout is used from two threads.
-    while kw_swap_int(&layout.busy, 1):
-        sched_yield()
-    answer = fill_cache(layout, columns.length)
+    constants_take(layout, &own)
+    answer = fill_cache(layout, &own, columns.length)
     owner = parent(out, columns.length, layout.count, NULL, False)
     if owner is NULL:
         answer = EXPORT_NO_MEMORY
     for i in range(layout.count):
         if answer == EXPORT_OK:
-            answer = field_array(&owner.children[i], &layout.fields[i], columns, layout)
-    if layout.transient or (layout.topic_data is not NULL and layout.topic_data.capacity > KEPT_MOST):
-        drop_cache(layout)
-    kw_release(&layout.busy, 0)
+            answer = field_array(&owner.children[i], &layout.fields[i], columns, layout, &own)
+    constants_give(layout, &own)
     if answer != EXPORT_OK and out.release is not NULL:
         out.release(out)
     columns_clear(columns)
@@ -496,11 +539,7 @@ cdef int columns_export(Columns *columns, ArrowLayout *layout, ArrowArray *out) 
 
 cdef void layout_clear(ArrowLayout *layout) noexcept nogil:
     kw_buf_unref(layout.topic)
-    kw_buf_unref(layout.topic_offsets)
-    kw_buf_unref(layout.topic_data)
-    kw_buf_unref(layout.partition_data)
-    kw_buf_unref(layout.type_data[0])
-    kw_buf_unref(layout.type_data[1])
+    constants_clear(&layout.kept)
     memset(layout, 0, sizeof(ArrowLayout))
 
 
@@ -551,6 +590,8 @@ cdef class Layout:
                  str timestamp_type="int8", bint transient=False):
         cdef bytes text
         cdef ArrowField *field
+        if self.layout.count != 0 or self.layout.topic is not NULL:
+            raise TypeError("a Layout is made once")
         columns = list(_FIELDS) if columns is None else list(columns)
         names = names or {}
         if timestamp_unit not in _UNITS or timestamp_type not in _TYPES:
@@ -643,23 +684,79 @@ _INTEGER_FORMATS = {b"c": (1, False), b"C": (1, True), b"s": (2, False), b"S": (
 _TIME_UNITS = {b"tss": (1000, 1), b"tsm": (1, 1), b"tsu": (1, 1000), b"tsn": (1, 1000000)}
 # columns of what kafwire itself reads, that mean nothing when written
 _IGNORED = (b"offset", b"timestamp_type")
+_PANDAS_INDEX = re.compile(rb"__index_level_\d+__")
 
 
 cdef const uint8_t *validity_of(const ArrowArray *array) noexcept:
     return <const uint8_t *>array.buffers[0] if array.null_count != 0 and array.n_buffers > 0 else NULL
 
 
-cdef int no_dictionary(const ArrowSchema *schema, str name) except -1:
-    if schema.dictionary is not NULL:
-        raise ConfigError(f"column {name!r} is dictionary-encoded: cast it to its plain type")
+cdef int dictionary_bytes(const Dictionary *dictionary, int64_t i, const uint8_t **data, int64_t *size) noexcept nogil:
+    cdef int64_t index
+    if number_at(&dictionary.index, i, &index) == 1 and 0 <= index < dictionary.length:
+        return bytes_at(&dictionary.bytes, index, data, size)
+    data[0] = NULL
+    size[0] = -1
     return 0
 
 
-cdef int view_bytes(BytesView *view, const ArrowSchema *schema, const ArrowArray *array, int64_t offset,
-                    str name) except -1:
+cdef int dictionary_number(const Dictionary *dictionary, int64_t i, int64_t *out) noexcept nogil:
+    cdef int64_t index
+    if number_at(&dictionary.index, i, &index) == 1 and 0 <= index < dictionary.length:
+        return number_at(&dictionary.numbers, index, out)
+    return 0
+
+
+cdef int64_t wrong_index(const Dictionary *dictionary, int64_t first, int64_t last) noexcept nogil:
+    """The first of the rows [first, last) whose index has no value; -1: none."""
+    cdef int64_t i, index = 0
+    cdef int answer
+    for i in range(first, last):
+        answer = number_at(&dictionary.index, i, &index)
+        if answer < 0 or (answer == 1 and not 0 <= index < dictionary.length):
+            return i
+    return -1
+
+
+cdef Dictionary *new_dictionary(Rows rows, const ArrowSchema *schema, const ArrowArray *array, int64_t offset,
+                                int64_t first, int64_t last, str name) except NULL:
+    """A checked dictionary without its values. `offset`: of row 0 in the array; rows [first, last) are used."""
+    cdef Dictionary *made = <Dictionary *>calloc(1, sizeof(Dictionary))
     cdef bytes format = schema.format
-    no_dictionary(schema, name)
+    cdef int64_t wrong
+    if made is NULL:
+        raise MemoryError("no memory for a dictionary of an Arrow array")
+    made.next = rows.dictionaries
+    rows.dictionaries = made
+    if format not in _INTEGER_FORMATS or array.dictionary is NULL:
+        raise ConfigError(f"column {name!r} is dictionary-encoded, but its index has the Arrow format "
+                          f"{format.decode()!r}, or there are no values")
+    made.length = array.dictionary.length
+    made.index.form, made.index.is_unsigned = _INTEGER_FORMATS[format]
+    made.index.multiply = made.index.divide = 1
+    made.index.validity = validity_of(array)
+    made.index.offset = offset
+    made.index.data = array.buffers[1]
+    with nogil:
+        wrong = wrong_index(made, first, last)
+    if wrong >= 0:
+        raise ConfigError(f"column {name!r}, row {wrong - first}: its index is outside the dictionary of {made.length} "
+                          "values")
+    return made
+
+
+cdef int view_bytes(Rows rows, BytesView *view, const ArrowSchema *schema, const ArrowArray *array, int64_t offset,
+                    int64_t first, int64_t last, str name) except -1:
+    """Row i lies at element `offset` + i of the array's own; the rows [first, last) are used."""
+    cdef bytes format = schema.format
+    cdef Dictionary *dictionary
     memset(view, 0, sizeof(BytesView))
+    if schema.dictionary is not NULL:
+        dictionary = new_dictionary(rows, schema, array, array.offset + offset, first, last, name)
+        view_bytes(rows, &dictionary.bytes, schema.dictionary, array.dictionary, 0, 0, dictionary.length, name)
+        view.form = FORM_DICTIONARY
+        view.offsets = dictionary
+        return 0
     if format.startswith(b"w:"):
         view.form = FORM_FIXED
         view.width = int(format[2:])
@@ -680,12 +777,18 @@ cdef int view_bytes(BytesView *view, const ArrowSchema *schema, const ArrowArray
     return 0
 
 
-cdef int view_number(NumberView *view, const ArrowSchema *schema, const ArrowArray *array, int64_t offset,
-                     str name) except -1:
+cdef int view_number(Rows rows, NumberView *view, const ArrowSchema *schema, const ArrowArray *array, int64_t offset,
+                     int64_t first, int64_t last, str name) except -1:
     cdef bytes format = schema.format
-    no_dictionary(schema, name)
+    cdef Dictionary *dictionary
     memset(view, 0, sizeof(NumberView))
     view.multiply = view.divide = 1
+    if schema.dictionary is not NULL:
+        dictionary = new_dictionary(rows, schema, array, array.offset + offset, first, last, name)
+        view_number(rows, &dictionary.numbers, schema.dictionary, array.dictionary, 0, 0, dictionary.length, name)
+        view.form = FORM_DICTIONARY
+        view.data = dictionary
+        return 0
     if format == b"n":
         return 0
     if format in _INTEGER_FORMATS:
@@ -707,15 +810,19 @@ cdef int view_number(NumberView *view, const ArrowSchema *schema, const ArrowArr
     return 0
 
 
-cdef int view_headers(RowsView *view, const ArrowSchema *schema, const ArrowArray *array, int64_t offset) except -1:
+cdef int view_headers(Rows rows, const ArrowSchema *schema, const ArrowArray *array, int64_t offset) except -1:
+    cdef RowsView *view = &rows.view
     cdef bytes format = schema.format
     cdef const ArrowSchema *pair
     cdef const ArrowArray *pairs
     cdef bytes name
-    cdef int64_t i
+    cdef int64_t i, first = 0, last = 0
     cdef bint has_key = False, has_value = False
     if format == b"n":
         return 0
+    if schema.dictionary is not NULL or (schema.n_children == 1 and schema.children[0].dictionary is not NULL):
+        raise ConfigError("column 'headers': the list or its structs are dictionary-encoded: cast them to their "
+                          "plain type")
     if format not in (b"+l", b"+L", b"+m") or schema.children[0].format != b"+s":
         raise ConfigError("column 'headers' must be list<struct<key: string, value: binary>>, "
                           f"not Arrow format {format!r}")
@@ -725,15 +832,24 @@ cdef int view_headers(RowsView *view, const ArrowSchema *schema, const ArrowArra
     view.headers_validity = validity_of(array)
     view.headers_offset = array.offset + offset
     view.headers_offsets = array.buffers[1]
+    if view.length > 0:  # the pairs that these rows have
+        if view.headers_form == 8:
+            first = (<const int64_t *>view.headers_offsets)[view.headers_offset]
+            last = (<const int64_t *>view.headers_offsets)[view.headers_offset + view.length]
+        else:
+            first = (<const int32_t *>view.headers_offsets)[view.headers_offset]
+            last = (<const int32_t *>view.headers_offsets)[view.headers_offset + view.length]
     view.header_offset = pairs.offset
     view.header_validity = validity_of(pairs)
     for i in range(pair.n_children):
-        name = pair.children[i].name
+        name = pair.children[i].name or b""  # the interface lets a child go without one
         if name == b"key":
-            view_bytes(&view.header_key, pair.children[i], pairs.children[i], pairs.offset, "headers.key")
+            view_bytes(rows, &view.header_key, pair.children[i], pairs.children[i], pairs.offset, first, last,
+                       "headers.key")
             has_key = True
         elif name == b"value":
-            view_bytes(&view.header_value, pair.children[i], pairs.children[i], pairs.offset, "headers.value")
+            view_bytes(rows, &view.header_value, pair.children[i], pairs.children[i], pairs.offset, first, last,
+                       "headers.value")
             has_value = True
     if not (has_key and has_value):
         raise ConfigError("column 'headers' must hold structs with the fields 'key' and 'value'")
@@ -746,6 +862,11 @@ cdef class Rows:
         memset(&self.array, 0, sizeof(ArrowArray))
 
     def __dealloc__(self):
+        cdef Dictionary *dictionary
+        while self.dictionaries is not NULL:
+            dictionary = self.dictionaries
+            self.dictionaries = dictionary.next
+            free(dictionary)
         if self.array.release is not NULL:
             self.array.release(&self.array)
 
@@ -757,35 +878,67 @@ cdef class Rows:
         return list(RowsReader(source))
 
 
+cdef bint is_index(const ArrowSchema *schema, bytes name):
+    """Whether a column is the index of a pandas frame, as its name or pandas' own note tells."""
+    cdef const char *p = schema.metadata
+    cdef int32_t size, pairs = 0
+    cdef bytes key, value
+    import json
+
+    if _PANDAS_INDEX.fullmatch(name):
+        return True
+    if p is NULL:
+        return False
+    memcpy(&pairs, p, 4)
+    p += 4
+    for _ in range(pairs):
+        memcpy(&size, p, 4)
+        key = p[4:4 + size]
+        p += 4 + size
+        memcpy(&size, p, 4)
+        value = p[4:4 + size]
+        p += 4 + size
+        if key == b"pandas":
+            try:
+                return name.decode() in json.loads(value)["index_columns"]
+            except (ValueError, KeyError, TypeError):
+                return False
+    return False
+
+
 cdef int describe(Rows rows, const ArrowSchema *schema, const ArrowArray *array) except -1:
     """Point its view into the array's buffers."""
     cdef RowsView *view = &rows.view
     cdef bytes format = schema.format
     cdef bytes name
-    cdef int64_t i
-    view.length = array.length
-    if format != b"+s":  # one column on its own is the values
-        return view_bytes(&view.value, schema, array, 0, "value")
+    cdef int64_t i, n = array.length
+    cdef const ArrowSchema *kind
+    cdef const ArrowArray *column
+    view.length = n
+    if format != b"+s" or schema.dictionary is not NULL:  # one column on its own is the values
+        return view_bytes(rows, &view.value, schema, array, 0, 0, n, "value")
     if array.null_count > 0:
         raise ConfigError("the rows themselves must not be null")
     for i in range(schema.n_children):
-        name = schema.children[i].name or b""
+        kind = schema.children[i]
+        column = array.children[i]
+        name = kind.name or b""
         if name == b"value":
-            view_bytes(&view.value, schema.children[i], array.children[i], array.offset, "value")
+            view_bytes(rows, &view.value, kind, column, array.offset, 0, n, "value")
         elif name == b"key":
-            view_bytes(&view.key, schema.children[i], array.children[i], array.offset, "key")
+            view_bytes(rows, &view.key, kind, column, array.offset, 0, n, "key")
         elif name == b"topic":
             try:
-                view_bytes(&view.topic, schema.children[i], array.children[i], array.offset, "topic")
+                view_bytes(rows, &view.topic, kind, column, array.offset, 0, n, "topic")
             except ConfigError as error:  # nobody may want to know
                 rows.topic_problem = error
         elif name == b"partition":
-            view_number(&view.partition, schema.children[i], array.children[i], array.offset, "partition")
+            view_number(rows, &view.partition, kind, column, array.offset, 0, n, "partition")
         elif name == b"timestamp":
-            view_number(&view.timestamp, schema.children[i], array.children[i], array.offset, "timestamp")
+            view_number(rows, &view.timestamp, kind, column, array.offset, 0, n, "timestamp")
         elif name == b"headers":
-            view_headers(view, schema.children[i], array.children[i], array.offset)
-        elif name not in _IGNORED:
+            view_headers(rows, kind, column, array.offset)
+        elif name not in _IGNORED and not is_index(schema, name):
             raise ConfigError(f"unknown column {name.decode(errors='replace')!r}: columns to produce are value, key, "
                               "partition, timestamp, headers, topic")
     if view.value.form == FORM_ABSENT:
@@ -814,6 +967,8 @@ cdef class RowsReader:
         self.stream = NULL
 
     def __init__(self, object source):
+        if self.ready is not None or self.capsule is not None:
+            raise TypeError("a RowsReader is made once")
         if isinstance(source, Rows):
             self.ready = source
         elif hasattr(source, "__arrow_c_stream__"):
@@ -858,3 +1013,6 @@ cdef class RowsReader:
             if array.release is not NULL:
                 return take_rows(&self.schema, &array)
         raise StopIteration
+
+
+seal_types(Layout, Rows, RowsReader)

@@ -39,6 +39,7 @@ cdef extern from *:
 
 
 cdef kw_pool *process_pool() noexcept nogil
+cdef int process_generation() noexcept nogil  # another number in each fork
 
 
 cdef class Buffer:

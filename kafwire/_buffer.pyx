@@ -5,6 +5,7 @@ from libc.string cimport memcpy
 
 cdef extern from "native/buf.h" nogil:
     kw_pool *kw_pool_new(size_t limit)
+    int kw_process_generation()
 
 
 cdef kw_pool *_pool = kw_pool_new(32 << 20)
@@ -17,6 +18,33 @@ cdef kw_pool *process_pool() noexcept nogil:
     return _pool
 
 
+cdef int process_generation() noexcept nogil:
+    return kw_process_generation()
+
+
+cdef extern from "Python.h":
+    ctypedef struct PyTypeObject:
+        void *tp_dict
+    void PyType_Modified(type cls)
+
+
+@staticmethod
+def _made_by_calling(cls, *arguments, **names):
+    raise TypeError(f"{cls.__name__}.__new__ makes nothing: its objects are made by calling it, or by kafwire itself")
+
+
+def seal_types(*types):
+    """Take `__new__` away from extension types: an object that `__init__` never saw has pointers to nothing.
+
+    Calling a sealed type still works if its `__init__` lets it, and so does compiled code's own `__new__`. What Python
+    classes derive from cannot be sealed.
+    """
+    cdef type cls
+    for cls in types:
+        (<dict>(<PyTypeObject *>cls).tp_dict)["__new__"] = _made_by_calling
+        PyType_Modified(cls)
+
+
 @cython.final
 cdef class Buffer:
     """Read-only bytes in a pooled buffer; `memoryview(buffer)` reads them without a copy."""
@@ -27,6 +55,8 @@ cdef class Buffer:
     def __init__(self, data=None):
         """A buffer that holds a copy of `data` (bytes-like)."""
         cdef const uint8_t[::1] view
+        if self.buf is not NULL:
+            raise TypeError("a Buffer is filled once")
         if data is None:
             raise TypeError("Buffer needs bytes-like data")
         view = memoryview(data).cast("B")
@@ -57,6 +87,9 @@ cdef class Buffer:
 
     def __repr__(self):
         return f"<kafwire Buffer of {self.buf.size} bytes>"
+
+
+seal_types(Buffer)
 
 
 def pool_bytes():

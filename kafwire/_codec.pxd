@@ -129,20 +129,22 @@ cdef struct Columns:
 
 
 # The header of one magic 2 batch, or of one magic 0/1 message.
-cdef struct BatchHeader:
-    int64_t base_offset
-    int32_t length
-    int32_t leader_epoch
-    int8_t magic
-    uint32_t crc
-    int16_t attributes
-    int32_t last_offset_delta
-    int64_t base_timestamp
-    int64_t max_timestamp
-    int64_t producer_id
-    int16_t producer_epoch
-    int32_t base_sequence
-    int32_t count
+cdef extern from "native/batch.h" nogil:
+    ctypedef struct BatchHeader "kw_batch_header":
+        int64_t base_offset
+        int32_t length
+        int32_t leader_epoch
+        int8_t magic
+        uint32_t crc
+        int16_t attributes
+        int32_t last_offset_delta
+        int64_t base_timestamp
+        int64_t max_timestamp
+        int64_t producer_id
+        int16_t producer_epoch
+        int32_t base_sequence
+        int32_t count
+    int batch_header "kw_batch_header_read"(const uint8_t *data, size_t size, BatchHeader *out, const char **reason)
 
 
 cdef void columns_init(Columns *columns) noexcept nogil
@@ -160,8 +162,6 @@ cdef void aborted_sort(AbortedTransaction *aborted, int32_t count) noexcept nogi
 cdef int decode_chunk(const uint8_t *data, size_t size, const DecodeSpec *spec, Columns *out,
                       DecodeStatus *status) noexcept nogil
 
-# Read the batch header at `data`. 1: read; 0: the batch is not whole (partial tail); -1: cannot be a batch (*reason).
-cdef int batch_header(const uint8_t *data, size_t size, BatchHeader *out, const char **reason) noexcept nogil
 
 cdef uint32_t crc32c(uint32_t crc, const uint8_t *data, size_t size) noexcept nogil  # crc: 0, or the value so far
 

@@ -650,49 +650,6 @@ cdef int append_records(Columns *c, Payload *in_, const DecodeSpec *spec, bint k
 
 # --- batches --------------------------------------------------------------------------------------------------------
 
-cdef int batch_header(const uint8_t *data, size_t size, BatchHeader *out, const char **reason) noexcept nogil:
-    cdef size_t smallest
-    if size < LOG_OVERHEAD:
-        return 0
-    out.base_offset = be64(data)
-    out.length = be32(data + 8)
-    if out.length < 14:  # what the oldest message takes; said early, or a negative length would look like a tail
-        reason[0] = "a batch length below the smallest batch"
-        return -1
-    if size < CRC_AT:
-        return 0
-    out.magic = <int8_t>data[16]
-    if out.magic < 0 or out.magic > 2:
-        reason[0] = "a magic byte that does not exist"
-        return -1
-    smallest = BATCH_HEADER - LOG_OVERHEAD if out.magic == 2 else (22 if out.magic == 1 else 14)
-    if <size_t>out.length < smallest:
-        reason[0] = "a batch length below the smallest batch"
-        return -1
-    if size - LOG_OVERHEAD < <size_t>out.length:
-        return 0
-    if out.magic < 2:
-        out.crc = <uint32_t>be32(data + 12)
-        out.attributes = data[17] & (15 if out.magic == 1 else 7)
-        out.leader_epoch = -1
-        out.last_offset_delta = 0
-        out.base_timestamp = out.max_timestamp = be64(data + 18) if out.magic == 1 else -1
-        out.producer_id = out.producer_epoch = out.base_sequence = -1
-        out.count = 1
-        return 1
-    out.leader_epoch = be32(data + 12)
-    out.crc = <uint32_t>be32(data + CRC_AT)
-    out.attributes = be16(data + 21)
-    out.last_offset_delta = be32(data + 23)
-    out.base_timestamp = be64(data + 27)
-    out.max_timestamp = be64(data + 35)
-    out.producer_id = be64(data + 43)
-    out.producer_epoch = be16(data + 51)
-    out.base_sequence = be32(data + 53)
-    out.count = be32(data + 57)
-    return 1
-
-
 cdef void spec_init(DecodeSpec *spec) noexcept nogil:
     memset(spec, 0, sizeof(DecodeSpec))
     spec.columns = COLUMN_ALL

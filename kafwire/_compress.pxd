@@ -47,6 +47,8 @@ cdef int decompress_lz4(const uint8_t *head, size_t head_size, const uint8_t *so
 # Append the compressed `source` to *out in the framing Kafka's Java client writes.
 cdef int compress(int codec, int level, const uint8_t *source, size_t size, kw_buf **out,
                   const char **reason) noexcept nogil
+# Whether `compress` calls Python for this codec, as no library was found: it then takes the GIL and may run anything.
+cdef bint runs_python(int codec) noexcept nogil
 # Find the library of `codec`. Needs the GIL. Raises ProtocolError for an unknown id. Cheap when already done.
 cdef int resolve_codec(int codec) except -1
 

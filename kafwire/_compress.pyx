@@ -26,6 +26,11 @@ cdef extern from "native/atomic.h" nogil:
     void kw_release(int *p, int value)
 
 
+cdef extern from "Python.h":
+    int PyThreadState_SetAsyncExc(unsigned long thread, object kind)
+    unsigned long PyThread_get_thread_ident()
+
+
 cdef extern from "native/snappy.h" nogil:
     size_t kw_snappy_length(const uint8_t *source, size_t size, size_t *length)
     int kw_snappy_decode(const uint8_t *source, size_t size, uint8_t *out, size_t length)
@@ -218,32 +223,60 @@ cdef int python_decompress(int codec, const uint8_t *source, size_t size, kw_buf
                            const char **reason) noexcept with gil:
     cdef size_t produced = 0
     cdef int status
-    try:
-        for piece in _python_pieces(codec, (<const char *>source)[:size]):
-            produced += len(piece)
-            if produced > limit:
-                return CODEC_TOO_LARGE
-            status = append_bytes(out, piece, True)
-            if status != CODEC_OK:
-                return status
-        return append_bytes(out, b"", True)
-    except MemoryError:
-        return CODEC_NO_MEMORY
-    except Exception:
-        reason[0] = "the compressed data is corrupt"
-        return CODEC_CORRUPT
+    interrupt = None
+    while True:
+        try:
+            if out[0] is not NULL:
+                out[0].size = 0
+            produced = 0
+            for piece in _python_pieces(codec, (<const char *>source)[:size]):
+                produced += len(piece)
+                if produced > limit:
+                    status = CODEC_TOO_LARGE
+                    break
+                status = append_bytes(out, piece, True)
+                if status != CODEC_OK:
+                    break
+            else:
+                status = append_bytes(out, b"", True)
+        except MemoryError:
+            status = CODEC_NO_MEMORY
+        except Exception:
+            reason[0] = "the compressed data is corrupt"
+            status = CODEC_CORRUPT
+        except BaseException as error:
+            interrupt = type(error)
+            continue
+        if interrupt is not None:
+            raise_later(interrupt)
+        return status
 
 
 cdef int python_compress(int codec, int level, const uint8_t *source, size_t size, kw_buf **out,
                          const char **reason) noexcept with gil:
-    try:
-        return append_bytes(out, _python_deflate(codec, (<const char *>source)[:size],
-                                                 None if level == CODEC_LEVEL_DEFAULT else level), False)
-    except MemoryError:
-        return CODEC_NO_MEMORY
-    except Exception:
-        reason[0] = "compression failed"
-        return CODEC_CORRUPT
+    cdef int status
+    interrupt = None
+    while True:
+        try:
+            status = append_bytes(out, _python_deflate(codec, (<const char *>source)[:size],
+                                                       None if level == CODEC_LEVEL_DEFAULT else level), False)
+        except MemoryError:
+            status = CODEC_NO_MEMORY
+        except Exception:
+            reason[0] = "compression failed"
+            status = CODEC_CORRUPT
+        except BaseException as error:
+            interrupt = type(error)
+            continue
+        if interrupt is not None:
+            raise_later(interrupt)
+        return status
+
+
+# An interrupt while Python (de)compresses must neither pass for an outcome nor be lost: the work is done once more.
+cdef void raise_later(object kind) noexcept:
+    """Have this thread's Python code raise, once it runs again."""
+    PyThreadState_SetAsyncExc(PyThread_get_thread_ident(), kind)
 
 
 # --- the two calls --------------------------------------------------------------------------------------------------
@@ -343,6 +376,10 @@ cdef int decompress_lz4(const uint8_t *head, size_t head_size, const uint8_t *so
     task.size = size
     task.limit = min(limit, <size_t>1 << 40)
     return perform(&task, out, reason)
+
+
+cdef bint runs_python(int codec) noexcept nogil:
+    return kw_acquire(&_state[codec]) == PYTHON
 
 
 cdef int compress(int codec, int level, const uint8_t *source, size_t size, kw_buf **out,

@@ -52,6 +52,9 @@ cdef int writer_copy(BatchWriter *writer, const uint8_t *records, size_t size, s
 cdef int writer_seal(BatchWriter *writer, int codec, int level, kw_buf **out) noexcept nogil
 cdef void batch_stamp(uint8_t *batch, size_t size, int64_t producer_id, int16_t producer_epoch,
                       int32_t base_sequence) noexcept nogil
+# The key of the record at `at`, which becomes the place of the next one; size -1: null. 0, or WRITER_BAD_ROW.
+cdef int record_key(const uint8_t *records, size_t size, size_t *at, const uint8_t **key,
+                    int64_t *key_size) noexcept nogil
 cdef int64_t batch_base_timestamp(const uint8_t *batch) noexcept nogil
 # Encode [(str|bytes, bytes|None), ...] as a header section; b"" for none.
 cdef bytes encode_headers(object headers)

@@ -305,6 +305,26 @@ cdef int writer_copy(BatchWriter *writer, const uint8_t *records, size_t size, s
     return 0
 
 
+cdef int record_key(const uint8_t *records, size_t size, size_t *at, const uint8_t **key,
+                    int64_t *key_size) noexcept nogil:
+    cdef uint64_t number
+    cdef size_t end
+    if not take_varint(records, size, at, &number) or number & 1 or number >> 1 > size - at[0] or number == 0:
+        return WRITER_BAD_ROW
+    end = at[0] + (number >> 1)
+    at[0] += 1  # attributes
+    if not take_varint(records, end, at, &number) or not take_varint(records, end, at, &number):  # timestamp, offset
+        return WRITER_BAD_ROW
+    if not take_varint(records, end, at, &number):
+        return WRITER_BAD_ROW
+    key_size[0] = unzigzag(number)
+    if key_size[0] < -1 or key_size[0] > <int64_t> (end - at[0]):
+        return WRITER_BAD_ROW
+    key[0] = records + at[0]
+    at[0] = end
+    return 0
+
+
 # --- the batch ------------------------------------------------------------------------------------------------------
 
 cdef void put16(uint8_t *p, int16_t value) noexcept nogil:

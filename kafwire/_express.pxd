@@ -49,7 +49,8 @@ cdef class Passage:
     cdef object token
 
 
-# The GIL holds each of its steps together, and no step runs Python: an interrupt finds it before or after.
+# The GIL holds each of its steps together, and no step runs Python: an interrupt finds it before or after. What is
+# `noexcept` is such a step.
 cdef class Express(Shortcut):
     cdef Track track
     cdef readonly object lane
@@ -57,6 +58,7 @@ cdef class Express(Shortcut):
     cdef object answered
     cdef readonly ProducerBatch batch  # in flight, or None
     cdef readonly int64_t sent  # batches, in all
+    cdef readonly int64_t end  # the offset behind the last batch that was acknowledged, or -1
     cdef bytes prefix
     cdef kw_buf *suffix
     cdef bint flexible
@@ -75,6 +77,6 @@ cdef class Express(Shortcut):
     cdef double latency_ms_sum, latency_ms_max
 
     cdef tuple passage(self)  # a Passage in what stands in the lane's table for its request
-    cdef bint submit(self, ProducerBatch batch, tuple entry)
-    cdef void conclude_plain(self, ProducerBatch batch)
-    cdef bint leave(self)
+    cdef bint submit(self, ProducerBatch batch, tuple entry) noexcept
+    cdef int conclude_plain(self, ProducerBatch batch) except -1
+    cdef bint leave(self) noexcept

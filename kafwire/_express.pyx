@@ -104,6 +104,7 @@ cdef class Express(Shortcut):
         self.producer_id, self.epoch = (-1, -1) if self.producer is None else self.producer
         if self.producer is None:
             self.sequence = -1
+        self.end = -1
         self.lock = <void *> PyThread_allocate_lock()
         if self.lock is NULL:
             raise MemoryError
@@ -136,7 +137,7 @@ cdef class Express(Shortcut):
         passage.identity = self.producer_id, self.epoch, self.sequence
         return passage, None, time.monotonic() * 1000.0
 
-    cdef bint submit(self, ProducerBatch batch, tuple entry):
+    cdef bint submit(self, ProducerBatch batch, tuple entry) noexcept:
         """Send a sealed and stamped batch; False: it cannot be, and nothing has changed."""
         cdef Passage passage = entry[0]
         cdef kw_buf *segments[3]
@@ -151,7 +152,10 @@ cdef class Express(Shortcut):
         cdef int result
         if self.lane._connection is not self.connection:
             return False  # it was given up: what it still says reaches nobody
-        pending[passage.token] = entry
+        try:
+            pending[passage.token] = entry
+        except MemoryError:
+            return False
         text = kw_buf_new(process_pool(), before + 5)
         if text is NULL:
             del pending[passage.token]
@@ -201,11 +205,14 @@ cdef class Express(Shortcut):
         self.bytes_out += size
         return True
 
-    cdef void conclude_plain(self, ProducerBatch batch):
+    cdef int conclude_plain(self, ProducerBatch batch) except -1:
         """The batch in flight was acknowledged; `answer` has its numbers."""
         self.batch = None
         self.delivered += batch.count
+        if self.answer.base_offset >= 0:
+            self.end = self.answer.base_offset + batch.count
         batch.succeed(self.answer.base_offset, self.answer.log_append_ms)
+        return 0
 
     cdef void wait(self, ProducerBatch batch, double seconds) except *:
         cdef PyThread_type_lock lock = <PyThread_type_lock> self.lock
@@ -253,14 +260,14 @@ cdef class Express(Shortcut):
             self.track.quiet = 0
             kw_loop_tell(self.track.native.loop)
 
-    cdef bint leave(self):
+    cdef bint leave(self) noexcept:
         """Wait no more; whether it was woken."""
         if not kw_express_leave(self.track.express, &self.answer):
             return False
         PyThread_acquire_lock(<PyThread_type_lock> self.lock, 0)
         return True
 
-    cdef void call_off(self):
+    cdef void call_off(self) noexcept:
         kw_express_call_off(self.track.express, &self.answer)
 
     def complete(self, ProducerBatch batch, Buffer frame not None):

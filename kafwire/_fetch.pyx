@@ -20,9 +20,18 @@ from kafwire._buffer cimport (
     read_i64,
     read_uvarint,
 )
-from kafwire._codec cimport BatchHeader, batch_header
 
 from kafwire.errors import ProtocolError
+
+cdef extern from "native/batch.h" nogil:
+    ctypedef struct Batches "kw_batches":
+        size_t size
+        int64_t first
+        int64_t next
+        int32_t leader_epoch
+    int read_batches "kw_batches_read"(const uint8_t *data, size_t size, int64_t start, int64_t high_watermark,
+                                       Batches *out, const char **reason)
+
 
 cdef extern from "Python.h":
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
@@ -306,57 +315,21 @@ def scan_headers(Buffer frame, size_t position, size_t size, int64_t start=-1, i
     (-1, 0, -1, -1) when none is whole; the leader epoch, of the last whole batch, is -1 before magic 2 too. Reads
     headers only. Raises `ProtocolError` for what cannot be a batch, and for base offsets that do not rise.
 
-    No checksum covers a base offset: one that jumps ahead would be a hole that nobody notices. With `start`, the offset
-    asked for, and `high_watermark`, the one that the answer names, there is a limit to that. A broker notes the latter
-    before it reads the log, so there may be batches above it, written in between; but they are the youngest there are,
-    which no compaction has touched: each begins where the one before it ends, and has as many records as offsets.
-    `ProtocolError` for any other.
+    `start` is the offset asked for and `high_watermark` the one that the answer names: what lies above it must go on
+    from what was read, without holes (`native/batch.h` says why). `ProtocolError` for any other.
     """
     cdef const uint8_t *data
-    cdef size_t at = 0
-    cdef int64_t next_offset = -1
-    cdef int64_t first = -1
-    cdef int32_t leader_epoch = -1
-    cdef BatchHeader header
+    cdef Batches found
     cdef const char *reason = NULL
-    cdef int got
+    cdef int answer
     if frame.buf is NULL or position > frame.buf.size or size > frame.buf.size - position:
         raise ValueError("the slice lies outside its frame")
     data = frame.buf.data + position
     with nogil:
-        while at < size:
-            got = batch_header(data + at, size - at, &header, &reason)
-            if got <= 0:
-                break
-            if header.base_offset < 0 or header.last_offset_delta < 0 or \
-                    header.base_offset > 0x7FFFFFFFFFFFFFFELL - header.last_offset_delta:
-                reason = "offsets below zero or above the largest"
-                got = -1
-                break
-            if header.base_offset < next_offset:
-                reason = "base offsets do not rise"
-                got = -1
-                break
-            if header.base_offset > high_watermark >= 0 and header.base_offset > max(start, next_offset):
-                reason = "a base offset above the high watermark that does not go on from the batch before it: " \
-                         "bytes were changed in the log or on their way"
-                got = -1
-                break
-            if header.magic == 2 and header.base_offset + header.last_offset_delta >= high_watermark >= 0 \
-                    and header.last_offset_delta + 1 != header.count:
-                reason = "a batch above the high watermark that has not as many records as offsets: " \
-                         "bytes were changed in the log or on their way"
-                got = -1
-                break
-            if first < 0:
-                first = header.base_offset
-            next_offset = header.base_offset + header.last_offset_delta + 1
-            leader_epoch = header.leader_epoch
-            at += 12 + <size_t> header.length
-            got = 0
-    if reason is not NULL and got < 0:
-        raise ProtocolError((<bytes> reason).decode(), api="FetchResponse", offset=position + at)
-    return next_offset, at, first, leader_epoch
+        answer = read_batches(data, size, start, high_watermark, &found, &reason)
+    if answer < 0:
+        raise ProtocolError((<bytes> reason).decode(), api="FetchResponse", offset=position + found.size)
+    return found.next, found.size, found.first, found.leader_epoch
 
 
 # ---- requests

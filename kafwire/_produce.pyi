@@ -1,6 +1,6 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, final
+from typing import Any, Final, final
 
 from typing_extensions import Buffer as BytesLike
 
@@ -19,7 +19,9 @@ CODEC_IDS: Final[dict[str, int]]
 class Sink:
     sequencer: Sequencer[ProducerBatch]
     express: Express | None
-    def __init__(self, topic: str, partition: int) -> None: ...
+    def __init__(self, topic: str, partition: int, owner: Topic = ...) -> None: ...
+    @property
+    def owner(self) -> Topic: ...
     @property
     def topic(self) -> str: ...
     @property
@@ -42,6 +44,10 @@ class Topic:
     def sinks(self) -> list[Sink]: ...
     @property
     def shares(self) -> Shares: ...
+    @property
+    def retired(self) -> bool: ...
+    @property
+    def passes(self) -> int: ...
     @property
     def sticky(self) -> int: ...
 
@@ -79,6 +85,7 @@ class Accumulator:
     @property
     def budget(self) -> Budget: ...
     def set_topic(self, name: str, partitions: int, shares: Shares) -> None: ...
+    def replace_topic(self, name: str, partitions: int, shares: Shares) -> Topic: ...
     def set_shares(self, name: str, shares: Shares) -> None: ...
     def append(
         self,
@@ -105,6 +112,8 @@ class Accumulator:
     def cut(
         self, batch: ProducerBatch, starts: list[int], refused: Mapping[int, KafkaError] | None = None
     ) -> list[ProducerBatch]: ...
+    def empty(self, sink: Sink) -> list[ProducerBatch]: ...
+    def place_again(self, batch: ProducerBatch) -> list[tuple[Sink, ProducerBatch]]: ...
     def prepare(self, batches: list[ProducerBatch]) -> None: ...
 
 class RecordSender:
@@ -112,9 +121,9 @@ class RecordSender:
     def send(
         self,
         topic: str,
-        value: BytesLike | None = None,
+        value: Any = None,  # bytes-like, or what the serializers take
         *,
-        key: BytesLike | None = None,
+        key: Any = None,
         headers: Iterable[tuple[str, bytes | None]] | None = None,
         timestamp_ms: int | None = None,
         partition: int | None = None,

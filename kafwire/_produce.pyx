@@ -3,10 +3,18 @@
 Everything here runs under the GIL but the long parts (encoding rows, compressing, stamping), which own what they touch
 while they run: a batch that is being filled by `append_rows` is detached from its sink, and a sealed one is changed by
 the engine only. What is sent when, and what becomes of errors, is decided in `net/producer.py` and `logic/sequence.py`.
+
+Python code may send, wait, raise, and give the GIL away; and it runs in more places than it is called: where an object
+is made (a collection of garbage), where a buffer is given back, where others are told of room or of an outcome, and as
+a signal handler in all of these. So whatever changes the queues is done in one step that runs none, a `noexcept`
+function: all that it needs is made before, and it looks again at what may have changed meanwhile. What it did is told
+afterwards, and nothing that is raised then undoes it.
 """
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.long cimport PyLong_CheckExact
+from cpython.ref cimport PyObject
 from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
@@ -14,8 +22,8 @@ from libc.string cimport memcpy, memset
 from kafwire._arrow cimport Rows, RowsView, bytes_at
 from kafwire._buffer cimport kw_buf, kw_buf_new, kw_buf_unref, process_pool
 from kafwire._codec cimport ATTRIBUTE_TRANSACTIONAL, BATCH_HEADER
-from kafwire._compress cimport CODEC_LEVEL_DEFAULT, decompress, resolve_codec
-from kafwire._delivery cimport Budget, Delivery, ProducerBatch
+from kafwire._compress cimport CODEC_LEVEL_DEFAULT, SLACK, decompress, resolve_codec, runs_python
+from kafwire._delivery cimport MIXED, Budget, Delivery, ProducerBatch
 from kafwire._encode cimport (
     WRITER_BAD_ROW,
     WRITER_TOO_LARGE,
@@ -24,6 +32,7 @@ from kafwire._encode cimport (
     batch_stamp,
     encode_headers,
     record_bound,
+    record_key,
     writer_append,
     writer_append_rows,
     writer_close,
@@ -33,6 +42,7 @@ from kafwire._encode cimport (
 )
 from kafwire._express cimport Express, Passage
 from kafwire._io cimport Loop, kw_loop_post
+from kafwire._libraries cimport LZ4_ROOM
 from kafwire._partition cimport (
     ELSEWHERE,
     HASH_NONE,
@@ -43,6 +53,7 @@ from kafwire._partition cimport (
     Course,
     Rule,
     Shares,
+    ShareTable,
     assign,
     by_key,
     by_topic,
@@ -64,6 +75,18 @@ cdef enum:
     FIRST_RESERVE = 4096  # a batch starts small: thousands of quiet partitions must not cost a full one each
     EXPRESS_BYTES = 16384  # a larger batch is compressed without the GIL, by the engine
     ROWS_AT_ONCE = 16  # batches encoded by one hold-less pass of append_rows, at the most
+
+    # What a step answers.
+    DONE = 0
+    NEEDS_BATCH = 1  # give it a new one, and come again
+    NO_ROOM = 2
+    CLOSED = 3
+    REFUSED = 4
+    GONE = 5  # the topic was made anew
+    NO_MEMORY = 6
+    ENDED = 7  # nobody collects any more
+    TOO_LARGE = 8
+    OTHER_ERA = 9
 
 CODEC_IDS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
@@ -93,9 +116,15 @@ cdef inline int64_t wall_ms() noexcept:
     return now.tv_sec * 1000 + now.tv_nsec // 1000000
 
 
+cdef class Topic
+
+
 @cython.final
 cdef class Sink:
-    """One partition's queue of batches: `fresh`, then `sealed`, then the open one."""
+    """One partition's queue of batches: `fresh`, then `sealed`, then the open one.
+
+    The steps put into deques and take from them: of all that these do, only a want of memory can fail.
+    """
 
     cdef readonly str topic
     cdef readonly int32_t partition
@@ -103,12 +132,14 @@ cdef class Sink:
     cdef readonly object sealed  # deque of ProducerBatch, oldest first; threads that fill one take it out and put it in
     cdef readonly object fresh  # deque of ProducerBatch: those that no thread knows any more, the engine's
     cdef bint is_ready  # in Accumulator.ready
+    cdef readonly Topic owner
     cdef public object sequencer
     cdef public Express express  # None, or by what a thread may send past the engine while nothing is before its record
 
-    def __cinit__(self, str topic, int32_t partition):
+    def __cinit__(self, str topic, int32_t partition, Topic owner=None):
         self.topic = topic
         self.partition = partition
+        self.owner = owner
         self.sealed = collections.deque()
         self.fresh = collections.deque()
 
@@ -117,9 +148,12 @@ cdef class Sink:
 
         In one step: between two of Python's, a thread may take the last batch out, or put one in.
         """
+        self.pass_on()
+        return self.fresh
+
+    cdef void pass_on(self) noexcept:
         while self.sealed and not (<ProducerBatch> self.sealed[0]).filling:
             self.fresh.append(self.sealed.popleft())
-        return self.fresh
 
     @property
     def is_empty(self):
@@ -134,9 +168,14 @@ cdef class Sink:
 
 @cython.final
 cdef class Topic:
-    """A topic's sinks, and how records that no key places are spread over them."""
+    """A topic's sinks, and how records that no key places are spread over them.
+
+    One that is made anew, under the same name, is another Topic.
+    """
 
     cdef readonly str name
+    cdef readonly bint retired  # it was replaced: what is here moves over (`Accumulator.place_again`)
+    cdef readonly int32_t passes  # threads that add rows to it without the GIL
     cdef readonly list sinks
     cdef readonly Shares shares
     cdef Course course
@@ -147,12 +186,41 @@ cdef class Topic:
         return self.course.sticky
 
 
+# One record, as far as it can be known before its batch.
+cdef struct _Record:
+    const uint8_t *key
+    const uint8_t *value
+    const uint8_t *headers
+    int32_t key_size  # -1: null
+    int32_t value_size
+    size_t headers_size
+    int64_t timestamp
+    size_t bound  # bytes that it takes at the most
+    int spread  # how its partition was found, or -1
+    bint placed  # the user named its partition
+
+
 # One batch being filled by append_rows.
 cdef struct _Fill:
     BatchWriter writer
     kw_buf *wire  # sealed: it is full
+    bint full
     size_t bytes  # added in this pass
     int32_t count  # rows added in this pass
+    int32_t first  # the index of the first of them in the batch
+    int verdict  # DONE, or why the batch is to fail
+
+
+# One pass of append_rows: what is encoded without the GIL.
+cdef struct _Pass:
+    _Fill fills[ROWS_AT_ONCE]
+    int32_t n  # of them
+    int32_t limit
+    int64_t position  # in the plan's rows
+    int64_t end
+    int64_t bad_row
+    int failed
+    bint seals
 
 
 @cython.final
@@ -169,7 +237,10 @@ cdef class RowPlan:
     cdef int64_t position  # in index
     cdef int32_t fixed  # the partition of a single group, or -1
     cdef bint sticks  # the single group goes where the topic's rows stick at the moment
+    cdef object partition  # that the user named for all rows, or None
     cdef int64_t era  # of the accumulator
+    cdef Sink sink  # of the pass that is under way
+    cdef ProducerBatch filled  # the open batch that it goes on with, or None
 
     def __dealloc__(self):
         free(self.index)
@@ -179,6 +250,32 @@ cdef class RowPlan:
     def finished(self):
         """Whether every row is in a batch."""
         return self.group >= self.groups
+
+    cdef int placed(self) noexcept:
+        """Whether the user named the partitions: 0: no, 1: of all rows, 2: perhaps of some."""
+        if self.partition is not None:
+            return 1
+        if not self.rows.view.partition.form:
+            return 0
+        return 1 if self.rows.view.partition.validity is NULL else 2
+
+
+cdef kw_buf *plain_records(ProducerBatch batch, int codec, const uint8_t *records, size_t size) except NULL:
+    """The records of a sealed batch, decompressed: into a buffer as large as they were, for which the engine need not
+    wait until the budget of decompression has room."""
+    cdef kw_buf *out
+    cdef const char *reason
+    cdef int answer
+    resolve_codec(codec)
+    out = kw_buf_new(process_pool(), batch.raw_size + 2 * LZ4_ROOM + SLACK)
+    if out is NULL:
+        raise MemoryError("no memory for the records of a batch")
+    with nogil:
+        answer = decompress(codec, records, size, &out, batch.raw_size, batch.raw_size, &reason)
+    if answer:
+        kw_buf_unref(out)
+        raise KafkaError(f"a batch could not be read again: decompressing it answered {answer}")
+    return out
 
 
 @cython.final
@@ -236,17 +333,35 @@ cdef class Accumulator:
         """Make a topic known, or take note of partitions added to it."""
         cdef Topic topic = self.topics.get(name)
         if topic is None:
-            topic = Topic.__new__(Topic)
-            topic.name = name
-            topic.sinks = []
-            topic.course.sticky = -1
-            topic.course.chance = draw(&self.chance)
+            self.topics[name] = self.make_topic(name, partitions, shares)
+            return
         while len(topic.sinks) < partitions:
-            topic.sinks.append(Sink(name, len(topic.sinks)))
-        if topic.shares is None:
-            topic.shares = shares
-        self.topics[name] = topic
+            topic.sinks.append(Sink(name, len(topic.sinks), topic))
         self.set_shares(name, shares)
+
+    def replace_topic(self, str name, int32_t partitions, Shares shares not None):
+        """The topic of a name is another one now: records go to that from here on. Answers the one before.
+
+        What is in that stays there, and so does what threads have begun to add to it: see `place_again`.
+        """
+        cdef Topic before = self.topics[name]
+        cdef Topic topic = self.make_topic(name, partitions, shares)
+        self.topics[name] = topic
+        before.retired = True
+        if self.latest is before:
+            self.latest = topic
+        return before
+
+    cdef Topic make_topic(self, str name, int32_t partitions, Shares shares):
+        cdef Topic topic = Topic.__new__(Topic)
+        topic.name = name
+        topic.sinks = []
+        topic.shares = shares
+        topic.course.sticky = -1
+        topic.course.chance = draw(&self.chance)
+        while len(topic.sinks) < partitions:
+            topic.sinks.append(Sink(name, len(topic.sinks), topic))
+        return topic
 
     def set_shares(self, str name, Shares shares not None):
         """Draw the partitions of a topic by `shares`. Records that stick to one that has none leave it at once."""
@@ -265,24 +380,20 @@ cdef class Accumulator:
 
     cdef Delivery put(self, str topic_name, value, key, headers, timestamp_ms, partition):
         cdef Topic topic
-        cdef Sink sink
-        cdef ProducerBatch batch
-        cdef Delivery delivery = Delivery.__new__(Delivery)  # while nothing has changed that would be left half done
+        cdef PyObject *where = NULL
+        cdef Express express
+        cdef ProducerBatch spare = None
+        cdef Delivery delivery = Delivery.__new__(Delivery)
+        cdef _Record record
         cdef Py_buffer value_view
         cdef Py_buffer key_view
-        cdef const uint8_t *value_data = NULL
-        cdef const uint8_t *key_data = NULL
         cdef Py_ssize_t value_size = -1
         cdef Py_ssize_t key_size = -1
         cdef bint value_held = False
         cdef bint key_held = False
-        cdef bytes header_bytes = b""
-        cdef size_t bound
-        cdef ssize_t added
-        cdef int64_t timestamp
-        cdef int32_t chosen
-        cdef int spread = -1
-        cdef bint is_first = False
+        cdef bytes header_bytes
+        cdef int64_t chosen
+        cdef int status
         cdef tuple entry = None
         topic = self.latest
         if topic is None or topic.name is not topic_name:
@@ -292,91 +403,140 @@ cdef class Accumulator:
                     raise KafkaError(self.budget.closed)
                 return None
             self.latest = topic
+        record.value = record.key = record.headers = NULL
+        record.headers_size = 0
+        record.spread = -1
+        record.placed = partition is not None
         try:
             if value is not None:
                 if PyBytes_CheckExact(value):
-                    value_data = <const uint8_t *> PyBytes_AS_STRING(value)
+                    record.value = <const uint8_t *> PyBytes_AS_STRING(value)
                     value_size = PyBytes_GET_SIZE(value)
                 else:
                     _get_view(value, "value", &value_view)
                     value_held = True
-                    value_data = <const uint8_t *> value_view.buf
+                    record.value = <const uint8_t *> value_view.buf
                     value_size = value_view.len
             if key is not None:
                 if PyBytes_CheckExact(key):
-                    key_data = <const uint8_t *> PyBytes_AS_STRING(key)
+                    record.key = <const uint8_t *> PyBytes_AS_STRING(key)
                     key_size = PyBytes_GET_SIZE(key)
                 else:
                     _get_view(key, "key", &key_view)
                     key_held = True
-                    key_data = <const uint8_t *> key_view.buf
+                    record.key = <const uint8_t *> key_view.buf
                     key_size = key_view.len
             if headers:
                 header_bytes = encode_headers(headers)
-            timestamp = wall_ms() if timestamp_ms is None else timestamp_ms
-            bound = record_bound(max(key_size, 0), max(value_size, 0), len(header_bytes))
-            if bound + BATCH_HEADER > self.max_request_size:
-                raise _too_large(bound, topic_name, self.max_request_size)
+                record.headers = <const uint8_t *> PyBytes_AS_STRING(header_bytes)
+                record.headers_size = PyBytes_GET_SIZE(header_bytes)
+            record.timestamp = wall_ms() if timestamp_ms is None else timestamp_ms
+            record.bound = record_bound(max(key_size, 0), max(value_size, 0), record.headers_size)
+            if record.bound + BATCH_HEADER > self.max_request_size:
+                raise _too_large(record.bound, topic_name, self.max_request_size)
+            record.key_size = <int32_t> key_size
+            record.value_size = <int32_t> value_size
             if partition is not None:
-                if not 0 <= partition < len(topic.sinks):
+                chosen = partition if PyLong_CheckExact(partition) else operator.index(partition)
+                if not 0 <= chosen < len(topic.sinks):
                     raise ConfigError(
                         f"topic {topic_name!r} has partitions 0 to {len(topic.sinks) - 1}, not {partition!r}"
                     )
-                sink = <Sink> topic.sinks[partition]
             else:
-                chosen = by_key(&self.rule, key_data, key_size, <int32_t> len(topic.sinks))
-                if chosen >= 0:
-                    sink = <Sink> topic.sinks[chosen]
-                else:
-                    spread = self.rule.spread
-                    if spread == SPREAD_STICKY:
-                        sink = self.stick(topic, bound)
-                    else:
-                        sink = <Sink> topic.sinks[self.spread(topic, key_data, key_size)]
-            if self.budget.closed is not None:
-                raise KafkaError(self.budget.closed)
-            if self.refusal is not None:
-                raise self.refusal()
-            if sink.open is None and sink.express is not None:
-                entry = sink.express.passage()
-            batch = sink.open
-            if batch is not None and batch.writer.buf.size + bound > self.batch_size:
-                self.close_batch(batch)
-                batch = None
-            if self.budget.lacks(bound):
-                self.is_short = True
-                self.post()
-                return None
-            is_first = batch is None
-            if is_first:
-                batch = self.open_batch(sink, FIRST_RESERVE if bound < FIRST_RESERVE else bound + BATCH_HEADER)
-            added = writer_append(
-                &batch.writer, timestamp, key_data, <int32_t> key_size, value_data, <int32_t> value_size,
-                <const uint8_t *> PyBytes_AS_STRING(header_bytes), PyBytes_GET_SIZE(header_bytes),
-            )
-            if added < 0:
-                if is_first:
-                    self.linger(batch)
-                raise MemoryError(f"no memory for a record of {bound} bytes")
-            batch.charge(added)
-            if spread == SPREAD_STICKY:
-                topic.course.stuck += added
-            elif spread == SPREAD_TURNS:  # only now: a record that finds no room comes again
-                topic.course.turn += 1
+                chosen = by_key(&self.rule, record.key, key_size, <int32_t> len(topic.sinks))
+                if chosen < 0:
+                    record.spread = self.rule.spread
+                    if record.spread != SPREAD_STICKY:
+                        chosen = self.spread(topic, record.key, key_size)
+            while True:
+                status = self.take(topic, chosen, &record, spare, entry, delivery, &where)
+                if status == DONE:
+                    break
+                if status == NO_ROOM or status == GONE:
+                    return None
+                if status != NEEDS_BATCH:
+                    raise self.problem(status, record.bound)
+                express = (<Sink> where).express
+                entry = express.passage() if express is not None else None
+                spare = self.new_batch(record.bound)
         finally:
             if value_held:
                 PyBuffer_Release(&value_view)
             if key_held:
                 PyBuffer_Release(&key_view)
-        delivery.batch = batch
-        delivery.index = batch.count
-        delivery.timestamp_ms = timestamp
-        batch.count += 1
-        if is_first and (entry is None or not self.hurry(sink, batch, entry)):
-            self.linger(batch)
         return delivery
 
-    cdef Sink stick(self, Topic topic, size_t bound):
+    cdef int take(self, Topic topic, int64_t chosen, _Record *record, ProducerBatch spare, tuple entry,
+                  Delivery delivery, PyObject **where) noexcept:
+        """The step that takes one record: into its partition's open batch, or into `spare`, which is open then.
+
+        NEEDS_BATCH: there is none, `where` says for which sink. NO_ROOM: the engine was told.
+        """
+        cdef Sink sink
+        cdef ProducerBatch batch
+        cdef ssize_t added
+        if self.budget.closed is not None:
+            return CLOSED
+        if self.refusal is not None:
+            return REFUSED
+        if topic.retired:
+            return GONE
+        if chosen < 0:
+            chosen = self.stick(topic, record.bound)
+        if chosen >= len(topic.sinks):
+            return GONE
+        sink = <Sink> topic.sinks[chosen]
+        batch = sink.open
+        if batch is not None and batch.writer.buf.size + record.bound > self.batch_size:
+            self.close_batch(batch)
+            batch = None
+        if self.budget.lacks(record.bound):
+            self.is_short = True
+            self.post()
+            return NO_ROOM
+        if batch is None:
+            if spare is None:
+                where[0] = <PyObject *> sink
+                return NEEDS_BATCH
+            batch = spare
+        added = writer_append(
+            &batch.writer, record.timestamp, record.key, record.key_size, record.value, record.value_size,
+            record.headers, record.headers_size,
+        )
+        if added < 0:
+            return NO_MEMORY
+        delivery.batch = batch
+        delivery.index = batch.count
+        delivery.timestamp_ms = record.timestamp
+        batch.count += 1
+        batch.placed += record.placed
+        if record.spread == SPREAD_STICKY:
+            topic.course.stuck += added
+        elif record.spread == SPREAD_TURNS:  # only now: a record that finds no room comes again
+            topic.course.turn += 1
+        if batch is not spare:
+            batch.charge(added)
+            return DONE
+        batch.charge(BATCH_HEADER + added)
+        batch.sink = sink
+        sink.open = batch
+        if entry is None or not self.hurry(sink, batch, entry):
+            self.linger(batch)
+        return DONE
+
+    cdef object problem(self, int status, size_t size):
+        """The error for what a step answered."""
+        if status == CLOSED:
+            return KafkaError(self.budget.closed)
+        if status == REFUSED:
+            return self.refusal()
+        if status == OTHER_ERA:
+            return TransactionStateError(
+                "the transaction ended while rows were added to it: rows that were not added are not sent"
+            )
+        return MemoryError(f"no memory for a record of {size} bytes")
+
+    cdef int32_t stick(self, Topic topic, size_t bound) noexcept:
         """Where `bound` bytes go that stick to a partition: to another one after `batch_size` bytes (KIP-794).
 
         But not while the open batch has room, or it would leave half full; until twice as much is there.
@@ -384,16 +544,16 @@ cdef class Accumulator:
         cdef Course *course = &topic.course
         cdef ProducerBatch batch
         if not is_over(course, bound, self.batch_size):
-            return <Sink> topic.sinks[course.sticky]
+            return course.sticky
         if course.sticky >= 0:
             batch = (<Sink> topic.sinks[course.sticky]).open
             if batch is not None:
                 if batch.writer.buf.size + bound > self.batch_size:
                     self.close_batch(batch)
                 elif course.stuck < 2 * self.batch_size:
-                    return <Sink> topic.sinks[course.sticky]
+                    return course.sticky
         move_on(course, &topic.shares.table)
-        return <Sink> topic.sinks[course.sticky]
+        return course.sticky
 
     cdef int32_t spread(self, Topic topic, const uint8_t *key, Py_ssize_t key_size) except -1:
         """The partition of a record that is neither placed by its key nor sticks."""
@@ -427,35 +587,31 @@ cdef class Accumulator:
             "not sent"
         ) from problem
 
-    cdef ProducerBatch open_batch(self, Sink sink, size_t reserve):
-        cdef ProducerBatch batch = ProducerBatch.__new__(ProducerBatch, self.budget, sink, now_ms())
-        if writer_open(&batch.writer, reserve):
+    cdef ProducerBatch new_batch(self, size_t bound):
+        """One that no sink knows, with room for a record."""
+        cdef ProducerBatch batch = ProducerBatch.__new__(ProducerBatch, self.budget, None, now_ms())
+        if writer_open(&batch.writer, FIRST_RESERVE if bound < FIRST_RESERVE else bound + BATCH_HEADER):
             raise MemoryError("no memory for a batch")
         batch.writer.attributes = self.attributes
-        batch.charge(BATCH_HEADER)
-        if sink.open is not None:  # making it ran a collection of garbage, and that another `send`
-            self.close_batch(sink.open)
-        sink.open = batch
         return batch
 
-    cdef void linger(self, ProducerBatch batch):
+    cdef void linger(self, ProducerBatch batch) noexcept:
         """The engine is to look when it is due."""
         self.lingering.append(batch)
         if not self.timer_armed:
             self.timer_armed = True
             self.post()
 
-    cdef bint hurry(self, Sink sink, ProducerBatch batch, tuple entry) except -1:
+    cdef bint hurry(self, Sink sink, ProducerBatch batch, tuple entry) noexcept:
         """Send the open batch of a partition past the engine, if nothing is before it; whether it is on its way."""
         cdef Passage passage = entry[0]
         cdef Express express = passage.express
         cdef _Work work
-        cdef bint is_sent
         if sink.express is not express or sink.open is not batch or express.batch is not None or self.budget.waiting:
             return False
-        if sink.sealed or sink.fresh or batch.writer.buf.size > EXPRESS_BYTES:
+        if sink.sealed or sink.fresh or batch.writer.buf.size > EXPRESS_BYTES or runs_python(self.codec):
             return False
-        if passage.identity[2] != express.sequence:
+        if <int32_t> passage.identity[2] != express.sequence:
             return False
         memset(&work, 0, sizeof(work))
         work.writer = &batch.writer
@@ -467,19 +623,15 @@ cdef class Accumulator:
             return False
         batch.wire = work.wire
         batch.identity = passage.identity
-        try:
-            is_sent = express.submit(batch, entry)
-        except MemoryError:
-            is_sent = False
-        if is_sent:
+        if express.submit(batch, entry):
             batch.closed = True
             sink.open = None
         else:  # the connection is gone: the engine takes it from here
             self.close_batch(batch)
-        batch.recharge()
+        batch.recharge()  # nobody waits for room, or it would not go this way
         return True
 
-    cdef void close_batch(self, ProducerBatch batch, bint queued=False, bint tell=True):
+    cdef void close_batch(self, ProducerBatch batch, bint queued=False, bint tell=True) noexcept:
         """The batch takes no more records and waits to be sent; `queued`: it has its place already.
 
         The engine is not told (`tell`) when it closes one itself: another turn would cost as much as the batch.
@@ -487,25 +639,24 @@ cdef class Accumulator:
         cdef Sink sink = <Sink> batch.sink
         cdef ProducerBatch older = sink.open
         batch.closed = True
-        if older is batch:
-            sink.open = None
-        elif older is not None and not queued:
+        if older is not None and older is not batch and not queued:
             # What the same thread sent before may be in it: another thread had taken it, and has put it back.
             older.closed = True
-            sink.open = None
             sink.sealed.append(older)
         if not queued:
             sink.sealed.append(batch)
+        if older is batch or not queued:
+            sink.open = None
         self.make_ready(sink)
         if tell:
             self.post()
 
-    cdef void make_ready(self, Sink sink):
+    cdef void make_ready(self, Sink sink) noexcept:
         if not sink.is_ready:
             sink.is_ready = True
             self.ready.append(sink)
 
-    cdef void post(self):
+    cdef void post(self) noexcept:
         kw_loop_post(self.native.loop, self.cookie)
 
     # ---- many rows
@@ -539,6 +690,7 @@ cdef class Accumulator:
         if rows.view.length > INT32_MAX:
             raise ConfigError(f"a chunk of {rows.view.length} rows: send at most {INT32_MAX} rows at once")
         plan.topic = topic
+        plan.partition = partition
         plan.rows = rows
         plan.first_row = first_row
         plan.fixed = -1 if partition is None else partition
@@ -605,133 +757,197 @@ cdef class Accumulator:
     def append_rows(self, RowPlan plan, list parts):
         """Encode on from where `plan` stands, as far as there is room, and append (batch, first, count) to `parts`.
 
-        Answers whether the plan is finished; if not, the budget is used up: see `Budget.wait`.
+        Answers whether the plan is finished; if not, the budget is used up (see `Budget.wait`), or the topic is unknown
+        by now.
         """
+        cdef Topic topic = plan.topic
+        cdef bint finished = False
         self.passes += 1
         try:
-            return self.add_rows(plan, parts)
+            while True:
+                if plan.topic.retired and not self.plan_again(plan):
+                    return False
+                topic = plan.topic
+                topic.passes += 1
+                try:
+                    finished = self.add_rows(plan, parts)
+                finally:
+                    topic.passes -= 1
+                if finished or not topic.retired:
+                    return finished
         finally:
             self.passes -= 1
-            if self.refusal is not None:  # whoever ends the transaction waits for this
+            if self.refusal is not None or topic.retired:  # whoever ends the transaction, or moves over, waits for this
                 self.post()
 
-    cdef bint add_rows(self, RowPlan plan, list parts) except -1:
-        cdef _Fill fills[ROWS_AT_ONCE]
-        cdef Sink sink
-        cdef ProducerBatch batch
-        cdef int32_t n, limit, k, records
-        cdef int64_t position, end, bad_row, added
-        cdef int64_t timestamp = wall_ms()
-        cdef bint sticky = plan.sticks
-        cdef Topic topic = plan.topic
-        cdef int codec = self.codec
-        cdef int level = self.level
-        cdef size_t batch_size = self.batch_size
-        cdef uint16_t attributes = self.attributes
-        cdef size_t before
-        cdef int failed
-        cdef RowsView *view = &plan.rows.view
-        cdef int32_t *index = plan.index
-        while plan.group < plan.groups:
-            position = plan.position
-            end = plan.bounds[plan.group + 1]
-            if position >= end:
-                plan.group += 1
-                continue
-            if self.budget.closed is not None:
-                raise KafkaError(self.budget.closed)
-            if self.refusal is not None:
-                raise self.refusal()
-            if plan.era != self.era:
-                raise TransactionStateError(
-                    "the transaction ended while rows were added to it: rows that were not added are not sent"
-                )
-            if self.budget.lacks(batch_size):
-                self.is_short = True
-                self.post()
-                return False
-            limit = <int32_t> min(max((self.budget.limit - min(self.budget.used, self.budget.limit)) // batch_size, 1),
-                                  <size_t> ROWS_AT_ONCE)
-            if sticky:
-                sink = self.stick(topic, 1)
-            else:
-                sink = <Sink> topic.sinks[plan.group if plan.fixed < 0 else plan.fixed]
-            memset(fills, 0, sizeof(fills))
-            # Nobody else may fill the open batch while the GIL is away. It takes its place in the queue for that time:
-            # what others send meanwhile comes after what they sent before, and a flush knows of it.
-            batch = sink.open
-            if batch is not None:
-                sink.open = None
-                batch.filling = True
-                sink.sealed.append(batch)
-                fills[0].writer = batch.writer
-                memset(&batch.writer, 0, sizeof(BatchWriter))
-            n = 0
-            failed = 0
-            bad_row = -1
-            with nogil:
-                while position < end and n < limit and not failed:
-                    if fills[n].writer.buf is NULL:
-                        failed = writer_open(&fills[n].writer, batch_size if end - position >= 64 else FIRST_RESERVE)
-                        if failed:
-                            break
-                        fills[n].writer.attributes = attributes
-                    before = fills[n].writer.buf.size
-                    records = fills[n].writer.count
-                    added = writer_append_rows(
-                        &fills[n].writer, view, index, position, end, batch_size, timestamp, &bad_row
-                    )
-                    if added < 0:
-                        failed = <int> added
-                        added = position + fills[n].writer.count - records
-                    fills[n].count = <int32_t> (added - position)
-                    fills[n].bytes = fills[n].writer.buf.size - before
-                    position = added
-                    if position < end and not failed:
-                        failed = writer_seal(&fills[n].writer, codec, level, &fills[n].wire)
-                    n += 1
-            plan.position = position
-            if self.after_pass is not None:
-                self.after_pass()
-            for k in range(n):
-                if k or batch is None:
-                    if k and sticky:
-                        move_on(&topic.course, &topic.shares.table)
-                        sink = <Sink> topic.sinks[topic.course.sticky]
-                    batch = ProducerBatch.__new__(ProducerBatch, self.budget, sink, now_ms())
-                if sticky:
-                    topic.course.stuck += fills[k].bytes
-                    if fills[k].wire is not NULL:  # a full batch is enough, whoever else has filled it
-                        topic.course.stuck = max(topic.course.stuck, batch_size)
-                self.adopt(batch, sink, &fills[k], parts)
-            if n == 0 and batch is not None:
-                self.adopt(batch, sink, &fills[0], parts)
-            if failed:
-                self._rows_failed(failed, plan, bad_row)
+    cdef bint plan_again(self, RowPlan plan) except -1:
+        """The topic was made anew while rows were added to it: those that are left go to where they belong now.
+
+        False: it is unknown by now.
+        """
+        cdef int64_t end = plan.bounds[plan.groups]
+        cdef int64_t left = end - plan.position if plan.group < plan.groups else 0
+        cdef bytes numbers = PyBytes_FromStringAndSize(NULL, left * <int64_t> sizeof(int32_t))
+        cdef int32_t *out = <int32_t *> PyBytes_AS_STRING(numbers)
+        cdef int64_t i
+        cdef RowPlan again
+        for i in range(left):
+            out[i] = <int32_t> (plan.position + i) if plan.index is NULL else plan.index[plan.position + i]
+        again = self.plan_rows(plan.topic.name, plan.rows, plan.partition, plan.first_row, plan.era, numbers)
+        if again is None:
+            return False
+        plan.index, again.index = again.index, plan.index
+        plan.bounds, again.bounds = again.bounds, plan.bounds
+        plan.topic = again.topic
+        plan.groups = again.groups
+        plan.group = again.group
+        plan.position = 0
+        plan.fixed = again.fixed
+        plan.sticks = again.sticks
         return True
 
-    cdef adopt(self, ProducerBatch batch, Sink sink, _Fill *fill, list parts):
-        """A batch comes back from a pass of append_rows: sealed, or open again."""
+    cdef bint add_rows(self, RowPlan plan, list parts) except -1:
+        cdef _Pass work
+        cdef ProducerBatch batch
+        cdef RowsView *view = &plan.rows.view
+        cdef int64_t timestamp = wall_ms()
+        cdef size_t batch_size = self.batch_size
+        cdef uint16_t attributes = self.attributes
+        cdef int codec = self.codec
+        cdef int level = self.level
+        cdef int32_t *index = plan.index
+        cdef list spares
+        cdef Py_ssize_t needed
+        cdef int status
+        while True:
+            while plan.group < plan.groups and plan.position >= plan.bounds[plan.group + 1]:
+                plan.group += 1
+            if plan.group == plan.groups:
+                return True
+            status = self.begin_pass(plan, &work)
+            if status == NO_ROOM or status == GONE:
+                return False
+            if status != DONE:
+                raise self.problem(status, 0)
+            spares = None
+            try:
+                with nogil:
+                    encode_rows(&work, view, index, batch_size, timestamp, attributes, codec, level)
+                needed = work.n - (plan.filled is not None)
+                spares = []
+                while len(spares) < needed:
+                    batch = ProducerBatch.__new__(ProducerBatch, self.budget, None, now_ms())
+                    spares.append(batch)
+                if self.after_pass is not None:
+                    self.after_pass()
+            finally:
+                self.end_pass(plan, &work, spares)
+                self.tell_of_pass(plan, &work, spares, parts)
+            if work.failed:
+                self._rows_failed(work.failed, plan, work.bad_row)
+
+    cdef int begin_pass(self, RowPlan plan, _Pass *work) noexcept:
+        """The step before rows are encoded: find their sink, and take its open batch out.
+
+        Nobody else may fill that while the GIL is away. It takes its place in the queue for that time: what others send
+        meanwhile comes after what they sent before, and a flush knows of it.
+        """
+        cdef Topic topic = plan.topic
+        cdef int64_t number
+        cdef ProducerBatch batch
+        if topic.retired:
+            return GONE
+        if self.budget.closed is not None:
+            return CLOSED
+        if self.refusal is not None:
+            return REFUSED
+        if plan.era != self.era:
+            return OTHER_ERA
+        if self.budget.lacks(self.batch_size):
+            self.is_short = True
+            self.post()
+            return NO_ROOM
+        if plan.sticks:
+            number = self.stick(topic, 1)
+        else:
+            number = plan.group if plan.fixed < 0 else plan.fixed
+        memset(work, 0, sizeof(_Pass))
+        work.limit = <int32_t> min(
+            max((self.budget.limit - min(self.budget.used, self.budget.limit)) // self.batch_size, <size_t> 1),
+            <size_t> ROWS_AT_ONCE,
+        )
+        work.position = plan.position
+        work.end = plan.bounds[plan.group + 1]
+        work.bad_row = -1
+        # A codec that calls Python is the engine's to call, in `prepare`: no signal comes there.
+        work.seals = not runs_python(self.codec)
+        plan.sink = <Sink> topic.sinks[number]
+        batch = plan.filled = plan.sink.open
+        if batch is not None:
+            plan.sink.open = None
+            plan.sink.sealed.append(batch)
+            batch.filling = True
+            work.fills[0].writer = batch.writer
+            memset(&batch.writer, 0, sizeof(BatchWriter))
+        return DONE
+
+    cdef void end_pass(self, RowPlan plan, _Pass *work, list spares) noexcept:
+        """The step behind it: all that was encoded is put into its place.
+
+        As far as there are batches for it: should one not have been made, its rows and those behind it are not sent.
+        """
+        cdef Topic topic = plan.topic
+        cdef Sink sink = plan.sink
+        cdef ProducerBatch batch
+        cdef bint goes_on = plan.filled is not None
+        cdef int32_t has = (0 if spares is None else <int32_t> len(spares)) + goes_on
+        cdef int32_t k
+        cdef _Fill *fill
+        for k in range(work.n if work.n else goes_on):
+            fill = &work.fills[k]
+            if k >= has:
+                writer_close(&fill.writer)
+                kw_buf_unref(fill.wire)
+                continue
+            if k == 0 and goes_on:
+                batch = plan.filled
+            else:
+                if k and plan.sticks:
+                    move_on(&topic.course, &topic.shares.table)
+                    sink = <Sink> topic.sinks[topic.course.sticky]
+                batch = <ProducerBatch> spares[k - goes_on]
+                batch.sink = sink
+            if plan.sticks:
+                topic.course.stuck += fill.bytes
+                if fill.full:  # a full batch is enough, whoever else has filled it
+                    topic.course.stuck = max(topic.course.stuck, self.batch_size)
+            plan.position += fill.count
+            self.adopt(batch, sink, fill, plan.placed())
+        work.n = min(work.n, has)
+
+    cdef void adopt(self, ProducerBatch batch, Sink sink, _Fill *fill, int placed) noexcept:
+        """A batch comes back from a pass: sealed, or open again; `verdict` says whether it is to fail.
+
+        `placed`: see `RowPlan.placed`.
+        """
         cdef bint queued = batch.filling
         batch.filling = False
+        fill.first = batch.count
         if batch.done or self.ended is not None:  # its producer was closed meanwhile
             writer_close(&fill.writer)
             kw_buf_unref(fill.wire)
-            if fill.count:
-                parts.append((batch, batch.count, fill.count))
-            if not batch.done:
-                batch.fail(KafkaError(self.ended))
+            fill.verdict = ENDED
             return
         batch.writer = fill.writer
         batch.wire = fill.wire
-        if fill.count:
-            parts.append((batch, batch.count, fill.count))
         batch.count += fill.count
+        if placed:
+            batch.placed = batch.placed + fill.count if placed == 1 else MIXED
         batch.charge(fill.bytes)
         if batch.count == 1 and fill.bytes + BATCH_HEADER > max(self.max_request_size, self.batch_size):
             batch.closed = True
-            batch.fail(_too_large(fill.bytes, sink.topic, self.max_request_size))
-        elif fill.wire is not NULL:
+            fill.verdict = TOO_LARGE
+        elif fill.full:
             batch.recharge()
             self.close_batch(batch, queued)
         elif batch.count == 0:
@@ -746,6 +962,39 @@ cdef class Accumulator:
                 self.close_batch(sink.open)
             sink.open = batch
             self.linger(batch)
+
+    cdef int tell_of_pass(self, RowPlan plan, _Pass *work, list spares, list parts) except -1:
+        """What `end_pass` did, for those whom it concerns: all of them, whatever one raises."""
+        cdef ProducerBatch batch
+        cdef bint goes_on = plan.filled is not None
+        cdef _Fill *fill
+        cdef int32_t k
+        problem = None
+        for k in range(work.n if work.n else goes_on):
+            fill = &work.fills[k]
+            if fill.verdict == DONE:
+                continue
+            batch = plan.filled if k == 0 and goes_on else <ProducerBatch> spares[k - goes_on]
+            try:
+                if fill.verdict == TOO_LARGE:
+                    batch.fail(_too_large(fill.bytes, plan.topic.name, self.max_request_size))
+                elif not batch.done:
+                    batch.fail(KafkaError(self.ended))
+            except BaseException as error:
+                problem = error if problem is None else problem
+        try:
+            self.budget.settle_up()
+        except BaseException as error:
+            problem = error if problem is None else problem
+        for k in range(work.n):
+            fill = &work.fills[k]
+            batch = plan.filled if k == 0 and goes_on else <ProducerBatch> spares[k - goes_on]
+            if fill.count:
+                parts.append((batch, fill.first, fill.count))
+        plan.filled = None
+        if problem is not None:
+            raise problem
+        return 0
 
     cdef _rows_failed(self, int failed, RowPlan plan, int64_t bad_row):
         if failed == WRITER_BAD_ROW:
@@ -770,7 +1019,6 @@ cdef class Accumulator:
         open: or what comes while a partition stands still would be many small ones, and a request takes one at a time.
         """
         cdef ProducerBatch batch
-        cdef Sink sink
         cdef int64_t now = now_ms()
         cdef int64_t due
         wait = None
@@ -789,12 +1037,18 @@ cdef class Accumulator:
                     self.late.append(batch)
             self.lingering.popleft()
         self.timer_armed = wait is not None
-        ready, self.ready = self.ready, []
-        for sink in ready:
-            sink.is_ready = False
+        cdef list fresh = []
+        cdef list ready = self.ready
+        self.take_ready(fresh)
         return ready, wait
 
-    cdef bint close_late(self, ProducerBatch batch, bint everything):
+    cdef void take_ready(self, list fresh) noexcept:
+        cdef Sink sink
+        for sink in self.ready:
+            sink.is_ready = False
+        self.ready = fresh
+
+    cdef bint close_late(self, ProducerBatch batch, bint everything) noexcept:
         """Whether a batch that has lingered is closed now, or will be by the thread that fills it."""
         cdef Sink sink = <Sink> batch.sink
         if sink.open is batch:
@@ -806,7 +1060,7 @@ cdef class Accumulator:
             self.make_ready(sink)
         return True
 
-    cdef void make_way(self):
+    cdef int make_way(self) except -1:
         """Close open batches, the oldest first, until half of the memory is on its way: room comes by sending.
 
         Not all: with much on its way room will come, and batches that have just begun would go out small.
@@ -824,6 +1078,7 @@ cdef class Accumulator:
             if (<Sink> batch.sink).open is batch:
                 held -= batch.charged
                 self.close_batch(batch)
+        return 0
 
     def end(self, str reason):
         """Nobody collects any more: batches that threads are still filling fail with `reason` when they come back."""
@@ -839,7 +1094,6 @@ cdef class Accumulator:
         cdef ProducerBatch part
         cdef kw_buf *raw = NULL
         cdef const uint8_t *records
-        cdef const char *reason
         cdef size_t size, at = 0
         cdef int32_t count
         cdef int64_t base
@@ -854,11 +1108,7 @@ cdef class Accumulator:
         size = batch.wire.size - BATCH_HEADER
         try:
             if codec:
-                resolve_codec(codec)
-                with nogil:
-                    answer = decompress(codec, records, size, &raw, INT32_MAX, 0, &reason)
-                if answer:
-                    raise KafkaError(f"a batch could not be cut: decompressing it answered {answer}")
+                raw = plain_records(batch, codec, records, size)
                 records = raw.data
                 size = raw.size
             for start, end in zip(starts, ends, strict=True):
@@ -876,6 +1126,7 @@ cdef class Accumulator:
                 if answer:
                     raise KafkaError(f"a batch could not be cut: copying its records answered {answer}")
                 part.count = count
+                part.placed = 0 if batch.placed == 0 else count if batch.placed == batch.count else MIXED
                 part.closed = True
                 parts.append((start, part))
         finally:
@@ -887,8 +1138,125 @@ cdef class Accumulator:
         if refused is not None:
             for start, part in parts:
                 if start in refused:
-                    part.fail(refused[start])
+                    part.fail(refused[start])  # on the engine, where it raises nothing
         return [part for start, part in parts if refused is None or start not in refused]
+
+    def empty(self, Sink sink not None):
+        """Take out all that was not sent, in order. Nobody may be filling a batch of it."""
+        if sink.open is not None:
+            self.close_batch(sink.open, False, False)
+        found = list(sink.advance())
+        sink.fresh.clear()
+        return found
+
+    def place_again(self, ProducerBatch batch):
+        """Have a batch of a retired topic go on in the one that replaced it, where its records belong now.
+
+        Answers [(sink, batch)]: the batch itself, or parts of it if its records belong to several partitions. The
+        caller queues them. A partition that the user named is kept. Nothing has changed if this raises: `KafkaError`
+        when that partition does not exist, or when it is not known who chose it; `MemoryError`.
+        """
+        cdef Sink sink = <Sink> batch.sink
+        cdef Topic topic = self.topics[sink.topic]
+        cdef int32_t partitions = <int32_t> len(topic.sinks)
+        cdef int32_t before = <int32_t> len(sink.owner.sinks)
+        cdef kw_buf *raw = NULL
+        cdef const uint8_t *records
+        cdef size_t size
+        cdef int64_t base
+        cdef int codec = 0
+        cdef uint16_t attributes
+        made_anew = f"topic {sink.topic!r} was made anew, with {partitions} partitions instead of {before}: "
+        if sink.partition < partitions and (before == partitions or batch.placed == batch.count):
+            batch.sink = topic.sinks[sink.partition]
+            return [(batch.sink, batch)]
+        if batch.placed == batch.count:
+            raise KafkaError(
+                f"{made_anew}{batch.count} record(s) to partition {sink.partition}, which there is no more, are not in "
+                "the log"
+            )
+        if batch.placed or self.rule.spread == SPREAD_FUNCTION:
+            raise KafkaError(
+                f"{made_anew}{batch.count} record(s) whose partitions were not all chosen by kafwire, or by a function "
+                "of the user's, are not in the log: send them again"
+            )
+        if batch.wire is NULL:
+            records = batch.writer.buf.data + BATCH_HEADER
+            size = batch.writer.buf.size - BATCH_HEADER
+            base = batch.writer.base_timestamp
+            attributes = batch.writer.attributes
+        else:
+            codec = batch.wire.data[22] & 7
+            records = batch.wire.data + BATCH_HEADER
+            size = batch.wire.size - BATCH_HEADER
+            base = batch_base_timestamp(batch.wire.data)
+            attributes = batch.wire.data[22] & ~7
+        try:
+            if codec:
+                raw = plain_records(batch, codec, records, size)
+                records = raw.data
+                size = raw.size
+            return self.scatter(batch, topic, records, size, base, attributes)
+        finally:
+            kw_buf_unref(raw)
+
+    cdef list scatter(self, ProducerBatch batch, Topic topic, const uint8_t *records, size_t size, int64_t base,
+                      uint16_t attributes):
+        """Where the records of a batch belong by their keys, and by what is left to the rule otherwise."""
+        cdef int32_t partitions = <int32_t> len(topic.sinks)
+        cdef int32_t count = batch.count
+        cdef bytes chosen = PyBytes_FromStringAndSize(NULL, count * <Py_ssize_t> sizeof(int32_t))
+        cdef bytes places = PyBytes_FromStringAndSize(NULL, 2 * count * <Py_ssize_t> sizeof(int32_t))
+        cdef bytes numbers = PyBytes_FromStringAndSize(NULL, partitions * <Py_ssize_t> sizeof(int32_t))
+        cdef int32_t *partition = <int32_t *> PyBytes_AS_STRING(chosen)
+        cdef int32_t *place = <int32_t *> PyBytes_AS_STRING(places)
+        cdef int32_t *number = <int32_t *> PyBytes_AS_STRING(numbers)  # of the part that goes to a partition
+        cdef Shares shares = topic.shares
+        cdef Course course = topic.course
+        cdef Rule rule = self.rule
+        cdef ProducerBatch part
+        cdef size_t at = 0
+        cdef int answer = 0
+        cdef int32_t i
+        cdef list used = []
+        cdef list parts = []
+        with nogil:
+            for i in range(count):
+                answer = _choose(&rule, records, size, &at, partitions, &shares.table, &course, &partition[i])
+                if answer:
+                    break
+        if answer:
+            raise KafkaError(f"a batch of {batch.sink.name} could not be read again (code {answer})")
+        topic.course = course
+        memset(number, 0xff, partitions * sizeof(int32_t))
+        for i in range(count):
+            if number[partition[i]] < 0:
+                number[partition[i]] = <int32_t> len(used)
+                used.append(partition[i])
+        if len(used) == 1:
+            batch.sink = topic.sinks[used[0]]
+            return [(batch.sink, batch)]
+        for chosen_partition in used:
+            part = ProducerBatch.__new__(ProducerBatch, self.budget, topic.sinks[chosen_partition], batch.created_ms)
+            if writer_open(&part.writer, FIRST_RESERVE):
+                raise MemoryError("no memory for a part of a batch")
+            part.writer.attributes = attributes
+            part.closed = True
+            parts.append((0, part))
+        at = 0
+        for i in range(count):
+            place[2 * i] = number[partition[i]]
+            _, part = parts[number[partition[i]]]
+            answer = writer_copy(&part.writer, records, size, &at, 1, base)
+            if answer:
+                raise KafkaError(f"a batch of {batch.sink.name} could not be copied (code {answer})")
+            place[2 * i + 1] = part.count
+            part.count += 1
+        for _, part in parts:
+            part.charge(part.writer.buf.size)
+        batch.places = places
+        batch.divide(parts)
+        return [(part.sink, part) for _, part in parts]
 
     def prepare(self, list batches):
         """Compress what is not compressed yet and stamp every batch with its producer and sequence, without the GIL."""
@@ -904,12 +1272,14 @@ cdef class Accumulator:
         try:
             for i in range(n):
                 batch = <ProducerBatch> batches[i]
+                work[i].wire = batch.wire
+            for i in range(n):
+                batch = <ProducerBatch> batches[i]
                 if batch.filling:
                     raise ValueError("a batch that is being filled cannot be sent")
                 producer_id, epoch = batch.producer if batch.producer is not None else (-1, -1)
                 identity = (producer_id, epoch, batch.sequence)
                 work[i].writer = &batch.writer
-                work[i].wire = batch.wire
                 work[i].stamp = batch.identity != identity
                 # A connection that died may still hold the bytes of the last stamp: they must not change under it.
                 work[i].copy = batch.identity is not None and work[i].stamp
@@ -922,13 +1292,10 @@ cdef class Accumulator:
                     failed = _prepare(&work[i], codec, level)
                     if failed:
                         break
-            for i in range(n):
-                batch = <ProducerBatch> batches[i]
-                batch.wire = work[i].wire
-                if batch.wire is not NULL:
-                    batch.recharge()
         finally:
+            take_work(batches, n, work)
             free(work)
+        self.budget.settle_up()
         if failed:
             raise KafkaError(f"a batch could not be compressed (code {failed}): is there enough memory?")
 
@@ -966,6 +1333,29 @@ cdef class RecordSender:
             raise self._refusal(topic, headers, timestamp_ms, partition, error) from None
 
 
+cdef int _choose(const Rule *rule, const uint8_t *records, size_t size, size_t *at, int32_t partitions,
+                 const ShareTable *shares, Course *course, int32_t *out) noexcept nogil:
+    """The partition of the record at `at`. What sticks goes where new records stick at the moment."""
+    cdef const uint8_t *key
+    cdef int64_t key_size
+    cdef int answer = record_key(records, size, at, &key, &key_size)
+    if answer:
+        return answer
+    out[0] = by_key(rule, key, key_size, partitions)
+    if out[0] >= 0:
+        return 0
+    if rule.spread == SPREAD_RANDOM:
+        out[0] = pick(shares, draw(&course.chance))
+    elif rule.spread == SPREAD_TURNS:
+        out[0] = take_turn(course, shares)
+        course.turn += 1
+    else:
+        if course.sticky < 0:
+            move_on(course, shares)
+        out[0] = course.sticky
+    return 0
+
+
 cdef struct _Work:
     BatchWriter *writer
     kw_buf *wire
@@ -974,6 +1364,52 @@ cdef struct _Work:
     int64_t producer_id
     int16_t epoch
     int32_t sequence
+
+
+cdef void take_work(list batches, Py_ssize_t n, _Work *work) noexcept:
+    """The step in which batches get what was made of them."""
+    cdef ProducerBatch batch
+    cdef Py_ssize_t i
+    for i in range(n):
+        batch = <ProducerBatch> batches[i]
+        batch.wire = work[i].wire
+        if batch.wire is not NULL:
+            batch.recharge()
+
+
+cdef void encode_rows(_Pass *work, const RowsView *view, const int32_t *index, size_t batch_size, int64_t timestamp,
+                      uint16_t attributes, int codec, int level) noexcept nogil:
+    """Encode rows into as many batches as there is room for."""
+    cdef _Fill *fill
+    cdef size_t before
+    cdef int32_t records
+    cdef int64_t added
+    while work.position < work.end and work.n < work.limit and not work.failed:
+        fill = &work.fills[work.n]
+        if fill.writer.buf is NULL:
+            work.failed = writer_open(
+                &fill.writer, batch_size if work.end - work.position >= 64 else <size_t> FIRST_RESERVE
+            )
+            if work.failed:
+                return
+            fill.writer.attributes = attributes
+        before = fill.writer.buf.size
+        records = fill.writer.count
+        added = writer_append_rows(
+            &fill.writer, view, index, work.position, work.end, batch_size, timestamp, &work.bad_row
+        )
+        if added < 0:
+            work.failed = <int> added
+            added = work.position + fill.writer.count - records
+        fill.count = <int32_t> (added - work.position)
+        fill.bytes = fill.writer.buf.size - before
+        work.position = added
+        if work.position < work.end and not work.failed:
+            fill.full = True
+            if work.seals:
+                work.failed = writer_seal(&fill.writer, codec, level, &fill.wire)
+                fill.full = not work.failed
+        work.n += 1
 
 
 cdef int _prepare(_Work *work, int codec, int level) noexcept nogil:

@@ -6,6 +6,9 @@ from kafwire._arrow cimport Layout
 from kafwire._codec cimport BatchHeader, Columns, DecodeSpec
 
 
+cdef str unexported(object topic, object partition, int64_t base_offset, int64_t next_offset, object problem)
+
+
 # Python reads the first four as members, as it does __slots__: its interpreter knows how to do that in place, and asks
 # a property five times as long.
 cdef class Record:
@@ -27,7 +30,8 @@ cdef class Records:
     cdef readonly object partition
     cdef int64_t rows
     cdef size_t space  # what columns and the Python objects of one record may take together
-    cdef bint heavy  # one record may be large
+    cdef int heavy  # why a record is more work than to copy it: HEAVY_LARGE, HEAVY_DESERIALIZED; mostly 0
+    cdef object deserializer  # None: keys and values are bytes
     cdef bint away  # fetch() brings the columns back
     cdef int32_t pins  # columns in use: they must stay
 
@@ -35,7 +39,9 @@ cdef class Records:
     cdef int fetch(self) except -1
     cdef int64_t end_offset(self) noexcept  # where reading goes on after the last record
     cdef Record record(self, int64_t row)
+    cdef Record raw(self, int64_t row)  # its key and value are bytes
     cdef Record made(self, int64_t row)
+    cdef object not_exported(self, object problem)
 
 
 # The records of one batch, or of many: `batch` is the one in hand, `row` how many of its records were handed out.
@@ -52,6 +58,8 @@ cdef class Batch(Records):
     # Takes over the columns' buffers (and resets *columns). columns_finish() it first. `spec`: what made them.
     @staticmethod
     cdef Batch take(Columns *columns, Layout layout, object topic, object partition, const DecodeSpec *spec)
+
+    cdef void use(self, object deserializer) noexcept  # of records, and of columns if it can
 
 
 # The batches of one blob, decoded with a limit on what they hold together. Those that have columns form a list, of

@@ -22,6 +22,7 @@ from kafwire._encode cimport (WRITER_NO_MEMORY, WRITER_TOO_LARGE, BatchWriter, b
                               encode_headers, writer_append_at, writer_append_rows, writer_close, writer_open,
                               writer_seal)
 
+from kafwire._buffer import seal_types
 from kafwire._compress import NAMES, codec_id
 from kafwire.errors import ConfigError, ProtocolError, RecordTooLargeError
 
@@ -57,8 +58,8 @@ cdef class Record:
 
     `topic` and `partition` are None for records decoded from bytes alone; `offset` is -1 for one not read from
     anywhere. `timestamp_ms` and `timestamp_type` (0 create time, 1 log append time) are None where the record has
-    no timestamp. `key` and `value` are bytes or None; `headers` a list of (str, bytes or None), a key that is not
-    UTF-8 kept by surrogateescape.
+    no timestamp. `key` and `value` are bytes or None, or what a reader's deserializers make of bytes; `headers` a list
+    of (str, bytes or None), a key that is not UTF-8 kept by surrogateescape.
     """
 
     def __init__(self, value=None, key=None, *, headers=(), timestamp_ms=None, timestamp_type=0, offset=-1, topic=None,
@@ -187,12 +188,39 @@ cdef class RecordIterator:
             self.row = row = 0
         self.row = row + 1
         if not batch.heavy and not batch.away:
-            return batch.record(row)
+            return batch.raw(row)
         try:
             return batch.record(row)
         except BaseException:
             self.row = row
             raise
+
+    def peek(self):
+        """The record that comes next, which stays the next one, with its key and value as bytes."""
+        cdef Records batch = self.batch
+        while batch is None or self.row >= batch.rows:
+            if self.batches is None:
+                raise StopIteration
+            batch = next(self.batches)
+            self.batch = batch
+            self.row = 0
+        return batch.raw(self.row)
+
+    def skip(self):
+        """Count the record that comes next, which somebody has from `peek`, as handed out."""
+        cdef Records batch = self.batch
+        if batch is not None and self.row < batch.rows:
+            self.row += 1
+
+    @property
+    def offset(self):
+        """That of the record that was handed out last; -1 where that is not known."""
+        cdef Records batch = self.batch
+        if batch is None or self.row == 0:
+            return -1
+        if batch.away:
+            batch.fetch()
+        return (<const int64_t *>batch.columns.offset.data)[self.row - 1] if batch.columns.offset is not NULL else -1
 
     def __length_hint__(self):
         return 0 if self.batch is None else max(self.batch.rows - self.row, 0)
@@ -225,6 +253,8 @@ cdef class RecordIterator:
 # How much one record of a batch may be before it is looked at whether there is room for its Python objects. A header
 # takes a tuple, a str and a bytes; an str may take four bytes for each of UTF-8, beside the bytes it is made from.
 cdef enum:
+    HEAVY_LARGE = 1
+    HEAVY_DESERIALIZED = 2
     HEAVY_BYTES = 16777216
     HEAVY_HEADERS = 65536
     HEADER_OBJECTS = 184
@@ -255,6 +285,12 @@ cdef int check_size(Records batch, int64_t row) except -1:
     return 0
 
 
+cdef str unexported(object topic, object partition, int64_t base_offset, int64_t next_offset, object problem):
+    """What is said of rows that Arrow's columns cannot hold."""
+    return (f"{topic}-{partition}, offsets {base_offset} to {next_offset - 1}, cannot be given as Arrow: {problem}; "
+            "take their batches and iterate over the records")
+
+
 cdef class Records:
     def __cinit__(self):
         columns_init(&self.columns)
@@ -272,8 +308,9 @@ cdef class Records:
         cdef const Columns *c = &self.columns
         self.rows = c.length
         self.space = spec.max_decompressed + COLUMN_ROOM
-        self.heavy = c.key.used + c.value.used + c.header_value.used + 4 * c.header_key.used > HEAVY_BYTES \
-            or c.header_count > HEAVY_HEADERS
+        self.heavy = HEAVY_LARGE * (
+            c.key.used + c.value.used + c.header_value.used + 4 * c.header_key.used > HEAVY_BYTES
+            or c.header_count > HEAVY_HEADERS)
 
     cdef int fetch(self) except -1:
         raise NotImplementedError
@@ -282,9 +319,17 @@ cdef class Records:
         return -1
 
     cdef Record record(self, int64_t row):
+        cdef Record record
+        if self.heavy & HEAVY_DESERIALIZED:
+            record = self.raw(row)
+            record.key, record.value = self.deserializer.deserialize(record)
+            return record
+        return self.raw(row)
+
+    cdef Record raw(self, int64_t row):
         if self.away:
             self.fetch()
-        if self.heavy:
+        if self.heavy & HEAVY_LARGE:
             check_size(self, row)
         self.pins += 1
         try:
@@ -312,6 +357,11 @@ cdef class Records:
         iterator.batch = self
         return iterator
 
+    def __aiter__(self):
+        if self.deserializer is None:
+            raise TypeError(f"'async for' needs an async deserializer: iterate over {self!r} by 'for'")
+        return self.deserializer.records(iter(self))
+
     def __getitem__(self, index):
         cdef int64_t row
         if isinstance(index, slice):
@@ -323,17 +373,30 @@ cdef class Records:
             raise IndexError(f"record {index} of {self.rows}")
         return self.record(row)
 
+    cdef object not_exported(self, object problem):
+        """The same error, and of which rows."""
+        if self.topic is None:
+            return problem
+        return type(problem)(unexported(self.topic, self.partition, self.base_offset, self.end_offset(), problem))
+
     def __arrow_c_schema__(self):
         """The schema as a PyCapsule "arrow_schema"."""
+        if self.deserializer is not None and self.deserializer.has_columns:
+            return self.to_arrow().schema.__arrow_c_schema__()
         return self.layout.schema_capsule()
 
     def __arrow_c_array__(self, requested_schema=None):
         """(schema, array) PyCapsules of a struct array. Nothing is copied; `requested_schema` is not looked at."""
         cdef Columns shared
+        if self.deserializer is not None and self.deserializer.has_columns:
+            return self.to_arrow().__arrow_c_array__()
         if self.away:
             self.fetch()
         columns_share(&self.columns, &shared)
-        return self.layout.schema_capsule(), self.layout.array_capsule(&shared)
+        try:
+            return self.layout.schema_capsule(), self.layout.array_capsule(&shared)
+        except (ProtocolError, MemoryError) as error:
+            raise self.not_exported(error) from None
 
     def to_arrow(self):
         """The rows as a pyarrow.RecordBatch that shares their memory. Needs the package pyarrow."""
@@ -345,9 +408,13 @@ cdef class Records:
         if self.away:
             self.fetch()
         columns_share(&self.columns, &shared)
-        self.layout.export(&shared, &array)
         try:
-            return self.layout.importer(<uintptr_t>&array)
+            self.layout.export(&shared, &array)
+        except (ProtocolError, MemoryError) as error:
+            raise self.not_exported(error) from None
+        try:
+            rows = self.layout.importer(<uintptr_t>&array)
+            return rows if self.deserializer is None else self.deserializer.to_arrow(self, rows)
         finally:
             if array.release is not NULL:  # whoever takes an array over leaves it released
                 array.release(&array)
@@ -381,6 +448,11 @@ cdef class Batch(Records):
 
     cdef int64_t end_offset(self) noexcept:
         return self.next_offset
+
+    cdef void use(self, object deserializer) noexcept:
+        self.deserializer = deserializer
+        if deserializer is not None:
+            self.heavy |= HEAVY_DESERIALIZED
 
     def __repr__(self):
         return (f"<kafwire Batch of {self.topic}-{self.partition}: {self.rows} records, "
@@ -557,6 +629,11 @@ cdef class Shelf:
             if answer != DECODE_OK:
                 decode_error(&status, batch.at)
             columns_finish(&columns)
+            if batch.away and columns.length != batch.rows:
+                raise ProtocolError(
+                    f"the bytes given to decode_batches were changed: a batch of {batch.rows} records has "
+                    f"{columns.length} now. Leave them as they are while its batches are used, or give it bytes",
+                    offset=batch.at)
             consumed[0] = status.consumed
             if batch.columns.length == 0:  # another thread may have been as fast
                 columns_clear(&batch.columns)
@@ -850,3 +927,6 @@ def encode_batch(records_or_arrow, str compression, level, int64_t base_offset, 
         return seal(&writer, compression, level, producer_id, producer_epoch, base_sequence)
     finally:
         writer_close(&writer)
+
+
+seal_types(RecordIterator, Records, Batch, RecordBatch, Shelf, BatchIterator)

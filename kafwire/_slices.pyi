@@ -84,12 +84,14 @@ class SliceReader:
         max_decompressed: int,
         verify_crc: bool,
         on_close: Callable[[], object] | None = None,
+        on_refuse: Callable[[int, int, int], object] | None = None,
         only: int = -1,
         owns: bool = True,
         skip_corrupt: bool = False,
         silence_ms: int = -1,
         what: str = "scan",
         timestamps: tuple[int, int] | None = None,
+        deserializer: object = None,
     ) -> None: ...
     @property
     def what(self) -> str: ...

@@ -9,7 +9,7 @@ from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.errno cimport EINVAL, EIO, ENOMEM
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy, memset, strncpy
+from libc.string cimport memcpy, memset
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 from posix.unistd cimport getpid
 
@@ -21,6 +21,7 @@ from kafwire._arrow cimport (
     ArrowSchema,
     Layout,
     columns_export,
+    export_error,
     layout_schema,
 )
 from kafwire._buffer cimport Buffer, kw_buf, kw_buf_ref, kw_buf_unref
@@ -50,7 +51,7 @@ from kafwire._codec cimport (
 )
 from kafwire._compress cimport resolve_codec
 from kafwire._io cimport Loop, kw_loop, kw_loop_post, kw_loop_set_tap, kw_loop_tell
-from kafwire._records cimport Batch
+from kafwire._records cimport Batch, unexported
 
 import logging
 
@@ -91,6 +92,7 @@ cdef extern from "native/queue.h" nogil:
     int kw_queue_pop(kw_queue *queue, kw_place *place, kw_records *out, int wait_ms)
     int kw_queue_next(kw_queue *queue, kw_records *slice, int64_t offset)
     int kw_queue_done(kw_queue *queue, kw_records *slice, size_t used, int64_t position)
+    uint32_t kw_queue_refuse(kw_queue *queue, kw_records *slice, int64_t position)
     size_t kw_queue_bytes(kw_queue *queue, int starved)
     void kw_queue_compact(kw_queue *queue)
     uint32_t kw_place_reset(kw_queue *queue, kw_place *place, int64_t position)
@@ -442,6 +444,11 @@ cdef struct ReaderState:
     bint skip_corrupt
     int silence_ms  # a stream ends after so long without records; -1: never
     bint ended
+    # The slice in which the rows end that were decoded last, until they are handed out: its place is lent so long.
+    kw_records held
+    size_t held_used
+    int64_t held_from, held_to  # the offsets between which they lie
+    bint holds
     int pid
     unsigned long thread  # that is in an Arrow stream's get_next or release now; 0: none
     char message[512]
@@ -497,6 +504,40 @@ cdef void give_back(ReaderState *state, kw_records *slice, size_t used, int64_t 
         kw_loop_post(state.loop, state.cookie)
 
 
+cdef int hold(ReaderState *state, kw_records *slice, size_t used, int64_t begin, int64_t offset) noexcept nogil:
+    """There are rows: READ_ROWS. Whoever takes them says what became of them, by `hand_out` or `refuse`."""
+    state.held = slice[0]
+    state.held_used = used
+    state.held_from = begin
+    state.held_to = offset
+    state.holds = True
+    return READ_ROWS
+
+
+cdef void hand_out(ReaderState *state) noexcept nogil:
+    """The rows are in the user's hand: reading goes on behind them."""
+    if state.holds:
+        state.holds = False
+        give_back(state, &state.held, state.held_used, state.held_to)
+
+
+cdef void refuse(ReaderState *state, object error) noexcept:
+    """Nobody gets the rows: they are to come again. Where nobody fetches them anew, the whole read fails."""
+    cdef SliceReader owner = <SliceReader> state.owner
+    cdef int32_t number
+    cdef uint32_t generation
+    if not state.holds:
+        return
+    state.holds = False
+    number = kw_place_number(state.held.place)
+    generation = kw_queue_refuse(state.queue, &state.held, state.held_from)
+    kw_loop_post(state.loop, state.cookie)
+    if owner.on_refuse is None:
+        owner.queue.fail(error)
+    elif generation:
+        owner.on_refuse(number, generation, state.held_from)
+
+
 cdef void prepare(ReaderState *state, const kw_records *slice) noexcept nogil:
     state.spec.start = slice.start
     state.spec.end = slice.end
@@ -505,13 +546,13 @@ cdef void prepare(ReaderState *state, const kw_records *slice) noexcept nogil:
 
 
 cdef int next_columns(ReaderState *state, Columns *out, PyObject **place, int timeout_ms) noexcept nogil:
-    """Fill `out` with the next rows, all of one partition. Failed: the owner's error says why."""
+    """Fill `out` with the next rows, all of one partition, and hold them. Failed: the owner's error says why."""
     cdef kw_records slice
     cdef DecodeStatus status
     cdef BatchHeader header
     cdef const char *reason = NULL
     cdef size_t at
-    cdef int64_t offset, looked = now_ms(), until = looked + timeout_ms
+    cdef int64_t begin, offset, looked = now_ms(), until = looked + timeout_ms
     cdef int got
     if _is_foreign(state):
         _refuse_foreign(state)
@@ -524,7 +565,7 @@ cdef int next_columns(ReaderState *state, Columns *out, PyObject **place, int ti
         prepare(state, &slice)
         state.spec.row_bytes = layout_of(place[0]).row_bytes
         at = 0
-        offset = slice.start
+        begin = offset = slice.start
         while True:
             memset(&status, 0, sizeof(status))
             got = decode_chunk(slice.data + at, slice.size - at, &state.spec, out, &status)
@@ -534,12 +575,13 @@ cdef int next_columns(ReaderState *state, Columns *out, PyObject **place, int ti
             if got == DECODE_NEED_CODEC:  # what was decoded before the batch that needs it stays in `out`
                 if _resolve(state, status.codec):
                     continue
+                if out.length:
+                    return hold(state, &slice, at, begin, offset)
                 give_back(state, &slice, at, offset)
-                return READ_ROWS if out.length else READ_FAILED
+                return READ_FAILED
             if got != DECODE_OK:
                 if out.length:  # first the rows before the bad batch; the next call meets it again
-                    give_back(state, &slice, at, offset)
-                    return READ_ROWS
+                    return hold(state, &slice, at, begin, offset)
                 if state.skip_corrupt and (got == DECODE_CORRUPT or got == DECODE_CRC or got == DECODE_UNSUPPORTED
                                            or got == DECODE_ORDER) \
                         and batch_header(slice.data + at, slice.size - at, &header, &reason) > 0:
@@ -562,8 +604,7 @@ cdef int next_columns(ReaderState *state, Columns *out, PyObject **place, int ti
                     columns_clear(out)
                     prepare(state, &slice)
                     continue
-                give_back(state, &slice, at, offset)
-                return READ_ROWS
+                return hold(state, &slice, at, begin, offset)
             # the chunk goes on in the next answer, if that is here
             if out.length and out.raw_bytes < state.spec.chunk_bytes:
                 got = kw_queue_next(state.queue, &slice, offset)
@@ -573,10 +614,10 @@ cdef int next_columns(ReaderState *state, Columns *out, PyObject **place, int ti
                     prepare(state, &slice)
                     at = 0
                     continue
+            if out.length:
+                return hold(state, &slice, slice.size, begin, offset)
             give_back(state, &slice, slice.size, offset)
             break
-        if out.length:
-            return READ_ROWS
         columns_clear(out)
         pay(state)  # no rows, so this goes on: the engine is not to wait for the end of it
         # Slices without a row for us may go on for long, and are always there: time and signals are looked at here too.
@@ -675,27 +716,33 @@ cdef class SliceReader:
 
     `schema` is the layout that a stream shows. `only` is the number of the one partition to read; without it those are
     read that nobody claimed. With `timestamps` only records of [from, to), in ms, are given. `on_close` is called once,
-    with the GIL, when nothing more will be read. A reader that `owns` the queue closes it then. `what` is how errors
-    name it.
+    with the GIL, when nothing more will be read. `on_refuse` is called with a partition's number, its new generation
+    and an offset when rows from there on could be handed out to nobody: they are to be queued again. A reader that
+    `owns` the queue closes it at the end. `what` is how errors name it. `deserializer` is what its batches use.
     """
 
     cdef SliceQueue queue
     cdef Layout schema
     cdef object on_close
+    cdef object on_refuse
     cdef bint busy
     cdef bint as_stream
     cdef bint owns
     cdef readonly str what
+    cdef object deserializer
     cdef readonly object error
     cdef ReaderState state
 
     def __cinit__(self, SliceQueue queue not None, Layout schema not None, *, size_t chunk_bytes,
-                  size_t max_decompressed, bint verify_crc, object on_close=None, int32_t only=-1, bint owns=True,
-                  bint skip_corrupt=False, int silence_ms=-1, str what="scan", timestamps=None):
+                  size_t max_decompressed, bint verify_crc, object on_close=None, object on_refuse=None,
+                  int32_t only=-1, bint owns=True, bint skip_corrupt=False, int silence_ms=-1, str what="scan",
+                  timestamps=None, object deserializer=None):
+        self.deserializer = deserializer
         self.queue = queue
         self.schema = schema
         self.state.schema = &schema.layout
         self.on_close = on_close
+        self.on_refuse = on_refuse
         self.owns = owns
         self.what = what
         self.state.owner = <PyObject *> self
@@ -756,13 +803,24 @@ cdef class SliceReader:
                 pay(&self.state)
             if got == READ_ROWS:
                 where = <Place> place
-                return Batch.take(&columns, where.layout, where.topic, where.partition, &self.state.spec)
+                return self.handed_out(Batch.take(&columns, where.layout, where.topic, where.partition,
+                                                  &self.state.spec))
             if got == READ_FAILED:
                 raise self.error.with_traceback(None)  # of those who met it before
             return None
+        except BaseException as error:
+            refuse(&self.state, error)
+            raise
         finally:
             self.busy = False
             columns_clear(&columns)
+
+    cdef Batch handed_out(self, Batch batch):
+        if self.on_refuse is not None:
+            PyErr_CheckSignals()  # or a signal that came meanwhile would be raised when nobody has the batch any more
+        batch.use(self.deserializer)
+        hand_out(&self.state)
+        return batch
 
     @property
     def ended(self):
@@ -866,12 +924,28 @@ cdef int _next_array(ReaderState *state, ArrowArray *out) noexcept nogil:
         columns_finish(&columns)
         got = columns_export(&columns, layout_of(place), out)
         if got == 0:
+            hand_out(state)
             return 0
-        state.ended = True  # its rows are gone: nothing may follow as if they had been none
-        strncpy(state.message, "the rows do not fit into the columns asked for", sizeof(state.message) - 1)
+        state.ended = True
+        _not_exported(state, place, got)
         return ENOMEM if got == EXPORT_NO_MEMORY else EINVAL
     columns_clear(&columns)
     return EIO if got == READ_FAILED else 0
+
+
+cdef void _not_exported(ReaderState *state, PyObject *place, int answer) noexcept with gil:
+    """The rows in hand do not fit into Arrow's columns: the stream ends before them."""
+    cdef SliceReader owner = <SliceReader> state.owner
+    cdef Place where = <Place> place
+    try:
+        try:
+            export_error(answer)
+        except Exception as problem:
+            error = type(problem)(unexported(where.topic, where.partition, state.held_from, state.held_to, problem))
+    except Exception as problem:
+        error = problem
+    owner.set_error(error)
+    refuse(state, error)
 
 
 cdef const char *_stream_error(ArrowArrayStream *stream) noexcept nogil:

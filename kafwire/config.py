@@ -12,16 +12,27 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
+from kafwire.bootstrap import parse_servers
+from kafwire.config_names import hint, respell, translate
 from kafwire.errors import ConfigError
+from kafwire.serialization import Codec, deserializer, serializer
 
 MIB = 1 << 20
 _NO_SERVERS = 'option bootstrap_servers is missing: give "host:port" of one broker or more'
+_A_DICT = (
+    "option bootstrap_servers is a dict of options: in Kafka's spelling they go to from_config, "
+    'kafwire.Producer.from_config({"bootstrap.servers": ...}); with underscores they are keyword arguments, '
+    'kafwire.Producer("localhost:9092", linger_ms=5)'
+)
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 # `logic/partition.py` says what they mean.
 PARTITIONERS = (
     *("murmur2_random", "murmur2", "consistent_random", "consistent", "fnv1a_random", "fnv1a"),
     *("random", "round_robin"),
 )
+
+# The levels that a codec has; zstd's and gzip's are Java's too, and lz4's above 12 are as 12.
+_LEVELS = {"gzip": (-1, 9), "lz4": (0, 17), "zstd": (-131_072, 22)}
 
 _Check = Callable[[Any], Any]
 
@@ -41,13 +52,16 @@ def _number(low: int, high: int = 2**31 - 1) -> _Check:
     return check
 
 
-def _one_of(*allowed: str) -> _Check:
-    def check(value: Any) -> str:
-        if value not in allowed:
-            raise ValueError(f"allowed: {', '.join(allowed)}")
-        return str(value)
+class _OneOf:
+    """A check for one of some words."""
 
-    return check
+    def __init__(self, *allowed: str) -> None:
+        self.allowed = allowed
+
+    def __call__(self, value: Any) -> str:
+        if value not in self.allowed:
+            raise ValueError(f"allowed: {', '.join(self.allowed)}")
+        return str(value)
 
 
 def _text(value: Any) -> str:
@@ -81,8 +95,8 @@ def _maybe(check: _Check) -> _Check:
 
 
 def _security(value: Any) -> str:
-    if value != "PLAINTEXT":
-        raise ValueError("this version speaks PLAINTEXT only")
+    if not isinstance(value, str) or value.upper() != "PLAINTEXT":
+        raise ValueError("TLS and SASL are not supported yet: this version speaks PLAINTEXT only")
     return "PLAINTEXT"
 
 
@@ -121,25 +135,6 @@ def duration_ms(policy: str) -> int | None:
     return round(sum(float(found[part]) * factor for part, factor in _PART_MS.items() if found[part]))
 
 
-def _servers(value: Any) -> tuple[tuple[str, int], ...]:
-    if not isinstance(value, str | Iterable) or isinstance(value, bytes):
-        raise TypeError('"host:port", several of them with commas between, or a list of them is needed')
-    parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else list(value)
-    servers = []
-    for part in parts:
-        host, colon, port = str(part).rpartition(":")
-        if host.startswith("[") and host.endswith("]"):
-            host = host[1:-1]
-        elif ":" in host:  # where would its port begin?
-            raise ValueError(f"{part!r}: an IPv6 address goes in brackets, [::1]:9092")
-        if not colon or not host or not port.isdigit() or not 0 < int(port) < 1 << 16:
-            raise ValueError(f"{part!r} is not host:port")
-        servers.append((host, int(port)))
-    if not servers:
-        raise ValueError("at least one host:port is needed")
-    return tuple(servers)
-
-
 def _option(default: Any, check: _Check) -> Any:
     return field(default=default, metadata={"check": check})
 
@@ -148,7 +143,7 @@ def _option(default: Any, check: _Check) -> Any:
 class ClientConfig:
     """What every client has. Times in milliseconds, sizes in bytes."""
 
-    bootstrap_servers: tuple[tuple[str, int], ...] = field(metadata={"check": _servers})
+    bootstrap_servers: tuple[tuple[str, int], ...] = field(metadata={"check": parse_servers})
     client_id: str = _option("kafwire", _text)
     security_protocol: str = _option("PLAINTEXT", _security)
     # One request, from handing it to the socket to its answer; a connection that passes it is closed.
@@ -160,9 +155,12 @@ class ClientConfig:
     retry_backoff_max_ms: int = _option(1_000, _number(0))
     reconnect_backoff_ms: int = _option(50, _number(0))
     reconnect_backoff_max_ms: int = _option(1_000, _number(0))
+    # A connection that nothing was sent on for so long is closed, unless an answer is owed, and opened again when it is
+    # needed; 0 and -1: never. Below the brokers' own limit, 10 minutes, so that no request meets a closed connection.
+    connections_max_idle_ms: int = _option(540_000, _number(-1))
     metadata_max_age_ms: int = _option(300_000, _number(1))
     # When no known broker can be reached, ask the bootstrap servers again (KIP-899). "none": never.
-    metadata_recovery_strategy: str = _option("rebootstrap", _one_of("rebootstrap", "none"))
+    metadata_recovery_strategy: str = _option("rebootstrap", _OneOf("rebootstrap", "none"))
     # So long known brokers may leave this client without metadata before it asks the bootstrap servers (KIP-1102).
     metadata_recovery_rebootstrap_trigger_ms: int = _option(300_000, _number(0))
     # Where this client runs: brokers may name a replica near it to read from (KIP-392).
@@ -176,11 +174,13 @@ class ClientConfig:
 
         `others` are names of arguments beside the options, which a misspelt one may have meant.
         """
+        if isinstance(options.get("bootstrap_servers"), Mapping):
+            raise ConfigError(_A_DICT)  # without its text, in which a password may stand
         known = {item.name: item for item in fields(cls)}
         checked = {}
         for name, value in options.items():
             if name not in known:
-                raise ConfigError(f"unknown option {name!r}{_nearest(name, [*known, *others])}")
+                raise ConfigError(f"unknown option {name!r}{hint(name, [*known, *others])}")
             try:
                 checked[name] = known[name].metadata["check"](value)
             except (TypeError, ValueError, AttributeError) as error:
@@ -202,7 +202,7 @@ class ProducerConfig(ClientConfig):
     acks: int = _option(-1, _acks)
     # None: on, unless acks forbids it.
     enable_idempotence: bool | None = _option(None, _maybe(_flag))
-    compression_type: str = _option("none", _one_of(*CODECS))
+    compression_type: str = _option("none", _OneOf(*CODECS))
     compression_level: int | None = _option(None, _maybe(_number(-(2**31))))
     linger_ms: int = _option(5, _number(0))
     # Larger than other clients': a batch costs a handful of interpreter hand-overs, whatever its size.
@@ -210,6 +210,8 @@ class ProducerConfig(ClientConfig):
     max_request_size: int = _option(MIB, _number(1, 1 << 30))
     buffer_memory: int = _option(32 * MIB, _number(1, 1 << 40))
     max_block_ms: int = _option(60_000, _number(0))
+    # A topic that nothing was sent to for so long is forgotten, and looked up anew by the next record.
+    metadata_max_idle_ms: int = _option(300_000, _number(5_000))
     delivery_timeout_ms: int = _option(120_000, _number(1))
     max_in_flight_requests_per_connection: int = _option(5, _number(1))
     # With it records are sent in transactions only; one producer at a time has it (KIP-98).
@@ -224,6 +226,11 @@ class ProducerConfig(ClientConfig):
     partitioner_availability_timeout_ms: int = _option(0, _number(0))
     # Take keys for none when placing records.
     partitioner_ignore_keys: bool = _option(False, _flag)
+    # Whether the broker is asked to create a topic that this producer sends to for the first time.
+    allow_auto_create_topics: bool = _option(True, _flag)
+    # What makes bytes of keys and values that are not None; None: they are bytes.
+    key_serializer: Codec | None = _option(None, serializer)
+    value_serializer: Codec | None = _option(None, serializer)
     # Called with what `Producer.metrics()` gives, every metrics_interval_ms, in a thread of its own.
     metrics_hook: Any = _option(None, _maybe(_callable))
     metrics_interval_ms: int = _option(30_000, _number(1))
@@ -231,8 +238,9 @@ class ProducerConfig(ClientConfig):
     def check_together(self, given: frozenset[str]) -> None:
         """Idempotence needs acks=all and at most 5 batches in flight, as the broker remembers 5 per partition.
 
-        So do transactions. Keys can be ignored only where records without a key are spread.
+        So do transactions. Keys can be ignored only where records without a key are spread. A level is its codec's.
         """
+        _check_level(self.compression_type, self.compression_level)
         if self.partitioner_ignore_keys and self.partitioner in ("murmur2", "consistent", "fnv1a"):
             raise ConfigError(
                 f"partitioner_ignore_keys=True with partitioner={self.partitioner!r} sends everything to one "
@@ -269,7 +277,7 @@ class FetchConfig(ClientConfig):
     """What all that fetches has."""
 
     # "read_committed": no records of transactions that were aborted, or are not decided yet.
-    isolation_level: str = _option("read_uncommitted", _one_of("read_uncommitted", "read_committed"))
+    isolation_level: str = _option("read_uncommitted", _OneOf("read_uncommitted", "read_committed"))
     # A bound on fetched and not yet decoded bytes; one batch that is larger by itself may pass it.
     fetch_memory: int = _option(32 * MIB, _number(1, 1 << 40))
     # Of one answer. A consumer takes the power of two that is not above it, as its buffers have such sizes.
@@ -282,7 +290,10 @@ class FetchConfig(ClientConfig):
     max_decompressed: int = _option(256 * MIB, _number(1, 1 << 40))
     check_crcs: bool = _option(True, _flag)
     # A batch that fails its checksum, or contradicts itself: raise `CorruptBatchError`, or log it and pass it over.
-    on_corrupt: str = _option("error", _one_of("error", "skip"))
+    on_corrupt: str = _option("error", _OneOf("error", "skip"))
+    # What makes keys and values of bytes that are not null; None: they stay bytes.
+    key_deserializer: Codec | None = _option(None, deserializer)
+    value_deserializer: Codec | None = _option(None, deserializer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,7 +312,7 @@ class ConsumerConfig(FetchConfig):
     max_partition_fetch_bytes: int = _option(8 * MIB, _number(1))
     # Answers that may lie in a partition's buffer before it is asked for no more.
     max_prefetch_batches: int = _option(4, _number(1))
-    fetch_strategy: str = _option("hybrid", _one_of("hybrid", "per_partition", "per_node"))
+    fetch_strategy: str = _option("hybrid", _OneOf("hybrid", "per_partition", "per_node"))
     # One connection per broker for everything. A fetch then waits for records 100 ms at most, as all else waits for it.
     single_socket: bool = _option(False, _flag)
     # Where to read on when there is no committed offset, or none of that number: "earliest", "latest",
@@ -310,6 +321,8 @@ class ConsumerConfig(FetchConfig):
     group_id: str | None = _option(None, _maybe(_text))
     enable_auto_commit: bool = _option(True, _flag)
     auto_commit_interval_ms: int = _option(5_000, _number(1))
+    # Whether the broker is asked to create topics that do not exist when this consumer first looks for them (KIP-361).
+    allow_auto_create_topics: bool = _option(False, _flag)
     # Called with what `Consumer.metrics()` gives, every metrics_interval_ms, in a thread of its own.
     metrics_hook: Any = _option(None, _maybe(_callable))
     metrics_interval_ms: int = _option(30_000, _number(1))
@@ -331,8 +344,34 @@ def from_dotted(options: Mapping[str, Any]) -> dict[str, Any]:
     return translated
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
-    import difflib
+def from_config(
+    config: type[ClientConfig], options: Mapping[str, Any], *, arguments: Iterable[str] = ()
+) -> dict[str, Any]:
+    """Keyword arguments for a client of `config` from options as Java's clients, librdkafka or kafwire name them.
 
-    close = difflib.get_close_matches(name, list(known), 1)
-    return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(sorted(known))}"
+    `arguments` are names beside the options. Raises `ConfigError` in the user's own spelling; what has no effect is
+    named by one warning.
+    """
+    own = {item.name for item in fields(config)}.union(arguments)
+    others = {item.name for kind in (ProducerConfig, ConsumerConfig) for item in fields(kind)} - own
+    found, names = translate(options, own, others)
+    try:
+        config.build({name: value for name, value in found.items() if name not in arguments})
+    except ConfigError as error:
+        raise ConfigError(respell(str(error), names, own)) from None
+    return found
+
+
+def _check_level(codec: str, level: int | None) -> None:
+    """Raise `ConfigError` for a compression level that `codec` does not have."""
+    if level is None:
+        return
+    if codec not in _LEVELS:
+        raise ConfigError(
+            f"option compression_level={level}: compression_type={codec!r} has no levels: leave it out"
+            + (f", or choose {', '.join(_LEVELS)}" if codec == "none" else "")
+        )
+    low, high = _LEVELS[codec]
+    if not low <= level <= high or (codec == "gzip" and level == 0):
+        allowed = "1 to 9, or -1 for the default" if codec == "gzip" else f"{low} to {high}"
+        raise ConfigError(f"option compression_level={level}: allowed with compression_type={codec!r}: {allowed}")

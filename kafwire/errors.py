@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 __all__ = [
     "ERROR_CODES",
@@ -16,7 +17,9 @@ __all__ = [
     "LogTruncatedError",
     "ProducerFencedError",
     "ProtocolError",
+    "PurgedError",
     "RecordTooLargeError",
+    "SerializationError",
     "TransactionAbortableError",
     "TransactionAbortedError",
     "TransactionError",
@@ -32,9 +35,19 @@ class KafkaError(Exception):
 
     `in_doubt`, of a delivery's error: the record may be in the log nevertheless, as an attempt to send it was not
     answered. Without it the record is not there, and never will be.
+
+    `delivery`, of what `send_batch` raises: the `BatchDelivery` (awaited: `AsyncBatchDelivery`) of the rows that were
+    buffered before the error, and are sent. None for all else.
     """
 
     in_doubt = False
+    delivery: Any = None
+
+    def __reduce__(self) -> Any:
+        made = super().__reduce__()
+        if isinstance(made, tuple) and len(made) > 2 and isinstance(made[2], dict):  # a delivery is this process's
+            return (*made[:2], {name: value for name, value in made[2].items() if name != "delivery"})
+        return made
 
 
 class ConfigError(KafkaError, ValueError):
@@ -47,6 +60,10 @@ class KafkaTimeoutError(KafkaError, TimeoutError):
 
 class KafkaConnectionError(KafkaError, ConnectionError):
     """No connection, or it broke while something was in flight."""
+
+
+class PurgedError(KafkaError):
+    """A record that `purge()` gave up before it was acknowledged; `in_doubt` says whether it may be in the log."""
 
 
 class ProtocolError(KafkaError):
@@ -126,6 +143,26 @@ class LogTruncatedError(KafkaError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return _restore_truncated, (str(self), self.topic, self.partition, self.position, self.offset)
+
+
+class SerializationError(KafkaError):
+    """A key or value that its serializer cannot make bytes of, or bytes that its deserializer can make nothing of.
+
+    `topic`; `part` is "key" or "value". When reading, `partition` and `offset` are the record's, and reading stays
+    there: `seek` to `offset + 1` to pass it over. When sending they are None and -1, and nothing was buffered. What the
+    serializer raised is the `__cause__`.
+    """
+
+    def __init__(self, message: str, *, topic: str, part: str, partition: int | None = None, offset: int = -1) -> None:
+        """Make the error."""
+        super().__init__(message)
+        self.topic = topic
+        self.part = part
+        self.partition = partition
+        self.offset = offset
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restore_serialization, (str(self), self.topic, self.part, self.partition, self.offset)
 
 
 class BrokerError(KafkaError):
@@ -213,6 +250,12 @@ def _restore_corrupt_batch(
     return CorruptBatchError(
         message, topic=topic, partition=partition, base_offset=base_offset, next_offset=next_offset, offset=offset
     )
+
+
+def _restore_serialization(
+    message: str, topic: str, part: str, partition: int | None, offset: int
+) -> SerializationError:
+    return SerializationError(message, topic=topic, part=part, partition=partition, offset=offset)
 
 
 def _restore_truncated(message: str, topic: str, partition: int, position: int, offset: int) -> LogTruncatedError:

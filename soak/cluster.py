@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterable
 
 import kafwire
-from kafwire import protocol
 from kafwire.errors import KafkaError
 from kafwire.structs import TopicPartition
 from kafwire.testing.cluster import KafkaCluster
@@ -117,7 +116,7 @@ class Watch:
                     return f"{name}-{part.partition_index} is led by {part.leader_id}, in sync are {part.isr_nodes}"
         return None
 
-    def _partitions(self, name: str) -> list[protocol.MetadataResponse.MetadataResponsePartition]:
+    def _partitions(self, name: str) -> list[kafwire.PartitionMetadata]:
         try:
             found = self._client.metadata([name])
         except KafkaError:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from kafwire.aio.bridge import on_engine
-from kafwire.config import ClientConfig, from_dotted
+from kafwire.config import ClientConfig, from_config
 from kafwire.errors import KafkaError
 from kafwire.logic.metadata import TopicInfo
 from kafwire.net.client import Requests
 from kafwire.net.cluster import Cluster
 from kafwire.net.engine import engine
 from kafwire.net.ranges import Bound, Timestamps, When
-from kafwire.structs import TopicPartition
+from kafwire.options import ClientOptions, ScanOptions
+from kafwire.structs import ClusterMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from kafwire.aio.scan import AsyncScan
@@ -33,7 +34,7 @@ class AsyncClient:
     done what it was asked.
     """
 
-    def __init__(self, bootstrap_servers: str | Iterable[str], **options: Any) -> None:
+    def __init__(self, bootstrap_servers: str | Iterable[str], **options: Unpack[ClientOptions]) -> None:
         config = ClientConfig.build({"bootstrap_servers": bootstrap_servers, **options})
         self._engine = engine()
         self._cluster = Cluster(self._engine, config)
@@ -43,7 +44,7 @@ class AsyncClient:
     @classmethod
     def from_config(cls, options: Mapping[str, Any]) -> Self:
         """The same from Kafka's own option names: `{"bootstrap.servers": ...}`."""
-        return cls(**from_dotted(options))
+        return cls(**from_config(ClientConfig, options))
 
     async def call(
         self,
@@ -68,8 +69,16 @@ class AsyncClient:
         self._check()
         return await self._run(self._requests.topic(name))
 
-    async def metadata(self, topics: Iterable[str] | None = None) -> Any:
-        """The brokers' MetadataResponse for `topics` (None: all)."""
+    async def partitions_for(self, topic: str) -> set[int]:
+        """The numbers of a topic's partitions. See `Client.partitions_for`."""
+        self._check()
+        return await self._run(self._requests.partitions_for(topic))
+
+    async def metadata(self, topics: Iterable[str] | None = None) -> ClusterMetadata:
+        """The cluster's brokers, and `topics` (None: all) with their partitions, as a broker knows them now.
+
+        A topic that does not exist is there with its `error_code`.
+        """
         self._check()
         return await self._run(self._requests.metadata(topics))
 
@@ -91,7 +100,7 @@ class AsyncClient:
         layout: Mapping[str, Any] | None = None,
         timestamps: Timestamps | None = None,
         progress: ProgressOption = False,
-        **options: Any,
+        **options: Unpack[ScanOptions],
     ) -> AsyncScan:
         """`kafwire.scan` over this client's connections; `options` are those of reading, like `isolation_level`.
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from kafwire._slices import SliceReader
 from kafwire.aio.bridge import on_engine
-from kafwire.config import ConsumerConfig, from_dotted
+from kafwire.config import ConsumerConfig, from_config
 from kafwire.errors import KafkaError
+from kafwire.net.claim import Claim
 from kafwire.net.cluster import Cluster
 from kafwire.net.consumer import (
     CLOSE_SECONDS,
@@ -24,14 +26,18 @@ from kafwire.net.consumer import (
     Selection,
     layouts,
     milliseconds,
+    names_of,
     nothing_assigned,
     partitions_of,
     repr_of,
     rests_of,
+    times_of,
 )
 from kafwire.net.engine import engine
 from kafwire.net.ranges import Bound, When
-from kafwire.structs import TopicPartition
+from kafwire.net.serializing import Deserializers
+from kafwire.options import ConsumerOptions
+from kafwire.structs import ConsumerGroupMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from kafwire.records import Batch, Record
@@ -59,13 +65,14 @@ class AsyncConsumer:
         start: Bound | None = None,
         columns: Sequence[str] | None = None,
         layout: Mapping[str, Any] | None = None,
-        **options: Any,
+        **options: Unpack[ConsumerOptions],
     ) -> None:
         config = ConsumerConfig.build({"bootstrap_servers": bootstrap_servers, **options}, others=_ARGUMENTS)
         make_layout = layouts(columns, layout)
         selection = Selection(topics, assign, start)
         self._engine = engine()
-        self._core = ConsumerCore(Cluster(self._engine, config), config, selection, make_layout)
+        deserializers = Deserializers.of(config, layout)
+        self._core = ConsumerCore(Cluster(self._engine, config), config, selection, make_layout, deserializers)
         self._reading = _Reading(self, None)
         self._fed: list[Batch] = []
         self._hand = HandedOut(self._core, _Fed(self._fed))
@@ -77,7 +84,7 @@ class AsyncConsumer:
     @classmethod
     def from_config(cls, options: Mapping[str, Any]) -> Self:
         """The same from Kafka's own option names: `{"bootstrap.servers": ..., "topics": [...]}`."""
-        return cls(**from_dotted(options))
+        return cls(**from_config(ConsumerConfig, options, arguments=_ARGUMENTS))
 
     async def start(self) -> None:
         """Connect, and find where reading begins. `async with` does it; so does the first call.
@@ -105,6 +112,9 @@ class AsyncConsumer:
         """The records one by one, for ever. Whoever stops and comes again goes on where he was."""
         self._check()
         self._reading.needs_offsets = True
+        deserializers = self._core.deserializers
+        if deserializers is not None and deserializers.is_async:
+            return _AwaitedRecords(self, deserializers)
         return _Records(self)
 
     async def poll(self, timeout: float = 0.0) -> list[Batch]:  # noqa: ASYNC109  # an empty list then, no error
@@ -134,15 +144,16 @@ class AsyncConsumer:
         self,
         partition: TopicPartition,
         timeout: float | None = None,  # noqa: ASYNC109  # of silence
-    ) -> AsyncIterator[Batch]:
+    ) -> AsyncGenerator[Batch, None]:
         """The batches of one partition alone, which then no longer comes by other ways, until this is closed.
 
         Nothing is fetched for it before it is read, and no more than its buffer holds, however slow its reader is.
         """
         await self._put_back([partition])
-        cursor = await self._run(self._core.claim(partition))
+        claim = Claim(self._core, partition)
         reading = _Reading(self, partition)
         try:
+            await self._run(self._core.claim(claim))
             while True:
                 batch = await reading.next(timeout)
                 if batch is None:
@@ -152,7 +163,7 @@ class AsyncConsumer:
             try:
                 await self._take_back_from(reading)
             finally:
-                self._engine.start(self._core.release, cursor)
+                reading.leave(claim)
 
     async def arrow_stream(self, timeout: float | None = None) -> ArrowStream:  # noqa: ASYNC109  # of silence
         """The records as an Arrow stream; see `Consumer.arrow_stream`. Reading it blocks: do that in a thread."""
@@ -213,11 +224,33 @@ class AsyncConsumer:
         """The partitions that are read; none before the start."""
         return set(self._core.assignment)
 
+    @property
+    def subscription(self) -> set[str]:
+        """The topics that are read with all their partitions: those of `topics=`, or of `subscribe`."""
+        return self._core.subscription
+
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these and no others; those that are read already go on where they are."""
         wanted = list(partitions)
         await self._take_back()
         await self._run(self._core.assign(wanted))
+
+    async def subscribe(self, topics: str | Iterable[str]) -> None:
+        """Read all partitions of these topics and no others, without a group.
+
+        Partitions that are read already go on where they are; what is buffered of others is dropped. New ones begin as
+        `start` says, partitions that are added later at their beginning. Raises `ConfigError` with a `group_id`, as
+        membership in a group is not there yet, `BrokerError` for a topic that does not exist, `KafkaConnectionError`,
+        `KafkaTimeoutError`: what was read until then is read on.
+        """
+        names = names_of(topics)
+        await self._take_back()
+        await self._run(self._core.subscribe(names))
+
+    async def unsubscribe(self) -> None:
+        """Read nothing any more, whether it was assigned or subscribed to."""
+        await self._take_back()
+        await self._run(self._core.assign([]))
 
     async def seek(self, partition: TopicPartition, offset: int) -> None:
         """Read on at `offset`; what is buffered of the partition is dropped."""
@@ -265,6 +298,20 @@ class AsyncConsumer:
         await self._take_back_from(self._reading, [partition])
         return await self._run(self._core.position(partition))
 
+    async def offsets_for_times(self, timestamps: Mapping[TopicPartition, When]) -> dict[TopicPartition, int | None]:
+        """The first offset at or after a time, of each partition, asked of the leaders; None where there is none.
+
+        A time is a datetime with a time zone, or ms since the epoch. The partitions need not be read by this consumer.
+        """
+        return await self._run(self._core.offsets_for_times(times_of(timestamps)))
+
+    async def partitions_for(self, topic: str) -> set[int]:
+        """The numbers of a topic's partitions, whether it is read or not.
+
+        Raises `BrokerError` (UNKNOWN_TOPIC_OR_PARTITION) when it does not exist.
+        """
+        return await self._run(self._core.cluster.partitions(topic))
+
     async def beginning_offsets(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
         """The first offset of each partition (default: all that are read), asked of the leaders."""
         return await self._run(self._core.beginning_offsets(None if partitions is None else partitions_of(partitions)))
@@ -306,6 +353,16 @@ class AsyncConsumer:
         """What the group has committed for each partition (default: all that are read), None where nothing is."""
         found = await self._run(self._core.committed(None if partitions is None else partitions_of(partitions)))
         return {where: None if one is None else one.offset for where, one in found.items()}
+
+    def processed(self) -> dict[TopicPartition, int]:
+        """What `commit()` commits, for `AsyncProducer.send_offsets`. See `Consumer.processed`."""
+        self._check()
+        self._hand.mark_processed()
+        return self._core.processed()
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Who commits for the group, for `AsyncProducer.send_offsets`; `ConfigError` without a `group_id`."""
+        return self._core.group_metadata()
 
     # --- the rest ---------------------------------------------------------------------------------------------------
 
@@ -435,6 +492,20 @@ class _Reading:
         """Drop that."""
         self._decoding = None
 
+    def leave(self, claim: Claim) -> None:
+        """Read no more. If another thread still decodes, the partition is given back when its rows have been."""
+        if self._decoding is None:
+            claim.close()
+        else:
+            self._decoding.add_done_callback(partial(self._left, claim))
+
+    def _left(self, claim: Claim, decoding: asyncio.Future[Batch | None]) -> None:
+        if not decoding.cancelled() and decoding.exception() is None:
+            batch = decoding.result()
+            for rest in rests_of([] if batch is None else [batch]):
+                self._consumer._return(rest)
+        claim.close()
+
 
 class _Fed:
     """The batches that a record iterator takes next; it may be asked again when it was empty."""
@@ -470,3 +541,33 @@ class _Records:
             if batch is None:
                 raise StopAsyncIteration
             self._consumer._fed.append(batch)
+
+
+class _AwaitedRecords:
+    """The same where deserializers are async. A record is handed out when they are done with it, and not before."""
+
+    def __init__(self, consumer: AsyncConsumer, deserializers: Deserializers) -> None:
+        self._consumer = consumer
+        self._deserializers = deserializers
+        self._records = consumer._hand.records
+
+    def __aiter__(self) -> AsyncIterator[Record]:
+        return self
+
+    async def __anext__(self) -> Record:
+        records = self._records
+        while True:
+            try:
+                raw = records.peek()
+            except StopIteration:
+                batch = await self._consumer._reading.next(None)
+                if batch is None:
+                    raise StopAsyncIteration from None
+                self._consumer._fed.append(batch)
+                continue
+            held, row = records.batch, records.row
+            record = await self._deserializers.deserialize_awaited(raw)
+            # Another task may have sought meanwhile, or have taken the record.
+            if records.batch is held and records.row == row:
+                records.skip()
+                return record

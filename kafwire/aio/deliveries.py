@@ -55,10 +55,15 @@ class Home:
     def _tell(self, news: ProducerBatch | None) -> None:
         """Any thread: have the loop look, unless it is about to."""
         self._news.append(news)
-        if not self._told:
+        if self._told:
+            return
+        try:
             self._told = True
             with contextlib.suppress(RuntimeError):  # the loop was closed without waiting for this
                 self.loop.call_soon_threadsafe(self._on_news)
+        except BaseException:  # interrupted: the next one tells it
+            self._told = False
+            raise
 
     def _on_news(self) -> None:
         self._told = False  # before looking: what comes now is told again
@@ -265,6 +270,33 @@ class AsyncBatchDelivery:
     def done(self) -> bool:
         """Whether the outcome of every row is known."""
         return self._delivery.done()
+
+    def result(self) -> list[tuple[str, int, int, int]]:
+        """What awaiting it gives, without waiting: raises `KafkaError` while that is not known."""
+        if not self._delivery.done():
+            raise KafkaError(_NOT_YET)
+        return self._delivery.result()
+
+    def exception(self) -> KafkaError | None:
+        """The error that awaiting it raises, or None if all was delivered; raises as `result` does."""
+        if not self._delivery.done():
+            raise KafkaError(_NOT_YET)
+        return self._delivery.exception()
+
+    def add_done_callback(self, function: Callable[[AsyncBatchDelivery], object]) -> None:
+        """Call `function(delivery)` once the outcome of every row is known, in the event loop that runs now."""
+        home = self._homes.here()
+        left = len(self._delivery.parts) + 1
+
+        def one_done() -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                function(self)
+
+        for batch, _, _ in self._delivery.parts:
+            home.when_done(batch, one_done)
+        one_done()
 
     def __len__(self) -> int:
         return len(self._delivery)

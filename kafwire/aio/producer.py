@@ -6,21 +6,23 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 from kafwire._arrow import RowsReader
 from kafwire._delivery import BatchDelivery, Delivery
 from kafwire.aio.bridge import on_engine
 from kafwire.aio.deliveries import AsyncBatchDelivery, AsyncDelivery, Home, Homes
 from kafwire.aio.transaction import AsyncTransactionBlock
-from kafwire.config import ProducerConfig, from_dotted
+from kafwire.config import ProducerConfig, from_config
 from kafwire.errors import ConfigError, KafkaError
 from kafwire.net.cluster import Cluster
 from kafwire.net.engine import engine
 from kafwire.net.producer import Sender, undelivered
-from kafwire.net.sending import CLOSED, Header, check_partition, check_topic, given_up, no_room, wrong_argument
+from kafwire.net.sending import CLOSED, Header, carry, check_partition, check_topic, given_up, no_room, wrong_argument
+from kafwire.net.serializing import Serializers
 from kafwire.net.transactions import Transactions
-from kafwire.structs import ConsumerGroupMetadata, TopicPartition
+from kafwire.options import ProducerOptions
+from kafwire.structs import ConsumerGroupMetadata, RecordMetadata, TopicPartition
 
 log = logging.getLogger("kafwire")
 
@@ -40,25 +42,31 @@ class AsyncProducer:
     a thread.
     """
 
-    def __init__(self, bootstrap_servers: str | Iterable[str], **options: Any) -> None:
+    _serializers: Serializers
+
+    def __init__(self, bootstrap_servers: str | Iterable[str], **options: Unpack[ProducerOptions]) -> None:
         self._config = ProducerConfig.build({"bootstrap_servers": bootstrap_servers, **options})
+        serializers = Serializers.of(self._config)
         self._engine = engine()
         self._sender = Sender(Cluster(self._engine, self._config), self._config)
         self._accumulator = self._sender.accumulator
         self._homes = Homes(self._accumulator.budget)
         self._closed = False
+        if serializers is not None:
+            self._serializers = serializers
+            self.__class__ = _serializing(type(self))
 
     @classmethod
     def from_config(cls, options: Mapping[str, Any]) -> Self:
         """The same from Kafka's own option names: `{"bootstrap.servers": ..., "linger.ms": 5}`."""
-        return cls(**from_dotted(options))
+        return cls(**from_config(ProducerConfig, options))
 
     async def send(
         self,
         topic: str,
-        value: bytes | None = None,
+        value: Any = None,
         *,
-        key: bytes | None = None,
+        key: Any = None,
         headers: Iterable[Header] | None = None,
         timestamp_ms: int | None = None,
         partition: int | None = None,
@@ -81,6 +89,25 @@ class AsyncProducer:
         except (TypeError, OverflowError) as error:
             raise wrong_argument(topic, headers, timestamp_ms, partition, error) from None
         return AsyncDelivery(self._homes, delivery)
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        headers: Iterable[Header] | None = None,
+        timestamp_ms: int | None = None,
+        partition: int | None = None,
+    ) -> RecordMetadata:
+        """Send one record and wait for its acknowledgement; raises as `send` and awaiting its delivery do.
+
+        One after the other, each record costs a round trip: keep the deliveries of `send` where there are many.
+        """
+        delivery = await self.send(
+            topic, value, key=key, headers=headers, timestamp_ms=timestamp_ms, partition=partition
+        )
+        return await delivery
 
     async def _send_in_turn(self, home: Home, record: tuple[Any, ...]) -> Delivery:
         self._check()
@@ -107,12 +134,22 @@ class AsyncProducer:
         """
         self._check()
         home = self._homes.here()
+        rows = _RowsToSend(self._sender, topic, self._pieces(topic, data), partition)
+        try:
+            await self._send_rows(home, rows, topic, data, partition)
+        except BaseException as error:
+            carry(error, AsyncBatchDelivery(self._homes, BatchDelivery(rows.parts)))
+            raise
+        return AsyncBatchDelivery(self._homes, BatchDelivery(rows.parts))
+
+    async def _send_rows(
+        self, home: Home, rows: _RowsToSend, topic: str | None, data: Any, partition: int | None
+    ) -> None:
         if topic is not None and (not isinstance(topic, str) or topic not in self._accumulator.topics):
             await self._learn(home, [topic], self._deadline(home))
         check_partition(partition)
         size = getattr(data, "nbytes", None)
         inline = isinstance(size, int) and size < INLINE_BYTES
-        rows = _RowsToSend(self._sender, topic, data, partition)
         while not await self._pass(home, rows, inline=inline):
             if rows.unknown:
                 self._check()
@@ -126,7 +163,9 @@ class AsyncProducer:
                         raise no_room(self._sender, self._config)
             finally:
                 home.leave(place)
-        return AsyncBatchDelivery(self._homes, BatchDelivery(rows.parts))
+
+    def _pieces(self, topic: str | None, data: Any) -> Iterable[Any]:  # noqa: ARG002
+        return (data,)
 
     async def _pass(self, home: Home, rows: _RowsToSend, *, inline: bool) -> bool:
         if inline:
@@ -146,6 +185,11 @@ class AsyncProducer:
         """
         self._check()
         await self._run(self._sender.flush(timeout))
+
+    async def purge(self, *, in_flight: bool = False) -> int:
+        """Give up what is buffered, at once; returns how many records it was. See `Producer.purge`."""
+        self._check()
+        return await self._run(self._sender.purge(in_flight=in_flight))
 
     # --- transactions -----------------------------------------------------------------------------------------------
 
@@ -195,6 +239,11 @@ class AsyncProducer:
 
     # --- the rest ---------------------------------------------------------------------------------------------------
 
+    async def partitions_for(self, topic: str) -> set[int]:
+        """The numbers of a topic's partitions. See `Producer.partitions_for`."""
+        self._check()
+        return await self._run(self._sender.cluster.partitions(topic))
+
     async def metrics(self) -> dict[str, Any]:
         """A snapshot of counters and states. See `Producer.metrics`."""
         self._check()
@@ -232,6 +281,10 @@ class AsyncProducer:
         if lost:
             log.warning("kafwire: a producer was cancelled with %s not acknowledged", undelivered(lost))
 
+    def __del__(self) -> None:
+        if not getattr(self, "_closed", True) and not self._engine.is_over:
+            self._engine.start(self._sender.retire)
+
     def _run(self, coroutine: Coroutine[Any, Any, _T]) -> Coroutine[Any, Any, _T]:
         return on_engine(self._engine, coroutine)
 
@@ -252,15 +305,16 @@ class AsyncProducer:
 class _RowsToSend:
     """Arrow data on its way into batches, as far as there is room."""
 
-    def __init__(self, sender: Sender, topic: str | None, data: Any, partition: int | None) -> None:
+    def __init__(self, sender: Sender, topic: str | None, pieces: Iterable[Any], partition: int | None) -> None:
         self._accumulator = sender.accumulator
         self._topic = topic
-        self._data = data
+        self._pieces = pieces
         self._partition = partition
         self._chunks: Any = None
         self._rows: Any = None
         self._targets: list[tuple[str, bytes | None]] = []  # of these rows, the next one last
         self._plan: Any = None
+        self._name = ""  # of the plan's topic
         self._row = 0
         self._era = sender.accumulator.era
         self.unknown: list[str] = []
@@ -271,7 +325,7 @@ class _RowsToSend:
         """Encode until everything is in batches, a topic unknown, or the budget used up: whether it is all done."""
         accumulator = self._accumulator
         if self._chunks is None:
-            self._chunks = iter(RowsReader(self._data))
+            self._chunks = (rows for piece in self._pieces for rows in RowsReader(piece))
         while True:
             if self.unknown:
                 self.unknown = [name for name in self.unknown if name not in accumulator.topics]
@@ -279,12 +333,18 @@ class _RowsToSend:
                     return False
             if self._plan is not None:
                 if not accumulator.append_rows(self._plan, self.parts):
+                    self.unknown = [name for name in [self._name] if name not in accumulator.topics]
                     return False
                 self._plan = None
             if self._targets:
-                name, chosen = self._targets.pop()
-                self._plan = accumulator.plan_rows(name, self._rows, self._partition, self._row, self._era, chosen)
-                assert self._plan is not None  # a topic once learnt stays known
+                self._name, chosen = self._targets[-1]
+                self._plan = accumulator.plan_rows(
+                    self._name, self._rows, self._partition, self._row, self._era, chosen
+                )
+                if self._plan is None:  # it was forgotten: others took long
+                    self.unknown = [self._name]
+                    return False
+                self._targets.pop()
                 continue
             self._row += 0 if self._rows is None else len(self._rows)
             self._rows = next(self._chunks, None)
@@ -292,3 +352,32 @@ class _RowsToSend:
                 return True
             self._targets = accumulator.split_rows(self._topic, self._rows, self._row)[::-1]
             self.unknown = [name for name, _ in self._targets if name not in accumulator.topics]
+
+
+class _SerializingProducer(AsyncProducer):
+    """One with serializers. A class of its own, so that `send` of one without has nothing to look at."""
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        headers: Any = None,
+        timestamp_ms: int | None = None,
+        partition: int | None = None,
+    ) -> AsyncDelivery:
+        """`AsyncProducer.send`; `value` and `key` are what the serializers take. Raises `SerializationError` too."""
+        check_topic(topic)
+        value, key, headers = await self._serializers.serialize_awaited(topic, value, key, headers)
+        return await super().send(
+            topic, value, key=key, headers=headers, timestamp_ms=timestamp_ms, partition=partition
+        )
+
+    def _pieces(self, topic: str | None, data: Any) -> Iterable[Any]:
+        return self._serializers.chunks(topic, data)
+
+
+def _serializing(kind: type[AsyncProducer]) -> type[AsyncProducer]:
+    """A kind of producer, whose own methods come first, with serializers."""
+    return _SerializingProducer if kind is AsyncProducer else type(kind.__name__, (kind, _SerializingProducer), {})

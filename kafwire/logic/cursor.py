@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import enum
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from kafwire.errors import ERROR_CODES
-from kafwire.logic.fetch_plan import MOVED
+from kafwire.logic.fetch_errors import CORRUPT_MESSAGE, MOVED, may_pass
 from kafwire.logic.fetch_session import Asked
+from kafwire.logic.leader_epochs import FetchedEpochs
 
 OFFSET_OUT_OF_RANGE = 1
-CORRUPT_MESSAGE = 2
 UNKNOWN = -1
 # What each partition finds free, however much others have buffered: some small batches.
 LEAST_SHARE = 16 << 10
@@ -61,7 +60,7 @@ class Verdict(enum.Enum):
     FOLLOW = enum.auto()  # ask the replica that the leader prefers for us
     RETURN = enum.auto()  # the replica cannot serve us: ask the leader again
     DOUBT = enum.auto()  # the replica's log is not what was read: the leader must say whose is right
-    MOVED = enum.auto()  # look for the leader, then ask again
+    MOVED = enum.auto()  # look for the leader, then ask again; so too after an error that nobody knows
     TRUNCATED = enum.auto()  # what was read is not in the log any more
     OUT_OF_RANGE = enum.auto()  # there is no such offset
     FAILED = enum.auto()  # no retry mends it
@@ -93,6 +92,7 @@ class FetchCursor:
     warned: bool = False  # the user was told of that
     failures: int = 0  # to find where it is to be asked for, in a row
     batch_bytes: int = 0  # of a batch that came lately
+    epochs: FetchedEpochs = field(default_factory=FetchedEpochs)
     # For metrics.
     fetches: int = 0
     bytes: int = 0
@@ -116,6 +116,8 @@ class FetchCursor:
         self.position = position
         self.generation = generation
         self.last_epoch = last_epoch
+        if last_epoch >= 0:
+            self.epochs.note(position - 1, position, last_epoch)
         self.halted = self.doubted = False
         self.failing_since_ms = None
 
@@ -156,11 +158,7 @@ class FetchCursor:
             return Verdict.RETURN
         if code == OFFSET_OUT_OF_RANGE:
             return Verdict.OUT_OF_RANGE
-        if code == CORRUPT_MESSAGE:  # what the broker has on its disk: asked again, it would be the same
-            return Verdict.FAILED
-        if code in MOVED or (code in ERROR_CODES and ERROR_CODES[code].retriable) or code == -1:
-            return Verdict.MOVED
-        return Verdict.FAILED
+        return Verdict.MOVED if may_pass(code) else Verdict.FAILED
 
     def lag(self, delivered: int, *, committed_only: bool, fed_end: int = -1) -> int | None:
         """Records that are there and not delivered yet, as the last answer knew; None before the first.

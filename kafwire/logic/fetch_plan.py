@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kafwire.errors import ProtocolError
-
-# Error codes that a new look at the cluster's metadata may mend.
-MOVED = frozenset({3, 5, 6, 9, 56, 74, 75, 78, 100, 103})
 
 
 @dataclass(slots=True)
@@ -26,6 +23,7 @@ class Cursor:
     received: int = -1
     # Since when it has failed without progress, in the engine's milliseconds; None while all is well.
     failing_since_ms: float | None = None
+    failures: int = 0  # in a row
 
     @property
     def done(self) -> bool:
@@ -50,7 +48,19 @@ class Cursor:
                 api="FetchResponse",
             )
         self.position = self.received = next_offset
+        self.recover()
+
+    def recover(self) -> None:
+        """All is well: the next failure is a first one again."""
         self.failing_since_ms = None
+        self.failures = 0
+
+    def fail(self, now_ms: float) -> float:
+        """It could not be read now; for how many milliseconds that has been so."""
+        if self.failing_since_ms is None:
+            self.failing_since_ms = now_ms
+        self.failures += 1
+        return now_ms - self.failing_since_ms
 
 
 class Rotation:
@@ -83,13 +93,15 @@ class Rotation:
         return gone
 
 
-def finish_invisible(cursors: Iterable[Cursor], high_watermarks: dict[int, int]) -> list[Cursor]:
+def finish_invisible(cursors: Iterable[Cursor], readable: Mapping[int, int]) -> list[Cursor]:
     """After an answer without any records or errors: cursors whose end the broker has passed are done.
 
-    An answer is empty only when no asked partition has data at its position, and below the high watermark there is
-    always a batch unless its offsets were taken away (compaction, deletion); what is left below `end` does not exist.
+    `readable` is the offset below which the broker may answer, by cursor number: the high watermark, or for committed
+    records the last stable offset. An answer is empty only when no asked partition has data at its position, and below
+    that offset there is always a batch unless its offsets were taken away (compaction, deletion); what is left below
+    `end` does not exist.
     """
-    finished = [c for c in cursors if high_watermarks.get(c.number, -1) >= c.end]
+    finished = [c for c in cursors if readable.get(c.number, -1) >= c.end]
     for cursor in finished:
         cursor.position = cursor.end
     return finished

@@ -11,6 +11,12 @@ if TYPE_CHECKING:
     from kafwire.protocol.metadata import MetadataResponse
 
 NO_TOPIC_ID = uuid.UUID(int=0)
+# Brokers that lag show a topic that was made anew as it was before. Nothing in an answer tells which of two ids is the
+# older one, but lag is short: another id is believed once it has been told for so long without the known one between.
+ANOTHER_ID_MS = 1_000
+# An id that was replaced by another most likely stays so, however long a broker lags.
+REPLACED_ID_MS = 60_000
+REPLACED_IDS = 4  # so many are remembered of each topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,23 +60,27 @@ class Metadata:
     topics: dict[str, TopicInfo] = field(default_factory=dict)
     errors: dict[str, int] = field(default_factory=dict)
     names: dict[uuid.UUID, str] = field(default_factory=dict)  # of topics, by their ids
+    # Topics of which another id is told than the one believed: that id, and since when. Without ids, fewer partitions
+    # say that a topic is another one: the id is zero, and their number stands beside it.
+    doubts: dict[str, tuple[tuple[uuid.UUID, int], float]] = field(default_factory=dict)
+    replaced: dict[str, list[uuid.UUID]] = field(default_factory=dict)  # ids believed before, the latest first
 
     def is_of(self, response: MetadataResponse) -> bool:
         """Whether an answer tells of the cluster that is known, as far as either says which it is."""
         return self.cluster_id is None or response.cluster_id in {None, self.cluster_id}
 
-    def update(self, response: MetadataResponse) -> set[str]:
+    def update(self, response: MetadataResponse, now_ms: float) -> set[str]:
         """Take in an answer; returns the names of topics that changed, those that were forgotten among them.
 
-        A broker that lags may name a leader of an older epoch: such news never replaces newer of the same topic id. Of
+        A broker that lags may name a leader of an older epoch: such news never replaces newer of the same topic id. Nor
+        is another id believed at once (see `ANOTHER_ID_MS`), nor, where topics have none, that partitions are gone. Of
         another cluster's topics nothing was known: what was known of this one's is forgotten.
         """
         changed: set[str] = set()
         if not self.is_of(response):
             changed.update(self.topics)
-            self.topics.clear()
-            self.errors.clear()
-            self.names.clear()
+            for state in (self.topics, self.errors, self.names, self.doubts, self.replaced):
+                state.clear()
         if response.cluster_id is not None:
             self.cluster_id = response.cluster_id
         self.controller = response.controller_id
@@ -80,14 +90,19 @@ class Metadata:
                 continue
             if topic.error_code:
                 self.errors[topic.name] = topic.error_code
+                self.doubts.pop(topic.name, None)
                 continue
             self.errors.pop(topic.name, None)
             known = self.topics.get(topic.name)
+            has_fewer = known is not None and len(topic.partitions) < len(known.partitions)
+            shrunk = has_fewer and topic.topic_id == NO_TOPIC_ID
+            if known is not None and not self._believes(known, topic.topic_id, now_ms, len(topic.partitions) * shrunk):
+                continue
             partitions = {
                 p.partition_index: PartitionInfo(p.leader_id, p.leader_epoch, p.error_code, tuple(p.replica_nodes))
                 for p in topic.partitions
             }
-            if known is not None and known.topic_id == topic.topic_id:
+            if known is not None and known.topic_id == topic.topic_id and not shrunk:
                 for index, old in known.partitions.items():
                     new = partitions.get(index)
                     if new is None or new.leader_epoch < old.leader_epoch:
@@ -101,6 +116,36 @@ class Metadata:
                 self.topics[topic.name] = fresh
                 changed.add(topic.name)
         return changed
+
+    def _believes(self, known: TopicInfo, topic_id: uuid.UUID, now_ms: float, shrunk_to: int) -> bool:
+        """Whether the topic of a name is believed to have that id from now on; the one replaced is remembered.
+
+        `shrunk_to`: the partitions of one without an id, if they are fewer than those known, else 0.
+        """
+        name = known.name
+        if topic_id == known.topic_id and not shrunk_to:
+            self.doubts.pop(name, None)
+            return True
+        told = topic_id, shrunk_to
+        doubted, since_ms = self.doubts.get(name, (None, now_ms))
+        if doubted != told:
+            self.doubts[name] = told, now_ms
+            return False
+        if now_ms - since_ms < self._doubted_ms(name, topic_id):
+            return False
+        del self.doubts[name]
+        if topic_id != known.topic_id:
+            replaced = self.replaced.get(name, [])
+            self.replaced[name] = [known.topic_id, *(one for one in replaced if one != topic_id)][:REPLACED_IDS]
+        return True
+
+    def _doubted_ms(self, name: str, topic_id: uuid.UUID) -> int:
+        return REPLACED_ID_MS if topic_id in self.replaced.get(name, ()) else ANOTHER_ID_MS
+
+    def doubted_until_ms(self) -> float | None:
+        """When the next doubt about a topic's id ends, if brokers still tell the same then; None without doubts."""
+        ends = (since_ms + self._doubted_ms(name, told[0]) for name, (told, since_ms) in self.doubts.items())
+        return min(ends, default=None)
 
     def update_leader(
         self,
@@ -136,7 +181,8 @@ class Metadata:
         """Drop what is known of topics, as nobody asks for them any more."""
         for name in topics:
             info = self.topics.pop(name, None)
-            self.errors.pop(name, None)
+            for state in (self.errors, self.doubts, self.replaced):
+                state.pop(name, None)
             if info is not None:
                 self.names.pop(info.topic_id, None)
 
@@ -147,3 +193,9 @@ class Metadata:
             return -1
         leader = info.partitions[partition].leader
         return leader if leader in self.brokers else -1
+
+    def leader_epoch(self, topic: str, partition: int) -> int:
+        """The newest leader epoch known of a partition, or -1."""
+        info = self.topics.get(topic)
+        known = info.partitions.get(partition) if info is not None else None
+        return -1 if known is None else known.leader_epoch

@@ -10,15 +10,22 @@ The broker remembers a producer's last five batches per partition and takes a ba
 - once a batch has to be sent again, nothing new goes out until all in flight came back, then all go again in order;
 - when a batch is given up whose sequence was used, the numbers after it may never follow: the partition moves to the
   next epoch of the producer (KIP-360), where what is left is numbered from 0;
-- but a batch whose answer was lost may be in the log, and under a new number it would be there twice. So before the
-  move each such batch is sent once more under its old number: the broker then recognises it, or says that it is out of
-  order, which proves that it is not there;
-- a batch that is out of order with none before it shows that the broker has lost records, or has forgotten the
-  producer: the partition moves to the next epoch, and the batch goes again (KIP-360). A transactional producer may not
-  move by itself: there the batch fails, and the transaction with it;
+- but a batch whose answer was lost may be in the log (*in doubt*), and under a new number, or sent to a broker that has
+  forgotten the producer, it would be there twice. A broker that restarts remembers one batch of each producer, or up to
+  five; none once `producer.id.expiration.ms` has passed since the last record's timestamp. It then takes any number, or
+  calls what it has out of order. So the fate of such a batch is read, not tried out: before it is sent again, the
+  leader is asked what it remembers of the producer (`evidence`). Where it knows the batch's epoch, sending again
+  is safe: it recognises the batch, takes it, or calls it out of order. Where it knows nothing, or has called
+  the batch out of order, the log itself is searched (`doubts`, `settle`): found, the batch is delivered; not found, it
+  goes again; where neither can be told, it fails, and says that it may be in the log;
+- the log is searched from the last offset that was acknowledged before the first doubt (`floor`): what is in doubt can
+  only lie behind it;
+- before the move to another epoch, what is in doubt is sent once more under its old number, or searched for;
+- a batch that is out of order with none before it, and not in doubt, shows that the broker has lost records, or has
+  forgotten the producer: the partition moves to the next epoch, and the batch goes again (KIP-360). A transactional
+  producer may not move by itself: there the batch fails, and the transaction with it;
 - a batch that is too large goes on as parts, which share its numbers: what follows it still fits. If an earlier attempt
-  may have stored it whole, the broker would call the parts out of order: that then proves nothing, and they fail as
-  what may be in the log.
+  has stored it whole, the broker calls the parts out of order, and the search finds them inside of the whole.
 """
 
 from __future__ import annotations
@@ -43,8 +50,9 @@ UNKNOWN_SERVER_ERROR = -1
 LOST = -2
 NOT_SENT = -3
 # Errors that no retry mends say that nothing was stored, but for UNKNOWN_SERVER_ERROR. These say so and may be mended:
-# CORRUPT_MESSAGE, NOT_ENOUGH_REPLICAS. All others may come after the leader has stored the batch.
-REFUSED = frozenset({2, 19, INVALID_PRODUCER_EPOCH, NOT_SENT}) | OUT_OF_ORDER
+# CORRUPT_MESSAGE, NOT_ENOUGH_REPLICAS; UNKNOWN_TOPIC_OR_PARTITION and UNKNOWN_TOPIC_ID, as a log that had the batch
+# would be gone with its topic. All others may come after the leader has stored the batch.
+REFUSED = frozenset({2, 3, 19, 100, INVALID_PRODUCER_EPOCH, NOT_SENT}) | OUT_OF_ORDER
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +83,14 @@ class Sendable(Protocol):
 B = TypeVar("B", bound=Sendable)
 
 
+class Fate(Enum):
+    """What is known of a batch in doubt."""
+
+    STORED = auto()
+    ABSENT = auto()
+    UNKNOWN = auto()
+
+
 class Verdict(Enum):
     """What to do with a batch that came back."""
 
@@ -88,6 +104,29 @@ class Verdict(Enum):
 def add(sequence: int, count: int) -> int:
     """The sequence `count` records later; it wraps to 0."""
     return (sequence + count) % SEQUENCE_LIMIT
+
+
+def evidence(batch: Sendable, remembered: tuple[int, int] | None) -> Fate:
+    """What a leader's memory of the producer says of a batch.
+
+    `remembered` is the producer's epoch there and the last sequence taken under it (-1: none), as DescribeProducers
+    tells (KIP-664); None: the leader does not know the producer. STORED means that the batch's number was taken.
+    """
+    if remembered is None or batch.producer is None or remembered[0] > batch.producer[1]:
+        return Fate.UNKNOWN
+    epoch, last = remembered
+    if epoch < batch.producer[1] or last < 0 or (batch.sequence - last - 1) % SEQUENCE_LIMIT < SEQUENCE_LIMIT // 2:
+        return Fate.ABSENT
+    return Fate.STORED
+
+
+def conclude(said: Fate, found: bool | None) -> Fate:
+    """What `evidence` and a search of the log (None: it could not be read as a whole) say together."""
+    if found is None:
+        return Fate.STORED if said is Fate.STORED else Fate.UNKNOWN
+    if not found:  # its number was taken, but not by what is in the log: whoever is wrong, it is not to be stored twice
+        return Fate.UNKNOWN if said is Fate.STORED else Fate.ABSENT
+    return Fate.STORED
 
 
 class Sequencer(Generic[B]):
@@ -106,11 +145,16 @@ class Sequencer(Generic[B]):
         self._in_flight: list[B] = []
         self._retries: list[B] = []
         self._uncertain: set[int] = set()  # ordinals of batches that an earlier attempt may have put into the log
-        self._parts_of_uncertain: set[int] = set()  # as parts of a larger one
+        self._unasked: set[int] = set()  # of these, those to ask the leader about before they go again
+        self._disowned: set[int] = set()  # and those that it called out of order: they are in the log, or never will be
+        self._acknowledged: tuple[int, int] | None = None
+        self._floor: tuple[int, int] | None = None
+        self._first_here = 0  # the first batch whose offset can only be one of this log
         self._draining = False
         self._needs_epoch = False
         self._needs_id = False
         self._known = False  # the broker took a batch under this identity
+        self._via: object = None
 
     @property
     def in_flight(self) -> Sequence[B]:
@@ -127,14 +171,44 @@ class Sequencer(Generic[B]):
         """Whether the epoch that it wants has to be of another producer id."""
         return self._needs_id
 
+    @property
+    def doubts(self) -> list[B]:
+        """What may be in the log, if some of it may not go again before the leader was asked; oldest first.
+
+        `consult` is to be called. Empty while anything is in flight.
+        """
+        if self._in_flight or not (self._unasked or self._disowned):
+            return []
+        return [batch for batch in self._retries if batch.ordinal in self._uncertain]
+
+    @property
+    def floor(self) -> tuple[int, int] | None:
+        """An offset below which nothing in doubt is, and the leader epoch known there; None: not known."""
+        return self._floor
+
+    def acknowledged(self, ordinal: int, end: int, leader_epoch: int | None = None) -> None:
+        """A delivered batch ends at the offset `end`; `leader_epoch` was the newest known (None: as before)."""
+        if ordinal < self._first_here:
+            return
+        if leader_epoch is None:
+            leader_epoch = -1 if self._acknowledged is None else self._acknowledged[1]
+        self._acknowledged = (end, leader_epoch)
+
     def wants_epoch(self, current: Identity | None) -> bool:
         """Whether nothing more can be sent until the producer has moved on from its identity `current`."""
         waits = self._in_flight or any(batch.ordinal in self._uncertain for batch in self._retries)
         return self._needs_epoch and not waits and self._is_stuck_with(current)
 
-    def forget_broker(self) -> None:
-        """The log is another one, as of a topic made anew: it knows nothing of the producer."""
-        self._known = False
+    def anew(self) -> Sequencer[B]:
+        """For another log of the same name, as of a topic made anew: it knows nothing of the producer.
+
+        The numbers go on all the same: should it be the log that was known, as brokers that lag may have it, then
+        numbers that came again could be taken for the batches that had them before.
+        """
+        other = Sequencer[B](idempotent=self._idempotent, limit=self._limit, may_move=self._may_move)
+        other._identity = self._identity
+        other._next = self._next
+        return other
 
     def is_doubtful(self, batch: B) -> bool:
         """Whether a batch that was sent may be in the log: it is in flight, or an attempt was not answered."""
@@ -161,12 +235,18 @@ class Sequencer(Generic[B]):
         if in_flight is not None:
             self._in_flight.append(in_flight)
 
-    def send(self, fresh: deque[B], current: Identity | None) -> B | None:
+    def send(self, fresh: deque[B], current: Identity | None, via: object = None) -> B | None:
         """Take the next batch to send: a retry, or the first of `fresh`. None: nothing may go now.
 
         `current` is the producer's newest identity; the partition takes it over once nothing of an older one is left.
+        `via` is the connection that it would go by. Behind another one than before may be a broker that has forgotten
+        what was known of it.
         """
+        if via is not self._via and not self._reconnect(via):
+            return None
         if len(self._in_flight) >= self._limit or self._draining or not (self._retries or fresh):
+            return None
+        if self._unasked or self._disowned:
             return None
         if self._idempotent and not self._take_over(current):
             return None
@@ -189,6 +269,15 @@ class Sequencer(Generic[B]):
                 self._number(batch)
         self._in_flight.append(batch)
         return batch
+
+    def _reconnect(self, via: object) -> bool:
+        if self._in_flight:
+            return False
+        self._via = via
+        self._known = False
+        if self._idempotent:
+            self._unasked |= self._uncertain
+        return True
 
     def _is_too_far(self, ordinal: int) -> bool:
         return bool(self._in_flight) and ordinal - self._in_flight[0].ordinal >= self._limit
@@ -239,10 +328,8 @@ class Sequencer(Generic[B]):
         if verdict is Verdict.RETRY:
             insort(self._retries, batch, key=_ordinal)
             self._draining = True
-            if error_code in OUT_OF_ORDER and batch.ordinal not in self._parts_of_uncertain:
-                self._uncertain.discard(batch.ordinal)
-            elif error_code not in REFUSED:
-                self._uncertain.add(batch.ordinal)
+            if error_code not in REFUSED:
+                self._doubt(batch)
         else:
             self._settle(batch)
         if verdict is Verdict.DELIVERED:
@@ -256,12 +343,12 @@ class Sequencer(Generic[B]):
     def _judge(self, batch: B, error_code: int, *, retriable: bool, divisible: bool) -> Verdict:
         if error_code in (0, DUPLICATE_SEQUENCE_NUMBER):
             return Verdict.DELIVERED
-        in_doubt = batch.ordinal in self._uncertain or error_code in (LOST, UNKNOWN_SERVER_ERROR)
-        failed = Verdict.DOUBTFUL if in_doubt else Verdict.FAILED
+        uncertain = batch.ordinal in self._uncertain
         if error_code in OUT_OF_ORDER:
             has_earlier = any(b.ordinal < batch.ordinal for b in (*self._in_flight, *self._retries))
-            if batch.ordinal in self._parts_of_uncertain and (self._needs_epoch or not has_earlier):
-                return Verdict.DOUBTFUL
+            if uncertain and (self._needs_epoch or not has_earlier):
+                self._disowned.add(batch.ordinal)
+                return Verdict.RETRY
             if has_earlier:  # that itself did not arrive: this one will fit once it is settled
                 return Verdict.RETRY
             if not self._may_move:
@@ -270,10 +357,60 @@ class Sequencer(Generic[B]):
             return Verdict.RETRY
         if error_code == INVALID_PRODUCER_EPOCH and self._idempotent and self._may_move:
             self._needs_epoch = self._needs_id = True
-            return failed if failed is Verdict.DOUBTFUL else Verdict.RETRY
+            if uncertain:
+                self._disowned.add(batch.ordinal)
+            return Verdict.RETRY
         if divisible:
             return Verdict.DIVIDE
-        return Verdict.RETRY if retriable else failed
+        if retriable:
+            return Verdict.RETRY
+        return Verdict.DOUBTFUL if uncertain or error_code in (LOST, UNKNOWN_SERVER_ERROR) else Verdict.FAILED
+
+    def _doubt(self, batch: B) -> None:
+        if not self._uncertain:
+            self._floor = self._acknowledged
+        self._uncertain.add(batch.ordinal)
+        if self._idempotent:
+            self._unasked.add(batch.ordinal)
+
+    def consult(
+        self, remembered: tuple[int, int] | None, via: object = None, *, asked: bool = True
+    ) -> list[tuple[B, Fate]]:
+        """Take in what the leader remembers of the producer, as `evidence` has it; `asked`: whether it could be asked.
+
+        `via` is the connection that was there before it was asked: on another one the answer does not count.
+        Of each batch in the answer `settle` is to be called: at once if it is ABSENT, else after a search of the log.
+        What is not in it may be sent again.
+        """
+        left = []
+        if via is not self._via:
+            self._reconnect(via)
+        for batch in self.doubts:
+            fate = evidence(batch, remembered) if asked else Fate.UNKNOWN
+            if batch.ordinal not in self._disowned and (fate is not Fate.UNKNOWN or not asked):
+                self._unasked.discard(batch.ordinal)
+            else:
+                left.append((batch, fate))
+        if asked and remembered is None:
+            self._known = False  # it would take any number: the next batch goes alone
+        return left
+
+    def settle(self, batch: B, fate: Fate) -> Verdict:
+        """What the log says of a batch in doubt. ABSENT, it goes again, unless a transaction's was out of order."""
+        disowned = batch.ordinal in self._disowned
+        self._settle(batch)
+        verdict = Verdict.RETRY
+        if fate is Fate.STORED:
+            verdict = Verdict.DELIVERED
+        elif fate is Fate.UNKNOWN:
+            verdict = Verdict.DOUBTFUL
+        elif disowned and not self._may_move and not self._needs_epoch:
+            verdict = Verdict.FAILED
+        if verdict is not Verdict.RETRY:
+            self._retries.remove(batch)
+        if fate is Fate.UNKNOWN or (disowned and fate is Fate.ABSENT):
+            self._needs_epoch = self._idempotent
+        return verdict
 
     def replace(self, batch: B, parts: Sequence[B]) -> None:
         """Go on with `parts` of a batch for which the verdict was DIVIDE, in their order.
@@ -293,7 +430,6 @@ class Sequencer(Generic[B]):
                 sequence = add(sequence, part.count)
             if uncertain:
                 self._uncertain.add(ordinal)
-                self._parts_of_uncertain.add(ordinal)
             insort(self._retries, part, key=_ordinal)
         if sum(part.count for part in parts) != batch.count:
             self._needs_epoch = self._idempotent
@@ -305,15 +441,17 @@ class Sequencer(Generic[B]):
         for batch in (*self._in_flight, *self._retries):
             if batch.ordinal > ordinal:
                 batch.ordinal += more
-        for kept in (self._uncertain, self._parts_of_uncertain):
+        for kept in (self._uncertain, self._unasked, self._disowned):
             shifted = {o + more if o > ordinal else o for o in kept}
             kept.clear()
             kept.update(shifted)
         self._sent += more
+        if ordinal < self._first_here:
+            self._first_here += more
 
     def _settle(self, batch: B) -> None:
-        self._uncertain.discard(batch.ordinal)
-        self._parts_of_uncertain.discard(batch.ordinal)
+        for kept in (self._uncertain, self._unasked, self._disowned):
+            kept.discard(batch.ordinal)
 
     def _end_draining(self) -> None:
         if not self._in_flight:

@@ -38,13 +38,19 @@ static void unlock_all(void) {
     for (kw_pool *p = all_pools; p; p = p->next) pthread_mutex_unlock(&p->lock);
 }
 /* The threads that hold or await the budget did not come along. */
+static int generation = 1;
 static void forget_threads(void) {
+    generation++;
     for (kw_pool *p = all_pools; p; p = p->next) {
         p->charged = 0;
         p->served = p->last_ticket;
         pthread_cond_init(&p->freed, NULL);
     }
     unlock_all();
+}
+
+int kw_process_generation(void) {
+    return generation;
 }
 
 kw_pool *kw_pool_new(size_t limit) {

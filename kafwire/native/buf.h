@@ -24,6 +24,9 @@ typedef struct kw_buf {
 
 /* A pool that keeps at most `limit` idle bytes. NULL: no memory. It survives fork(). One per process in practice. */
 kw_pool *kw_pool_new(size_t limit);
+/* 1 in the process that made the first pool, and one more in each fork: whoever took a lock under another number did
+ * not come along. */
+int kw_process_generation(void);
 void kw_pool_trim(kw_pool *pool, size_t keep);
 size_t kw_pool_idle_bytes(kw_pool *pool);
 size_t kw_pool_live_bytes(kw_pool *pool);

@@ -1,12 +1,13 @@
 #include "feed.h"
 
+#include "batch.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { SMALL = 64 << 10 }; /* what is larger takes its time to decode: the engine is told at once */
 enum { FIRST_VERSION = 13, LAST_VERSION = 18 };
-enum { BATCH_HEADER = 61, LOG_OVERHEAD = 12, MAGIC_AT = 16, LEAST_LENGTH = BATCH_HEADER - LOG_OVERHEAD };
 /* Partitions and aborted transactions of one answer: with more, the engine may refuse it. */
 enum { MOST_ENTRIES = 1000000 };
 
@@ -219,32 +220,16 @@ static uint64_t elements(reader *r) {
     return 0;
 }
 
-/* The whole batches at the start of data[0, size): *used bytes, next offset, leader epoch of the last. 0 when there is
- * none, or anything that the engine should look at. */
-static int batches(const uint8_t *data, size_t size, int64_t offset, int64_t high_watermark, kw_taken *out) {
-    size_t at = 0;
-    int64_t next = -1;
-    while (size - at >= LOG_OVERHEAD) {
-        const uint8_t *batch = data + at;
-        int64_t base = (int64_t)big(batch, 8), length = (int32_t)big(batch + 8, 4);
-        if (length < LEAST_LENGTH) return 0;
-        if (size - at <= MAGIC_AT) break;
-        if (batch[MAGIC_AT] != 2) return 0;
-        if ((uint64_t)length + LOG_OVERHEAD > size - at) break;
-        int64_t last_delta = (int32_t)big(batch + 23, 4);
-        if (base < 0 || last_delta < 0 || base > INT64_MAX - 1 - last_delta || base < next) return 0;
-        if (high_watermark >= 0 && base > high_watermark && base > (next < offset ? offset : next)) return 0;
-        /* The youngest batches: no compaction has left holes in them. */
-        if (high_watermark >= 0 && base + last_delta >= high_watermark && last_delta + 1 != (int32_t)big(batch + 57, 4))
-            return 0;
-        next = base + last_delta + 1;
-        if (!at && next <= offset) return 0;
-        out->leader_epoch = (int32_t)big(batch + 12, 4);
-        at += (size_t)length + LOG_OVERHEAD;
-    }
-    out->next_offset = next;
-    out->size = at;
-    return at > 0;
+/* Whether the batches at the start of data[0, size) may be taken. Not what the engine should look at: damage, messages
+ * of old, batches from before the offset asked for, or none at all. */
+static int may_take(const uint8_t *data, size_t size, int64_t offset, int64_t high_watermark, kw_taken *out) {
+    kw_batches found;
+    const char *reason;
+    if (kw_batches_read(data, size, offset, high_watermark, &found, &reason)) return 0;
+    out->next_offset = found.next;
+    out->size = found.size;
+    out->leader_epoch = found.leader_epoch;
+    return found.size > 0 && found.oldest_magic == 2 && found.first_end > offset;
 }
 
 typedef struct found {
@@ -302,7 +287,7 @@ static int32_t find(kw_feed *feed, kw_buf *frame, found **list) {
             one->data = data;
             one->high_watermark = high_watermark;
             one->last_stable = last_stable;
-            count += batches(data, size - 1, entry->offset, high_watermark, &one->taken);
+            count += may_take(data, size - 1, entry->offset, high_watermark, &one->taken);
         }
         no_tags(r);
     }

@@ -574,7 +574,12 @@ static void set_option(int fd, int level, int name, int value) {
 }
 
 static void start_connecting(kw_loop *loop, connection *c) {
+    /* Closed on exec from the first moment: another thread may be starting a program. */
+#ifdef SOCK_CLOEXEC
+    int fd = socket(c->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+#else
     int fd = socket(c->address.ss_family, SOCK_STREAM, 0);
+#endif
     if (fd < 0 || descriptor_flags(fd)) {
         int error = errno;
         if (fd >= 0) close(fd);

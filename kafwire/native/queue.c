@@ -379,6 +379,28 @@ int kw_queue_done(kw_queue *queue, kw_records *slice, size_t used, int64_t posit
     return tell;
 }
 
+uint32_t kw_queue_refuse(kw_queue *queue, kw_records *slice, int64_t position) {
+    kw_place *place = slice->place;
+    uint32_t generation = 0;
+    pthread_mutex_lock(&queue->lock);
+    if (!queue->closed && slice->generation == place->generation) {
+        drop_all(queue, place);
+        place->failed = 0;
+        place->jump = -1;
+        place->position = position;
+        generation = ++place->generation;
+    }
+    settle(queue, slice);
+    place->lent = 0;
+    offer(queue, place); /* it was reset meanwhile, and has something again */
+    if (has_something(place)) pthread_cond_broadcast(&queue->changed);
+    queue->missed = 0;
+    pthread_mutex_unlock(&queue->lock);
+    clear(slice);
+    memset(slice, 0, sizeof *slice);
+    return generation;
+}
+
 int kw_queue_owe(kw_queue *queue, kw_place *place) {
     pthread_mutex_lock(&queue->lock);
     int waits = (place->claimed ? place->waiting : queue->waiting) > 0 && has_something(place);

@@ -63,6 +63,10 @@ int kw_queue_next(kw_queue *queue, kw_records *slice, int64_t offset);
 /* The first `used` bytes of a popped slice are read, up to offset `position`; the rest, if any, is queued again, first.
  * 1: the engine asked to hear of it, once, or somebody was told by kw_queue_ready that there is nothing. */
 int kw_queue_done(kw_queue *queue, kw_records *slice, size_t used, int64_t position);
+/* Instead: nobody got the records of a popped slice, nor of those that it became by kw_queue_next. What is queued behind
+ * them is dropped, and reading goes on at `position`, where they begin, once they have been fetched again. The place's new
+ * generation, or 0: it was reset meanwhile. Whoever asked to hear of what was read is to be told. */
+uint32_t kw_queue_refuse(kw_queue *queue, kw_records *slice, int64_t position);
 
 /* Whether a reader waits for what was just pushed to `place`: then it owes word of it to the engine, and kw_queue_owed
  * tells it so, once, when it has come back from waiting. */

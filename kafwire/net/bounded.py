@@ -19,6 +19,7 @@ from kafwire.net.consumer import LASTING_LAYOUTS
 from kafwire.net.engine import Engine
 from kafwire.net.ranges import Bound, Bounds, Range, Timestamps, plan_ranges
 from kafwire.net.scan import ScanFetcher
+from kafwire.net.serializing import Deserializers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -127,6 +128,7 @@ class BoundedRead:
             max_decompressed=reading.config.max_decompressed,
             verify_crc=reading.config.check_crcs,
             skip_corrupt=reading.config.on_corrupt == "skip",
+            deserializer=Deserializers.of(reading.config, reading.layout),
             timestamps=reading.window,
             on_close=_closer(engine, cluster if owns else None, fetcher, self._bar),
         )

@@ -15,7 +15,7 @@ from kafwire.logic.metadata import TopicInfo
 from kafwire.net.cluster import Cluster
 from kafwire.net.offsets import list_offsets
 from kafwire.net.ranges import When, timestamp_of
-from kafwire.structs import TopicPartition
+from kafwire.structs import BrokerMetadata, ClusterMetadata, PartitionMetadata, TopicMetadata, TopicPartition
 
 TOPIC_RESOURCE = 2
 ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
@@ -42,12 +42,21 @@ class Requests:
         """One topic's id and partitions."""
         return self._cluster.topic(name)
 
-    def metadata(self, topics: Iterable[str] | None) -> Coroutine[Any, Any, Any]:
-        """The MetadataResponse for `topics`, or for all."""
+    def partitions_for(self, name: str) -> Coroutine[Any, Any, set[int]]:
+        """The numbers of a topic's partitions."""
+        return self._cluster.partitions(name)
+
+    def metadata(self, topics: Iterable[str] | None) -> Coroutine[Any, Any, ClusterMetadata]:
+        """Brokers, and `topics` or all."""
         named = None
         if topics is not None:
             named = [protocol.MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
-        return self.call(protocol.MetadataRequest(topics=named, allow_auto_topic_creation=False))
+        asked = self.call(protocol.MetadataRequest(topics=named, allow_auto_topic_creation=False))
+
+        async def ask() -> ClusterMetadata:
+            return cluster_metadata(await asked)
+
+        return ask()
 
     def offsets(
         self, partitions: Iterable[TopicPartition], when: When, isolation_level: str
@@ -93,6 +102,7 @@ class Requests:
 
         async def delete() -> None:
             _raise_first((await self._cluster.call(message)).responses, f"deleting topic {name!r}")
+            self._cluster.forget([name])  # one of that name is another topic
 
         return delete()
 
@@ -110,6 +120,36 @@ class Requests:
             return {entry.name: entry.value for entry in results[0].configs}
 
         return describe()
+
+
+def cluster_metadata(answer: Any) -> ClusterMetadata:
+    """A MetadataResponse as values that are typed; partitions in their order."""
+    return ClusterMetadata(
+        cluster_id=answer.cluster_id,
+        controller_id=answer.controller_id,
+        brokers=tuple(BrokerMetadata(one.node_id, one.host, one.port, one.rack) for one in answer.brokers),
+        topics=tuple(
+            TopicMetadata(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                is_internal=topic.is_internal,
+                partitions=tuple(
+                    PartitionMetadata(
+                        partition_index=part.partition_index,
+                        leader_id=part.leader_id,
+                        leader_epoch=part.leader_epoch,
+                        replica_nodes=tuple(part.replica_nodes),
+                        isr_nodes=tuple(part.isr_nodes),
+                        offline_replicas=tuple(part.offline_replicas),
+                        error_code=part.error_code,
+                    )
+                    for part in sorted(topic.partitions, key=lambda part: part.partition_index)
+                ),
+                error_code=topic.error_code,
+            )
+            for topic in answer.topics
+        ),
+    )
 
 
 def _raise_first(answers: Iterable[Any], what: str) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from kafwire import protocol
@@ -19,21 +20,22 @@ from kafwire.errors import (
     KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
-    ProtocolError,
     broker_error,
 )
 from kafwire.logic.backoff import delay_ms
-from kafwire.logic.metadata import Metadata, TopicInfo
+from kafwire.logic.metadata import BrokerAddress, Metadata, TopicInfo
 from kafwire.net.engine import Engine
+from kafwire.net.hedge import first_answer
 from kafwire.net.lane import Lane, host_and_port
+from kafwire.net.reach import Reach
+from kafwire.net.refresh import Refresher
+from kafwire.net.topics import TopicSearch, UnknownTopic
 
 _T = TypeVar("_T")
 
 UNKNOWN_TOPIC = 3
 LEADER_NOT_AVAILABLE = 5
 REBOOTSTRAP_REQUIRED = 129
-# A topic made a moment ago is not known to every broker yet: so many answers of "unknown" are needed to believe one.
-UNKNOWN_TOPIC_ANSWERS = 4
 # In bytes: older versions of requests have two bytes for a text's length.
 LONGEST_NAME = 0x7FFF
 
@@ -51,19 +53,23 @@ class Cluster:
         self.config = config
         self.metadata = Metadata()
         self._lanes: dict[tuple[int, str], Lane] = {}
-        self._seeds = [
-            Lane(engine, config, h, p, "control", -1 - i) for i, (h, p) in enumerate(config.bootstrap_servers)
-        ]
+        self._greetings: dict[tuple[str, int], int] = {}
+        self._reach = Reach(engine)
+        self._seeds = [self._make(h, p, "control", -1 - i) for i, (h, p) in enumerate(config.bootstrap_servers)]
         self._features: tuple[int, dict[str, int]] = (-1, {})
         self._wanted: set[str] = set()
+        self._seen: set[str] = set()
         self._refreshed_ms = -1.0e12
-        self._refreshing: asyncio.Task[None] | None = None
+        self._refresher = Refresher(engine, config, self._refresh)
+        self._watching: asyncio.Task[None] | None = None
         # Since when, and until when, no broker has given any metadata.
         self._failing_since_ms: float | None = None
         self._failed_ms = 0.0
         self._kept: set[str] = set()
         self._keeping: asyncio.Task[None] | None = None
+        self._doubting: asyncio.TimerHandle | None = None
         self._listeners: dict[object, OnChange] = {}
+        self._on_overdue: list[Callable[[Lane], object]] = []
         self._closed = False
 
     @property
@@ -86,11 +92,39 @@ class Cluster:
             lane.close(f"broker {node} has moved")
             lane = None
         if lane is None:
-            lane = Lane(self.engine, self.config, address.host, address.port, role, node)
+            lane = self._make(address.host, address.port, role, node)
             if self._closed:
                 lane.close()
             self._lanes[node, role] = lane
         return lane
+
+    def listens(self, node: int, host: str, port: int) -> bool:
+        """Whether that is where a broker listens, as far as the metadata knows."""
+        address = self.metadata.brokers.get(node)
+        return address is not None and (address.host, address.port) == (host, port)
+
+    def believe(self, node: int, host: str, port: int) -> None:
+        """Take in where a broker listens, told beside metadata, if these do not know it or it cannot be reached there.
+
+        Neither of two such answers says which one is older.
+        """
+        lane = self._lanes.get((node, "control"))
+        if node not in self.metadata.brokers or (lane is not None and lane.failures):
+            known = self.metadata.brokers.get(node)
+            self.metadata.brokers[node] = BrokerAddress(host, port, None if known is None else known.rack)
+
+    def _make(self, host: str, port: int, role: str, node: int) -> Lane:
+        return Lane(
+            self.engine,
+            self.config,
+            host,
+            port,
+            role,
+            node,
+            greetings=self._greetings,
+            reach=self._reach,
+            on_overdue=self._watch_over,
+        )
 
     def feature(self, name: str) -> int:
         """The level of a finalised feature, as the newest answer to ApiVersions told (KIP-584); 0: none."""
@@ -147,15 +181,21 @@ class Cluster:
             if self.engine.now_ms() + wait >= deadline:
                 break
             await asyncio.sleep(wait / 1000)
-        because = f": {last if last is not None else f'no answer from {self.bootstrap}'}"
+        waiting = [text for lane in self.lanes if (text := lane.waits_for) is not None]
+        because = f": {last if last is not None else '; '.join(waiting) or f'no answer from {self.bootstrap}'}"
         kind = type(last) if isinstance(last, KafkaConnectionError) else KafkaTimeoutError
         raise kind(f"{what} did not succeed within {round(limit_ms / 1000, 2):g} s{because}")
 
-    def _known(self) -> list[Lane]:
-        """The control lanes of all known brokers, in the order to ask them: connected ones first, failing ones last."""
+    def known(self) -> list[Lane]:
+        """The control lanes of all known brokers, in the order to ask them.
+
+        Connected ones come first, those that have nothing to do before others; then those that failed, and at last
+        those that owe somebody an answer for long.
+        """
         known = [self.lane(node, "control") for node in self.metadata.brokers]
         random.shuffle(known)
-        known.sort(key=lambda lane: (not lane.is_ready, lane.failures))
+        slow = {lane.node for lane in self.lanes if lane.is_overdue}
+        known.sort(key=lambda lane: (lane.node in slow, not lane.is_ready, lane.failures, lane.in_flight > 0))
         return known
 
     def _bootstrap_lanes(self) -> list[Lane]:
@@ -169,62 +209,89 @@ class Cluster:
         return self.config.metadata_recovery_strategy == "rebootstrap"
 
     async def _call_any(self, message: Any, version: int | None = None) -> Any:
-        """Ask one broker after the other, at last the bootstrap servers, until one answers."""
-        known = self._known()
-        problems: list[str] = []
-        for lane in [*known, *self._bootstrap_lanes()]:
-            try:
-                response = await lane.call(message, version=version)
-            except (KafkaConnectionError, KafkaTimeoutError) as error:
-                problems.append(str(error))
-            else:
-                if known and lane not in known:
-                    # No known broker answered, yet one does: what is known is out of date (KIP-899).
-                    self._begin_refresh()
-                return response
-        raise _unreachable(problems)
+        """Have one broker answer, at last a bootstrap server.
 
-    async def refresh(self, topics: Iterable[str] = ()) -> None:
-        """Fetch metadata, of all topics this client has asked for; concurrent calls share one request."""
+        What changes something goes to one that has just given a sign of life: it must not be sent twice to find out.
+        """
+        known = self.known()
+        problems: list[str] = []
+        is_reading = _only_reads(message)
+
+        async def ask(lane: Lane) -> tuple[Lane, Any]:
+            if is_reading:
+                return lane, await lane.call(message, version=version)
+            await lane.check()
+            return lane, None
+
+        first = await first_answer(known, ask, problems) or await first_answer(self._bootstrap_lanes(), ask, problems)
+        if first is None:
+            raise _unreachable(problems)
+        lane, response = first
+        if lane not in known and known:
+            # No known broker answered, yet one does: what is known is out of date (KIP-899).
+            self._refresher.begin()
+        return response if is_reading else await lane.call(message, version=version)
+
+    def hasten(self) -> None:
+        """Have the next refresh, one that is waited for already too, wait for the first step of its backoff at most.
+
+        For who has a cause to ask that was not there before.
+        """
+        self._refresher.hasten()
+
+    async def refresh(self, topics: Iterable[str] = (), *, at_once: bool = False) -> None:
+        """Fetch metadata, of all topics this client has asked for; concurrent calls share one request.
+
+        Requests that bring no news come with an exponential backoff, which all callers share; topics that were never
+        asked for do not wait for it. `at_once`: neither does the caller, who needs the answer to a request sent after
+        this call, and paces himself.
+        """
         new = set(topics) - self._wanted
         for name in new:
             _check_name(name)
         self._wanted |= new
-        if self._refreshing is not None and new:  # it asks without them
-            await asyncio.wait([self._refreshing])
-        await asyncio.shield(self._begin_refresh())
+        await self._refresher.refresh(at_once=at_once or bool(new))
 
-    def _begin_refresh(self) -> asyncio.Task[None]:
-        if self._refreshing is None:
-            self._refreshing = asyncio.ensure_future(self._refresh())
-            self._refreshing.add_done_callback(self._on_refreshed)
-        return self._refreshing
-
-    def _on_refreshed(self, task: asyncio.Task[None]) -> None:
-        # Not where it is awaited: whoever waited may have been cancelled, and the next must not find a task that ended
-        # long ago.
-        self._refreshing = None
-        if not task.cancelled():
-            task.exception()
-
-    async def _refresh(self) -> None:
+    async def _refresh(self) -> bool:
+        """One request; whether its answer was news."""
         asked = set(self._wanted)
         topics = [protocol.MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(asked)]
         request = protocol.MetadataRequest(topics=topics, allow_auto_topic_creation=False)
         response = await self._ask_metadata(request)
-        errors = dict(self.metadata.errors)
-        changed = self.metadata.update(response)
-        self.metadata.forget(asked - self._wanted)  # meanwhile
         self._refreshed_ms = self.engine.now_ms()
+        return self._take_in(response, asked - self._wanted)
+
+    def _take_in(self, response: Any, forgotten: Iterable[str] = ()) -> bool:
+        """Believe an answer, but for what was `forgotten` since it was asked for, and tell who listens what changed.
+
+        Returns whether anything did.
+        """
+        errors, brokers = dict(self.metadata.errors), self.metadata.brokers
+        changed = self.metadata.update(response, self.engine.now_ms())
+        self._seen.update(topic.name for topic in response.topics if topic.name is not None and not topic.error_code)
+        self.metadata.forget(forgotten)
+        self._ask_again_in_doubt()
         self._adopt_seeds()
         self._leave_departed()
         now = self.metadata.errors
         changed.update(name for name in {*errors, *now} if errors.get(name) != now.get(name))
         if changed:
             self._tell(changed)
+        return bool(changed) or brokers != self.metadata.brokers
+
+    def _ask_again_in_doubt(self) -> None:
+        """Refresh once it may be decided which of two ids is that of a topic."""
+        if self._doubting is not None:
+            self._doubting.cancel()
+            self._doubting = None
+        until_ms = self.metadata.doubted_until_ms()
+        if until_ms is not None and not self._closed:
+            wait = max(until_ms - self.engine.now_ms(), self.config.retry_backoff_ms)
+            begin = partial(self._refresher.begin, at_once=True)
+            self._doubting = asyncio.get_running_loop().call_later(wait / 1000, begin)
 
     async def _ask_metadata(self, request: Any) -> Any:
-        """The answer of one known broker after the other; at last, that of a bootstrap server.
+        """The answer of a known broker; at last, that of a bootstrap server.
 
         Bootstrap servers are believed whatever they tell, as the user named them. Known brokers are not: their
         addresses may have come to belong to another cluster.
@@ -233,57 +300,54 @@ class Cluster:
         trigger_ms = self.config.metadata_recovery_rebootstrap_trigger_ms
         if self._failing_since_ms is None or now - self._failed_ms > trigger_ms:  # nobody has asked for so long
             self._failing_since_ms = self._failed_ms = now
-        deadline = self._failing_since_ms + trigger_ms
-        problems: list[str] = []
-        try:
-            for lane in self._known():
-                left_s = (deadline - self.engine.now_ms()) / 1000
-                if self._may_rebootstrap and left_s <= 0:
-                    self._leave_all(f"no known broker has given metadata for {trigger_ms} ms")
-                    break
-                try:
-                    async with asyncio.timeout(left_s if self._may_rebootstrap else None):
-                        response = await lane.call(request)
-                except (KafkaConnectionError, KafkaTimeoutError) as error:
-                    problems.append(str(error))
-                    continue
-                except TimeoutError:
-                    problems.append(f"no answer from {lane.where} yet")
-                    continue
-                if response.error_code == REBOOTSTRAP_REQUIRED and self._may_rebootstrap:
-                    self._leave_all(f"{lane.where} said so")
-                    break
-                if response.error_code:
-                    raise broker_error(response.error_code, f"asking {lane.where} for metadata")
-                if self.metadata.is_of(response):
-                    self._failing_since_ms = None
-                    return response
+        left_s = (self._failing_since_ms + trigger_ms - now) / 1000
+
+        async def ask_known(lane: Lane) -> Any:
+            response = await lane.call(request)
+            if response.error_code == REBOOTSTRAP_REQUIRED and self._may_rebootstrap:
+                self._leave_all(f"{lane.where} said so")
+                raise KafkaConnectionError(f"{lane.where} wants its clients to bootstrap again")
+            if response.error_code:
+                raise broker_error(response.error_code, f"asking {lane.where} for metadata")
+            if not self.metadata.is_of(response):
                 lane.fail(f"it answers for cluster {response.cluster_id}, not {self.metadata.cluster_id}")
-                problems.append(f"{lane.where} belongs to another cluster now, {response.cluster_id}")
-            for lane in self._bootstrap_lanes():
-                try:
-                    response = await lane.call(request)
-                except (KafkaConnectionError, KafkaTimeoutError) as error:
-                    problems.append(str(error))
-                    continue
-                if response.error_code:
-                    # Behind the same name may be others that know more.
-                    lane.fail("it has no metadata to give")
-                    problems.append(str(broker_error(response.error_code, f"asking {lane.where} for metadata")))
-                    continue
-                if not self.metadata.is_of(response):
-                    log.warning(
-                        "kafwire: %s is of cluster %s now, no longer of %s: what was known is forgotten",
-                        lane.where,
-                        response.cluster_id,
-                        self.metadata.cluster_id,
-                    )
-                    self._leave_all("its cluster was replaced", but=lane)
-                self._failing_since_ms = None
-                return response
+                raise KafkaConnectionError(f"{lane.where} belongs to another cluster now, {response.cluster_id}")
+            return response
+
+        problems: list[str] = []
+        ask_seed = partial(self._ask_seed, request)
+        may_leave = self._may_rebootstrap and bool(self.metadata.brokers)
+        try:
+            try:
+                async with asyncio.timeout(max(0.0, left_s) if may_leave else None):
+                    response = await first_answer(self.known(), ask_known, problems)
+                    if response is None:
+                        response = await first_answer(self._bootstrap_lanes(), ask_seed, problems)
+            except TimeoutError:
+                self._leave_all(f"no known broker has given metadata for {trigger_ms} ms")
+                response = await first_answer(self._bootstrap_lanes(), ask_seed, problems)
         finally:
             self._failed_ms = self.engine.now_ms()
-        raise _unreachable(problems)
+        if response is None:
+            raise _unreachable(problems)
+        self._failing_since_ms = None
+        return response
+
+    async def _ask_seed(self, request: Any, lane: Lane) -> Any:
+        response = await lane.call(request)
+        if response.error_code:
+            # Behind the same name may be others that know more.
+            lane.fail("it has no metadata to give")
+            raise KafkaConnectionError(str(broker_error(response.error_code, f"asking {lane.where} for metadata")))
+        if not self.metadata.is_of(response):
+            log.warning(
+                "kafwire: %s is of cluster %s now, no longer of %s: what was known is forgotten",
+                lane.where,
+                response.cluster_id,
+                self.metadata.cluster_id,
+            )
+            self._leave_all("its cluster was replaced", but=lane)
+        return response
 
     def _leave_all(self, why: str, *, but: Lane | None = None) -> None:
         """Forget where brokers are, and close every connection; bootstrap servers are looked up and asked next."""
@@ -309,6 +373,37 @@ class Cluster:
             self._listeners.pop(key, None)
 
         return stop
+
+    def on_overdue(self, callback: Callable[[Lane], object]) -> Callable[[], None]:
+        """Have `callback` called with a lane that owes an answer for long, again and again; returns what ends that."""
+        self._on_overdue.append(callback)
+
+        def stop() -> None:
+            if callback in self._on_overdue:
+                self._on_overdue.remove(callback)
+
+        return stop
+
+    def _watch_over(self, lane: Lane) -> None:
+        """A broker that owes an answer for long may hang, and others may lead its partitions by now.
+
+        Nothing else says so before the request's time is up.
+        """
+        if self._watching is None and self._wanted and not self._closed:
+            self._watching = asyncio.ensure_future(self._watch())
+        for callback in list(self._on_overdue):
+            callback(lane)
+
+    async def _watch(self) -> None:
+        try:
+            self.hasten()
+            while any(lane.is_overdue for lane in self.lanes) and not self._closed:
+                try:
+                    await self.refresh()
+                except KafkaError as error:
+                    log.debug("kafwire: metadata could not be refreshed: %s", error)
+        finally:
+            self._watching = None
 
     def _tell(self, changed: set[str]) -> None:
         for callback in list(self._listeners.values()):
@@ -342,7 +437,6 @@ class Cluster:
             self._keeping = None
 
     async def _keep_fresh(self) -> None:
-        failures = 0
         while True:
             wait = self._refreshed_ms + self.config.metadata_max_age_ms - self.engine.now_ms()
             if wait > 0:  # somebody else may refresh meanwhile
@@ -350,12 +444,8 @@ class Cluster:
                 continue
             try:
                 await self.refresh()
-                failures = 0
             except KafkaError as error:
                 log.debug("kafwire: metadata could not be refreshed: %s", error)
-                failures += 1
-                base, limit = self.config.retry_backoff_ms, self.config.retry_backoff_max_ms
-                await asyncio.sleep(delay_ms(failures, base, limit, random.random()) / 1000)
 
     def _leave_departed(self) -> None:
         """Close the idle lanes of brokers that left the cluster, or listen elsewhere now.
@@ -378,7 +468,7 @@ class Cluster:
                 if same and seed.is_ready and (node, "control") not in self._lanes:
                     seed.node = node
                     self._lanes[node, "control"] = seed
-                    self._seeds[index] = Lane(self.engine, self.config, seed.host, seed.port, "control", -1 - index)
+                    self._seeds[index] = self._make(seed.host, seed.port, "control", -1 - index)
                     break
 
     @property
@@ -387,46 +477,72 @@ class Cluster:
         return self.engine.now_ms() - self._refreshed_ms > self.config.metadata_max_age_ms
 
     async def topic(
-        self, name: str, *, timeout_ms: float | None = None, patient: bool = False, fresh: bool = False
+        self,
+        name: str,
+        *,
+        timeout_ms: float | None = None,
+        patient: bool = False,
+        fresh: bool = False,
+        create: bool = False,
     ) -> TopicInfo:
-        """A topic with at least one partition.
+        """One topic; see `topics`."""
+        (info,) = await self.topics([name], timeout_ms=timeout_ms, patient=patient, fresh=fresh, create=create)
+        return info
+
+    async def topics(
+        self,
+        names: Sequence[str],
+        *,
+        timeout_ms: float | None = None,
+        patient: bool = False,
+        fresh: bool = False,
+        create: bool = False,
+    ) -> list[TopicInfo]:
+        """Topics with at least one partition each.
 
         An unknown one may have been made a moment ago: it is asked for again a few times, or, if `patient`, until the
-        time is up.
+        time is up. With `patient` or `fresh`, doubts which of two topics of that name is the newer one are waited out.
+        With `create` the first request has the broker create those that this client has never seen, and they are waited
+        for as long, unless the broker says that it creates none.
         """
-        answers = 0
-        asked = not fresh
-
-        async def attempt() -> TopicInfo:
-            nonlocal answers, asked
-            known = self.metadata.topics.get(name)
-            if asked and known is not None and known.partitions and name not in self.metadata.errors:
-                return known
-            await self.refresh([name])
-            asked = True
-            code = self.metadata.errors.get(name, 0)
-            if code == UNKNOWN_TOPIC:
-                answers += 1
-                if answers >= UNKNOWN_TOPIC_ANSWERS and not patient:
-                    raise _Unknown(f"topic {name!r} does not exist on {self.bootstrap}: create it, or check the name")
-                raise broker_error(code, f"topic {name!r}")
-            if code:
-                raise broker_error(code, f"topic {name!r}")
-            known = self.metadata.topics.get(name)
-            if known is None or not known.partitions:
-                raise broker_error(LEADER_NOT_AVAILABLE, f"topic {name!r} has no partitions")
-            return known
-
+        search = TopicSearch(self, names, patient=patient, fresh=fresh, create=create)
+        what = f"finding topic {names[0]!r}" if len(names) == 1 else f"finding {len(names)} topics"
         try:
-            return await self.retrying(attempt, f"finding topic {name!r}", timeout_ms)
-        except _Unknown as error:
-            if name not in self._kept:
+            return await self.retrying(search.attempt, what, timeout_ms)
+        except UnknownTopic as error:
+            for name in error.names - self._kept:
                 self._wanted.discard(name)  # or each name that was ever mistaken would be asked for again and again
-            raise broker_error(UNKNOWN_TOPIC, str(error)) from None
-        except KafkaTimeoutError as error:
-            if self.metadata.errors.get(name) == UNKNOWN_TOPIC:
-                raise broker_error(UNKNOWN_TOPIC, str(error)) from None
+            raise broker_error(UNKNOWN_TOPIC, error.message) from None
+        except BrokerError as error:
+            if not error.retriable:  # neither would one that must not be described
+                self._wanted -= {n for n in names if n in self.metadata.errors and n not in self.metadata.topics}
+                self._wanted |= self._kept
             raise
+        except KafkaTimeoutError as error:
+            unknown = [name for name in names if self.metadata.errors.get(name) == UNKNOWN_TOPIC]
+            if unknown:
+                raise broker_error(UNKNOWN_TOPIC, f"{error}{search.what_was_asked(unknown)}") from None
+            raise
+
+    async def create_missing(self, names: Collection[str]) -> None:
+        """One request for these topics alone, which has a broker create those that do not exist.
+
+        No other request asks for that, and this one names no topic that was seen before: what somebody deletes stays
+        deleted.
+        """
+        for name in names:
+            _check_name(name)
+        topics = [protocol.MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(names)]
+        self._wanted |= set(names)
+        self._take_in(await self._ask_metadata(protocol.MetadataRequest(topics=topics, allow_auto_topic_creation=True)))
+
+    def has_seen(self, name: str) -> bool:
+        """Whether this client ever learnt of a topic of that name."""
+        return name in self._seen
+
+    async def partitions(self, name: str) -> set[int]:
+        """The partitions of a topic."""
+        return set((await self.topic(name)).partitions)
 
     async def leader(self, topic: str, partition: int) -> int:
         """The broker that leads a partition; waits for an election to end."""
@@ -455,9 +571,13 @@ class Cluster:
         """Close every lane; what is pending fails."""
         self._closed = True
         self._listeners.clear()
+        self._on_overdue.clear()
+        self._refresher.stop()
         if self._keeping is not None:
             self._keeping.cancel()
             self._keeping = None
+        if self._doubting is not None:
+            self._doubting.cancel()
         for lane in self.lanes:
             lane.close()
 
@@ -466,8 +586,12 @@ def _unreachable(problems: Iterable[str]) -> KafkaConnectionError:
     return KafkaConnectionError(f"no broker can be reached: {'; '.join(dict.fromkeys(problems))}")
 
 
-class _Unknown(ProtocolError):
-    """Ends the retries of `Cluster.topic`."""
+def _only_reads(message: Any) -> bool:
+    """Whether a request may go to several brokers at once, as it changes nothing; an unused producer id is nothing."""
+    name = type(message).__name__
+    if name == "InitProducerIdRequest":
+        return message.transactional_id is None
+    return name.startswith(("ApiVersions", "Describe", "FindCoordinator", "List", "Metadata"))
 
 
 def _check_name(topic: str) -> None:

@@ -6,9 +6,8 @@ The faces hand commands over and read batches with the readers that they get her
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,12 +19,15 @@ from kafwire.config import ConsumerConfig
 from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError
 from kafwire.logic.cursor import FetchCursor
 from kafwire.logic.metadata import TopicInfo
+from kafwire.net.claim import Claim
 from kafwire.net.cluster import Cluster
 from kafwire.net.fetcher import Fetcher
 from kafwire.net.group_offsets import Committed, GroupOffsets, OffsetToCommit
 from kafwire.net.offsets import EARLIEST, LATEST, list_offsets
-from kafwire.net.ranges import Bound, When, timestamp_of
-from kafwire.structs import ConsumerGroupMetadata, TopicPartition
+from kafwire.net.ranges import Bound, Place, When, place_in, place_of, timestamp_of
+from kafwire.net.reporter import Reporter
+from kafwire.net.serializing import Deserializers
+from kafwire.structs import ConsumerGroupMetadata, Offset, Tail, TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,6 +44,7 @@ _NAMES_TOLD = 10  # of partitions, in an error
 _LONGEST_TIMEOUT = 1 << 20  # seconds
 # Brokers forget what a group without members has not committed for a week: what does not change is committed again.
 COMMIT_AGAIN_MS = 6 * 3600 * 1000
+ENGINE_LAG_MS = 1_000
 SESSION_END_SECONDS = 1.0  # for telling brokers that their fetch sessions are over
 
 
@@ -56,13 +59,13 @@ class Selection:
             raise ConfigError(
                 "topics and assign exclude each other: all partitions of topics, or those named one by one"
             )
-        self.topics = None if topics is None else _names(topics)
+        self.topics = None if topics is None else names_of(topics)
         self.assign = None if assign is None else partitions_of(assign)
-        self.start: int | dict[TopicPartition, int] | None = None
+        self.start: Place | dict[TopicPartition, Place] | None = None
         if isinstance(start, Mapping):
-            self.start = {_partition(where): _place(where, value) for where, value in start.items()}
+            self.start = {_partition(where): place_in(where, point, "start") for where, point in start.items()}
         elif start is not None:
-            self.start = timestamp_of(start)
+            self.start = place_of(start, "start")
 
 
 class ConsumerCore:
@@ -74,23 +77,21 @@ class ConsumerCore:
         config: ConsumerConfig,
         selection: Selection,
         layout: Callable[..., Layout],
+        deserializers: Deserializers | None = None,
     ) -> None:
-        """`layout` makes the Arrow layout of a topic and partition, or of none."""
+        """`layout` makes the Arrow layout of a topic and partition, or of none; without `deserializers`: bytes."""
         if config.group_id is not None and selection.topics is not None:
-            raise ConfigError(
-                "group_id with topics would be a membership in a group, which is not there yet: name the partitions "
-                "(assign=[TopicPartition(...)]), or leave group_id out to read all partitions"
-            )
+            raise _no_membership()
         self.cluster = cluster
         self.config = config
         self.fetcher = Fetcher(cluster, config)
         self.closed = False
         self._selection = selection
         self._layout = layout
+        self.deserializers = deserializers
         self._group = None
         if config.group_id is not None:
-            stable = config.isolation_level == "read_committed"
-            self._group = GroupOffsets(cluster, config.group_id, require_stable=stable)
+            self._group = GroupOffsets(cluster, config.group_id)
         self._start_lock = asyncio.Lock()
         self._started = False
         self._flowing = False
@@ -99,6 +100,7 @@ class ConsumerCore:
         self._committed_since_ms = cluster.engine.now_ms()
         self._tasks: list[asyncio.Task[None]] = []
         self._stop_listening: Callable[[], None] = lambda: None
+        self._reporter: Reporter | None = None
 
     def reader(self, where: TopicPartition | None = None, *, silence_ms: int = -1, keeps: object = None) -> SliceReader:
         """A reader of one partition, or of all that nobody claimed. May be made and used in any thread.
@@ -115,8 +117,10 @@ class ConsumerCore:
             owns=False,
             skip_corrupt=self.config.on_corrupt == "skip",
             on_close=None if keeps is None else partial(_let_go, keeps),
+            on_refuse=partial(self.cluster.engine.start, self._fetch_again),
             silence_ms=silence_ms,
             what="consumer",
+            deserializer=self.deserializers,
         )
 
     # --- partitions -------------------------------------------------------------------------------------------------
@@ -131,20 +135,29 @@ class ConsumerCore:
         """Find what is to be read, and where it begins. Raises `BrokerError` for a topic that does not exist."""
         selection = self._selection
         if selection.topics is not None:
-            infos = [await self.cluster.topic(name, fresh=True) for name in selection.topics]
-            await self._add([(info, number) for info in infos for number in sorted(info.partitions)])
-        elif selection.assign is not None:
-            await self.assign(selection.assign)
+            infos = await self.cluster.topics(selection.topics, fresh=True, create=self.config.allow_auto_create_topics)
+            found = [(info, number) for info in infos for number in sorted(info.partitions)]
+            self._check_start({(info.name, number) for info, number in found})
+            await self._add(found)
+        else:
+            self._check_start(set(selection.assign or ()))
+            if selection.assign is not None:
+                await self.assign(selection.assign)
         self._stop_listening = self.cluster.on_change(self._on_metadata)
         self._on_metadata({topic for topic, _ in self.fetcher.cursors})  # what changed meanwhile
-        self._every(self.config.metrics_interval_ms, self._report, when=self.config.metrics_hook is not None)
+        if self.config.metrics_hook is not None:
+            self._reporter = Reporter(self.cluster.engine, self.config.metrics_hook, self.config.metrics_interval_ms)
+            self._reporter.start(self.metrics)
         auto = self._group is not None and self.config.enable_auto_commit
         self._every(self.config.auto_commit_interval_ms, self._auto_commit, when=auto)
-        known = selection.start if isinstance(selection.start, dict) else {}
-        strangers = [f"{topic}-{number}" for topic, number in known if (topic, number) not in self.fetcher.cursors]
+        self._started = True
+
+    def _check_start(self, read: Collection[tuple[str, int]]) -> None:
+        """Refuse a start of partitions that are not among those that are `read`."""
+        known = self._selection.start if isinstance(self._selection.start, dict) else {}
+        strangers = [f"{topic}-{number}" for topic, number in known if (topic, number) not in read]
         if strangers:
             raise ConfigError(f"start names {', '.join(strangers)}, which this consumer does not read")
-        self._started = True
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these and no others. Those that are read already go on; new ones begin as `start` says."""
@@ -154,7 +167,11 @@ class ConsumerCore:
             cursor = self.fetcher.cursors.get(where)
             if cursor is not None and not self._is_of_another_topic(cursor):
                 continue
-            info = await self.cluster.topic(where.topic, fresh=where.topic not in self.cluster.metadata.topics)
+            info = await self.cluster.topic(
+                where.topic,
+                fresh=where.topic not in self.cluster.metadata.topics,
+                create=self.config.allow_auto_create_topics,
+            )
             if where.partition not in info.partitions:
                 await self.cluster.refresh([where.topic])
                 info = self.cluster.metadata.topics[where.topic]
@@ -175,6 +192,34 @@ class ConsumerCore:
             self._drop(cursor)
         await self._add(found)
         self._keep_fresh()
+
+    async def subscribe(self, topics: Iterable[str]) -> None:
+        """Read all partitions of these topics and no others; those that are read already go on.
+
+        Raises `ConfigError` with a `group_id`, `BrokerError` for a topic that does not exist, `KafkaTimeoutError`,
+        `KafkaConnectionError`: what was read is read on then.
+        """
+        if self._group is not None:
+            raise _no_membership()
+        create = self.config.allow_auto_create_topics
+        found = await self.cluster.topics(list(topics), fresh=True, create=create)
+        names = {info.name for info in found}
+        for cursor in list(self.fetcher.cursors.values()):
+            if self._is_of_another_topic(cursor):
+                self._drop(cursor)
+        missing = [(info, n) for info in found for n in sorted(info.partitions)]
+        await self._add(pair for pair in missing if (pair[0].name, pair[1]) not in self.fetcher.cursors)
+        for cursor in list(self.fetcher.cursors.values()):
+            if cursor.topic not in names:
+                self._drop(cursor)
+        self._selection.topics = [info.name for info in found]
+        self._on_metadata(names)  # what changed meanwhile
+        self._keep_fresh()
+
+    @property
+    def subscription(self) -> set[str]:
+        """The topics that are read with all their partitions."""
+        return set(self._selection.topics or ())
 
     def _is_of_another_topic(self, cursor: FetchCursor) -> bool:
         """Whether the topic of a cursor's name was made anew since."""
@@ -210,12 +255,15 @@ class ConsumerCore:
         """Give new cursors their first position."""
         start = self._selection.start
         by_time: dict[int, list[FetchCursor]] = {}
+        tails: dict[FetchCursor, int] = {}
         undecided: list[FetchCursor] = []
         for cursor in cursors:
             where = TopicPartition(cursor.topic, cursor.partition)
             place = start.get(where) if isinstance(start, dict) else start
-            if isinstance(place, _Offset):
-                self.fetcher.seek(cursor, place)
+            if isinstance(place, Offset):
+                self.fetcher.seek(cursor, place.offset)
+            elif isinstance(place, Tail):
+                tails[cursor] = place.count
             elif place is not None:
                 by_time.setdefault(place, []).append(cursor)
             else:
@@ -237,6 +285,10 @@ class ConsumerCore:
                     'auto_offset_reset is "error"; give start='
                 )
             by_time.setdefault(self.fetcher.reset_time(policy), []).extend(undecided)
+        if tails:
+            low, high = await asyncio.gather(*(self.fetcher.offsets(tails, when) for when in (EARLIEST, LATEST)))
+            for cursor, count in tails.items():
+                self.fetcher.seek(cursor, max(low[cursor], high[cursor] - count))
         for timestamp, group in by_time.items():
             for cursor, offset in (await self.fetcher.offsets(group, timestamp)).items():
                 self.fetcher.seek(cursor, offset)
@@ -285,17 +337,18 @@ class ConsumerCore:
         self._flowing = True
         self.fetcher.ask([cursor for cursor in self.fetcher.cursors.values() if cursor not in self._claimed])
 
-    async def claim(self, where: TopicPartition) -> FetchCursor:
-        """A reader of its own will read a partition, until `release`. `KafkaError` when one does already."""
-        cursor = self.cursor(where)
+    async def claim(self, claim: Claim) -> None:
+        """Leave a partition to one reader, until the claim is closed. `KafkaError` when another has it already."""
+        cursor = self.cursor(claim.where)
         if cursor in self._claimed:
             raise KafkaError(f"{cursor.name} has a stream already: close that one first")
-        self._claimed.add(cursor)
-        self.fetcher.queue.claim(cursor.number)
-        return cursor
+        if not claim.closed:
+            self._claimed.add(cursor)
+            claim.cursor = cursor
+            self.fetcher.queue.claim(cursor.number)
 
     def release(self, cursor: FetchCursor) -> None:
-        """It reads no more: the partition is one of all again."""
+        """Its reader reads no more: the partition is one of all again. What a closed claim calls."""
         if cursor in self._claimed:
             self._claimed.discard(cursor)
             self.fetcher.queue.claim(cursor.number, False)
@@ -331,6 +384,14 @@ class ConsumerCore:
         self.fetcher.seek(cursor, rest.offset)
         queue.process(cursor.number, min(processed, rest.offset))
 
+    def _fetch_again(self, number: int, generation: int, offset: int) -> None:
+        """A reader could hand out nothing from `offset` on, and has reset the partition to that `generation` for it."""
+        cursor, queue = self.fetcher.numbered(number), self.fetcher.queue
+        if cursor is not None and generation == cursor.generation + 1:  # nobody has sought in it since
+            processed = queue.processed(number)
+            self.fetcher.seek(cursor, offset)
+            queue.process(number, processed)
+
     async def settled(self) -> None:
         """Return when the engine has done what was started before."""
 
@@ -354,6 +415,14 @@ class ConsumerCore:
                 "not answer, or there is none"
             ) from None
         return self.fetcher.queue.position(cursor.number)
+
+    async def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """The first offset at or after a time (ms), of each partition; None where there is none."""
+        level = int(self.config.isolation_level == "read_committed")
+        found = await list_offsets(
+            self.cluster, {(where.topic, where.partition): time for where, time in times.items()}, isolation_level=level
+        )
+        return {where: None if found[where] < 0 else found[where] for where in times}
 
     async def ends(self, partitions: Iterable[TopicPartition] | None, timestamp: int) -> dict[TopicPartition, int]:
         """First or last offsets as the leaders know them now; the last stable ones with read_committed."""
@@ -434,9 +503,10 @@ class ConsumerCore:
             for cursor, offset in chosen.items():
                 self.fetcher.queue.process(cursor.number, offset)
         if chosen:
+            await self._catch_up(chosen)
             await group.commit(
                 {
-                    (c.topic, c.partition): OffsetToCommit(offset, self._epoch_at(c, offset))
+                    (c.topic, c.partition): OffsetToCommit(offset, c.epochs.before(offset))
                     for c, offset in chosen.items()
                 },
                 topic_ids={cursor.topic: cursor.topic_id for cursor in chosen},
@@ -444,10 +514,13 @@ class ConsumerCore:
             )
             self._committed.update(chosen)
 
-    @staticmethod
-    def _epoch_at(cursor: FetchCursor, offset: int) -> int:
-        """The leader epoch of the record before `offset`, where it is known: that of the last one fetched."""
-        return cursor.last_epoch if offset == cursor.position else -1
+    async def _catch_up(self, read: Mapping[FetchCursor, int]) -> None:
+        """Readers may be ahead of the engine, which is told of records when the I/O thread has queued them already."""
+        position, until = self.fetcher.queue.position, self.cluster.engine.now_ms() + ENGINE_LAG_MS
+        while any(c.position < min(offset, position(c.number)) for c, offset in read.items()):
+            if self.cluster.engine.now_ms() > until:
+                return
+            await asyncio.sleep(0.001)
 
     def _processed(self) -> dict[FetchCursor, int]:
         queue = self.fetcher.queue
@@ -478,7 +551,9 @@ class ConsumerCore:
         try:
             await self.commit(None, timeout_ms=timeout_ms)
         except KafkaError as error:
-            log.warning("what was processed could not be committed: %s; this is tried again", error)
+            self.fetcher.tell_once("commits", error, "what was processed could not be committed: ")
+        else:
+            self.fetcher.errors.end("commits")
 
     # --- metrics ----------------------------------------------------------------------------------------------------
 
@@ -515,16 +590,6 @@ class ConsumerCore:
         """`metrics`, on the engine."""
         return self.metrics()
 
-    async def _report(self) -> None:
-        with contextlib.suppress(RuntimeError):  # the interpreter is ending: no thread begins any more
-            await asyncio.to_thread(self._call_hook, self.metrics())
-
-    def _call_hook(self, found: dict[str, Any]) -> None:
-        try:
-            self.config.metrics_hook(found)
-        except Exception:
-            log.exception("kafwire: the metrics hook failed")
-
     def _every(self, interval_ms: int, work: Callable[[], Coroutine[Any, Any, None]], *, when: bool) -> None:
         async def repeat() -> None:
             while True:
@@ -548,6 +613,8 @@ class ConsumerCore:
             if task is not asyncio.current_task():
                 task.cancel()
         self._stop_listening()
+        if self._reporter is not None:
+            self._reporter.stop()
         try:
             if self._group is not None and self.config.enable_auto_commit:
                 await self.commit(None, timeout_ms=min(timeout * 1000, self.config.default_api_timeout_ms))
@@ -611,8 +678,7 @@ class HandedOut:
 
     def _processed(self) -> int:
         """The offset of the record that was handed out last: those before it are processed. -1: none was."""
-        batch, row = self.records.batch, self.records.row
-        return batch[row - 1].offset if batch is not None and row else -1
+        return self.records.offset
 
     def mark_processed(self) -> None:
         """Of the batch in hand, all records before the last one that was handed out are processed."""
@@ -647,11 +713,22 @@ def _let_go(_: object) -> None:
     """What a closed reader does with what it kept."""
 
 
-class _Offset(int):
-    """An offset, where a plain number would be a time."""
+def _no_membership() -> ConfigError:
+    return ConfigError(
+        "group_id with topics would be a membership in a group, which is not there yet: name the partitions "
+        "(assign=[TopicPartition(...)]), or leave group_id out to read all partitions"
+    )
 
 
-def _names(topics: str | Iterable[str]) -> list[str]:
+def times_of(timestamps: Mapping[TopicPartition, When]) -> dict[TopicPartition, int]:
+    """Partitions and times in ms, checked; `ConfigError` for anything else."""
+    if not isinstance(timestamps, Mapping):
+        raise ConfigError(f"a mapping of TopicPartition(topic, partition) to a time is needed, not {timestamps!r}")
+    return {_partition(where): timestamp_of(when) for where, when in timestamps.items()}
+
+
+def names_of(topics: str | Iterable[str]) -> list[str]:
+    """A list of topics, each once; `ConfigError` for anything else."""
     names = [topics] if isinstance(topics, str) else list(topics) if isinstance(topics, Iterable) else []
     if not names or not all(isinstance(name, str) and name for name in names):
         raise ConfigError(f"topics: a name or a list of names is needed, not {topics!r}")
@@ -685,14 +762,6 @@ def _committable(where: TopicPartition, offset: Any) -> int:
 def nothing_assigned() -> KafkaError:
     """What a reader of nothing would wait for for ever."""
     return KafkaError("nothing is read by this consumer: give topics= or assign=, or call assign()")
-
-
-def _place(where: TopicPartition, value: Any) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return _Offset(value)
-    if value in ("earliest", "latest"):
-        return timestamp_of(value)
-    raise ConfigError(f"start: {where[0]}-{where[1]} has {value!r}: an offset, 'earliest' or 'latest' is needed")
 
 
 def layouts(columns: Sequence[str] | None, layout: Mapping[str, Any] | None) -> Callable[..., Layout]:

@@ -6,8 +6,9 @@ import asyncio
 from typing import Any
 
 from kafwire import protocol
-from kafwire.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError, broker_error
+from kafwire.errors import KafkaConnectionError, KafkaTimeoutError, ProtocolError, broker_error
 from kafwire.net.cluster import Cluster
+from kafwire.net.hedge import first_answer
 from kafwire.net.lane import Lane
 
 GROUP = 0
@@ -43,13 +44,12 @@ class Coordinator:
             if self._node is None:
                 self._node = await self._find()
             node = self._node
-        if node not in self._cluster.metadata.brokers:  # one that joined since metadata was last fetched
-            await self._cluster.refresh()
         try:
             lane = self._cluster.lane(node, "control")
             await lane.open()
         except (KafkaConnectionError, KafkaTimeoutError):
             self.forget(node)
+            await self._cluster.refresh()  # it may listen elsewhere by now
             raise
         return lane
 
@@ -59,19 +59,24 @@ class Coordinator:
             self._node = None
 
     async def _find(self) -> int:
-        if not self._cluster.metadata.brokers:
-            await self._cluster.refresh()
-        problems: list[KafkaError] = []
-        for lane in self._cluster._known():
-            try:
-                return await self._ask(lane)
-            except (KafkaConnectionError, KafkaTimeoutError) as error:
-                problems.append(error)
-        await self._cluster.refresh()  # the brokers may all have moved; the next attempt asks those of today
-        reasons = "; ".join(dict.fromkeys(map(str, problems)))
-        raise KafkaConnectionError(f"no broker says who coordinates {self._key!r}: {reasons}")
+        cluster = self._cluster
+        if not cluster.metadata.brokers:
+            await cluster.refresh()
+        problems: list[str] = []
+        found = await first_answer(cluster.known(), self._ask, problems)
+        if found is None:
+            await cluster.refresh()  # the brokers may all have moved; the next attempt asks those of today
+            reasons = "; ".join(dict.fromkeys(problems))
+            raise KafkaConnectionError(f"no broker says who coordinates {self._key!r}: {reasons}")
+        node, host, port = found
+        if not cluster.listens(node, host, port):
+            cluster.hasten()  # it has joined, or moved
+            await cluster.refresh()
+            cluster.believe(node, host, port)
+        return node
 
-    async def _ask(self, lane: Lane) -> int:
+    async def _ask(self, lane: Lane) -> tuple[int, str, int]:
+        """Its broker, host and port."""
         await lane.open()
         request: Any = protocol.FindCoordinatorRequest
         version = lane.version_of(request)
@@ -91,4 +96,4 @@ class Coordinator:
             answer = found[0]
         if answer.error_code:
             raise broker_error(answer.error_code, f"finding the coordinator of {self._key!r}")
-        return int(answer.node_id)
+        return answer.node_id, answer.host, answer.port

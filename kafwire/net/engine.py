@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextlib
 import os
 import sys
 import threading
@@ -25,8 +26,10 @@ from kafwire.net.transport import NativeTransport
 
 _T = TypeVar("_T")
 
-# How long the interpreter's end waits for threads to come back from Arrow streams.
+# How long the interpreter's end waits for threads to come back from Arrow streams, and for those of `in_thread`.
 LEAVE_S = 1.0
+# Names that are looked up at the same time.
+LOOK_UPS = 8
 FORKED = "this client was made before a fork: make a new one in the child process"
 
 
@@ -51,6 +54,8 @@ class Engine:
         self._loop.add_reader(self._native.fileno(), self.transport.dispatch)
         self._members: weakref.WeakSet[Member] = weakref.WeakSet()
         self._ending = False
+        self._threads: set[threading.Thread] = set()
+        self._look_ups = asyncio.Semaphore(LOOK_UPS)
         self._thread = threading.Thread(target=self._main, name="kafwire-engine", daemon=True)
         self._thread.start()
 
@@ -107,6 +112,48 @@ class Engine:
         if not self.is_foreign and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(function, *args)
 
+    def in_thread(self, name: str, function: Callable[..., _T], *args: object) -> asyncio.Future[_T]:
+        """Run what may block in a daemon thread of its own, which nothing waits for but whoever awaits the future.
+
+        On the engine only. The future has a `RuntimeError` where no thread can be started any more.
+        """
+        future: asyncio.Future[_T] = self._loop.create_future()
+
+        def end(result: _T | None, error: BaseException | None) -> None:
+            if future.done():
+                return
+            if error is not None:
+                future.set_exception(error)
+                future.exception()  # not everybody awaits it
+            else:
+                future.set_result(result)  # type: ignore[arg-type]
+
+        def work() -> None:
+            result, error = None, None
+            try:
+                result = function(*args)
+            except Exception as problem:  # noqa: BLE001 # whoever awaits it is told
+                error = problem
+            self._threads.discard(threading.current_thread())
+            with contextlib.suppress(RuntimeError):  # the engine has ended
+                self._loop.call_soon_threadsafe(end, result, error)
+
+        thread = threading.Thread(target=work, name=name, daemon=True)
+        self._threads.add(thread)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            self._threads.discard(thread)
+            end(None, error)
+        return future
+
+    async def look_up(self, function: Callable[..., _T], *args: object) -> _T:
+        """Run a look-up of a name in a thread; a few run at a time, whoever gave them up."""
+        await self._look_ups.acquire()
+        future = self.in_thread("kafwire-names", function, *args)
+        future.add_done_callback(lambda _: self._look_ups.release())
+        return await asyncio.shield(future)
+
     def join(self, member: Member) -> None:
         """Let `member` have its say at the end; it is not kept alive for that."""
         self._members.add(member)
@@ -123,6 +170,9 @@ class Engine:
             self._ending = True
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
+            until = time.monotonic() + LEAVE_S
+            for thread in list(self._threads):
+                thread.join(max(0.0, until - time.monotonic()))
 
     def abandon(self) -> None:
         """In a forked child: nothing of this engine may be used, nor its descriptors closed."""
@@ -146,7 +196,6 @@ class Engine:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._loop.shutdown_default_executor()
 
 
 def _where(thread: int) -> tuple[FrameType | None, int]:

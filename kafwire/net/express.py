@@ -61,7 +61,12 @@ class ExpressWays:
             return
         if sender.cluster.metadata.leader(sink.topic, sink.partition) != lane.node:
             return
-        if lane.muted_until_ms > sender.cluster.engine.now_ms() or sink.express is not None or not sink.is_empty:
+        if (
+            sink.owner.retired
+            or lane.muted_until_ms > sender.cluster.engine.now_ms()
+            or sink.express is not None
+            or not sink.is_empty
+        ):
             return
         place = sink.sequencer.lend(sender.identity)
         if place is None:
@@ -95,6 +100,8 @@ class ExpressWays:
         sequence, ordinal, batch = express.recall()
         self._lulls.pop(sink, None)
         del self._used[sink]
+        if express.end >= 0:
+            sink.sequencer.acknowledged(ordinal, express.end)
         sink.sequencer.resume(sequence, ordinal, batch)
         if batch is not None:
             elapsed_ms = self._sender.cluster.engine.now_ms() - express.sent_ms
@@ -118,7 +125,7 @@ class ExpressWays:
         error: KafkaError | None,
     ) -> None:
         """What came of a request, unless its thread was faster."""
-        if batch.done:
+        if batch.done and not self._is_owed(batch):
             return
         if frame is not None and express.complete(batch, frame):
             self._sender.on_outcomes()
@@ -126,8 +133,15 @@ class ExpressWays:
         sink = batch.sink
         if sink.express is express:
             self.recall(sink)
-        if not batch.done:  # its thread may have been faster even now; from the recall on it cannot
+        if not batch.done or self._is_owed(
+            batch
+        ):  # its thread may have been faster even now; from the recall on it cannot
             self._sender.on_answer(express.lane, version, [(sink, batch)], names, frame, error)
+
+    @staticmethod
+    def _is_owed(batch: ProducerBatch) -> bool:
+        """Whether the engine waits for its answer, although the batch is done: it was purged."""
+        return batch in batch.sink.sequencer.in_flight
 
     def stop(self) -> None:
         """The producer is closed."""
@@ -152,16 +166,17 @@ class ExpressWays:
             self._sender.on_wake()
         now = self._sender.cluster.engine.now_ms()
         for sink, express in list(self._lent.items()):
-            if self._lent.get(sink) is not express:
-                continue  # its lane was given up for another one
             seen, since = self._used[sink]
             if express.sent != seen:
                 self._used[sink] = express.sent, now
+                express.lane.use()
             elif express.batch is None and now - since > UNUSED_S * 1000:
                 self.recall(sink)
                 continue
             if express.batch is not None and now - express.sent_ms > self._sender.config.request_timeout_ms:
                 express.lane.time_out(express.token)
+            elif express.batch is not None:
+                express.lane.watch_over()
         if not self._lent:
             self._watch.cancel()
             self._watch = None

@@ -31,6 +31,7 @@ from kafwire.errors import (
 )
 from kafwire.logic.backoff import delay_ms
 from kafwire.logic.cursor import Budget, FetchCursor
+from kafwire.logic.fetch_errors import FetchErrors
 from kafwire.logic.metadata import TopicInfo
 from kafwire.net.cluster import Cluster
 from kafwire.net.offsets import EARLIEST, LATEST, end_of_epoch, list_offsets
@@ -62,6 +63,7 @@ class Fetcher:
         self.stopped = False
         self.resets = 0  # positions that had to be looked up again, for metrics
         self.truncations = 0
+        self.errors = FetchErrors()
         self._numbered: dict[int, FetchCursor] = {}
         self._vacant: dict[tuple[str, uuid.UUID, int], int] = {}  # places of partitions that were dropped
         self._sources: dict[tuple[int, str], Source] = {}
@@ -86,7 +88,9 @@ class Fetcher:
         number = self._vacant.pop((info.name, info.topic_id, partition), None)
         if number is None:
             number = self.queue.add(info.name, partition, layout)
-        cursor = FetchCursor(number, info.name, info.topic_id, partition)
+        # A vacant place is of a later generation than a new one.
+        generation = self.queue.reset(number, -1)
+        cursor = FetchCursor(number, info.name, info.topic_id, partition, generation)
         self.cursors[info.name, partition] = cursor
         self._numbered[number] = cursor
         return cursor
@@ -95,8 +99,8 @@ class Fetcher:
         """Drop a cursor, and what is buffered of it. If it was `claimed`, its reader still has its place."""
         cursor.asked_for = False
         cursor.generation = self.queue.reset(cursor.number, -1)
+        self.queue.pause(cursor.number, False)  # a reader of its own is to hear of it
         if not claimed:
-            self.queue.pause(cursor.number, False)
             self._vacant[cursor.topic, cursor.topic_id, cursor.partition] = cursor.number
         self.cursors.pop((cursor.topic, cursor.partition), None)
         self._numbered.pop(cursor.number, None)
@@ -314,6 +318,7 @@ class Fetcher:
         self.truncations += 1
         position = cursor.position
         offset = max(0, min(end_offset, position))
+        cursor.epochs.cut(offset)
         text = (
             f"{cursor.name} was fetched up to offset {position}, but the log that {where} has agrees with that "
             f"only up to {offset}: a leader without the rest was elected"
@@ -365,7 +370,7 @@ class Fetcher:
         try:
             known, end = await end_of_epoch(self.cluster, cursor.topic, cursor.partition, epoch)
         except KafkaError as error:
-            log.warning("where %s was cut could not be found: %s; this is tried again", cursor.name, error)
+            self.tell_once(cursor.name, error, f"where {cursor.name} was cut could not be found: ")
             known, end = -1, -1
         if (cursor.position, cursor.generation) != (position, generation) or not cursor.doubted:
             return  # it was sought in meanwhile
@@ -407,6 +412,18 @@ class Fetcher:
             self._lose(cursor)
         self._warn(lost, error)
 
+    def note_error(self, where: str, error: BrokerError, cursors: Iterable[FetchCursor]) -> None:
+        """Count an error that is tried again, and tell of it once."""
+        for cursor in cursors:
+            cursor.warned = True
+        self.tell_once(where, error)
+
+    def tell_once(self, where: str, error: KafkaError, before: str = "") -> None:
+        """Count an error that is tried again, and tell of it once, after the text `before`."""
+        what = error.name if isinstance(error, BrokerError) else type(error).__name__
+        if self.errors.note(where, what, self.cluster.engine.now_ms()):
+            log.warning("%s%s; this is tried again", before, error)
+
     def _warn(self, lost: list[FetchCursor], error: object) -> None:
         """Tell once of what could not be read for long: whoever waits for it would not know why."""
         before = self.cluster.engine.now_ms() - WARN_MS
@@ -429,6 +446,7 @@ class Fetcher:
         cursor.failures += 1
         if cursor.failures == 1:
             self._newly_lost.set()
+            self.cluster.hasten()
         if cursor.failing_since_ms is None:
             cursor.failing_since_ms = self.cluster.engine.now_ms()
 
@@ -442,7 +460,7 @@ class Fetcher:
                 self._settling.pop(cursor, None)
             elif node < 0:
                 self._lose(cursor)
-                self._warn([cursor], f"{cursor.name} has no leader")
+                self._warn([cursor], self._why_nowhere(cursor))
             elif self._settling.get(cursor) != node:
                 self._settling[cursor] = node
                 groups.setdefault(node, []).append(cursor)
@@ -465,7 +483,7 @@ class Fetcher:
                 try:
                     await self.cluster.refresh({cursor.topic for cursor in lost})
                 except (KafkaConnectionError, KafkaTimeoutError, BrokerError, ProtocolError) as error:
-                    log.warning("where to fetch from could not be found: %s; this is tried again", error)
+                    self.tell_once("metadata", error, "where to fetch from could not be found: ")
                     for cursor in lost:
                         cursor.failures += 1
                     continue
@@ -498,6 +516,13 @@ class Fetcher:
                 f"topic {cursor.topic!r} has been gone for {self.config.default_api_timeout_ms / 1000:g} s; "
                 f"{cursor.name} was read up to offset {cursor.position}",
             )
+        elif not code and self._is_behind(cursor):
+            # Its leader may be one of before: what was read after it is not in its log.
+            if not self._is_failing_for_long(cursor):
+                return -1
+            cursor.doubted = True
+            self._begin(self._look_for_offset(cursor))
+            return None
         else:
             leader = -1 if code else metadata.leader(cursor.topic, cursor.partition)
             if leader >= 0 and known is not None:
@@ -506,6 +531,62 @@ class Fetcher:
             return node if node in metadata.brokers else leader
         self.halt(cursor, error)
         return None
+
+    def _is_behind(self, cursor: FetchCursor) -> bool:
+        """Whether the metadata is older than what was read last, as a committed offset may tell (KIP-320)."""
+        return 0 <= self.cluster.metadata.leader_epoch(cursor.topic, cursor.partition) < cursor.last_epoch
+
+    def _why_nowhere(self, cursor: FetchCursor) -> str:
+        if not self._is_behind(cursor):
+            return f"{cursor.name} has no leader"
+        epoch = self.cluster.metadata.leader_epoch(cursor.topic, cursor.partition)
+        return (
+            f"{cursor.name} is to be read from offset {cursor.position}, after a record of leader epoch "
+            f"{cursor.last_epoch}, and brokers know none newer than {epoch}"
+        )
+
+    async def _look_for_offset(self, cursor: FetchCursor) -> None:
+        """No broker has come to know the leader epoch of what was read last. The offset may be there all the same."""
+        position, generation = cursor.position, cursor.generation
+        where = (cursor.topic, cursor.partition)
+        why = self._why_nowhere(cursor)
+        try:
+            start = (await list_offsets(self.cluster, {where: EARLIEST}))[where]
+            end = (await list_offsets(self.cluster, {where: LATEST}))[where]
+            problem = None
+        except KafkaError as error:
+            start = end = -1
+            problem = error
+        if (cursor.position, cursor.generation) != (position, generation) or not cursor.doubted:
+            return  # it was sought in meanwhile
+        cursor.doubted = False
+        if isinstance(problem, KafkaConnectionError | KafkaTimeoutError):
+            self.tell_once(cursor.name, problem, f"{why}; whether there is such an offset could not be found: ")
+        elif problem is not None:  # at once, and so it would be again
+            self.halt(cursor, problem)
+            return
+        known = self.cluster.metadata.topics.get(cursor.topic)
+        if end < 0 or known is None or known.topic_id != cursor.topic_id or not self._is_behind(cursor):
+            self.move([cursor])
+        elif start <= position <= end:
+            log.warning("%s; there is such an offset: reading goes on there", why)
+            cursor.last_epoch = -1
+            cursor.failing_since_ms = None
+            self.move([cursor])
+        elif position > end and self.config.auto_offset_reset == "error":
+            self.truncations += 1
+            self.halt(
+                cursor,
+                LogTruncatedError(
+                    f"{why}; the log ends at {end}: seek to {end} to read what comes there",
+                    topic=cursor.topic,
+                    partition=cursor.partition,
+                    position=position,
+                    offset=end,
+                ),
+            )
+        else:
+            self.out_of_range(cursor, "its leader")
 
     def _is_failing_for_long(self, cursor: FetchCursor) -> bool:
         now = self.cluster.engine.now_ms()
@@ -527,7 +608,7 @@ class Fetcher:
             lane = self.cluster.lane(node, role)
             await lane.open()
         except (KafkaConnectionError, KafkaTimeoutError, ProtocolError) as error:
-            log.warning("%s; this is tried again", error)
+            self.tell_once(f"broker {node}", error)
             for cursor in cursors:
                 if self._settling.get(cursor) == node:
                     self._lose(cursor)
@@ -619,7 +700,8 @@ class Fetcher:
                 if len(left) > 1:
                     await asyncio.gather(*(self._place([cursor], timestamp) for cursor in left))
                 elif left and isinstance(error, KafkaConnectionError | KafkaTimeoutError):
-                    log.warning("the position of %s could not be found: %s; this is tried again", left[0].name, error)
+                    name = left[0].name
+                    self.tell_once(name, error, f"the position of {name} could not be found: ")
                 elif left:
                     del self._unplaced[left[0]]
                     self.halt(left[0], error)
@@ -668,5 +750,6 @@ class Fetcher:
             "homeless": len(self._homeless),
             "position_resets": self.resets,
             "truncations": self.truncations,
+            "errors": self.errors.counts,
             "sources": [source.stats() for source in self._sources.values()],
         }

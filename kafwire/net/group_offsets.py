@@ -69,11 +69,10 @@ class Committed(NamedTuple):
 class GroupOffsets:
     """The committed offsets of one group. Lives on the engine."""
 
-    def __init__(self, cluster: Cluster, group_id: str, *, require_stable: bool = False) -> None:
-        """`require_stable`: wait for transactions that are about to change an offset (KIP-447; read_committed)."""
+    def __init__(self, cluster: Cluster, group_id: str) -> None:
+        """Fetching waits for transactions that are about to change an offset (KIP-447), as in Kafka's own consumer."""
         self.group_id = group_id
         self._cluster = cluster
-        self._require_stable = require_stable
         self._coordinator = Coordinator(cluster, group_id)
         self._committing = asyncio.Lock()
 
@@ -87,7 +86,8 @@ class GroupOffsets:
     ) -> dict[Partition, Committed | None]:
         """What is committed for each of `partitions`, None where nothing is.
 
-        Tried again for `timeout_ms` (default: `default_api_timeout_ms`). Raises `BrokerError` for what no retry mends,
+        An offset that an open transaction is about to change is waited for (UNSTABLE_OFFSET_COMMIT). Tried again for
+        `timeout_ms` (default: `default_api_timeout_ms`). Raises `BrokerError` for what no retry mends,
         `KafkaTimeoutError`, `KafkaConnectionError`.
         """
         wanted = list(dict.fromkeys((topic, partition) for topic, partition in partitions))
@@ -274,13 +274,13 @@ class GroupOffsets:
                 for topic, numbers in by_topic.items()
             ]
             group = request.OffsetFetchRequestGroup(group_id=self.group_id, topics=topics)
-            message = request(groups=[group], require_stable=self._require_stable)
+            message = request(groups=[group], require_stable=True)
         else:
             named = [
                 request.OffsetFetchRequestTopic(name=topic, partition_indexes=numbers)
                 for topic, numbers in by_topic.items()
             ]
-            message = request(group_id=self.group_id, topics=named, require_stable=self._require_stable)
+            message = request(group_id=self.group_id, topics=named, require_stable=True)
         answer = await lane.call(message, version=version)
         if version >= FIRST_VERSION_WITH_GROUPS:
             groups = [group for group in answer.groups if group.group_id == self.group_id]

@@ -7,11 +7,12 @@ retries nothing: whoever sent a request knows what its loss means.
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import logging
 import random
 import re
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from kafwire import __version__, protocol
@@ -20,7 +21,9 @@ from kafwire._slices import Feed
 from kafwire.config import ClientConfig
 from kafwire.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError, broker_error
 from kafwire.logic.backoff import delay_ms
+from kafwire.logic.reachability import NO_ANSWER, advice, misadvertised, named
 from kafwire.net.engine import Engine
+from kafwire.net.reach import Reach
 from kafwire.net.transport import NativeConnection
 from kafwire.protocol.spec import MAX_MEMORY
 from kafwire.wire import versions
@@ -31,23 +34,56 @@ UNSUPPORTED_VERSION = 35
 # Brokers refuse a version with other characters (KIP-511).
 SOFTWARE_VERSION = re.sub(r"[^A-Za-z0-9.-]+", "-", __version__).strip("-.")
 
-# What comes of a request: the answer's frame, or the error that took its place; neither when none was expected.
+# What comes of a request: the answer's frame, or the error that took its place; neither when none was expected. An
+# answer is handled in the turn of the engine in which it arrived; an error is told by the next turn, never from within
+# the call that closes or fails the lane: its caller may be in the middle of what the callback changes.
 Answered = Callable[[Buffer | None, KafkaError | None], object]
 
 # On the wire a frame has its size before it.
 SIZE_PREFIX = 4
+CANNOT_CONNECT = "cannot connect to "
+
+# An answer that is owed for longer is a sign that the broker hangs. A fetch may wait for records besides.
+OVERDUE_MS = 500
+# A broker heard from since then is taken to be alive.
+ALIVE_MS = 1_000
+
+log = logging.getLogger("kafwire")
 
 
 class Lane:
     """A connection that comes and goes; the lane stays."""
 
-    def __init__(self, engine: Engine, config: ClientConfig, host: str, port: int, role: str, node: int) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        config: ClientConfig,
+        host: str,
+        port: int,
+        role: str,
+        node: int,
+        *,
+        greetings: dict[tuple[str, int], int] | None = None,
+        reach: Reach | None = None,
+        on_overdue: Callable[[Lane], object] | None = None,
+    ) -> None:
+        """`greetings` are the versions of ApiVersions to begin with, by host and port, where it is not the newest.
+
+        `reach` hears how connecting goes. `on_overdue` is called again and again while an answer is owed for long.
+        """
         self._engine = engine
         self._config = config
         self.host = host
         self.port = port
         self.role = role
         self.node = node
+        self._greetings = {} if greetings is None else greetings
+        self._reach = Reach(engine) if reach is None else reach
+        self._on_overdue = on_overdue
+        self._overdue_ms = OVERDUE_MS + getattr(config, "fetch_max_wait_ms", 0)
+        self._look: asyncio.TimerHandle | None = None
+        self._heard_ms = self._used_ms = -1.0e12
+        self._idle: asyncio.TimerHandle | None = None
         self.versions: dict[int, tuple[int, int]] = {}
         self.features: tuple[int, dict[str, int]] = (-1, {})  # finalised ones, and the epoch of that news (KIP-584)
         self.muted_until_ms = 0.0
@@ -62,6 +98,7 @@ class Lane:
         self._failed: dict[tuple[Any, ...], int] = {}
         self._blamed = 0
         self._address: tuple[Any, ...] | None = None
+        self._causes: list[str] = []  # of the last attempt to connect
         self._not_before_ms = 0.0
         self._ready = False
         self._closed = ""  # why it is closed for good
@@ -85,6 +122,18 @@ class Lane:
         return f"{name} at {host_and_port(self.host, self.port)}"
 
     @property
+    def at_address(self) -> str:
+        """`where`, with the address that is or was tried last."""
+        return self.where if self._address is None else f"{self.where} ({self._address[0]})"
+
+    @property
+    def waits_for(self) -> str | None:
+        """What keeps it from being connected, while it tries to be; for errors of who waited for that."""
+        if self._opening is None:
+            return None
+        return f"still connecting to {self._reach.watch(self).last or f'{self.at_address}: no answer yet'}"
+
+    @property
     def is_ready(self) -> bool:
         """Whether requests can be sent now."""
         return self._ready
@@ -93,6 +142,30 @@ class Lane:
     def in_flight(self) -> int:
         """Requests that are owed an answer."""
         return len(self._pending)
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether an answer is owed for so long that the broker may hang."""
+        return bool(self._pending) and self._overdue_in_ms() <= 0
+
+    def _overdue_in_ms(self) -> float:
+        """How long the oldest request may still take; threads that send by themselves change the table meanwhile."""
+        oldest = list(self._pending.values())[:1]
+        return oldest[0][2] + self._overdue_ms - self._engine.now_ms() if oldest else self._overdue_ms
+
+    def watch_over(self) -> None:
+        """See in time whether the request just sent is answered, and those that follow."""
+        if self._look is None and self._on_overdue is not None:
+            wait = max(self._overdue_in_ms(), 1.0)
+            self._look = asyncio.get_running_loop().call_later(wait / 1000, self._on_look)
+
+    def _on_look(self) -> None:
+        self._look = None
+        if self.is_overdue and self._on_overdue is not None:
+            self._on_overdue(self)
+            self._look = asyncio.get_running_loop().call_later(OVERDUE_MS / 1000, self._on_look)
+        elif self._pending:
+            self.watch_over()
 
     def stats(self) -> dict[str, Any]:
         """A snapshot of the lane's counters since it was made.
@@ -132,6 +205,7 @@ class Lane:
         if self._opening is None:
             self._opening = asyncio.ensure_future(self._open())
             self._opening.add_done_callback(self._on_opened)
+            self._reach.begin(self)
         try:
             await asyncio.shield(self._opening)
         except asyncio.CancelledError:
@@ -142,6 +216,13 @@ class Lane:
 
     def _on_opened(self, task: asyncio.Task[None]) -> None:
         self._opening = None
+        if task.cancelled():
+            self._reach.leave(self)
+        elif (error := task.exception()) is not None:
+            text = str(error).removeprefix(CANNOT_CONNECT)
+            self._reach.fail(self, self._causes or [text], text)
+        else:
+            self._reach.succeed(self)
         if task.cancelled() or task.exception() is not None:
             self.failures += 1
             wait = delay_ms(
@@ -157,27 +238,47 @@ class Lane:
         if wait > 0:
             await asyncio.sleep(wait / 1000)
         timeout = self._config.socket_connection_setup_timeout_ms / 1000
-        problems = []
-        for family, address in await self._addresses():
+        self._causes = []
+        problems: list[tuple[str, str]] = []
+        try:
+            addresses = await self._addresses()
+        except KafkaConnectionError as error:
+            raise self._unreached([("", str(error))]) from None
+        for family, address in addresses:
             self._address = address
             try:
                 async with asyncio.timeout(timeout):
-                    await self._connect(family, address)
-                    await self._negotiate()
+                    await self._greet(family, address)
             except (KafkaConnectionError, KafkaTimeoutError, ProtocolError) as error:
-                problems.append(f"{address[0]}: {error}")
+                text = str(error).removeprefix(self._closed_because(""))
+                problems.append((f"{address[0]}: ", named(text)))
             except TimeoutError:
-                problems.append(f"{address[0]}: no answer within {timeout:g} s")
+                problems.append((f"{address[0]}: ", f"{NO_ANSWER} within {timeout:g} s"))
             else:
                 self.failures = 0
                 self._ready = True
+                self._heard_ms = self._used_ms = self._engine.now_ms()
+                self._close_when_idle()
                 self.connects += 1
                 return
             self._blame()
             self._drop()
-        raise KafkaConnectionError(
-            f"cannot connect to {self.where} ({'; '.join(problems)}): is it running, and is the address right?"
-        )
+        raise self._unreached(problems)
+
+    def _unreached(self, problems: list[tuple[str, str]]) -> KafkaConnectionError:
+        """The error of an attempt, by what went wrong at each address."""
+        self._causes = causes = [cause for _, cause in problems]
+        servers = self._config.bootstrap_servers
+        if self.node >= 0 and (self.host, self.port) not in servers and not self._reach.watch(self).reached:
+            bootstrap = ",".join(host_and_port(*server) for server in servers)
+            what_to_do = misadvertised(bootstrap, host_and_port(self.host, self.port))
+        else:
+            what_to_do = advice(causes)
+        found = "; ".join(address + cause for address, cause in problems)
+        return KafkaConnectionError(f"{CANNOT_CONNECT}{self.where} ({found}): {what_to_do}")
+
+    def _closed_because(self, reason: str) -> str:
+        return f"the connection to {self.where} was closed: {reason}"
 
     async def _addresses(self) -> list[tuple[int, tuple[Any, ...]]]:
         """All addresses of the host (KIP-302): those that never failed, then the others, the latest to fail last."""
@@ -201,19 +302,20 @@ class Lane:
 
         try:
             return look_up(socket.AI_NUMERICHOST)
-        except OSError:
+        except (OSError, UnicodeError):
             pass
         limit_ms = self._config.socket_connection_setup_timeout_ms
         try:
             async with asyncio.timeout(limit_ms / 1000):
-                return await asyncio.get_running_loop().run_in_executor(None, look_up, 0)
+                return await self._engine.look_up(look_up, 0)
         except TimeoutError:
             raise KafkaConnectionError(
-                f"cannot resolve {self.host!r} within socket_connection_setup_timeout_ms ({limit_ms}): check the name "
-                "server"
+                f"cannot resolve {self.host!r} within socket_connection_setup_timeout_ms ({limit_ms})"
             ) from None
-        except OSError as error:
-            raise KafkaConnectionError(f"cannot resolve {self.host!r} ({error}): check the host name") from None
+        except (OSError, UnicodeError, RuntimeError) as error:  # a label is empty or too long; no thread can be started
+            raise KafkaConnectionError(
+                f"cannot resolve {self.host!r}: {getattr(error, 'strerror', None) or error}"
+            ) from None
 
     async def _connect(self, family: int, address: tuple[Any, ...]) -> None:
         self._connecting = asyncio.get_running_loop().create_future()
@@ -224,10 +326,40 @@ class Lane:
         finally:
             self._connecting = None
 
-    async def _negotiate(self) -> None:
+    async def _greet(self, family: int, address: tuple[Any, ...]) -> None:
+        """Connect and negotiate; a server that closes the connection on a newer ApiVersions is asked in version 0.
+
+        Azure Event Hubs does that. The next connection begins with what the server has, as long as it says so: one that
+        closed for another reason says that it has the newest.
+        """
+        newest = protocol.ApiVersionsRequest.max_stable_version
+        where = (self.host, self.port)
+        first = self._greetings.get(where, newest)
+        await self._connect(family, address)
+        try:
+            await self._negotiate(first)
+        except KafkaConnectionError:
+            if self._connection is not None or first == 0:
+                raise
+            await self._connect(family, address)
+            await self._negotiate(0)
+            if 0 < self._has_greeting < first:  # features come with newer versions only
+                await self._negotiate(self._has_greeting)
+        if self._has_greeting < newest:
+            self._greetings[where] = self._has_greeting
+        else:
+            self._greetings.pop(where, None)
+        if self._connection is not None:
+            self._connection.set_max_frame(self._config.max_frame_bytes)
+
+    @property
+    def _has_greeting(self) -> int:
+        """The newest version of ApiVersions that the server says it has."""
+        return self.versions.get(protocol.ApiVersionsRequest.api_key, (0, 0))[1]
+
+    async def _negotiate(self, version: int) -> None:
         """ApiVersions; a server that does not have our version says which it has, in the layout of version 0."""
         request = protocol.ApiVersionsRequest(client_software_name="kafwire", client_software_version=SOFTWARE_VERSION)
-        version = request.max_stable_version
         while True:
             response = await self._exchange(request, version)
             if response.error_code != UNSUPPORTED_VERSION or version == 0:
@@ -239,14 +371,12 @@ class Lane:
         self.versions = {k.api_key: (k.min_version, k.max_version) for k in response.api_keys}
         levels = {feature.name: feature.max_version_level for feature in response.finalized_features}
         self.features = (response.finalized_features_epoch, levels)
-        if self._connection is not None:
-            self._connection.set_max_frame(self._config.max_frame_bytes)
 
     def version_of(self, request: type[Any], *, at_most: int | None = None) -> int:
         """The negotiated version of a request class; the lane must be ready."""
         return versions.choose(
             request.__name__,
-            (request.min_version, request.max_stable_version),
+            (max(request.min_version, versions.least(request.api_key)), request.max_stable_version),
             request.api_key,
             self.versions,
             at_most=at_most,
@@ -285,25 +415,79 @@ class Lane:
         expect_response: bool = True,
         timeout_ms: float | None = None,
     ) -> None:
-        """Queue a request on the ready lane; `answered` is called once, on the engine, never from within this call."""
+        """Queue a request on the ready lane; `answered` is called once, on the engine, never from within this call.
+
+        If this raises, `answered` is not called at all.
+        """
+        if not self._ready:
+            raise KafkaConnectionError(f"the connection to {self.where} is closed")
+        self._submit(correlation_id, segments, answered, expect_response=expect_response, timeout_ms=timeout_ms)
+
+    def _submit(
+        self,
+        correlation_id: int,
+        segments: Sequence[bytes | Buffer],
+        answered: Answered,
+        *,
+        expect_response: bool = True,
+        timeout_ms: float | None = None,
+    ) -> None:
+        """`send`, for the greeting too."""
         if self._connection is None:
             raise KafkaConnectionError(f"the connection to {self.where} is closed")
         timer = None
         if timeout_ms is not None:
             timer = asyncio.get_running_loop().call_later(timeout_ms / 1000, self.time_out, correlation_id)
         self._pending[correlation_id] = (answered, timer, self._engine.now_ms())
+        try:
+            self._connection.submit(correlation_id, correlation_id, segments, expect_response=expect_response)
+        except BrokenPipeError:
+            # It closed a moment ago: the event that says so is on its way, and fails all that waits.
+            pass
+        except BaseException:
+            del self._pending[correlation_id]
+            if timer is not None:
+                timer.cancel()
+            raise
         self.requests += 1
         self.bytes_out += SIZE_PREFIX + sum(map(len, segments))
-        # A connection that closed a moment ago refuses: the event that says so is on its way, and fails all that waits.
-        with contextlib.suppress(BrokenPipeError):
-            self._connection.submit(correlation_id, correlation_id, segments, expect_response=expect_response)
+        self.use()
+        self.watch_over()
+
+    def use(self) -> None:
+        """Something is sent on this connection now: it is not idle."""
+        self._used_ms = self._engine.now_ms()
+
+    def _close_when_idle(self) -> None:
+        """Close the connection once nothing was sent for `connections_max_idle_ms` and nothing is owed."""
+        limit_ms = self._config.connections_max_idle_ms
+        if limit_ms <= 0:
+            return
+        left_ms = limit_ms if self._pending else self._used_ms + limit_ms - self._engine.now_ms()
+        if left_ms > 0:
+            self._idle = asyncio.get_running_loop().call_later(left_ms / 1000, self._close_when_idle)
+        else:
+            self._drop(f"nothing was sent on it for connections_max_idle_ms ({limit_ms})")
+
+    async def check(self) -> None:
+        """Open if need be, and see that the broker is alive: that it has answered a moment ago, or does so now."""
+        await self.open()
+        if self._engine.now_ms() - self._heard_ms > ALIVE_MS:
+            request = protocol.ApiVersionsRequest(
+                client_software_name="kafwire", client_software_version=SOFTWARE_VERSION
+            )
+            await self.call(request)
 
     async def call(self, message: Any, *, version: int | None = None, timeout_ms: float | None = None) -> Any:
         """Open if need be, send `message`, and return the decoded answer."""
-        await self.open()
-        wait = self.muted_until_ms - self._engine.now_ms()
-        if wait > 0:
-            await asyncio.sleep(wait / 1000)
+        while True:
+            await self.open()
+            wait = self.muted_until_ms - self._engine.now_ms()
+            if wait <= 0:
+                break
+            await asyncio.sleep(wait / 1000)  # the connection may be another one by then
+        if not self._ready:
+            raise KafkaConnectionError(f"the connection to {self.where} was closed as soon as it was open")
         response = await self._exchange(
             message, self.version_of(type(message)) if version is None else version, timeout_ms
         )
@@ -329,7 +513,7 @@ class Lane:
 
         correlation_id = self.next_correlation_id()
         request = protocol.encode_request(message, version, correlation_id, self._config.client_id)
-        self.send(correlation_id, [request], answered, timeout_ms=timeout_ms or self._config.request_timeout_ms)
+        self._submit(correlation_id, [request], answered, timeout_ms=timeout_ms or self._config.request_timeout_ms)
         frame = await future
         try:
             # Whoever allows larger frames expects larger answers.
@@ -366,31 +550,44 @@ class Lane:
     def time_out(self, correlation_id: int) -> None:
         """A request was not answered in time: it fails, and the connection is given up."""
         if correlation_id in self._pending:
-            answered, _, _ = self._pending.pop(correlation_id)
             error = KafkaTimeoutError(
                 f"no answer from {self.where} in time on its {self.role} lane: the broker hangs, or request_timeout_ms "
                 f"({self._config.request_timeout_ms}) is too short"
             )
             # Answers come in order, so whatever follows is stuck as well.
             self._blame()
-            self._drop(f"a request was not answered within request_timeout_ms ({self._config.request_timeout_ms})")
-            answered(None, error)
+            reason = f"a request was not answered within request_timeout_ms ({self._config.request_timeout_ms})"
+            self._drop(reason, {correlation_id: error})
 
-    def _drop(self, reason: str = "given up") -> None:
-        """Forget the connection: everything pending fails, and late events of it reach nobody."""
+    def _drop(self, reason: str = "given up", errors: Mapping[int, KafkaError] = MappingProxyType({})) -> None:
+        """Forget the connection: everything pending fails, and late events of it reach nobody.
+
+        `errors` are those of single requests, by correlation id. Who waits is told by the engine's next turn, in the
+        order of sending.
+        """
         connection, self._connection = self._connection, None
+        for timer in (self._look, self._idle):
+            if timer is not None:
+                timer.cancel()
+        self._look = self._idle = None
         self._events = None
         self._ready = False
         if connection is not None:
             connection.close()
-        error = KafkaConnectionError(f"the connection to {self.where} was closed: {reason}")
+        error = KafkaConnectionError(self._closed_because(reason))
         if self._connecting is not None and not self._connecting.done():
             self._connecting.set_exception(error)
         pending, self._pending = self._pending, {}
-        for answered, timer, _ in pending.values():
+        for correlation_id, (answered, timer, _) in pending.items():
             if timer is not None:
                 timer.cancel()
+            self._engine.start(self._tell, answered, errors.get(correlation_id, error))
+
+    def _tell(self, answered: Answered, error: KafkaError) -> None:
+        try:
             answered(None, error)
+        except Exception:
+            log.exception("kafwire: that a request to %s failed could not be handled", self.where)
 
     def _on_connected(self) -> None:
         if self._connecting is not None and not self._connecting.done():
@@ -402,7 +599,8 @@ class Lane:
             answered, timer, sent_ms = entry
             if timer is not None:
                 timer.cancel()
-            latency_ms = self._engine.now_ms() - sent_ms
+            self._heard_ms = self._used_ms = self._engine.now_ms()
+            latency_ms = self._heard_ms - sent_ms
             self.responses += 1
             self.latency_ms_sum += latency_ms
             self.latency_ms_max = max(self.latency_ms_max, latency_ms)

@@ -56,7 +56,11 @@ async def list_offsets(
                 topic_type(
                     name=topic,
                     partitions=[
-                        partition_type(partition_index=p, current_leader_epoch=-1, timestamp=wanted[topic, p])
+                        partition_type(
+                            partition_index=p,
+                            current_leader_epoch=cluster.metadata.leader_epoch(topic, p),
+                            timestamp=wanted[topic, p],
+                        )
                         for p in numbers
                     ],
                 )
@@ -115,11 +119,15 @@ async def end_of_epoch(
     (-1, -1) where it does not know the epoch. Raises what `Cluster.retrying` does.
     """
     request: Any = protocol.OffsetForLeaderEpochRequest(replica_id=-1)
-    asked = request.OffsetForLeaderPartition(partition=partition, leader_epoch=epoch)
-    request.topics = [request.OffsetForLeaderTopic(topic=topic, partitions=[asked])]
 
     async def attempt() -> tuple[int, int]:
         lane = cluster.lane(await cluster.leader(topic, partition), "control")
+        asked = request.OffsetForLeaderPartition(
+            partition=partition,
+            current_leader_epoch=cluster.metadata.leader_epoch(topic, partition),
+            leader_epoch=epoch,
+        )
+        request.topics = [request.OffsetForLeaderTopic(topic=topic, partitions=[asked])]
         response = await lane.call(request)
         for part in (part for answer in response.topics for part in answer.partitions):
             if part.error_code:

@@ -5,9 +5,6 @@ Counted once for each batch and request, never for a record.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,8 +14,6 @@ from kafwire._produce import Sink
 from kafwire.errors import BrokerError, KafkaError
 from kafwire.net.lane import Lane
 from kafwire.structs import TopicPartition
-
-log = logging.getLogger("kafwire")
 
 
 class Tally:
@@ -128,13 +123,24 @@ class ProduceCounters:
         """Records were given up."""
         self._of(sink).records_failed += records
 
+    @property
+    def records_failed(self) -> int:
+        """Of all partitions."""
+        return sum(tally.records_failed for tally in self._tallies.values())
+
     def snapshot(self, queued: Callable[[Sink], dict[str, Any]], lanes: list[Lane]) -> dict[str, Any]:
         """Totals, partitions and lanes; `queued` adds what a partition has waiting."""
         total = Tally()
         partitions = {}
+        last: dict[TopicPartition, tuple[Sink, Tally]] = {}
         for sink, tally in list(self._tallies.items()):
             total.add(tally)
-            partitions[TopicPartition(sink.topic, sink.partition)] = {**tally.told(), **queued(sink)}
+            where = TopicPartition(sink.topic, sink.partition)
+            if where in last:  # its topic was made anew
+                tally.add(last[where][1])
+                del self._tallies[last[where][0]]
+            last[where] = sink, tally
+            partitions[where] = {**tally.told(), **queued(sink)}
         stats = [lane.stats() for lane in lanes if lane.connects]
         produce = [lane for lane in stats if lane["role"] == "produce"]
         responses = sum(lane["responses"] for lane in produce)
@@ -150,39 +156,6 @@ class ProduceCounters:
             "partitions": partitions,
             "lanes": stats,
         }
-
-
-class Reporter:
-    """Calls a user's hook with a snapshot again and again, in a thread, until it is stopped. Lives on the engine."""
-
-    def __init__(self, hook: Callable[[dict[str, Any]], object], interval_ms: int) -> None:
-        self._hook = hook
-        self._interval_ms = interval_ms
-        self._task: asyncio.Task[None] | None = None
-        self._stopped = False
-
-    def start(self, snapshot: Callable[[], dict[str, Any]]) -> None:
-        """Begin; the first report comes after one interval."""
-        if not self._stopped:
-            self._task = asyncio.ensure_future(self._repeat(snapshot))
-
-    def stop(self) -> None:
-        """Report no more."""
-        self._stopped = True
-        if self._task is not None:
-            self._task.cancel()
-
-    async def _repeat(self, snapshot: Callable[[], dict[str, Any]]) -> None:
-        while True:
-            await asyncio.sleep(self._interval_ms / 1000)
-            with contextlib.suppress(RuntimeError):  # the interpreter is ending: no thread begins any more
-                await asyncio.to_thread(self._call, snapshot())
-
-    def _call(self, found: dict[str, Any]) -> None:
-        try:
-            self._hook(found)
-        except Exception:
-            log.exception("kafwire: the metrics hook failed")
 
 
 def _ratio(part: float, whole: float) -> float | None:

@@ -8,35 +8,48 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import heapq
 import logging
 import random
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeGuard
 
 from kafwire import protocol
 from kafwire._buffer import Buffer
 from kafwire._delivery import ProducerBatch
 from kafwire._partition import Shares
-from kafwire._produce import Accumulator, Sink
+from kafwire._produce import Accumulator, Sink, Topic
 from kafwire.config import ProducerConfig
-from kafwire.errors import BrokerError, KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError, broker_error
+from kafwire.errors import (
+    BrokerError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    ProtocolError,
+    PurgedError,
+    broker_error,
+)
 from kafwire.logic.backoff import delay_ms
-from kafwire.logic.fetch_plan import MOVED
+from kafwire.logic.fetch_errors import MOVED
+from kafwire.logic.log_search import Place
 from kafwire.logic.metadata import NO_TOPIC_ID
 from kafwire.logic.partition import Balance, rule_of
-from kafwire.logic.sequence import LOST, NOT_SENT, Identity, Sequencer, Verdict
+from kafwire.logic.sequence import LOST, NOT_SENT, Fate, Identity, Sequencer, Verdict
 from kafwire.net.cluster import Cluster
+from kafwire.net.doubts import Doubts
 from kafwire.net.engine import FORKED
 from kafwire.net.express import ExpressWays
 from kafwire.net.lane import Lane
-from kafwire.net.produce_metrics import ProduceCounters, Reporter
+from kafwire.net.produce_metrics import ProduceCounters
 from kafwire.net.produce_request import FIRST_VERSION_WITH_TOPIC_IDS, produce_request
 from kafwire.net.refusal import MESSAGE_TOO_LARGE, doubtful, error_of, parts_without, refused_records
+from kafwire.net.reporter import Reporter
 from kafwire.net.transactions import Transactions
 
+UNKNOWN_SERVER_ERROR = -1
 # How often batches that cannot be sent are looked at for `delivery_timeout_ms`.
 EXPIRY_CHECK_MS = 500
 SHORTEST_WAIT_MS = 0.1
@@ -77,40 +90,41 @@ class Sender:
         self._not_before: dict[tuple[str, int], float] = {}
         self._unfinished: dict[ProducerBatch, None] = {}
         self._topic_ids: dict[str, uuid.UUID] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._retired: dict[str, list[Topic]] = {}  # topics that were made anew, and what they were, the oldest first
+        self._sequencers: dict[tuple[str, int], Sequencer[ProducerBatch]] = {}  # the last of each of their partitions
+        self._used_ms: dict[str, float] = {}  # when something was last sent to a topic
+        self._idle: dict[str, Topic] = {}  # forgotten topics: their partitions' sequence numbers go on
+        self._tasks: dict[Hashable, asyncio.Task[None]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0.0
         self._failures = 0
+        self._refusals = 0  # of a producer id, in a row
+        self._no_identity_before_ms = 0.0
         self.last_problem = ""
         self._stopped = False
+        self._retiring: asyncio.Task[None] | None = None
         self.counters = ProduceCounters()
         self._reporter: Reporter | None = None
         if config.metrics_hook is not None:
-            self._reporter = Reporter(config.metrics_hook, config.metrics_interval_ms)
+            self._reporter = Reporter(cluster.engine, config.metrics_hook, config.metrics_interval_ms)
             cluster.engine.start(self._reporter.start, self.metrics)
         self.transactions = None if config.transactional_id is None else Transactions(self, config.transactional_id)
+        self._doubts = Doubts(cluster, config, self._run, self._on_fate)
         self._express: ExpressWays | None = None
         if config.linger_ms == 0 and config.acks != 0 and self.transactions is None:
             self._express = ExpressWays(self)
         cluster.on_change(self._on_change)
+        cluster.on_overdue(self._leave_hung)
         cluster.engine.join(self)
 
-    async def learn_topic(self, name: str, timeout_ms: float) -> None:
-        """Make a topic's partitions known to the accumulator; waits for one that is being created."""
-        await self.cluster.topic(name, timeout_ms=timeout_ms)
-        self._take_in(name)
-
     async def learn_topics(self, names: list[str], timeout_ms: float) -> None:
-        """Make all of these known, with one request if they exist."""
-        until = self.cluster.engine.now_ms() + timeout_ms
-        if len(names) > 1:
-            with contextlib.suppress(
-                KafkaConnectionError, KafkaTimeoutError, TimeoutError
-            ):  # the first of them will see about it
-                async with asyncio.timeout(timeout_ms / 1000):
-                    await self.cluster.refresh(names)
-        for name in names:
-            await self.learn_topic(name, max(1.0, until - self.cluster.engine.now_ms()))
+        """Make the partitions of topics known to the accumulator; waits for those that are being created."""
+        try:
+            await self.cluster.topics(names, timeout_ms=timeout_ms, create=self.config.allow_auto_create_topics)
+        finally:
+            for name in names:
+                if name not in self.cluster.metadata.errors:
+                    self._take_in(name)
 
     def _on_change(self, names: set[str]) -> None:
         """Topics have new partitions, or other leaders."""
@@ -118,19 +132,123 @@ class Sender:
             self._express.recall_all()
         for name in names & self.accumulator.topics.keys():
             self._take_in(name)
+        for lane in set(self._in_flight_on.values()):
+            self._leave_hung(lane)
+
+    def _leave_hung(self, lane: Lane) -> None:
+        """Do not wait for a broker that owes an answer for long if another leads a partition in flight there by now.
+
+        Without idempotence that could make duplicates: it waits until the request's time is up.
+        """
+        if not self.config.idempotent or not lane.is_overdue:
+            return
+        if any(
+            used is lane and self.cluster.metadata.leader(*where) not in (-1, lane.node)
+            for where, used in self._in_flight_on.items()
+        ):
+            lane.fail("the broker hangs, and others lead partitions of its now")
+
+    def _forget_idle(self) -> None:
+        """Ask no more for topics that nothing was sent to for `metadata_max_idle_ms`; a record looks them up anew."""
+        now = self.cluster.engine.now_ms()
+        busy = (
+            {batch.sink.topic for batch in self._unfinished}
+            | {topic for topic, _ in self._waiting}
+            | self._retired.keys()
+        )
+        for name, topic in list(self.accumulator.topics.items()):
+            if name in busy or any(not sink.is_empty or sink.express is not None for sink in topic.sinks):
+                self._used_ms[name] = now
+            elif now - self._used_ms.setdefault(name, now) > self.config.metadata_max_idle_ms:
+                del self._used_ms[name]
+                self._idle[name] = self.accumulator.topics.pop(name)
+                self.cluster.forget([name])
+
+    def _remember(self, name: str) -> None:
+        """A forgotten topic is used again."""
+        self.accumulator.topics[name] = self._idle.pop(name)
 
     def _take_in(self, name: str) -> None:
         info = self.cluster.metadata.topics.get(name)
         if info is not None and info.partitions:
+            if name in self._idle:
+                self._remember(name)
+            self._used_ms.setdefault(name, self.cluster.engine.now_ms())
             leaders = [self.cluster.metadata.leader(name, partition) for partition in range(max(info.partitions) + 1)]
-            self.accumulator.set_topic(name, len(leaders), Shares(*self._balance.lead(name, leaders)))
-            if self._topic_ids.setdefault(name, info.topic_id) != info.topic_id:
-                if self._express is not None:
-                    self._express.recall_all()
-                self._topic_ids[name] = info.topic_id
-                for sink in self.accumulator.topics[name].sinks:
-                    if sink.sequencer is not None:
-                        sink.sequencer.forget_broker()
+            shares = Shares(*self._balance.lead(name, leaders))
+            before = self._topic_ids.get(name, NO_TOPIC_ID)
+            self._topic_ids[name] = info.topic_id
+            topic = self.accumulator.topics.get(name)
+            # Without ids, that there are fewer partitions says so. Topics get their first id when brokers are upgraded.
+            is_another = before != info.topic_id and NO_TOPIC_ID not in (before, info.topic_id)
+            if topic is not None and (is_another or len(leaders) < len(topic.sinks)):
+                self._replace(topic, len(leaders), shares)
+            else:
+                self.accumulator.set_topic(name, len(leaders), shares)
+
+    # -- topics made anew
+
+    def _replace(self, topic: Topic, partitions: int, shares: Shares) -> None:
+        """A topic was made anew: what comes now goes to the new one, and what has come already moves over.
+
+        But not before all that is in flight to the old one came back, and no thread adds rows to it any more: order is
+        kept. Until then nothing is sent to the new one.
+        """
+        log.info(
+            "kafwire: topic %r was made anew, with %d partitions; it had %d", topic.name, partitions, len(topic.sinks)
+        )
+        if self._express is not None:
+            self._express.recall_all()
+        for sink in topic.sinks:
+            where = (sink.topic, sink.partition)
+            self._waiting.pop(where, None)
+            self._in_flight_on.pop(where, None)
+            self._not_before.pop(where, None)
+            if sink.sequencer is not None:
+                self._sequencers[where] = sink.sequencer
+        self.accumulator.replace_topic(topic.name, partitions, shares)
+        self._retired.setdefault(topic.name, []).append(topic)
+
+    def _move_over(self) -> None:
+        """Have what is in retired topics go on in those that replaced them, as soon as that may be."""
+        for name, topics in list(self._retired.items()):
+            sinks = [sink for topic in topics for sink in topic.sinks]
+            if any(sink.sequencer is not None and sink.sequencer.in_flight for sink in sinks):
+                continue
+            if any(topic.passes for topic in topics):
+                continue
+            moved: dict[Sink, list[ProducerBatch]] = {}
+            # The oldest first: partitions may have been added, and a key's records have gone to two of them.
+            for batch in heapq.merge(*map(self._take_out, sinks), key=_age):
+                for to, part in self._place_again(batch):
+                    moved.setdefault(to, []).append(part)
+            for to, batches in moved.items():
+                to.fresh.extendleft(reversed(batches))  # before what has come since
+                self._enlist(to)
+            del self._retired[name]
+
+    def _take_out(self, sink: Sink) -> list[ProducerBatch]:
+        """All batches of a retired topic's sink that are certainly not in its log; those that may be fail."""
+        found = []
+        for batch in [] if sink.sequencer is None else list(sink.sequencer.retries):
+            if sink.sequencer.give_up(batch) is Verdict.DOUBTFUL:
+                problem = KafkaError(
+                    f"topic {sink.topic!r} was made anew before {batch.count} record(s) to {sink.name} were "
+                    f"acknowledged: they may or may not be in the log; last: {batch.last_error}"
+                )
+                self._give_up(batch, problem, in_doubt=True)
+            else:
+                self._unfinished.pop(batch, None)
+                found.append(batch)
+        return found + self.accumulator.empty(sink)
+
+    def _place_again(self, batch: ProducerBatch) -> list[tuple[Sink, ProducerBatch]]:
+        try:
+            return self.accumulator.place_again(batch)
+        except (KafkaError, MemoryError) as error:
+            problem = error if isinstance(error, KafkaError) else KafkaError(f"{batch.sink.name}: {error}")
+            self._give_up(batch, problem, numbered=batch.attempts > 0)
+            return []
 
     def _weigh(self) -> None:
         """Have what may go anywhere go rather where less waits (KIP-794)."""
@@ -159,33 +277,49 @@ class Sender:
         if self._stopped:
             return
         if self.cluster.is_stale and self.accumulator.topics:
+            self._forget_idle()
+        if self.cluster.is_stale and self.accumulator.topics:
             self._run("metadata", self._refresh(next(iter(self.accumulator.topics))))
         if everything and self._express is not None:
             self._express.recall_all()
-        ready, wait_ms = self.accumulator.collect(everything=everything)
-        for sink in ready:
-            self._enlist(sink)
-        self._send_all()
-        if self.accumulator.late:  # what was before them may have gone
-            ready, wait_ms = self.accumulator.collect()
+        try:
+            ready, wait_ms = self.accumulator.collect(everything=everything)
             for sink in ready:
                 self._enlist(sink)
-            if ready:
-                self._send_all()
-        if self._is_adaptive:
-            self._weigh()
-        if wait_ms is not None:
-            self._wake_in(wait_ms)
-        if self._waiting:
-            self._wake_in(EXPIRY_CHECK_MS)
+            if self._retired:
+                self._move_over()
+            self._send_all()
+            if self.accumulator.late:  # what was before them may have gone
+                ready, wait_ms = self.accumulator.collect()
+                for sink in ready:
+                    self._enlist(sink)
+                if ready:
+                    self._send_all()
+            if self._is_adaptive:
+                self._weigh()
+            if wait_ms is not None:
+                self._wake_in(wait_ms)
+        finally:
+            if self._waiting or self._retired:
+                self._wake_in(EXPIRY_CHECK_MS)
 
     def _enlist(self, sink: Sink) -> None:
+        if sink.owner.retired:  # a thread that had begun with it adds to it still
+            topics = self._retired.setdefault(sink.topic, [])
+            if sink.owner not in topics:
+                topics.append(sink.owner)
+            return
+        if sink.topic in self._idle:  # a thread that knew it still has not looked it up
+            self._remember(sink.topic)
+        if sink.sequencer is None and (sink.topic, sink.partition) in self._sequencers:
+            sink.sequencer = self._sequencers.pop((sink.topic, sink.partition)).anew()
         if sink.sequencer is None:
             limit = self.config.max_in_flight_requests_per_connection
             may_move = self.transactions is None
             sink.sequencer = Sequencer(idempotent=self.config.idempotent, limit=limit, may_move=may_move)
         if self._express is not None:
             self._express.recall(sink)
+        self._used_ms[sink.topic] = self.cluster.engine.now_ms()
         self._waiting[sink.topic, sink.partition] = sink
 
     def _wake_in(self, wait_ms: float) -> None:
@@ -214,46 +348,73 @@ class Sender:
             return
         now = self.cluster.engine.now_ms()
         self._expire()
-        while True:
-            requests: dict[Lane, list[tuple[Sink, ProducerBatch]]] = {}
-            sizes: dict[Lane, int] = {}
-            for where, sink in list(self._waiting.items()):
-                lane = self._lane_for(where, now)
-                if lane is None or sizes.get(lane, 0) >= self.config.max_request_size:
-                    continue
-                if self.transactions is not None and not self.transactions.admits(where):
-                    continue
-                batch = sink.sequencer.send(sink.advance(), self.identity)
-                if batch is None:
-                    self._dismiss(where, sink)
-                    if sink.fresh:  # as much is in flight as may be
-                        self._balance.note(lane.node, now, taken=False)
-                    continue
-                self._balance.note(lane.node, now, taken=True)
-                self._unfinished[batch] = None
-                self._in_flight_on[where] = lane
-                requests.setdefault(lane, []).append((sink, batch))
-                sizes[lane] = sizes.get(lane, 0) + batch.size
+        while self._send_some(now):
+            pass
+        self._doubts.settle(self._waiting.values())
+        wants_epoch = any(sink.sequencer.wants_epoch(self.identity) for sink in self._waiting.values())
+        if wants_epoch and self.transactions is None:
+            self._run("identity", self._next_epoch())
+
+    def _send_some(self, now: float) -> bool:
+        """Send a batch of each sink that may; False: there was none.
+
+        Whatever is raised on the way, the batches that were taken and not handed over are settled.
+        """
+        requests: dict[Lane, list[tuple[Sink, ProducerBatch]]] = {}
+        try:
+            self._take(requests, now)
             if not requests:
-                break
+                return False
             # All of this turn's batches are compressed and stamped in one pass without the GIL.
             try:
                 self.accumulator.prepare([batch for group in requests.values() for _, batch in group])
             except (KafkaError, MemoryError) as error:
-                for group in requests.values():
-                    self._fail(group, error)
-                continue
-            for lane, group in requests.items():
+                while requests:
+                    self._fail(requests.popitem()[1], error)
+            for lane in list(requests):
+                group = requests[lane]
                 try:
                     self._send(lane, group)
                 except KafkaConnectionError as error:
-                    for sink, batch in group:
+                    for sink, batch in requests.pop(lane):
                         self._settle(sink, batch, NOT_SENT, error)
                 except ProtocolError as error:
-                    self._fail(group, error)
-        wants_epoch = any(sink.sequencer.wants_epoch(self.identity) for sink in self._waiting.values())
-        if wants_epoch and self.transactions is None:
-            self._run("identity", self._next_epoch())
+                    self._fail(requests.pop(lane), error)
+                else:
+                    del requests[lane]
+                    self.counters.sent(group, self.cluster.engine.now_ms())
+        except Exception as error:
+            log.exception("kafwire: batches could not be sent")
+            for group in requests.values():
+                for sink, batch in group:
+                    self._settle(sink, batch, NOT_SENT, KafkaError(f"{sink.name}: {type(error).__name__}: {error}"))
+            return False
+        return True
+
+    def _take(self, requests: dict[Lane, list[tuple[Sink, ProducerBatch]]], now: float) -> None:
+        """Take the next batch of each sink that may send one, by the lanes to send them on."""
+        sizes: dict[Lane, int] = {}
+        for where, sink in list(self._waiting.items()):
+            if where[0] in self._retired:
+                continue
+            lane = self._lane_for(where, now)
+            if lane is None or sizes.get(lane, 0) >= self.config.max_request_size:
+                continue
+            if self.transactions is not None and not self.transactions.admits(where):
+                continue
+            batch = sink.sequencer.send(sink.advance(), self.identity, lane.connection)
+            if batch is None:
+                self._dismiss(where, sink)
+                if sink.sequencer.doubts:
+                    self._doubts.note(lane.node, sink)
+                if sink.fresh:  # as much is in flight as may be
+                    self._balance.note(lane.node, now, taken=False)
+                continue
+            requests.setdefault(lane, []).append((sink, batch))
+            sizes[lane] = sizes.get(lane, 0) + batch.size
+            self._unfinished[batch] = None
+            self._in_flight_on[where] = lane
+            self._balance.note(lane.node, now, taken=True)
 
     def _fail(self, group: list[tuple[Sink, ProducerBatch]], error: Exception) -> None:
         """These batches can never be sent."""
@@ -334,7 +495,6 @@ class Sender:
             expect_response=config.acks != 0,
             timeout_ms=config.request_timeout_ms,
         )
-        self.counters.sent(group, self.cluster.engine.now_ms())
 
     # -- outcomes
 
@@ -348,50 +508,88 @@ class Sender:
         error: KafkaError | None,
     ) -> None:
         """A request with these batches was answered (`frame`), failed (`error`), or left and has no answer."""
+        if self._stopped:  # all of them have failed by then
+            return
         outcomes: dict[tuple[str, int], protocol.ProduceResponse.PartitionProduceResponse] = {}
         if frame is not None:
             try:
-                _, response = protocol.decode_response(protocol.ProduceRequest, frame, version)
-            except ProtocolError as problem:
+                retired = {sink.topic for sink, _ in group if sink.owner.retired}
+                self._read_answer(lane, version, names, frame, outcomes, retired)
+            except Exception as problem:
+                if not isinstance(problem, ProtocolError):
+                    log.exception("kafwire: an answer of %s could not be handled", lane.where)
                 lane.fail(f"the answer to a produce request could not be read: {problem}")
                 error = KafkaConnectionError(f"{lane.where} answered with what is not a ProduceResponse: {problem}")
-            else:
-                lane.note_throttle(response.throttle_time_ms)
-                if response.throttle_time_ms > 0 and self._express is not None:
-                    self._express.recall_all(lane)
-                endpoints = [(node.node_id, node.host, node.port, node.rack) for node in response.node_endpoints]
-                for topic in response.responses:
-                    key = topic.topic_id.bytes if version >= FIRST_VERSION_WITH_TOPIC_IDS else topic.name.encode()
-                    name = names.get(key, "")
-                    for part in topic.partition_responses:
-                        outcomes[name, part.index] = part
-                        if part.error_code in MOVED and part.current_leader.leader_id >= 0:
-                            self._take_hint(name, part, endpoints)
         for sink, batch in group:
-            if frame is None and error is None:  # acks=0: it left this process, more is not to be known
-                self._settle(sink, batch, 0, None)
-                batch.succeed(-1, -1)
-                continue
-            outcome = outcomes.get((sink.topic, sink.partition))
-            if outcome is None:
-                lost = error or KafkaConnectionError(f"{lane.where} did not answer for {sink.name}")
-                self._settle(sink, batch, LOST, lost)
-                continue
-            refusal = error_of(outcome, sink, batch, lane)
-            refused: dict[int, KafkaError] = {}
-            if refusal is not None and not refusal.retriable and outcome.record_errors:
-                refused = refused_records(outcome, sink, batch, lane)
-            if self._settle(sink, batch, outcome.error_code, refusal, refused=refused, answered_by=lane.node):
-                is_idle = sink.is_empty and (sink.topic, sink.partition) not in self._waiting
-                batch.succeed(outcome.base_offset, outcome.log_append_time_ms)
-                if self._express is not None and len(group) == 1:
-                    self._express.look_at(sink, lane, version, is_idle=is_idle)
+            try:
+                if frame is None and error is None:  # acks=0: it left this process, more is not to be known
+                    self._settle(sink, batch, 0, None)
+                    batch.succeed(-1, -1)
+                    continue
+                outcome = outcomes.get((sink.topic, sink.partition))
+                if outcome is None:
+                    lost = error or KafkaConnectionError(f"{lane.where} did not answer for {sink.name}")
+                    self._settle(sink, batch, LOST, lost)
+                    continue
+                if batch.done:  # purged: only its numbers matter
+                    self._settle(sink, batch, outcome.error_code, None)
+                    continue
+                refusal = error_of(outcome, sink, batch, lane)
+                refused: dict[int, KafkaError] = {}
+                if refusal is not None and not refusal.retriable and outcome.record_errors:
+                    refused = refused_records(outcome, sink, batch, lane)
+                if self._settle(sink, batch, outcome.error_code, refusal, refused=refused, answered_by=lane.node):
+                    is_idle = sink.is_empty and (sink.topic, sink.partition) not in self._waiting
+                    batch.succeed(outcome.base_offset, outcome.log_append_time_ms)
+                    if outcome.base_offset >= 0:
+                        end = outcome.base_offset + batch.count
+                        leader_epoch = self.cluster.metadata.leader_epoch(sink.topic, sink.partition)
+                        sink.sequencer.acknowledged(batch.ordinal, end, leader_epoch)
+                    if self._express is not None and len(group) == 1:
+                        self._express.look_at(sink, lane, version, is_idle=is_idle)
+            except Exception as problem:
+                log.exception("kafwire: what became of a batch of %s could not be handled", sink.name)
+                self._let_go(sink, batch, problem)
         self.on_outcomes()
+
+    def _read_answer(
+        self,
+        lane: Lane,
+        version: int,
+        names: dict[bytes, str],
+        frame: Buffer,
+        outcomes: dict[tuple[str, int], protocol.ProduceResponse.PartitionProduceResponse],
+        retired: set[str],
+    ) -> None:
+        """Take in an answer, and put what it says of each partition into `outcomes`.
+
+        Who leads the partitions of the topics `retired` meant those that were; the numbers of their epochs are higher.
+        """
+        _, response = protocol.decode_response(protocol.ProduceRequest, frame, version)
+        lane.note_throttle(response.throttle_time_ms)
+        if response.throttle_time_ms > 0 and self._express is not None:
+            self._express.recall_all(lane)
+        endpoints = [(node.node_id, node.host, node.port, node.rack) for node in response.node_endpoints]
+        for topic in response.responses:
+            key = topic.topic_id.bytes if version >= FIRST_VERSION_WITH_TOPIC_IDS else topic.name.encode()
+            name = names.get(key, "")
+            for part in topic.partition_responses:
+                outcomes[name, part.index] = part
+                if part.error_code in MOVED and part.current_leader.leader_id >= 0 and name not in retired:
+                    self._take_hint(name, part, endpoints)
+
+    def _let_go(self, sink: Sink, batch: ProducerBatch, problem: Exception) -> None:
+        """A defect: nobody may wait for ever because of it."""
+        if batch.done or batch in sink.sequencer.retries:
+            return
+        if batch in sink.sequencer.in_flight:
+            sink.sequencer.outcome(batch, LOST, retriable=False)
+        self._give_up(batch, KafkaError(f"{sink.name}: {type(problem).__name__}: {problem}"), in_doubt=True)
 
     def on_outcomes(self) -> None:
         """Batches came back: go on with what waited for that."""
         # Whoever waits for one of these wants the GIL now: no turn without a reason.
-        is_wanted = self._waiting or self._balance.uneven or self.accumulator.budget.waiting
+        is_wanted = self._waiting or self._retired or self._balance.uneven or self.accumulator.budget.waiting
         if is_wanted or self.transactions is not None:
             self.on_wake()
 
@@ -425,6 +623,9 @@ class Sender:
 
         `refused` are the errors of single records, by index; `answered_by` is the broker, if one did.
         """
+        if batch.done:
+            self._settle_purged(sink, batch, code)
+            return False
         retriable = not isinstance(error, BrokerError) or error.retriable
         # A transaction with a refused record cannot be committed: its neighbours need not be saved.
         divisible = 0 < len(refused) < batch.count and self.transactions is None
@@ -434,8 +635,7 @@ class Sender:
         if verdict is Verdict.DIVIDE:
             verdict = self._divide(sink, batch, refused)
         where = (sink.topic, sink.partition)
-        if sink.fresh or sink.sealed or sink.sequencer.retries:
-            self._waiting[where] = sink
+        self._on_return(sink)
         if verdict is Verdict.DELIVERED:
             self.counters.delivered(sink, batch)
             self._unfinished.pop(batch, None)
@@ -452,14 +652,53 @@ class Sender:
             return False
         batch.attempts += 1
         batch.last_error = error
+        if sink.owner.retired:
+            return False  # it moves over, if it may
         if code in MOVED and self.cluster.metadata.leader(*where) not in (-1, answered_by):
             self._not_before.pop(where, None)  # who leads now is known already
             return False
         wait = delay_ms(batch.attempts, self.config.retry_backoff_ms, self.config.retry_backoff_max_ms, random.random())
         self._not_before[where] = self.cluster.engine.now_ms() + wait
         if code in MOVED or code in (LOST, NOT_SENT):
+            if batch.attempts == 1:
+                self.cluster.hasten()
             self._run("metadata", self._refresh(sink.topic))
         return False
+
+    def _settle_purged(self, sink: Sink, batch: ProducerBatch, code: int) -> None:
+        """A batch came back that was given up in flight: what comes after it may go on."""
+        if sink.sequencer.outcome(batch, code, retriable=False) is Verdict.RETRY:
+            sink.sequencer.give_up(batch)
+        self._unfinished.pop(batch, None)
+        self._on_return(sink)
+
+    def _on_return(self, sink: Sink) -> None:
+        """A batch of a partition came back: others may go, by another lane once none is left."""
+        if sink.owner.retired:  # what it has moves over; its place is that of another sink now
+            return
+        where = (sink.topic, sink.partition)
+        if not sink.sequencer.in_flight:
+            self._in_flight_on.pop(where, None)
+        if sink.fresh or sink.sealed or sink.sequencer.retries:
+            self._waiting[where] = sink
+
+    def _on_fate(self, sink: Sink, batch: ProducerBatch, fate: Fate, place: Place, why: str) -> None:
+        """The log has said of a batch in doubt whether, and where, it has it."""
+        if sink.owner.retired and fate is not Fate.STORED:
+            return  # what was read may be the log of another topic
+        verdict = sink.sequencer.settle(batch, fate)
+        if verdict is Verdict.DELIVERED:
+            self.counters.delivered(sink, batch)
+            self._unfinished.pop(batch, None)
+            batch.succeed(place.offset, place.log_append_ms)
+        elif verdict is Verdict.FAILED:
+            self._give_up(batch, batch.last_error or KafkaError(f"{sink.name}: the broker did not take a batch"))
+        elif verdict is Verdict.DOUBTFUL:
+            problem = KafkaError(
+                f"{batch.count} record(s) to {sink.name} were sent, and may or may not be in the log: {why}; last: "
+                f"{batch.last_error}"
+            )
+            self._give_up(batch, problem, in_doubt=True)
 
     def _divide(self, sink: Sink, batch: ProducerBatch, refused: Mapping[int, KafkaError]) -> Verdict:
         """Go on with parts of a batch: halves of one that is too large, or all but the refused records."""
@@ -477,6 +716,8 @@ class Sender:
 
     def _expire(self) -> None:
         """Give up batches older than `delivery_timeout_ms`, unless they are in flight: these come back first."""
+        if self.cluster.metadata.errors:
+            self._refuse_topics()
         oldest = self.cluster.engine.now_ms() - self.config.delivery_timeout_ms
         for where, sink in list(self._waiting.items()):
             for batch in [b for b in sink.sequencer.retries if b.created_ms < oldest]:
@@ -493,6 +734,32 @@ class Sender:
             fresh = sink.advance()
             while fresh and fresh[0].created_ms < oldest:
                 self._drop(fresh.popleft(), self._problem(where))
+
+    def _give_up_waiting(self, where: tuple[str, int], sink: Sink, error: KafkaError) -> None:
+        """Give up what a partition has that is not in flight."""
+        for batch in list(sink.sequencer.retries):
+            in_doubt = sink.sequencer.give_up(batch) is Verdict.DOUBTFUL
+            self._give_up(batch, error, in_doubt=in_doubt)
+        fresh = sink.advance()
+        while fresh:
+            self._give_up(fresh.popleft(), error, numbered=False)
+        self._dismiss(where, sink)
+
+    def _refuse(self, error: KafkaError) -> None:
+        """No producer id is to be had, and no retry mends that: tell all who wait for one. Later records try again."""
+        for sink in self.accumulator.collect(everything=True)[0]:
+            self._enlist(sink)
+        for where, sink in list(self._waiting.items()):
+            if self.identity is None or sink.sequencer.wants_epoch(self.identity):
+                self._give_up_waiting(where, sink, error)
+
+    def _refuse_topics(self) -> None:
+        """Tell who waits for the leader of a topic that the brokers say nothing of, and never will."""
+        for where, sink in list(self._waiting.items()):
+            code = self.cluster.metadata.errors.get(where[0], 0)
+            error = broker_error(code, f"topic {where[0]!r}")
+            if code and not error.retriable and self.cluster.metadata.leader(*where) < 0:
+                self._give_up_waiting(where, sink, error)
 
     def _problem(self, where: tuple[str, int]) -> str:
         topic, partition = where
@@ -515,7 +782,7 @@ class Sender:
 
     # -- what takes several turns
 
-    def _run(self, name: str, coroutine: Any) -> None:
+    def _run(self, name: Hashable, coroutine: Any) -> None:
         """Run one of its kind at a time, and look again when it is done."""
         if name in self._tasks or self._stopped:
             coroutine.close()
@@ -531,7 +798,11 @@ class Sender:
                 self._failures = 0
                 self.on_wake()
                 return
+            if not isinstance(error, KafkaError) and str(error) != self.last_problem:
+                log.error("kafwire: a task of a producer failed, and is tried again", exc_info=error)
             self.last_problem = str(error)
+            if name == "identity" and _is_final(error):
+                self._refuse(error)
             self._failures += 1
             wait = delay_ms(
                 self._failures, self.config.retry_backoff_ms, self.config.retry_backoff_max_ms, random.random()
@@ -541,7 +812,6 @@ class Sender:
         task.add_done_callback(done)
 
     async def _refresh(self, topic: str) -> None:
-        await asyncio.sleep(self.config.retry_backoff_ms / 1000)
         await self.cluster.refresh([topic])
         for name in self.accumulator.topics:  # a broker may be gone although no topic has changed
             self._take_in(name)
@@ -555,11 +825,22 @@ class Sender:
 
     async def _get_identity(self) -> None:
         """A producer id for an idempotent producer without transactions (KIP-98)."""
-        response = await self.cluster.call(
-            protocol.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
-        )
+        wait = self._no_identity_before_ms - self.cluster.engine.now_ms()
+        if wait > 0:  # records that come after a refusal are not to ask again and again
+            await asyncio.sleep(wait / 1000)
+        self._refusals += 1
+        base, limit = self.config.retry_backoff_ms, self.config.retry_backoff_max_ms
+        backoff = delay_ms(self._refusals, base, limit, random.random())
+        self._no_identity_before_ms = self.cluster.engine.now_ms() + backoff
+        request = protocol.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
+        try:
+            response = await self.cluster.call(request)
+        except ProtocolError as error:
+            hint = f"there is no producer id: {error.message}; enable_idempotence=False does without"
+            raise ProtocolError(hint, api=type(request).__name__) from None
         if response.error_code:
             raise broker_error(response.error_code, "getting a producer id")
+        self._refusals = 0
         self._become(Identity(response.producer_id, response.producer_epoch))
 
     def _become(self, identity: Identity) -> None:
@@ -597,8 +878,11 @@ class Sender:
     # -- ending
 
     def _all_batches(self) -> list[ProducerBatch]:
-        waiting = [batch for sink in self._waiting.values() for batch in (*sink.fresh, *tuple(sink.sealed))]
-        return [*self._unfinished, *waiting]
+        sinks = [*self._waiting.values(), *self._retired_sinks()]
+        return [*self._unfinished, *(batch for sink in sinks for batch in (*sink.fresh, *tuple(sink.sealed)))]
+
+    def _retired_sinks(self) -> list[Sink]:
+        return [sink for topics in self._retired.values() for topic in topics for sink in topic.sinks]
 
     def drain(self) -> bool:
         """Close all batches and send what may be sent; whether nothing is left that was not acknowledged."""
@@ -611,15 +895,51 @@ class Sender:
         """Give up all batches but those in flight, which come back first; whether nothing is left."""
         for sink in self.accumulator.collect(everything=True)[0]:
             self._enlist(sink)
+        for sink in self._retired_sinks():
+            for batch in self._take_out(sink):
+                self._give_up(batch, error, numbered=batch.attempts > 0)
         for where, sink in list(self._waiting.items()):
             for batch in list(sink.sequencer.retries):
                 sink.sequencer.give_up(batch)
                 self._give_up(batch, error)
-            fresh = sink.advance()
-            while fresh:
-                self._give_up(fresh.popleft(), error, numbered=False)
-            self._dismiss(where, sink)
+            self._give_up_waiting(where, sink, error)
         return not self.accumulator.passes and not self._all_batches()
+
+    async def purge(self, *, in_flight: bool) -> int:
+        """Give up what certainly is not in the log; `in_flight`: also what may be. Returns how many records it was.
+
+        A batch on the wire stays with the sequencer, and among the unfinished, until it comes back: what follows it is
+        numbered by that, and a transaction does not end before.
+        """
+        if self._express is not None:
+            self._express.recall_all()
+        for sink in self.accumulator.collect(everything=True)[0]:
+            self._enlist(sink)
+        given_up = 0
+        for where, sink in list(self._waiting.items()):
+            for batch in list(sink.sequencer.retries):
+                if in_flight or not sink.sequencer.is_doubtful(batch):
+                    in_doubt = sink.sequencer.give_up(batch) is Verdict.DOUBTFUL
+                    given_up += batch.count
+                    self._give_up(batch, _purged(batch, "acknowledged" if in_doubt else "sent"), in_doubt=in_doubt)
+            buffered = [*sink.advance(), *sink.sealed]  # the latter: threads add rows to them, and hear of it
+            sink.fresh.clear()
+            sink.sealed.clear()
+            for batch in buffered:
+                given_up += batch.count
+                self._give_up(batch, _purged(batch, "sent"), numbered=False)
+            self._dismiss(where, sink)
+        for sink in self._retired_sinks():
+            for batch in self._take_out(sink):
+                given_up += batch.count
+                self._give_up(batch, _purged(batch, "sent"), numbered=batch.attempts > 0)
+        for batch in list(self._unfinished) if in_flight else ():
+            if not batch.done and batch in batch.sink.sequencer.in_flight:
+                given_up += batch.count
+                self._give_up(batch, _purged(batch, "acknowledged"), in_doubt=True)
+                self._unfinished[batch] = None
+        self.on_wake()
+        return given_up
 
     async def flush(self, timeout_s: float | None = None) -> None:
         """Send everything that was buffered before this call, and wait until its outcome is known.
@@ -692,6 +1012,19 @@ class Sender:
         self.cluster.engine.transport.unlisten(self.cookie)
         return counts
 
+    def retire(self) -> None:
+        """Its user dropped it without a word: see what it was given through, then close."""
+
+        async def close() -> None:
+            before = self.counters.records_failed
+            await self.close(None)
+            failed = self.counters.records_failed - before
+            if failed:
+                log.warning("kafwire: a producer was dropped and %d record(s) were not delivered: close it", failed)
+
+        if not self._stopped and self._retiring is None:
+            self._retiring = asyncio.ensure_future(close())
+
     async def end(self) -> None:
         """Nobody closed the producer and the interpreter ends: what it was given is not to be lost without a word."""
         if self._stopped:
@@ -707,6 +1040,22 @@ class Sender:
     def abandon(self) -> None:
         """In a forked child: `send` says so."""
         self.accumulator.budget.closed = FORKED
+
+
+def _is_final(error: BaseException) -> TypeGuard[KafkaError]:
+    """Whether no retry mends an error; one that the broker does not explain may pass."""
+    if isinstance(error, BrokerError):
+        return not error.retriable and error.code != UNKNOWN_SERVER_ERROR
+    return isinstance(error, ProtocolError)
+
+
+def _age(batch: ProducerBatch) -> int:
+    return batch.created_ms
+
+
+def _purged(batch: ProducerBatch, what: str) -> PurgedError:
+    fate = "they are not in the log" if what == "sent" else "they may or may not be in the log"
+    return PurgedError(f"{batch.count} record(s) to {batch.sink.name} were purged before they were {what}: {fate}")
 
 
 def _counts(batches: Iterable[ProducerBatch]) -> dict[str, int]:
@@ -730,8 +1079,9 @@ def undelivered(counts: Mapping[str, int]) -> str:
 
 def _queued(sink: Sink) -> dict[str, Any]:
     """What a partition has waiting, for metrics."""
-    sequencer = sink.sequencer
+    sequencer = sink.sequencer  # None: its topic was made anew before anything was sent
+    retries, in_flight = (0, 0) if sequencer is None else (len(sequencer.retries), len(sequencer.in_flight))
     return {
-        "batches_waiting": len(sink.fresh) + len(sink.sealed) + len(sequencer.retries),
-        "batches_in_flight": len(sequencer.in_flight) + (sink.express is not None and sink.express.batch is not None),
+        "batches_waiting": len(sink.fresh) + len(sink.sealed) + retries,
+        "batches_in_flight": in_flight + (sink.express is not None and sink.express.batch is not None),
     }

@@ -8,24 +8,36 @@ again.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from kafwire import protocol
 from kafwire._buffer import Buffer
 from kafwire._fetch import FetchAnswer, PartitionAnswer, encode_fetch, parse_answer, scan_headers
 from kafwire._slices import SliceQueue
 from kafwire.config import ScanConfig
-from kafwire.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError, broker_error
+from kafwire.errors import BrokerError, KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError, broker_error
 from kafwire.logic.backoff import delay_ms
-from kafwire.logic.fetch_plan import MOVED, Cursor, Rotation, finish_invisible
+from kafwire.logic.fetch_errors import MOVED, UNAUTHORIZED, FetchErrors, may_pass
+from kafwire.logic.fetch_plan import Cursor, Rotation, finish_invisible
 from kafwire.logic.metadata import NO_TOPIC_ID
 from kafwire.net.cluster import Cluster
 from kafwire.net.lane import Lane
 
+log = logging.getLogger("kafwire")
+
 OFFSET_OUT_OF_RANGE = 1
 UNKNOWN_TOPIC_ID = 100
 FIRST_VERSION_WITH_TOPIC_IDS = 13
+
+
+class End(NamedTuple):
+    """What an answer says of where a partition ends; -1 where it does not say."""
+
+    readable: int  # records below it may be in the answer: the last stable offset of read_committed
+    written: int  # the high watermark
 
 
 class ScanFetcher:
@@ -41,19 +53,28 @@ class ScanFetcher:
         self._sources: dict[int, Source] = {}
         self._homeless = [cursor for cursor in cursors if not cursor.done]
         self._moving: asyncio.Task[None] | None = None
-        self._attempts = 0
+        self._errors = FetchErrors()
         self._stopped = False
+        self._stop_watching: Callable[[], None] = lambda: None
         cluster.engine.join(self)
 
     def start(self) -> None:
         """Begin to fetch."""
         self._check_end()
         if not self._stopped:
+            self._stop_watching = self.cluster.on_overdue(self._leave_hung)
             self._move()
+
+    def _leave_hung(self, lane: Lane) -> None:
+        """Do not wait for a broker that owes an answer for long if another leads what is read from it by now."""
+        source = self._sources.get(lane.node)
+        if source is not None and source.lane is lane and source.has_moved():
+            lane.fail("the broker hangs, and others lead partitions of its now")
 
     def stop(self) -> None:
         """Fetch no more; answers still to come are dropped."""
         self._stopped = True
+        self._stop_watching()
         self.cluster.engine.transport.unlisten(self._cookie)
         if self._moving is not None:
             self._moving.cancel()
@@ -93,9 +114,7 @@ class ScanFetcher:
         """These cannot be read where they were asked for: look for their leaders again, or give up in time."""
         now = self.cluster.engine.now_ms()
         for cursor in cursors:
-            if cursor.failing_since_ms is None:
-                cursor.failing_since_ms = now
-            elif now - cursor.failing_since_ms > self.config.default_api_timeout_ms:
+            if cursor.fail(now) > self.config.default_api_timeout_ms:
                 self.fail(
                     KafkaTimeoutError(
                         f"{cursor.name} could not be read further than offset {cursor.position} for "
@@ -105,28 +124,40 @@ class ScanFetcher:
                 return
         self._homeless.extend(cursors)
         if self._homeless:
-            self._attempts += 1
             self._move()
 
-    def check_stalled(self, cursors: Sequence[Cursor], watermarks: Mapping[int, int]) -> None:
+    def note_error(self, where: str, error: BrokerError) -> None:
+        """Tell of an error that is tried again, once."""
+        if self._errors.note(where, error.name, self.cluster.engine.now_ms()):
+            log.warning("%s; this is tried again", error)
+
+    def check_stalled(self, cursors: Sequence[Cursor], ends: Mapping[int, End]) -> None:
         """An answer without records: they may be late, but a log that lost them will never have them."""
         now = self.cluster.engine.now_ms()
         for cursor in cursors:
             if cursor.failing_since_ms is None:
                 cursor.failing_since_ms = now
             elif now - cursor.failing_since_ms > self.config.default_api_timeout_ms:
-                self.fail(
-                    KafkaTimeoutError(
-                        f"{cursor.name} gave no records from offset {cursor.position} on for "
-                        f"{self.config.default_api_timeout_ms / 1000:g} s, although it had some up to {cursor.end}; "
-                        f"now it ends at {watermarks.get(cursor.number, -1)}: did an election of a leader cut the log?"
-                    )
+                end = ends.get(cursor.number, End(-1, -1))
+                gave_none = (
+                    f"{cursor.name} gave no records from offset {cursor.position} on for "
+                    f"{self.config.default_api_timeout_ms / 1000:g} s"
                 )
+                if end.readable < cursor.end <= end.written:
+                    self.fail(
+                        KafkaTimeoutError(
+                            f"{gave_none}: its last stable offset is {end.readable}, and the read ends at "
+                            f"{cursor.end}; a transaction that began there is still open, or its marker is not written"
+                        )
+                    )
+                else:
+                    self.fail(
+                        KafkaTimeoutError(
+                            f"{gave_none}, although it had some up to {cursor.end}; now it ends at {end.written}: did "
+                            "an election of a leader cut the log?"
+                        )
+                    )
                 return
-
-    def progress(self) -> None:
-        """Records arrived: the next failure is a first one again."""
-        self._attempts = 0
 
     def fail(self, error: Exception) -> None:
         """End the read with an error."""
@@ -160,9 +191,10 @@ class ScanFetcher:
 
     async def _find_homes(self) -> None:
         """Give every homeless cursor to its leader's source; with backoff when this is not the first attempt."""
-        if self._attempts:
+        failures = min((cursor.failures for cursor in self._homeless), default=0)
+        if failures:
             base, limit = self.config.retry_backoff_ms, self.config.retry_backoff_max_ms
-            await asyncio.sleep(delay_ms(self._attempts, base, limit, random.random()) / 1000)
+            await asyncio.sleep(delay_ms(failures, base, limit, random.random()) / 1000)
             topics = {cursor.topic for cursor in self._homeless}
             await self.cluster.retrying(lambda: self.cluster.refresh(topics), "looking for the partitions' leaders")
             for cursor in self._homeless:
@@ -213,6 +245,13 @@ class Source:
         """Read these too."""
         self._rotation.add(cursors)
         self.pump()
+
+    def has_moved(self) -> bool:
+        """Whether another broker leads one of the partitions."""
+        leader = self._fetcher.cluster.metadata.leader
+        return any(
+            leader(cursor.topic, cursor.partition) not in (-1, self.lane.node) for cursor in self._rotation.order
+        )
 
     def release(self) -> list[Cursor]:
         """Give all cursors away."""
@@ -275,8 +314,13 @@ class Source:
             answer = parse_answer(frame, self._version)
             self.lane.note_throttle(answer.throttle_time_ms)
             if answer.error_code:
-                raise broker_error(answer.error_code, f"fetching from {self.lane.where}")
-            self._take_in(answer, asked)
+                refused = broker_error(answer.error_code, f"fetching from {self.lane.where}")
+                if answer.error_code in UNAUTHORIZED:
+                    raise refused
+                fetcher.note_error(self.lane.where, refused)
+                self._lose_all(refused)
+            else:
+                self._take_in(answer, asked)
         except KafkaError as problem:
             fetcher.fail(problem)
             return
@@ -285,41 +329,45 @@ class Source:
     def _take_in(self, answer: FetchAnswer, asked: dict[tuple[object, int], Cursor]) -> None:
         fetcher = self._fetcher
         served: set[int] = set()
-        lost: set[int] = set()
-        watermarks: dict[int, int] = {}
-        problem: KafkaError | None = None
+        lost: dict[int, BrokerError] = {}
+        ends: dict[int, End] = {}
         for part in answer.partitions:
             cursor = asked.get((part.topic, part.partition))
             if cursor is None or cursor.done:
                 continue
-            if part.error_code in MOVED:
-                lost.add(cursor.number)
-                problem = broker_error(part.error_code, f"fetching {cursor.name} from {self.lane.where}")
+            if part.error_code and may_pass(part.error_code):
+                error = broker_error(part.error_code, f"fetching {cursor.name} from {self.lane.where}")
+                lost[cursor.number] = error
+                if part.error_code not in MOVED:
+                    fetcher.note_error(cursor.name, error)
             elif part.error_code:
                 raise _fatal(part, cursor, self.lane)
             else:
-                watermarks[cursor.number] = part.high_watermark
-                if part.high_watermark >= cursor.end:  # all is well here, be it only that others are served first
-                    cursor.failing_since_ms = None
+                end = ends[cursor.number] = self._end_in(part)
+                if end.readable >= cursor.end:  # all is well here, be it only that others are served first
+                    cursor.recover()
                 if part.size and self._queue(answer.frame, part, cursor):
                     served.add(cursor.number)
         fetcher.queue.seal()
-        if served:
-            fetcher.progress()
-        elif any(part.size for part in answer.partitions):
+        if not served and any(part.size for part in answer.partitions):
             names = ", ".join(cursor.name for cursor in asked.values())
             raise ProtocolError(
                 f"{self.lane.where} answered for {names} with no whole batch, not even the first", api="FetchResponse"
             )
-        elif not lost:
-            finish_invisible(asked.values(), watermarks)
-            fetcher.check_stalled([cursor for cursor in asked.values() if not cursor.done], watermarks)
-        gone = self._rotation.settle(served, lost)
+        if not served and not lost:
+            finish_invisible(asked.values(), {number: end.readable for number, end in ends.items()})
+            fetcher.check_stalled([cursor for cursor in asked.values() if not cursor.done], ends)
+        gone = self._rotation.settle(served, set(lost))
         for cursor in asked.values():
             if cursor.done:
                 fetcher.finished(cursor)
-        if problem is not None:
-            fetcher.lose(gone, problem)
+        for cursor in gone:
+            fetcher.lose([cursor], lost[cursor.number])
+
+    def _end_in(self, part: PartitionAnswer) -> End:
+        stable = part.last_stable_offset
+        committed = self._fetcher.config.isolation_level == "read_committed" and stable >= 0
+        return End(stable if committed else part.high_watermark, part.high_watermark)
 
     def _queue(self, frame: Buffer, part: PartitionAnswer, cursor: Cursor) -> bool:
         """Queue the whole batches of an answer; False when there is none."""

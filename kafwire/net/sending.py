@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -23,6 +24,12 @@ def no_room(sender: Sender, config: ProducerConfig) -> KafkaError:
         f"no room in buffer_memory ({config.buffer_memory} bytes) within max_block_ms ({config.max_block_ms}): the "
         f"broker is slower than the sender, or unreachable{f'; last: {problem}' if problem else ''}"
     )
+
+
+def carry(error: BaseException, delivery: object) -> None:
+    """Have what ends a `send_batch` say what was buffered before (`KafkaError.delivery`), an interrupt too."""
+    with contextlib.suppress(AttributeError, TypeError):
+        error.delivery = delivery  # type: ignore[attr-defined]
 
 
 def check_topic(topic: Any) -> None:

@@ -13,15 +13,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import struct
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire._buffer import Buffer
 from kafwire._fetch import FetchAnswer, PartitionAnswer, encode_fetch, parse_answer, scan_headers
 from kafwire._slices import Feed
-from kafwire.errors import CorruptBatchError, KafkaConnectionError, KafkaError, ProtocolError, broker_error
-from kafwire.logic.backoff import delay_ms
+from kafwire.errors import BrokerError, CorruptBatchError, KafkaConnectionError, KafkaError, ProtocolError, broker_error
+from kafwire.logic.backoff import Backoff
 from kafwire.logic.cursor import FetchCursor, Verdict
+from kafwire.logic.fetch_errors import MOVED, UNAUTHORIZED
 from kafwire.logic.fetch_session import FetchSession, Plan
 from kafwire.logic.metadata import NO_TOPIC_ID
 from kafwire.net.lane import Lane
@@ -31,9 +33,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kafwire")
 
+# FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
+SESSION_ERRORS = frozenset({70, 71, 106})
+# Of records that the I/O thread has queued: generation, start, next offset, leader epoch of the last batch, bytes.
+Taken = tuple[int, int, int, int, int]
+
 ASIDE = "fetch-aside"
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 END_OF_TIME = 2**63 - 1
+BATCH_HEAD = struct.Struct(">qiib")  # base offset, length, leader epoch, magic
+MAGIC_WITH_EPOCH = 2
 BEFORE_LENGTH = 12  # bytes of a batch that its length does not count
 # A request that is not answered in that time is parked: who has new demand goes aside.
 ASIDE_AFTER_MS = 10.0
@@ -72,7 +81,8 @@ class Source:
         self._version = 0
         self._by_id = True
         self._nameless = 0  # cursors whose topics have no id
-        self._errors = 0
+        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)  # after errors of whole answers
+        self._not_before_ms = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._aside_timer: asyncio.TimerHandle | None = None
         self._opening_aside: asyncio.Task[Source | None] | None = None
@@ -222,7 +232,7 @@ class Source:
         if not self.lane.is_ready:
             self._lose_all(KafkaConnectionError(f"the connection to {self.lane.where} was lost"))
             return
-        wait = self.lane.muted_until_ms - fetcher.cluster.engine.now_ms()
+        wait = max(self.lane.muted_until_ms, self._not_before_ms) - fetcher.cluster.engine.now_ms()
         if wait > 0:
             if self._timer is None:
                 self._timer = asyncio.get_running_loop().call_later(wait / 1000, self._on_timer)
@@ -290,11 +300,15 @@ class Source:
         """The answer in flight is none for this cursor any more; what it has brought already counts."""
         taken = self._feed.forget(cursor.topic_id.bytes, cursor.partition, cursor.number)
         if taken is not None:
-            self._absorb(cursor, taken)
+            before = cursor.last_epoch
+            if self._absorb(cursor, taken):
+                _, start, next_offset, epoch, _ = taken
+                # Epochs only rise: if the last is that of what came before, all are.
+                cursor.epochs.note(start, next_offset, epoch if epoch == before else -1)
             self._fetcher.arrived()
 
     @staticmethod
-    def _absorb(cursor: FetchCursor, taken: tuple[int, int, int, int, int]) -> bool:
+    def _absorb(cursor: FetchCursor, taken: Taken) -> bool:
         """Records that the I/O thread has queued: they are no news to the queue, but to the cursor."""
         generation, start, next_offset, epoch, size = taken
         if generation != cursor.generation or start != cursor.position:
@@ -342,7 +356,7 @@ class Source:
             return
         taken = self._feed.taken(self._token)
         absorbed = {
-            cursor
+            cursor: part
             for number, part in taken.items()
             if (cursor := fetcher.numbered(number)) is not None and self._absorb(cursor, part)
         }
@@ -367,23 +381,33 @@ class Source:
             if part.size and (cursor := self._by_wire.get((part.topic, part.partition))) is not None
         ]
         if self.session.on_answer(answer.error_code, answer.session_id, served):
-            self._errors = 0
+            self._backoff.succeeded()
             self._take_in(answer, absorbed)
         else:
-            self._on_session_error(answer)
+            self._on_error(broker_error(answer.error_code, f"fetching from {self.lane.where}"))
         if self._owner is not None:
             self._give_back(arrived=bool(served))
         fetcher.next_turn(self)
 
-    def _on_session_error(self, answer: FetchAnswer) -> None:
-        self.session_errors += 1
-        self._errors += 1
-        problem = broker_error(answer.error_code, f"fetching from {self.lane.where}")
-        log.debug("%s; the next request is a full one", problem)
-        if self._errors > 1:  # a full request was refused too: do not hammer
-            config = self._fetcher.config
-            wait = delay_ms(self._errors - 1, config.retry_backoff_ms, config.retry_backoff_max_ms, random.random())
-            self.lane.muted_until_ms = max(self.lane.muted_until_ms, self._fetcher.cluster.engine.now_ms() + wait)
+    def _on_error(self, error: BrokerError) -> None:
+        """The whole request was refused: the next one is a full one. Who has no reason for it must not hammer."""
+        fetcher, now = self._fetcher, self._fetcher.cluster.engine.now_ms()
+        wait = self._backoff.failed(random.random())
+        if error.code in SESSION_ERRORS:
+            self.session_errors += 1
+            log.debug("%s; the next request is a full one", error)
+            if self._backoff.failures == 1:  # the broker has forgotten the session, as it may at any time
+                return
+        self._not_before_ms = now + wait
+        if self._owner is not None:
+            self._owner._not_aside_before_ms = self._not_before_ms
+        if error.code in UNAUTHORIZED:
+            for cursor in list(self.cursors):
+                fetcher.halt(cursor, error)
+            return
+        fetcher.note_error(self.lane.where, error, self.cursors)
+        if error.code not in SESSION_ERRORS:  # it may lead no more
+            self._lose_all(error)
 
     def _cannot_read(self, problem: ProtocolError) -> None:
         """Bytes that are no answer: this connection is not to be believed. When it goes on, the user hears of it."""
@@ -403,13 +427,12 @@ class Source:
         self._lose_all(told)
         self._fetcher.next_turn(self)
 
-    def _take_in(self, answer: FetchAnswer, absorbed: set[FetchCursor]) -> None:
+    def _take_in(self, answer: FetchAnswer, absorbed: dict[FetchCursor, Taken]) -> None:
         fetcher = self._fetcher
         moving: list[FetchCursor] = []
         returning: list[FetchCursor] = []
         unknown: list[FetchCursor] = []
-        lost: list[FetchCursor] = []
-        problem: KafkaError | None = None
+        lost: dict[int, tuple[BrokerError, list[FetchCursor]]] = {}  # by error code
         arrived = False
         first = next((part for part in answer.partitions if part.size), None)
         partial: FetchCursor | None = None
@@ -422,6 +445,8 @@ class Source:
                 arrived = True
                 cursor.judge(part, from_replica=cursor.replica == self.lane.node)
                 _note_batch(cursor, answer.frame, part)
+                _, start, next_offset, epoch, size = absorbed[cursor]
+                _note_epochs(cursor, answer.frame, part.position, size, start, next_offset, epoch)
                 self.update(cursor)
                 continue
             if sent is None or sent.offset != cursor.position:
@@ -448,8 +473,13 @@ class Source:
             elif verdict is Verdict.DOUBT:
                 fetcher.leave_replica(cursor, doubt=True)
             elif verdict is Verdict.MOVED:
-                problem = broker_error(part.error_code, f"fetching {cursor.name} from {self.lane.where}")
-                (moving if fetcher.new_leader(part, cursor, answer) else lost).append(cursor)
+                if fetcher.new_leader(part, cursor, answer):
+                    moving.append(cursor)
+                    continue
+                error = broker_error(part.error_code, f"fetching {cursor.name} from {self.lane.where}")
+                lost.setdefault(part.error_code, (error, []))[1].append(cursor)
+                if part.error_code not in MOVED:
+                    fetcher.note_error(cursor.name, error, [cursor])
             elif verdict is Verdict.TRUNCATED:
                 fetcher.truncated(cursor, part.diverging_epoch, part.diverging_end_offset, self.lane.where)
             elif verdict is Verdict.OUT_OF_RANGE:
@@ -466,8 +496,8 @@ class Source:
         if fetcher.config.client_rack:  # else no leader names a replica
             now = fetcher.cluster.engine.now_ms()
             moving += [c for c in self.cursors if c.replica == self.lane.node and now >= c.replica_until_ms]
-        if problem is not None:
-            fetcher.lose(lost, problem)
+        for error, cursors in lost.values():
+            fetcher.lose(cursors, error)
         if moving:
             fetcher.move(moving)
         for cursor in returning:
@@ -495,6 +525,7 @@ class Source:
             cursor.fetches += 1
             cursor.bytes += size
             _note_batch(cursor, frame, part)
+            _note_epochs(cursor, frame, part.position, size, position, next_offset, epoch)
             self._fetcher.queue.push(
                 frame,
                 part.position,
@@ -545,3 +576,27 @@ def _note_batch(cursor: FetchCursor, frame: Buffer, part: PartitionAnswer) -> No
     """How large this partition's batches are, as far as the first one tells."""
     length = memoryview(frame)[part.position + 8 : part.position + BEFORE_LENGTH]
     cursor.batch_bytes = BEFORE_LENGTH + int.from_bytes(length, "big")
+
+
+def _note_epochs(
+    cursor: FetchCursor, frame: Buffer, position: int, size: int, start: int, next_offset: int, last: int
+) -> None:
+    """Whole batches from `position` on are [start, next_offset) of the log; the last one is of the leader epoch `last`.
+
+    Epochs only rise: each batch is looked at only where the first one's is another.
+    """
+    view = memoryview(frame)
+    if last < 0:
+        cursor.epochs.cut(start)
+        return
+    at, end = position, position + size
+    while at < end:
+        _, length, epoch, magic = BATCH_HEAD.unpack_from(view, at)
+        epoch = epoch if magic == MAGIC_WITH_EPOCH else -1
+        if epoch == last:
+            break
+        at += BEFORE_LENGTH + length
+        following = BATCH_HEAD.unpack_from(view, at)[0] if at < end else next_offset
+        cursor.epochs.note(start, following, epoch)
+        start = max(start, following)
+    cursor.epochs.note(start, next_offset, last)

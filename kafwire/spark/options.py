@@ -78,7 +78,6 @@ _NO_EFFECT = frozenset(
         "auto.include.jmx.reporter",
         "allow.auto.create.topics",
         "client.dns.lookup",
-        "connections.max.idle.ms",
         "enable.metrics.push",
         "metrics.num.samples",
         "metrics.recording.level",
@@ -102,7 +101,7 @@ _NO_EFFECT_READING = _NO_EFFECT | {
     "partition.assignment.strategy",
     "session.timeout.ms",
 }
-_NO_EFFECT_WRITING = _NO_EFFECT | {"metadata.max.idle.ms", "retries"}
+_NO_EFFECT_WRITING = _NO_EFFECT | {"retries"}
 
 
 @dataclass(frozen=True, slots=True)

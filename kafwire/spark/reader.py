@@ -17,7 +17,7 @@ from kafwire.errors import BrokerError
 from kafwire.spark import processes
 from kafwire.spark.plan import OffsetRange, Situation, check_named, choose_partitions, data_loss, plan
 from kafwire.spark.schema import SCAN_LAYOUT, SCAN_NAMES, arrow_schema
-from kafwire.structs import TopicPartition
+from kafwire.structs import Offset, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -66,8 +66,8 @@ class KafwireReader(DataSourceReader):
             try:
                 with client.scan(
                     piece.topic,
-                    start={place: position},
-                    end={place: end},
+                    start={place: Offset(position)},
+                    end={place: Offset(end)},
                     columns=columns,
                     layout=SCAN_LAYOUT,
                     **options,

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from kafwire.config import ClientConfig, from_dotted
+from kafwire.config import ClientConfig, from_config
 from kafwire.errors import KafkaError
 from kafwire.logic.metadata import TopicInfo
 from kafwire.net.client import Requests
 from kafwire.net.cluster import Cluster
 from kafwire.net.engine import engine
 from kafwire.net.ranges import Bound, Timestamps, When
-from kafwire.structs import TopicPartition
+from kafwire.options import ClientOptions, ScanOptions
+from kafwire.structs import ClusterMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from kafwire.net.bounded import ProgressOption
@@ -27,7 +28,7 @@ class Client:
     is put off to the first call.
     """
 
-    def __init__(self, bootstrap_servers: str | Iterable[str], **options: Any) -> None:
+    def __init__(self, bootstrap_servers: str | Iterable[str], **options: Unpack[ClientOptions]) -> None:
         config = ClientConfig.build({"bootstrap_servers": bootstrap_servers, **options})
         self._engine = engine()
         self._cluster = Cluster(self._engine, config)
@@ -37,7 +38,7 @@ class Client:
     @classmethod
     def from_config(cls, options: Mapping[str, Any]) -> Self:
         """The same from Kafka's own option names: `{"bootstrap.servers": ...}`."""
-        return cls(**from_dotted(options))
+        return cls(**from_config(ClientConfig, options))
 
     def call(
         self,
@@ -62,8 +63,20 @@ class Client:
         self._check()
         return self._engine.run(self._requests.topic(name))
 
-    def metadata(self, topics: Iterable[str] | None = None) -> Any:
-        """The brokers' MetadataResponse for `topics` (None: all)."""
+    def partitions_for(self, topic: str) -> set[int]:
+        """The numbers of a topic's partitions.
+
+        Raises `BrokerError` (UNKNOWN_TOPIC_OR_PARTITION) when it does not exist, `KafkaConnectionError`,
+        `KafkaTimeoutError`.
+        """
+        self._check()
+        return self._engine.run(self._requests.partitions_for(topic))
+
+    def metadata(self, topics: Iterable[str] | None = None) -> ClusterMetadata:
+        """The cluster's brokers, and `topics` (None: all) with their partitions, as a broker knows them now.
+
+        A topic that does not exist is there with its `error_code`.
+        """
         self._check()
         return self._engine.run(self._requests.metadata(topics))
 
@@ -85,7 +98,7 @@ class Client:
         layout: Mapping[str, Any] | None = None,
         timestamps: Timestamps | None = None,
         progress: ProgressOption = False,
-        **options: Any,
+        **options: Unpack[ScanOptions],
     ) -> Scan:
         """`kafwire.scan` over this client's connections; `options` are those of reading, like `isolation_level`."""
         from kafwire.sync.scan import Scan

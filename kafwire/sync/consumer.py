@@ -5,11 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from kafwire._slices import SliceReader
-from kafwire.config import ConsumerConfig, from_dotted
+from kafwire.config import ConsumerConfig, from_config
 from kafwire.errors import KafkaError
+from kafwire.net.claim import Claim
 from kafwire.net.cluster import Cluster
 from kafwire.net.consumer import (
     CLOSE_SECONDS,
@@ -21,13 +22,17 @@ from kafwire.net.consumer import (
     Selection,
     layouts,
     milliseconds,
+    names_of,
     nothing_assigned,
     partitions_of,
     repr_of,
     rests_of,
+    times_of,
 )
 from kafwire.net.engine import engine
 from kafwire.net.ranges import Bound, When
+from kafwire.net.serializing import Deserializers
+from kafwire.options import ConsumerOptions
 from kafwire.structs import ConsumerGroupMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -39,8 +44,9 @@ _ARGUMENTS = ("topics", "assign", "start", "columns", "layout")
 class Consumer:
     """Reads partitions: all of `topics`, or those of `assign`. A context manager.
 
-    `start` is where reading begins: "earliest", "latest", a datetime with a time zone, milliseconds since the epoch, or
-    a mapping of `TopicPartition` to an offset (or "earliest", "latest"). Without it reading begins at the group's
+    `start` is where reading begins: "earliest", "latest", a datetime with a time zone, `kafwire.Offset(n)`,
+    `kafwire.Tail(n)` (the last n of each partition), or a mapping of `TopicPartition` to one of these or to a plain
+    offset; a number alone is refused, as it may be any of these. Without it reading begins at the group's
     committed offset, and where there is none, or no group, as `auto_offset_reset` says ("latest" by default). With
     `topics`, partitions that are added later are read from their beginning. `group_id` allows to commit offsets of
     `assign`ed partitions; membership in a group is not there yet. `columns` names the columns of Arrow data that are
@@ -64,14 +70,15 @@ class Consumer:
         start: Bound | None = None,
         columns: Sequence[str] | None = None,
         layout: Mapping[str, Any] | None = None,
-        **options: Any,
+        **options: Unpack[ConsumerOptions],
     ) -> None:
         config = ConsumerConfig.build({"bootstrap_servers": bootstrap_servers, **options}, others=_ARGUMENTS)
         make_layout = layouts(columns, layout)
         selection = Selection(topics, assign, start)
+        deserializers = Deserializers.of(config, layout, blocking=True)
         self._closed = True  # until there is something to close
         self._engine = engine()
-        self._core = ConsumerCore(Cluster(self._engine, config), config, selection, make_layout)
+        self._core = ConsumerCore(Cluster(self._engine, config), config, selection, make_layout, deserializers)
         self._reader = self._core.reader()
         self._hand = HandedOut(self._core, _Batches(self))
         self._asked = False
@@ -85,7 +92,7 @@ class Consumer:
     @classmethod
     def from_config(cls, options: Mapping[str, Any]) -> Self:
         """The same from Kafka's own option names: `{"bootstrap.servers": ..., "topics": [...]}`."""
-        return cls(**from_dotted(options))
+        return cls(**from_config(ConsumerConfig, options, arguments=_ARGUMENTS))
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
@@ -183,12 +190,36 @@ class Consumer:
         """The partitions that are read."""
         return set(self._core.assignment)
 
+    @property
+    def subscription(self) -> set[str]:
+        """The topics that are read with all their partitions: those of `topics=`, or of `subscribe`."""
+        return self._core.subscription
+
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these and no others; those that are read already go on where they are."""
         self._check()
         self._put_back()
         wanted = list(partitions)
         self._engine.run(self._core.assign(wanted))
+
+    def subscribe(self, topics: str | Iterable[str]) -> None:
+        """Read all partitions of these topics and no others, without a group.
+
+        Partitions that are read already go on where they are; what is buffered of others is dropped. New ones begin as
+        `start` says, partitions that are added later at their beginning. Raises `ConfigError` with a `group_id`, as
+        membership in a group is not there yet, `BrokerError` for a topic that does not exist, `KafkaConnectionError`,
+        `KafkaTimeoutError`: what was read until then is read on.
+        """
+        self._check()
+        names = names_of(topics)
+        self._put_back()
+        self._engine.run(self._core.subscribe(names))
+
+    def unsubscribe(self) -> None:
+        """Read nothing any more, whether it was assigned or subscribed to."""
+        self._check()
+        self._put_back()
+        self._engine.run(self._core.assign([]))
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Read on at `offset`; what is buffered of the partition is dropped."""
@@ -242,6 +273,22 @@ class Consumer:
         if rest is not None and rest[0] == partition:
             return rest[1]
         return self._engine.run(self._core.position(partition))
+
+    def offsets_for_times(self, timestamps: Mapping[TopicPartition, When]) -> dict[TopicPartition, int | None]:
+        """The first offset at or after a time, of each partition, asked of the leaders; None where there is none.
+
+        A time is a datetime with a time zone, or ms since the epoch. The partitions need not be read by this consumer.
+        """
+        self._check()
+        return self._engine.run(self._core.offsets_for_times(times_of(timestamps)))
+
+    def partitions_for(self, topic: str) -> set[int]:
+        """The numbers of a topic's partitions, whether it is read or not.
+
+        Raises `BrokerError` (UNKNOWN_TOPIC_OR_PARTITION) when it does not exist.
+        """
+        self._check()
+        return self._engine.run(self._core.cluster.partitions(topic))
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
         """The first offset of each partition (default: all that are read), asked of the leaders."""
@@ -381,7 +428,12 @@ class _PartitionStream:
         self._core = consumer._core
         self._partition = partition
         self._timeout_ms = timeout_ms
-        self._cursor = self._engine.run(self._core.claim(partition))
+        self._claim = Claim(self._core, partition)
+        try:
+            self._engine.run(self._core.claim(self._claim))
+        except BaseException:
+            self._claim.close()
+            raise
         self._closed = False
 
     def __iter__(self) -> Iterator[Batch]:
@@ -406,10 +458,5 @@ class _PartitionStream:
 
     def close(self) -> None:
         """Let others read the partition."""
-        if not self._closed:
-            self._closed = True
-            self._engine.start(self._core.release, self._cursor)
-
-    def __del__(self) -> None:
-        if not self._closed and not self._engine.is_over:
-            self.close()
+        self._closed = True
+        self._claim.close()

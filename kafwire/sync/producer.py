@@ -6,18 +6,20 @@ import contextlib
 import time
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from kafwire._arrow import RowsReader
 from kafwire._delivery import BatchDelivery, Delivery
 from kafwire._produce import RecordSender
-from kafwire.config import ProducerConfig, from_dotted
+from kafwire.config import ProducerConfig, from_config
 from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError
 from kafwire.net.cluster import Cluster
 from kafwire.net.engine import engine
 from kafwire.net.producer import Sender
-from kafwire.net.sending import CLOSED, check_partition, check_topic, given_up, no_room, wrong_argument
+from kafwire.net.sending import CLOSED, carry, check_partition, check_topic, given_up, no_room, wrong_argument
+from kafwire.net.serializing import Serializers
 from kafwire.net.transactions import Transactions
+from kafwire.options import ProducerOptions
 from kafwire.structs import ConsumerGroupMetadata, TopicPartition
 from kafwire.sync.transaction import TransactionBlock
 
@@ -30,18 +32,24 @@ class Producer(RecordSender):
     be polled for that.
     """
 
-    def __init__(self, bootstrap_servers: str | Iterable[str], **options: Any) -> None:
+    _serializers: Serializers
+
+    def __init__(self, bootstrap_servers: str | Iterable[str], **options: Unpack[ProducerOptions]) -> None:
         self._config = ProducerConfig.build({"bootstrap_servers": bootstrap_servers, **options})
+        serializers = Serializers.of(self._config, blocking=True)
         self._engine = engine()
         self._cluster = Cluster(self._engine, self._config)
         self._sender = Sender(self._cluster, self._config)
         self._accumulator = self._sender.accumulator
         self._closed = False
+        if serializers is not None:
+            self._serializers = serializers
+            self.__class__ = _serializing(type(self))
 
     @classmethod
     def from_config(cls, options: Mapping[str, Any]) -> Self:
         """The same from Kafka's own option names: `{"bootstrap.servers": ..., "linger.ms": 5}`."""
-        return cls(**from_dotted(options))
+        return cls(**from_config(ProducerConfig, options))
 
     def send_batch(self, topic: str | None, data: Any, *, partition: int | None = None) -> BatchDelivery:
         """Send every row of Arrow data: anything with `__arrow_c_stream__` or `__arrow_c_array__`.
@@ -51,11 +59,19 @@ class Producer(RecordSender):
         stand for: no key, no value, a partition of the partitioner's choice, now. With None for `topic`, a column
         `topic` says where each row goes; otherwise such a column is passed over. Rows of one partition keep their
         order. Blocks while `buffer_memory` is full, at most `max_block_ms` at a stretch. Raises as `send` does; what
-        was buffered before an error is sent.
+        was buffered before an error is sent, and the error's `delivery` is the handle of it.
         """
         parts: list[tuple[Any, int, int]] = []
-        self._send_rows(topic, data, partition, parts)
+        try:
+            for rows in self._pieces(topic, data):
+                self._send_rows(topic, rows, partition, parts)
+        except BaseException as error:
+            carry(error, BatchDelivery(parts))
+            raise
         return BatchDelivery(parts)
+
+    def _pieces(self, topic: str | None, data: Any) -> Iterable[Any]:  # noqa: ARG002
+        return (data,)
 
     def _send_rows(
         self, topic: str | None, data: Any, partition: int | None, parts: list[tuple[Any, int, int]]
@@ -72,10 +88,11 @@ class Producer(RecordSender):
             targets = self._accumulator.split_rows(topic, rows, row)
             self._learn([name for name, _ in targets], self._deadline())
             for name, chosen in targets:
-                plan = self._accumulator.plan_rows(name, rows, partition, row, era, chosen)
-                assert plan is not None  # a topic once learnt stays known
+                while (plan := self._accumulator.plan_rows(name, rows, partition, row, era, chosen)) is None:
+                    self._learn([name], self._deadline())  # it was forgotten: others took long
                 while not self._accumulator.append_rows(plan, parts):
                     deadline = self._deadline()
+                    self._learn([name], deadline)
                     if not self._accumulator.budget.wait(self._left(deadline)):
                         raise no_room(self._sender, self._config)
             row += len(rows)
@@ -88,6 +105,18 @@ class Producer(RecordSender):
         """
         self._check()
         self._engine.run(self._sender.flush(timeout))
+
+    def purge(self, *, in_flight: bool = False) -> int:
+        """Give up what is buffered, at once: its deliveries fail with `PurgedError`. Returns how many records it was.
+
+        That is what is certainly not in the log: records that were not sent yet, and those that a broker refused and
+        that wait to be sent again. What is in flight, or had no answer, goes on, unless `in_flight` is true: then it
+        fails too, `in_doubt`. Nothing that is sent later waits for it but for the answer, or the lost connection, that
+        ends its request. In a transaction, what is given up keeps it from being committed: abort it. Rows that another
+        thread adds meanwhile may come after the purge. As librdkafka's; Java's producer has none.
+        """
+        self._check()
+        return self._engine.run(self._sender.purge(in_flight=in_flight))
 
     # --- transactions -----------------------------------------------------------------------------------------------
 
@@ -159,6 +188,15 @@ class Producer(RecordSender):
 
     # --- the rest ---------------------------------------------------------------------------------------------------
 
+    def partitions_for(self, topic: str) -> set[int]:
+        """The numbers of a topic's partitions.
+
+        Raises `BrokerError` (UNKNOWN_TOPIC_OR_PARTITION) when it does not exist, `KafkaConnectionError`,
+        `KafkaTimeoutError`.
+        """
+        self._check()
+        return self._engine.run(self._sender.cluster.partitions(topic))
+
     def metrics(self) -> dict[str, Any]:
         """A snapshot of counters and states; docs/producing.md has their names and units.
 
@@ -194,6 +232,10 @@ class Producer(RecordSender):
         else:
             with contextlib.suppress(KafkaTimeoutError):  # the interrupt counts; deliveries have errors of their own
                 self.close(0.0)
+
+    def __del__(self) -> None:
+        if not getattr(self, "_closed", True) and not self._engine.is_over:
+            self._engine.start(self._sender.retire)
 
     def _send_later(
         self, topic: str, value: Any, key: Any, headers: Any, timestamp_ms: int | None, partition: int | None
@@ -235,3 +277,30 @@ class Producer(RecordSender):
     @staticmethod
     def _left(deadline: float) -> float:
         return max(0.0, deadline - time.monotonic())
+
+
+class _SerializingProducer(Producer):
+    """One with serializers. A class of its own, so that `send` of one without has nothing to look at."""
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        headers: Any = None,
+        timestamp_ms: int | None = None,
+        partition: int | None = None,
+    ) -> Delivery:
+        """`Producer.send`; `value` and `key` are what the serializers take. Raises `SerializationError` too."""
+        check_topic(topic)
+        value, key, headers = self._serializers.serialize(topic, value, key, headers)
+        return super().send(topic, value, key=key, headers=headers, timestamp_ms=timestamp_ms, partition=partition)
+
+    def _pieces(self, topic: str | None, data: Any) -> Iterable[Any]:
+        return self._serializers.chunks(topic, data)
+
+
+def _serializing(kind: type[Producer]) -> type[Producer]:
+    """A kind of producer, whose own methods come first, with serializers."""
+    return _SerializingProducer if kind is Producer else type(kind.__name__, (kind, _SerializingProducer), {})

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from kafwire.errors import ConfigError, KafkaError, broker_error
 from kafwire.logic.split import cut
@@ -15,6 +15,8 @@ from kafwire.net.cluster import Cluster
 from kafwire.net.engine import engine
 from kafwire.net.ranges import Bound, Range, Timestamps
 from kafwire.net.scan import UNKNOWN_TOPIC_ID
+from kafwire.net.serializing import Deserializers
+from kafwire.options import ScanOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,16 +35,19 @@ def scan(
     layout: Mapping[str, Any] | None = None,
     timestamps: Timestamps | None = None,
     progress: ProgressOption = False,
-    **options: Any,
+    **options: Unpack[ScanOptions],
 ) -> Scan:
     """Read the records of `topics` between `start` and `end`, all partitions in parallel, without a group or session.
 
-    `start` and `end` are "earliest", "latest", a datetime with a time zone, milliseconds since the epoch, or a mapping
-    of `TopicPartition` to an offset (or "earliest", "latest"), which then also chooses the partitions. `end` is
-    exclusive, and fixed by this call: records that arrive later are not read. `columns` names those of the schema
-    (topic, partition, offset, timestamp, timestamp_type, key, value, headers) that are wanted, in that order; others
-    cost nothing. `layout` varies the schema: {"names": {"timestamp": "ts"}} renames columns, and there are
-    "timestamp_unit" ("ms", "us") and "timestamp_type" ("int8", "int32"). Options are those of
+    `start` and `end` are "earliest", "latest", a datetime with a time zone, `kafwire.Offset(n)`, `kafwire.Tail(n)` (n
+    before the end: the last n of each partition), or a mapping of `TopicPartition` to one of these or to a plain
+    offset, which then also chooses the partitions. A number alone is refused, as it may be any of these. `end` is
+    exclusive, and fixed by this call: records that arrive later are not read. With `isolation_level="read_committed"`
+    "latest" is the last stable offset, and an end that is named is waited for until that has passed it.
+
+    `columns` names those of the schema (topic, partition, offset, timestamp, timestamp_type, key, value, headers) that
+    are wanted, in that order; others cost nothing. `layout` varies the schema: {"names": {"timestamp": "ts"}} renames
+    columns, and there are "timestamp_unit" ("ms", "us") and "timestamp_type" ("int8", "int32"). Options are those of
     `kafwire.config.ScanConfig`. `Client.scan` does the same over connections that stay.
 
     `timestamps` keeps only records whose timestamp lies in [from, to): datetimes with a time zone, milliseconds, or
@@ -54,7 +59,8 @@ def scan(
     package rich (`kafwire[progress]`).
 
     Returns a `Scan`. Raises `ConfigError`, `BrokerError` for an unknown topic or an offset that does not exist,
-    `KafkaConnectionError`.
+    `KafkaConnectionError`; reading raises `KafkaTimeoutError` where a partition gives no records for
+    `default_api_timeout_ms`.
     """
     return Scan(
         None,
@@ -104,6 +110,7 @@ class Scan(BoundedRead):
             progress=progress,
             options=options,
         )
+        Deserializers.of(asked.reading.config, layout, blocking=True)  # an async one is told here
         self._open(cluster, asked.reading, asked.find, title=asked.title, force=asked.force)
 
     @classmethod

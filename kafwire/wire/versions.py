@@ -21,7 +21,78 @@ def choose(
     if version < max(low, offered[0]):
         raise ProtocolError(
             f"no version of {name} is shared: kafwire has {low} to {high}, the broker {offered[0]} to {offered[1]}; "
-            "Kafka 3.9 or newer is needed",
+            f"Kafka {OLDEST_KAFKA} or newer is needed",
             api=name,
         )
     return version
+
+
+# What a client needs of a broker, by what it is for: the key of an API and the least version. Older ones of Metadata
+# create every topic that they name; those of OffsetFetch give offsets that a transaction may still take back (KIP-447).
+NEEDED: dict[str, dict[str, tuple[int, int]]] = {
+    "everything": {"ApiVersions": (18, 0), "Metadata": (3, 4)},
+    "reading": {"Fetch": (1, 4), "ListOffsets": (2, 1), "OffsetForLeaderEpoch": (23, 2)},
+    "sending": {"Produce": (0, 3), "InitProducerId": (22, 0)},
+    "a group's offsets": {"FindCoordinator": (10, 0), "OffsetCommit": (8, 2), "OffsetFetch": (9, 7)},
+    "transactions": {
+        "AddPartitionsToTxn": (24, 0),
+        "AddOffsetsToTxn": (25, 0),
+        "EndTxn": (26, 0),
+        "TxnOffsetCommit": (28, 0),
+    },
+    "topics and their configuration": {
+        "CreateTopics": (19, 2),
+        "DeleteTopics": (20, 1),
+        "DescribeConfigs": (32, 1),
+    },
+}
+# The oldest release that was run; a broker is judged by the versions it offers (docs/compatibility.md).
+OLDEST_KAFKA = "3.0"
+_LEAST = dict(needed for apis in NEEDED.values() for needed in apis.values())
+
+
+def least(api_key: int) -> int:
+    """The least version of an API that kafwire speaks, where that is not the least one it can read and write."""
+    return _LEAST.get(api_key, 0)
+
+
+def lacking(offered: Mapping[int, tuple[int, int]]) -> list[str]:
+    """What a broker does not offer that kafwire needs, as sentences; empty: nothing."""
+    found = []
+    for purpose, apis in NEEDED.items():
+        for name, (key, least) in apis.items():
+            versions = offered.get(key)
+            if versions is None or versions[1] < least:
+                has = "does not have it" if versions is None else f"has {versions[0]} to {versions[1]}"
+                found.append(f"{purpose} needs {name} (api key {key}) in version {least} or newer; the broker {has}")
+    return found
+
+
+# The newest metadata.version that a release of Kafka supports (KIP-584, KIP-778).
+_RELEASES = {
+    7: "3.3",
+    8: "3.4",
+    11: "3.5",
+    14: "3.6",
+    19: "3.7",
+    20: "3.8",
+    21: "3.9",
+    25: "4.0",
+    27: "4.1",
+    29: "4.2",
+    30: "4.3",
+}
+
+
+def release(offered: Mapping[int, tuple[int, int]], supported_features: Mapping[str, int]) -> str:
+    """What a broker seems to be, for people: brokers do not tell their release."""
+    level = supported_features.get("metadata.version")
+    apis = f"{len(offered)} APIs"
+    if level is None:
+        return f"a Kafka server that does not tell its release ({apis})"
+    if level in _RELEASES:
+        return f"Kafka {_RELEASES[level]} ({apis})"
+    newest = max(_RELEASES)
+    if level > newest:
+        return f"Kafka newer than {_RELEASES[newest]} (metadata.version {level}, {apis})"
+    return f"a Kafka server of metadata.version {level} ({apis})"

@@ -26,7 +26,7 @@ NONE, OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC, NOT_LEADER = 0, 1, 3, 6
 UNSUPPORTED_VERSION, OUT_OF_ORDER_SEQUENCE, UNKNOWN_TOPIC_ID = 35, 45, 100
 EARLIEST = -2
 BATCHES_REMEMBERED = 5
-SERVED = ("ApiVersions", "Metadata", "ListOffsets", "InitProducerId", "Fetch", "Produce")
+SERVED = ("ApiVersions", "Metadata", "DescribeConfigs", "ListOffsets", "InitProducerId", "Fetch", "Produce")
 
 
 class Request(NamedTuple):
@@ -456,6 +456,16 @@ class ScriptedBroker:
             for node, port in self._ports.items()
         ]
         return response_class(brokers=brokers, cluster_id="scripted", controller_id=1, topics=topics)
+
+    def _describe_configs(self, request: Request) -> Any:
+        """It creates no topics."""
+        response_class: Any = protocol.DescribeConfigsResponse
+        entry = response_class.DescribeConfigsResourceResult(name="auto.create.topics.enable", value="false")
+        (asked,) = request.message.resources
+        result = response_class.DescribeConfigsResult(
+            resource_type=asked.resource_type, resource_name=asked.resource_name, configs=[entry]
+        )
+        return response_class(results=[result])
 
     def _list_offsets(self, request: Request) -> Any:
         def find(topic: str, partition: int, timestamp: int) -> tuple[int, int]:

@@ -94,8 +94,9 @@ def test_any_request_to_any_broker_in_any_version(face: Face, bootstrap: str) ->
 
 
 def test_options_in_kafkas_spelling(broker: ScriptedBroker) -> None:
+    kind: Any
     for kind in (kafwire.Client, kafwire.AsyncClient):
-        client: Any = kind.from_config({"bootstrap.servers": broker.bootstrap, "request.timeout.ms": 1_234})
+        client = kind.from_config({"bootstrap.servers": broker.bootstrap, "request.timeout.ms": 1_234})
         assert client._cluster.config.request_timeout_ms == 1_234
         with pytest.raises(ConfigError, match="unknown option 'client_idd'.*did you mean 'client_id'"):
             kind(broker.bootstrap, client_idd="x")

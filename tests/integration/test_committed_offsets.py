@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -24,10 +25,10 @@ Where = tuple[str, int]
 class Offsets:
     """`GroupOffsets` with connections of its own, called from this thread."""
 
-    def __init__(self, bootstrap: str, group_id: str, *, require_stable: bool = False, **options: Any) -> None:
+    def __init__(self, bootstrap: str, group_id: str, **options: Any) -> None:
         self.engine = engine()
         self.cluster = Cluster(self.engine, ClientConfig.build({"bootstrap_servers": bootstrap, **options}))
-        self.offsets = GroupOffsets(self.cluster, group_id, require_stable=require_stable)
+        self.offsets = GroupOffsets(self.cluster, group_id)
 
     def fetch(self, *partitions: Where, timeout_ms: float | None = None) -> list[Committed | None]:
         return list(self.engine.run(self.offsets.fetch(partitions, timeout_ms=timeout_ms)).values())
@@ -124,14 +125,40 @@ def test_stable_offsets_wait_for_an_open_transaction(bootstrap: str, topic: str)
     producer.init_transactions(60)
     producer.begin_transaction()
     producer.send_offsets_to_transaction([ck.TopicPartition(topic, 0, 5)], member.consumer_group_metadata(), 60)
-    with offsets_of(bootstrap, topic) as any_, offsets_of(bootstrap, topic, require_stable=True) as stable:
-        assert any_.fetch((topic, 0), (topic, 1)) == [None, None]
+    with offsets_of(bootstrap, topic) as stable:
         assert stable.fetch((topic, 1)) == [None]
         with pytest.raises(KafkaTimeoutError, match=rf"within 1 s: UNSTABLE_OFFSET_COMMIT.*{topic}-0"):
             stable.fetch((topic, 0), (topic, 1), timeout_ms=1_000)
         producer.commit_transaction(60)
         assert stable.fetch((topic, 0), (topic, 1)) == [Committed(5, -1, ""), None]
     member.close()
+
+
+def test_an_epoch_that_no_broker_knows_does_not_reset_the_position(bootstrap: str, topic: str) -> None:
+    """As in a cluster that was restored: reading goes on at the offset, and commits name the epoch that there is."""
+    where = kafwire.TopicPartition(topic, 0)
+    with kafwire.Producer(bootstrap) as producer:
+        for number in range(10):
+            producer.send(topic, b"%d" % number, partition=0)
+    options: dict[str, Any] = {"group_id": topic, "auto_offset_reset": "earliest", "enable_auto_commit": False}
+    with offsets_of(bootstrap, topic) as offsets:
+        offsets.commit({(topic, 0): OffsetToCommit(8, leader_epoch=3)})
+        with kafwire.Consumer(bootstrap, assign=[where], default_api_timeout_ms=3_000, **options) as consumer:
+            batches = consumer.batches(timeout=30.0)
+            batch = next(batches)
+            assert [record.value for record in batch] == [b"8", b"9"]
+            consumer.commit(batch)
+            assert offsets.fetch((topic, 0)) == [Committed(10, 0, "")]
+
+        async def read_on() -> None:
+            consumer = kafwire.AsyncConsumer(bootstrap, assign=[where], start={where: 4}, **options)
+            async with consumer:
+                async for batch in consumer.batches():
+                    await consumer.commit(batch)
+                    return
+
+        asyncio.run(read_on())
+        assert offsets.fetch((topic, 0)) == [Committed(10, 0, "")]
 
 
 def test_a_topic_made_again_does_not_take_the_old_ones_offsets(request: pytest.FixtureRequest, topic_name: str) -> None:

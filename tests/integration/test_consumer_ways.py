@@ -189,12 +189,15 @@ def test_start_at_offsets(face: Face, bootstrap: str, topic: str) -> None:
         assert consumer.poll(0.2) == []
 
 
-@pytest.mark.parametrize("kind", ["datetime", "ms"])
-def test_start_at_a_time(face: Face, bootstrap: str, topic: str, kind: str) -> None:
-    at_ms = NOW_MS + 1000 * 250 - 1
-    start = dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(milliseconds=at_ms) if kind == "datetime" else at_ms
+def test_start_at_a_time(face: Face, bootstrap: str, topic: str) -> None:
+    start = dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(milliseconds=NOW_MS + 1000 * 250 - 1)
     with face.consumer(bootstrap, topics=topic, start=start) as consumer:
         assert take(consumer, TOTAL - PARTITIONS * 250).values == all_values(250)
+
+
+def test_start_with_the_last_of_each_partition(face: Face, bootstrap: str, topic: str) -> None:
+    with face.consumer(bootstrap, topics=topic, start=kafwire.Tail(5)) as consumer:
+        assert take(consumer, PARTITIONS * 5).values == all_values(EACH - 5)
 
 
 def test_start_behind_the_end_is_reset_by_policy(face: Face, bootstrap: str, topic: str) -> None:

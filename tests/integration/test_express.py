@@ -65,7 +65,7 @@ def until(condition: Callable[[], bool]) -> None:
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("options", [{}, {"acks": 1}, {"acks": "all", "enable_idempotence": False}], ids=str)
 def test_records_that_are_waited_for_go_by_the_engine(
-    broker: ScriptedBroker, options: dict[str, Any], compression: str
+    broker: ScriptedBroker, options: dict[str, Any], compression: Any
 ) -> None:
     with kafwire.Producer(broker.bootstrap, **QUICK, **options, compression_type=compression) as producer, within(20):
         for number, value in enumerate(numbers(50)):

@@ -103,7 +103,7 @@ def test_0094_and_0144_a_delivery_times_out_in_flight_and_was_stored(
 
 @pytest.mark.parametrize("compression", ["none", "gzip"])
 def test_a_batch_that_is_too_large_for_the_topic_goes_on_in_parts(
-    proxied: KafkaCluster, proxy: FaultProxy, topic_name: str, compression: str
+    proxied: KafkaCluster, proxy: FaultProxy, topic_name: str, compression: Any
 ) -> None:
     """Its only record that is too large by itself fails, by its name."""
     del proxy

@@ -9,7 +9,7 @@ import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -36,7 +36,7 @@ class Shape(NamedTuple):
     one_record_batches: bool = False
     stamped_by_broker: bool = False
 
-    def kafwire(self) -> dict[str, object]:
+    def kafwire(self) -> dict[str, Any]:
         common: dict[str, object] = {"compression_type": self.codec, "linger_ms": 1000}
         return common | ({"batch_size": 1, "linger_ms": 0} if self.one_record_batches else {"batch_size": 1_000_000})
 

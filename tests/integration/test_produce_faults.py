@@ -197,11 +197,19 @@ def test_delivery_timeout_of_what_could_not_be_sent_says_why(broker: ScriptedBro
 
 
 def test_no_producer_id_can_be_had(broker: ScriptedBroker) -> None:
-    broker.always("InitProducerId", scripted.error(31))
+    broker.always("InitProducerId", scripted.error(-1))
     with kafwire.Producer(broker.bootstrap, **expiring()) as producer, within(10):
         delivery = producer.send("t", b"x", partition=0)
-        with pytest.raises(KafkaTimeoutError, match="could not be sent.*CLUSTER_AUTHORIZATION_FAILED.*producer id"):
+        with pytest.raises(KafkaTimeoutError, match="could not be sent.*UNKNOWN_SERVER_ERROR.*producer id"):
             delivery.result(10)
+
+
+def test_no_producer_id_may_be_had(broker: ScriptedBroker) -> None:
+    broker.always("InitProducerId", scripted.error(31))
+    with kafwire.Producer(broker.bootstrap) as producer, within(10):
+        delivery = producer.send("t", b"x", partition=0)
+        with pytest.raises(BrokerError, match="CLUSTER_AUTHORIZATION_FAILED.*producer id"):
+            delivery.result(5)  # at once, and not when `delivery_timeout_ms` is over
 
 
 def test_a_broker_that_hangs_is_given_up_after_request_timeout_ms(broker: ScriptedBroker) -> None:
@@ -476,14 +484,13 @@ def test_a_callback_that_waits_for_another_delivery_is_refused(broker: ScriptedB
 def test_two_threads_wait_for_the_same_batch(broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both begin to wait at the same moment; neither may take the other's alarm away."""
     meet = threading.Barrier(3)
-    real = threading.Event
+    real = threading.Lock
     results: list[object] = []
 
-    class Slow(real):  # type: ignore[misc,valid-type]
-        def __init__(self) -> None:
-            if threading.current_thread().name.startswith("waiter"):
-                meet.wait(10)
-            super().__init__()
+    def slow() -> object:
+        if threading.current_thread().name.startswith("waiter"):
+            meet.wait(10)
+        return real()
 
     gate = threading.Event()
     broker.script("Produce", scripted.after(gate))
@@ -495,7 +502,7 @@ def test_two_threads_wait_for_the_same_batch(broker: ScriptedBroker, monkeypatch
             )
             for n, delivery in enumerate(deliveries)
         ]
-        monkeypatch.setattr(threading, "Event", Slow)
+        monkeypatch.setattr(threading, "Lock", slow)
         for waiter in waiters:
             waiter.start()
         meet.wait(10)

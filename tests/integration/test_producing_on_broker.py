@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 import uuid
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -29,7 +30,7 @@ def run(cluster: KafkaCluster, *arguments: str, data: bytes = b"") -> bytes:
     return ran.stdout
 
 
-def read(cluster: KafkaCluster, topic: str, *, isolation_level: str = "read_uncommitted") -> list[kafwire.Record]:
+def read(cluster: KafkaCluster, topic: str, *, isolation_level: Any = "read_uncommitted") -> list[kafwire.Record]:
     with kafwire.scan(cluster.bootstrap, topic, isolation_level=isolation_level) as found:
         return [record for batch in found.batches() for record in batch]
 
@@ -127,7 +128,7 @@ def test_transactions_awaited(cluster: KafkaCluster, topics: tuple[str, str]) ->
 
 @pytest.mark.parametrize("acks", ["all", 1])
 def test_records_that_are_waited_for_go_past_the_engine(
-    cluster: KafkaCluster, topics: tuple[str, str], acks: str | int
+    cluster: KafkaCluster, topics: tuple[str, str], acks: Any
 ) -> None:
     """Kafka's good news look as they are expected, byte by byte: the engine is not woken for them."""
     topic, _ = topics

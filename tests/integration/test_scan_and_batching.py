@@ -2,7 +2,6 @@
 
 import datetime as dt
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -112,7 +111,7 @@ def test_rows_and_records_share_a_batch(cluster: KafkaCluster, topic_name: str) 
 
 
 @pytest.mark.parametrize(("acks", "offset"), [("all", 0), (1, 0), (0, -1)])
-def test_acks(cluster: KafkaCluster, topic_name: str, acks: str | int, offset: int) -> None:
+def test_acks(cluster: KafkaCluster, topic_name: str, acks: Any, offset: int) -> None:
     make_topic(cluster, topic_name)
     with within(30), kafwire.Producer(cluster.bootstrap, acks=acks) as producer:
         delivery = producer.send(topic_name, b"x", timestamp_ms=NOW_MS)
@@ -207,10 +206,11 @@ def test_a_scan_ends_where_the_topic_ended_when_it_was_made(cluster: KafkaCluste
     assert pa.table(scan)["value"].to_pylist() == [b"before"]
 
 
-@pytest.mark.parametrize(
-    "of", [lambda ms: ms, lambda ms: dt.datetime.fromtimestamp(ms / 1000, dt.UTC)], ids=["ms", "datetime"]
-)
-def test_ranges_of_time(cluster: KafkaCluster, topic_name: str, of: Callable[[int], int | dt.datetime]) -> None:
+def of(ms: int) -> dt.datetime:
+    return dt.datetime.fromtimestamp(ms / 1000, dt.UTC)
+
+
+def test_ranges_of_time(cluster: KafkaCluster, topic_name: str) -> None:
     """A record is in the range when its partition has no later one before it: the first offset at or after the time."""
     make_topic(cluster, topic_name, 2)
     with kafwire.Producer(cluster.bootstrap, batch_size=1) as producer:
@@ -229,6 +229,18 @@ def test_ranges_of_time(cluster: KafkaCluster, topic_name: str, of: Callable[[in
     assert days(end=of(0)) == []
     assert days(start=of(0), end=of(NOW_MS + 99 * DAY_MS)) == sorted([*range(10)] * 2)
     assert days(start=of(NOW_MS + 5 * DAY_MS), end=of(NOW_MS + 2 * DAY_MS)) == []
+
+
+def test_the_last_of_each_partition(cluster: KafkaCluster, topic_name: str) -> None:
+    make_topic(cluster, topic_name, 2)
+    with kafwire.Producer(cluster.bootstrap) as producer:
+        for number in range(10):
+            producer.send(topic_name, b"%d" % number, partition=number % 2)
+    assert sorted(values(cluster, topic_name, start=kafwire.Tail(2))) == [b"6", b"7", b"8", b"9"]
+    assert sorted(values(cluster, topic_name, start=kafwire.Offset(4))) == [b"8", b"9"]
+    assert values(cluster, topic_name, start=kafwire.Tail(2), end=kafwire.Tail(1), partitions=[1]) == [b"7"]
+    with pytest.raises(kafwire.ConfigError, match=r"start=1: .* write kafwire.Offset\(1\), kafwire.Tail\(1\)"):
+        values(cluster, topic_name, start=1)
 
 
 def test_two_topics_at_once(cluster: KafkaCluster, topic_name: str) -> None:

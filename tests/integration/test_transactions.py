@@ -42,6 +42,26 @@ def committed(cluster: KafkaCluster, topic: str) -> list[bytes]:
         return sorted(pa.table(found)["value"].to_pylist())
 
 
+def test_a_scan_begun_at_once_reads_what_the_transactions_came_to(broker: KafkaCluster, topic: str) -> None:
+    """Up to the offsets that the deliveries told: a commit returns before its markers are written."""
+    wanted: list[bytes] = []
+    with producer_of(broker) as producer, kafwire.Client(broker.bootstrap) as client:
+        producer.init_transactions()
+        for number in range(40):
+            values = [b"%d %d" % (number, i) for i in range(4)]
+            producer.begin_transaction()
+            sent = [producer.send(topic, value, partition=i % 2) for i, value in enumerate(values)]
+            producer.flush()
+            if number % 2:
+                producer.commit_transaction()
+                wanted += values
+            else:
+                producer.abort_transaction()
+            end = {TopicPartition(topic, i % 2): delivery.result().offset + 1 for i, delivery in enumerate(sent)}
+            with client.scan(topic, end=end, isolation_level="read_committed") as found:
+                assert sorted(pa.table(found)["value"].to_pylist()) == sorted(wanted), number
+
+
 def offset_of(cluster: KafkaCluster, group: str, where: TopicPartition) -> int | None:
     options: dict[str, Any] = {"group_id": group, "isolation_level": "read_committed", "enable_auto_commit": False}
     with kafwire.Consumer(cluster.bootstrap, assign=[where], auto_offset_reset="earliest", **options) as consumer:

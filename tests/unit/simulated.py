@@ -19,7 +19,7 @@ import itertools
 import random
 import struct
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
@@ -32,6 +32,7 @@ from kafwire.net.engine import Engine
 from kafwire.net.lane import host_and_port
 from kafwire.net.transport import Receiver
 from tests.unit.simulated_kafka import (
+    DROPPED,
     HANGUP,
     NEVER,
     UNSUPPORTED_VERSION,
@@ -160,6 +161,7 @@ class Connection:
             self.break_off(errno.ECONNREFUSED, "connection refused")
             return
         self.receiver.on_connected()
+        is_cut = False
         while True:
             token, correlation_id, data, expect_response = await self._requests.get()
             await asyncio.sleep(LATENCY_S)
@@ -171,6 +173,12 @@ class Connection:
             assert call.correlation_id == correlation_id
             if answer is HANGUP:
                 self.break_off()
+                return
+            if answer is DROPPED:
+                is_cut = True
+                continue
+            if is_cut and expect_response:  # not the answer that is owed
+                self.break_off(errno.EPROTO, "an answer with another correlation id")
                 return
             if answer is NEVER:
                 await asyncio.get_running_loop().create_future()
@@ -233,7 +241,8 @@ class Node:
             message=kind.decode(data[used:], version),
         )
         self.world.calls.append(call)
-        for handler in [*self.world.handlers.get(call.name, ()), getattr(self.world, f"_on_{call.name}")]:
+        model = getattr(self.world, f"_on_{call.name}", lambda _: None)
+        for handler in [*self.world.handlers.get(call.name, ()), model]:
             answer = handler(call)
             if isinstance(answer, Awaitable):
                 answer = await answer
@@ -282,11 +291,19 @@ class SimulatedEngine:
         self.native = world.native
         self.members: list[object] = []
 
+    def in_thread(self, name: str, function: Callable[..., T], *args: object) -> asyncio.Future[T]:
+        del name
+        return self._world.loop.run_in_executor(None, function, *args)
+
+    async def look_up(self, function: Callable[..., T], *args: object) -> T:
+        return await self.in_thread("names", function, *args)
+
     def join(self, member: object) -> None:
         self.members.append(member)
 
     def start(self, function: Callable[..., object], *args: object) -> None:
-        self._world.loop.call_soon(function, *args)
+        if not self._world.loop.is_closed():
+            self._world.loop.call_soon(function, *args)
 
     def now_ms(self) -> float:
         return self._world.loop.time() * 1000.0
@@ -296,6 +313,7 @@ class World(Kafka):
     """Brokers, topics, and the loop that everything runs on."""
 
     nodes: dict[int, Node]
+    loop: SimulatedLoop
 
     def __init__(self, *, brokers: int = 1, topic_ids: bool = True, seed: int | None = None) -> None:
         self.seed = random.SystemRandom().randrange(1 << 32) if seed is None else seed
@@ -305,6 +323,7 @@ class World(Kafka):
         self.loop = SimulatedLoop(self._poll)
         self._simulated_engine = SimulatedEngine(self)
         super().__init__(topic_ids=topic_ids)
+        self._moves = itertools.count(1)
         self.nodes = {n: Node(self, n, f"10.0.0.{n}", 9092) for n in range(1, brokers + 1)}
         self.calls: list[Call] = []
         self.connections: list[Connection] = []
@@ -388,6 +407,11 @@ class World(Kafka):
         for connection in self.connections:
             if connection.node.number == node:
                 connection.break_off()
+
+    def move_broker(self, node: int) -> None:
+        """A broker listens at another address from now on; what is connected to the old one stays, and is served."""
+        moved = self.nodes[node]
+        self.nodes[node] = replace(moved, host=f"10.0.{next(self._moves)}.{node}")
 
     def kill(self, node: int) -> None:
         """End a broker; its fetch sessions end with it."""

@@ -17,8 +17,10 @@ from kafwire._records import Batch
 from kafwire._slices import SliceReader
 from kafwire.config import ConsumerConfig
 from kafwire.logic.cursor import FetchCursor
+from kafwire.net.claim import Claim
 from kafwire.net.cluster import Cluster
 from kafwire.net.consumer import ConsumerCore, Selection, layouts
+from kafwire.net.serializing import Deserializers
 from kafwire.structs import TopicPartition
 from tests.unit.simulated import World
 from tests.unit.simulated_kafka import Call, Log
@@ -72,6 +74,7 @@ class Consuming:
         assign: Iterable[tuple[str, int]] | None = None,
         start: Any = "earliest",
         asks: bool = True,
+        layout: dict[str, Any] | None = None,
         **options: Any,
     ) -> None:
         self.world = world
@@ -80,13 +83,15 @@ class Consuming:
         chosen = None if assign is None else [TopicPartition(*where) for where in assign]
 
         async def make() -> ConsumerCore:
-            return ConsumerCore(self.cluster, self.config, Selection(topics, chosen, start), layouts(None, None))
+            selection, deserializers = Selection(topics, chosen, start), Deserializers.of(self.config, layout)
+            return ConsumerCore(self.cluster, self.config, selection, layouts(None, layout), deserializers)
 
         self.core = world.run(make())
         self.fetcher = self.core.fetcher
         self.queue = self.fetcher.queue
         world.run(self.core.start())
         self.reader = self.core.reader()
+        self.claims: dict[TopicPartition, Claim] = {}
         self.rows: Rows = {}
         self.batches = 0
         if asks:
@@ -170,7 +175,8 @@ class Consuming:
     def stream(self, number: int, topic: str = "t") -> SliceReader:
         """A reader of its own for one partition, as `partition_stream` has it."""
         where = TopicPartition(topic, number)
-        self.world.run(self.core.claim(where))
+        self.claims[where] = Claim(self.core, where)
+        self.world.run(self.core.claim(self.claims[where]))
         reader = self.core.reader(where)
         self.world.run(self.core.ask(where))
         return reader

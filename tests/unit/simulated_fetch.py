@@ -22,6 +22,7 @@ from tests.unit.simulated_log import (
     FENCED_LEADER_EPOCH,
     NOT_LEADER,
     OFFSET_OUT_OF_RANGE,
+    TOPIC_AUTHORIZATION_FAILED,
     UNKNOWN_TOPIC,
     UNKNOWN_TOPIC_ID,
     Answer,
@@ -30,6 +31,8 @@ from tests.unit.simulated_log import (
     Stored,
     Topics,
 )
+
+DEBUGGING_REPLICA = -2  # who asks as such sees what is not committed yet
 
 # A partition as a broker knows it: its topic by name or by id, and its number.
 Key = tuple[str, uuid.UUID, int]
@@ -115,13 +118,16 @@ class FetchApi(Topics):
             part.error_code = UNKNOWN_TOPIC_ID if call.version >= 13 and topic is None else UNKNOWN_TOPIC
             return Found(part, [], waits=False)
         log = topic.partitions[index]
+        if topic.name in self.unreadable:
+            part.error_code = TOPIC_AUTHORIZATION_FAILED
+            return Found(part, [], log, waits=False)
         part.error_code = log.refuses(call.node, asked.current_leader_epoch, followers=call.version >= 11)
         if part.error_code:
             if part.error_code in {NOT_LEADER, FENCED_LEADER_EPOCH} and call.version >= 16 and log.leader in self.nodes:
                 part.current_leader.leader_id = log.leader
                 part.current_leader.leader_epoch = log.epoch
             return Found(part, [], log, waits=False)
-        end = log.end_at(call.node)
+        end = min(log.end_at(call.node), log.high_watermark)
         committed = bool(call.message.isolation_level)
         limit = min(end, log.stable) if committed and log.stable is not None else end
         part.high_watermark = end
@@ -194,7 +200,9 @@ class FetchApi(Topics):
                     answer.error_code = NOT_LEADER
                 elif not log.error:
                     answer.error_code = log.refuses(call.node, asked.current_leader_epoch)
-                if not answer.error_code:
+                if not answer.error_code and asked.timestamp == -1 and call.message.replica_id == DEBUGGING_REPLICA:
+                    answer.offset, answer.leader_epoch = log.end, log.epoch
+                elif not answer.error_code:
                     _tell_offset(log, asked.timestamp, answer, committed=bool(call.message.isolation_level))
             topics.append(response.ListOffsetsTopicResponse(name=topic.name, partitions=answers))
         return response(topics=topics)
@@ -243,7 +251,7 @@ def _as_read(found: Found) -> Read:
 def _tell_offset(log: Log, timestamp: int, answer: Any, *, committed: bool) -> None:
     answer.leader_epoch = log.epoch
     if timestamp == -1:
-        answer.offset = log.stable if committed and log.stable is not None else log.end
+        answer.offset = log.stable if committed and log.stable is not None else log.high_watermark
     elif timestamp == -2:
         answer.offset = log.start
     else:
@@ -252,7 +260,7 @@ def _tell_offset(log: Log, timestamp: int, answer: Any, *, committed: bool) -> N
             for stored in log.batches
             for batch in decode_batches(stored.data)
             for record in batch
-            if (record.timestamp_ms or -1) >= timestamp
+            if (record.timestamp_ms or -1) >= timestamp and stored.base < log.high_watermark
         )
         found = next(late, None)
         if found is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from collections import deque
 from collections.abc import Callable
@@ -11,10 +12,12 @@ from kafwire import protocol
 from kafwire.records import RecordBatch, decode_batches
 from tests.unit.simulated_fetch import FetchApi
 from tests.unit.simulated_log import (
+    DROPPED,
     HANGUP,
     LEADER_NOT_AVAILABLE,
     NEVER,
     NOT_LEADER,
+    TOPIC_AUTHORIZATION_FAILED,
     UNKNOWN_TOPIC,
     UNKNOWN_TOPIC_ID,
     Answer,
@@ -28,6 +31,7 @@ from tests.unit.simulated_log import (
 from tests.unit.simulated_transactions import TransactionApi
 
 __all__ = [
+    "DROPPED",
     "HANGUP",
     "NEVER",
     "NOT_LEADER",
@@ -73,12 +77,17 @@ class Kafka(FetchApi, TransactionApi):
     def _on_Metadata(self, call: Call) -> Answer:
         response = protocol.MetadataResponse
         asked = call.message.topics
-        found = list(self.topics.values()) if asked is None else [self.find(t.name, t.topic_id) for t in asked]
+        found: list[Topic | None] = list(self.topics.values())
+        if asked is not None:
+            known = self.lagging.get(call.node, self.topics)
+            found = [self.find(t.name, t.topic_id, known) for t in asked]
         topics = []
         for number, topic in enumerate(found):
             if topic is None:
                 name, topic_id = asked[number].name, asked[number].topic_id
                 code = UNKNOWN_TOPIC if name else UNKNOWN_TOPIC_ID
+                if name and self.auto_create and call.message.allow_auto_topic_creation:
+                    asyncio.get_running_loop().call_later(self.creation_takes_s, self._auto_create, name)
                 topics.append(response.MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id))
                 continue
             partitions = [
@@ -106,6 +115,24 @@ class Kafka(FetchApi, TransactionApi):
             topics=topics,
         )
 
+    def _auto_create(self, name: str) -> None:
+        if name not in self.topics:
+            self.create_topic(name)
+
+    def _on_DescribeConfigs(self, call: Call) -> Answer:
+        response: Any = protocol.DescribeConfigsResponse
+        entry = response.DescribeConfigsResourceResult(
+            name="auto.create.topics.enable", value=str(self.auto_create).lower()
+        )
+        resources = [(each.resource_type, each.resource_name) for each in call.message.resources]
+        assert resources == [(4, str(call.node))], "a broker tells of itself alone"
+        return response(
+            results=[
+                response.DescribeConfigsResult(resource_type=kind, resource_name=name, configs=[entry])
+                for kind, name in resources
+            ]
+        )
+
     def _on_Produce(self, call: Call) -> Answer:
         response = protocol.ProduceResponse
         topics = []
@@ -117,6 +144,9 @@ class Kafka(FetchApi, TransactionApi):
                 parts.append(part)
                 if topic is None:
                     part.error_code = UNKNOWN_TOPIC_ID if call.version >= 13 else UNKNOWN_TOPIC
+                    continue
+                if data.index >= len(topic.partitions):
+                    part.error_code = UNKNOWN_TOPIC
                     continue
                 log = topic.partitions[data.index]
                 if log.leader != call.node:
@@ -131,6 +161,32 @@ class Kafka(FetchApi, TransactionApi):
             )
         return response(responses=topics)
 
+    def _on_DescribeProducers(self, call: Call) -> Answer:
+        response = protocol.DescribeProducersResponse
+        topics = []
+        for asked in call.message.topics:
+            topic = self.topics.get(asked.name)
+            parts = []
+            for index in asked.partition_indexes:
+                part = response.PartitionResponse(partition_index=index)
+                parts.append(part)
+                if asked.name in self.unreadable:
+                    part.error_code = TOPIC_AUTHORIZATION_FAILED
+                elif topic is None or index >= len(topic.partitions):
+                    part.error_code = UNKNOWN_TOPIC
+                elif topic.partitions[index].leader != call.node:
+                    part.error_code = NOT_LEADER
+                else:
+                    part.active_producers = _producers(topic.partitions[index])
+            topics.append(response.TopicResponse(name=asked.name, partitions=parts))
+        return response(topics=topics)
+
+    def forget_producers(self, node: int, kept: int) -> None:
+        """`node` restarts: of each producer it remembers so many batches."""
+        for topic in self.topics.values():
+            for log in topic.partitions:
+                log.forget_producers(node, kept)
+
     def _append(self, log: Log, data: bytes) -> tuple[int, int]:
         """As a broker takes a batch of an idempotent producer: (error code, base offset)."""
         batch = decode_batches(data)[0]
@@ -139,20 +195,36 @@ class Kafka(FetchApi, TransactionApi):
             return refused, -1
         if batch.producer_id >= 0:
             sequence, epoch = batch.base_sequence, batch.producer_epoch
-            known, recent = log.producers.get(batch.producer_id, (-1, deque(maxlen=5)))
+            known, recent = log.remembered(batch.producer_id)
             if epoch < known:
                 return INVALID_EPOCH, -1
             if epoch > known:
                 if sequence and known >= 0:  # a producer that it does not know may begin with any number
                     return OUT_OF_ORDER, -1
-                recent = deque(maxlen=5)
+                recent = []
             for first, count, offset in recent:
                 if (first, count) == (sequence, len(batch)):
                     return 0, offset
             if recent and sequence != (recent[-1][0] + recent[-1][1]) % 2**31:
                 return OUT_OF_ORDER, -1
-            recent.append((sequence, len(batch), log.end))
-            log.producers[batch.producer_id] = (epoch, recent)
+            last_epoch, written = log.producers.get(batch.producer_id, (-1, deque()))
+            written = deque(written if last_epoch == epoch else (), maxlen=5)
+            written.append((sequence, len(batch), log.end))
+            log.producers[batch.producer_id] = (epoch, written)
         base = log.end
         log.append(data)
         return 0, base
+
+
+def _producers(log: Log) -> list[Any]:
+    states = []
+    for producer_id in log.producers:
+        epoch, recent = log.remembered(producer_id)
+        if epoch >= 0:
+            last = (recent[-1][0] + recent[-1][1] - 1) % 2**31 if recent else -1
+            states.append(
+                protocol.DescribeProducersResponse.ProducerState(
+                    producer_id=producer_id, producer_epoch=epoch, last_sequence=last
+                )
+            )
+    return states

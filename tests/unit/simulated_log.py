@@ -8,7 +8,7 @@ import struct
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from kafwire.records import decode_batches, encode_batch
@@ -19,6 +19,7 @@ LEADER_NOT_AVAILABLE = 5
 NOT_LEADER = 6
 FENCED_LEADER_EPOCH = 74
 UNKNOWN_LEADER_EPOCH = 75
+TOPIC_AUTHORIZATION_FAILED = 29
 UNKNOWN_TOPIC_ID = 100
 
 NO_TOPIC_ID = uuid.UUID(int=0)
@@ -49,6 +50,11 @@ class Hangup:
     """The broker closes the connection instead of answering."""
 
 
+class Dropped:
+    """An answer that is lost on its way: requests behind it are served until one is answered, which nobody believes."""
+
+
+DROPPED = Dropped()
 NEVER = Never()
 HANGUP = Hangup()
 # bytes: a raw frame after the correlation id. None: let the next handler, and at last the model, answer.
@@ -79,11 +85,13 @@ class Log:
     epoch: int = 0
     batches: list[Stored] = field(default_factory=list)
     start: int = 0
-    end: int = 0  # the high watermark; batches may end before it
+    end: int = 0  # where the leader's log ends; batches may end before it
+    replicated: int | None = None  # the high watermark, if followers have not got all
     stable: int | None = None  # the last stable offset, if it is not the end
     aborted: list[tuple[int, int]] = field(default_factory=list)  # producer id, first offset
     error: int = 0
     producers: dict[int, tuple[int, deque[tuple[int, int, int]]]] = field(default_factory=dict)
+    forgotten: dict[int, dict[int, int]] = field(default_factory=dict)  # by node, producer: what lies before
     replicas: list[int] = field(default_factory=list)  # the leader's node among them
     follower_ends: dict[int, int] = field(default_factory=dict)  # of followers that lag: how far they got
     epochs: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)])  # each leader epoch and its first offset
@@ -103,6 +111,28 @@ class Log:
 
     def values(self) -> list[bytes | None]:
         return [record.value for stored in self.batches for batch in decode_batches(stored.data) for record in batch]
+
+    @property
+    def high_watermark(self) -> int:
+        return self.end if self.replicated is None else min(self.end, self.replicated)
+
+    def forget_producers(self, node: int, kept: int) -> None:
+        """`node` restarts, and remembers only the last `kept` batches of each producer.
+
+        One after a clean stop, as a snapshot has no more; up to five after a crash, replayed from the log; none of a
+        producer that has expired.
+        """
+        cuts = self.forgotten.setdefault(node, {})
+        for producer_id, (_, recent) in self.producers.items():
+            known = [offset for _, _, offset in recent if offset >= cuts.get(producer_id, 0)]
+            cuts[producer_id] = min(known[-kept:]) if kept and known else self.end
+
+    def remembered(self, producer_id: int) -> tuple[int, list[tuple[int, int, int]]]:
+        """What the leader knows of a producer: its epoch, -1 if it knows nothing, and its last batches."""
+        epoch, recent = self.producers.get(producer_id, (-1, deque()))
+        cut = self.forgotten.get(self.leader, {}).get(producer_id, 0)
+        kept = [batch for batch in recent if batch[2] >= cut]
+        return (-1, []) if cut and not kept else (epoch, kept)
 
     def lead(self, node: int, epoch: int) -> None:
         """`node` leads from here on; if it was no replica, in the place of the last leader."""
@@ -192,12 +222,17 @@ class Topics:
     """What the brokers of a cluster have in common. A test reads and changes it as it likes."""
 
     nodes: Mapping[int, Listening]
+    auto_create = False  # auto.create.topics.enable; a topic is made a while after it was asked for
+    creation_takes_s = 0.3
+    loop: asyncio.AbstractEventLoop
     least_partitions = 1  # of every topic that is made: more than a test asks for are there, and empty
 
     def __init__(self, *, topic_ids: bool) -> None:
         self.topic_ids = topic_ids
         self.topics: dict[str, Topic] = {}
+        self.lagging: dict[int, dict[str, Topic]] = {}  # brokers that lag, and what they know
         self.throttle: Callable[[Call], int] = lambda _: 0  # milliseconds of quota that a request has overdrawn
+        self.unreadable: set[str] = set()  # topics that nobody has the permission to read
         self._made = itertools.count()
         self._waiting: set[asyncio.Future[None]] = set()
 
@@ -225,15 +260,42 @@ class Topics:
         log = self.topics[name].partitions[partition]
         log.lead(leader, log.epoch + 1)
 
+    def fail_over(self, name: str, partition: int, leader: int, *, stable: int, for_s: float) -> None:
+        """`leader` leads, and has it all; but it does not know for a while that transactions from `stable` on ended.
+
+        Their markers lie above the high watermark that it has heard of from the leader before.
+        """
+        log = self.topics[name].partitions[partition]
+        log.stable = min(stable, log.stable if log.stable is not None else log.end)
+        self.move_leader(name, partition, leader)
+
+        def catch_up() -> None:
+            log.stable = None
+            self.wake()
+
+        self.loop.call_later(for_s, catch_up)
+
     def lose_records(self, name: str, partition: int, leader: int, offset: int) -> None:
         """An unclean election: `leader`, who has nothing from `offset` on, leads (KIP-320)."""
         self.topics[name].partitions[partition].truncate(offset)
         self.move_leader(name, partition, leader)
 
-    def find(self, name: str | None, topic_id: uuid.UUID) -> Topic | None:
+    def lag(self, node: int) -> None:
+        """From now on `node` answers Metadata with what is so now, until `catch_up`."""
+        self.lagging[node] = {
+            name: Topic(name, topic.topic_id, [replace(log) for log in topic.partitions])
+            for name, topic in self.topics.items()
+        }
+
+    def catch_up(self, node: int) -> None:
+        self.lagging.pop(node, None)
+
+    def find(self, name: str | None, topic_id: uuid.UUID, topics: Mapping[str, Topic] | None = None) -> Topic | None:
+        """A topic by its name or its id, among all, or `topics`."""
+        known = self.topics if topics is None else topics
         if name:
-            return self.topics.get(name)
-        return next((t for t in self.topics.values() if t.topic_id == topic_id), None)
+            return known.get(name)
+        return next((t for t in known.values() if t.topic_id == topic_id), None)
 
     def wake(self) -> None:
         """Let those who wait for records look again."""

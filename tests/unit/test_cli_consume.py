@@ -1,5 +1,6 @@
 """`kafwire consume` against clients that only record what they are asked: what is read, printed and committed."""
 
+import datetime as dt
 import io
 import json
 import os
@@ -18,9 +19,11 @@ from click.testing import CliRunner, Result
 import kafwire
 from kafwire._arrow import Layout
 from kafwire._records import Batch, Record, decode_chunks
+from kafwire.bootstrap import parse_servers
 from kafwire.cli import consume, main
 from kafwire.cli.reading import rows_before
 from kafwire.errors import KafkaError
+from kafwire.net.lane import host_and_port
 from kafwire.net.ranges import Range
 from kafwire.records import encode_batch
 from kafwire.structs import TopicPartition
@@ -160,6 +163,11 @@ def interrupted() -> list[Batch]:
 
 # --- what is read ---------------------------------------------------------------------------------------------------
 
+
+def at(ms: int) -> dt.datetime:
+    return dt.datetime.fromtimestamp(ms / 1000, dt.UTC)
+
+
 SCAN: dict[str, Any] = {"topics": ["orders"], "partitions": None, "start": "earliest", "end": "latest"}
 
 
@@ -169,15 +177,15 @@ SCAN: dict[str, Any] = {"topics": ["orders"], "partitions": None, "start": "earl
         ("-e", {}),
         ("-e -p 1 -p 0", {"partitions": [0, 1]}),
         ("-e -o end", {"start": "latest"}),
-        ("-e -o s@100", {"start": 100}),
-        ("-o s@100 -o e@200", {"start": 100, "end": 200}),
-        ("-o e@200 -o end", {"start": "latest", "end": 200}),
+        ("-e -o s@100", {"start": at(100)}),
+        ("-o s@100 -o e@200", {"start": at(100), "end": at(200)}),
+        ("-o e@200 -o end", {"start": "latest", "end": at(200)}),
         ("-e -o 12", {"start": dict.fromkeys(ORDERS, 12), "end": dict.fromkeys(ORDERS, HIGH)}),
         ("-e -o 5 -p 2", {"start": {ORDERS[2]: LOW}, "end": {ORDERS[2]: HIGH}}),
         ("-e -o 25 -p 2", {"start": {ORDERS[2]: 25}, "end": {ORDERS[2]: HIGH}}),
         ("-e -o -3", {"start": dict.fromkeys(ORDERS, HIGH - 3), "end": dict.fromkeys(ORDERS, HIGH)}),
         ("-e -o -99", {"start": dict.fromkeys(ORDERS, LOW), "end": dict.fromkeys(ORDERS, HIGH)}),
-        ("-o -3 -o e@200", {"start": dict.fromkeys(ORDERS, HIGH - 3), "end": 200}),
+        ("-o -3 -o e@200", {"start": dict.fromkeys(ORDERS, HIGH - 3), "end": at(200)}),
         ("-e -o 0 -X auto.offset.reset=earliest", {"start": dict.fromkeys(ORDERS, LOW)}),
         ("-e -o 26 -X topic.auto.offset.reset=latest", {"start": dict.fromkeys(ORDERS, HIGH)}),
         ("-e -o 0 -X auto.offset.reset=by_duration:PT1H", {"start": dict.fromkeys(ORDERS, 15)}),
@@ -205,7 +213,11 @@ def test_a_read_that_ends(world: World, arguments: str, expected: dict[str, Any]
     [
         ("", {"topics": ["orders"], "start": "earliest"}),
         ("-o end", {"topics": ["orders"], "start": "latest"}),
-        ("-o s@100", {"topics": ["orders"], "start": 100}),
+        (
+            "-X fetch.wait.max.ms=7 -X topic.auto.offset.reset=smallest",
+            {"fetch_max_wait_ms": "7", "auto_offset_reset": "earliest"},
+        ),
+        ("-o s@100", {"topics": ["orders"], "start": at(100)}),
         ("-p 1", {"assign": [ORDERS[1]], "start": "earliest"}),
         ("-o 12 -p 1", {"assign": [ORDERS[1]], "start": {ORDERS[1]: 12}}),
         ("-o -2", {"assign": ORDERS, "start": dict.fromkeys(ORDERS, HIGH - 2)}),
@@ -261,7 +273,9 @@ def test_where_options_come_from(world: World, tmp_path: Path, monkeypatch: pyte
     def bounded(*arguments: str) -> dict[str, Any]:
         result = runner.invoke(main, ["consume", "orders", "-e", *arguments])
         assert (result.exit_code, result.output) == (0, "")
-        return {**world.client_options, **world.asked["scan"]}
+        asked = {**world.client_options, **world.asked["scan"]}
+        servers = parse_servers(asked["bootstrap_servers"])
+        return {**asked, "bootstrap_servers": ",".join(host_and_port(*server) for server in servers)}
 
     asked = bounded("-F", str(file), "-X", "client_id=mine")
     assert asked["bootstrap_servers"] == "far:1,[::1]:9092"
@@ -295,7 +309,9 @@ def test_options_are_listed() -> None:
         (["consume", "-b", "h"], "no topic is named"),
         (["consume", "-b", "h", ""], "no topic is named"),
         (["consume", "-b", "h:x", "orders"], "'h:x' is not host:port"),
-        (["consume", "-b", "h", "orders", "-X", "fetch.max.byte=1"], "did you mean 'fetch_max_bytes'"),
+        (["consume", "-b", "h", "orders", "-X", "fetch.max.byte=1"], "did you mean 'fetch.max.bytes'"),
+        (["consume", "-b", "h", "orders", "-X", "fetch_max_byte=1"], "did you mean 'fetch_max_bytes'"),
+        (["consume", "-b", "h", "orders", "-X", "ssl.ca.location=x"], "ssl.ca.location is not supported: TLS is not"),
         (["consume", "-b", "h", "orders", "-X", "fetch.max.bytes=many"], "a whole number is needed"),
         (["consume", "-b", "h", "orders", "-X", "fetch.max.bytes"], "-X: 'fetch.max.bytes' is not NAME=VALUE"),
         (["consume", "-b", "h", "orders", "-J", "-f", "%s"], "neither -f, -K nor -O"),

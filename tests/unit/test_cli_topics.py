@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 import kafwire
 from kafwire.cli import main
+from kafwire.net.client import cluster_metadata
 from kafwire.protocol import MetadataResponse
 from kafwire.structs import TopicPartition
 
@@ -66,7 +67,7 @@ class FakeClient:
         found = metadata()
         FakeClient.asked = topics
         found.topics = [t for t in found.topics if (topics is None and not t.error_code) or t.name in (topics or ())]
-        return found
+        return cluster_metadata(found)
 
     def offsets(
         self, partitions: Iterable[TopicPartition], when: str, isolation_level: str = "read_uncommitted"

@@ -11,7 +11,8 @@ import pytest
 from kafwire import protocol
 from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaTimeoutError, ProtocolError
-from kafwire.net.cluster import UNKNOWN_TOPIC_ANSWERS, Cluster
+from kafwire.net.cluster import Cluster
+from kafwire.net.topics import UNKNOWN_TOPIC_ANSWERS
 from tests.unit.simulated import LATENCY_S, World
 from tests.unit.simulated_kafka import HANGUP, NEVER, Call, Log
 

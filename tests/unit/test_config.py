@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kafwire.compression import compress, decompress
 from kafwire.config import (
     CODECS,
     PARTITIONERS,
@@ -45,6 +46,11 @@ def test_every_option_refuses_nonsense(kind: type[ClientConfig]) -> None:
         ("a:1, b:2 ,c:3", (("a", 1), ("b", 2), ("c", 3))),
         (["a:1", "b:2"], (("a", 1), ("b", 2))),
         ("[::1]:9092", (("::1", 9092),)),
+        ("localhost", (("localhost", 9092),)),
+        ("a, b:2,", (("a", 9092), ("b", 2))),
+        (["a", "b:2,c"], (("a", 9092), ("b", 2), ("c", 9092))),
+        ("[::1]", (("::1", 9092),)),
+        ("PLAINTEXT://a:1,plaintext://b,PLAINTEXT://[::1]:2", (("a", 1), ("b", 9092), ("::1", 2))),
         ("[fe80::1%eth0]:9092,a:1", (("fe80::1%eth0", 9092), ("a", 1))),
     ],
 )
@@ -52,7 +58,13 @@ def test_bootstrap_servers(given: Any, servers: object) -> None:
     assert ClientConfig.build({"bootstrap_servers": given}).bootstrap_servers == servers
 
 
-@pytest.mark.parametrize("given", ["", "localhost", "a:", ":1", "a:b", "a:0", "a:65536", [], ["a"], 9092, None, b"a:1"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        *("", ",", "a:", ":1", "a:b", "a:0", "a:65536", "a:\u0661", "a b:1", "a/b:1", "[::1]9092", "[]:1", "a:1/path"),
+        *([], [1], [b"a"], [("a", 1)], 9092, None, b"a:1"),
+    ],
+)
 def test_wrong_bootstrap_servers(given: Any) -> None:
     with pytest.raises(ConfigError, match="bootstrap_servers"):
         ClientConfig.build({"bootstrap_servers": given})
@@ -62,6 +74,30 @@ def test_wrong_bootstrap_servers(given: Any) -> None:
 def test_an_ipv6_address_without_brackets_is_refused(given: str) -> None:
     with pytest.raises(ConfigError, match=r"an IPv6 address goes in brackets, \[::1\]:9092"):
         ClientConfig.build({"bootstrap_servers": given})
+
+
+@pytest.mark.parametrize("host", ["foo..bar", ".foo", "x" * 64 + ".example"])
+def test_a_host_name_that_cannot_be_one(host: str) -> None:
+    with pytest.raises(ConfigError, match=f"'{host}' is no host name: .* 1 to 63 characters"):
+        ClientConfig.build({"bootstrap_servers": f"{host}:9092"})
+
+
+@pytest.mark.parametrize("scheme", ["SSL", "SASL_SSL", "sasl_plaintext"])
+def test_a_listener_that_is_not_spoken_yet_is_explained(scheme: str) -> None:
+    with pytest.raises(ConfigError, match=f"{scheme}://b:9093.*no TLS and no SASL yet.*speaks PLAINTEXT"):
+        ClientConfig.build({"bootstrap_servers": f"a,{scheme}://b:9093"})
+
+
+def test_another_scheme_is_to_be_left_out() -> None:
+    with pytest.raises(ConfigError, match="leave 'http://' out"):
+        ClientConfig.build({"bootstrap_servers": "http://a:9092"})
+
+
+@pytest.mark.parametrize("kind", [ClientConfig, ProducerConfig, ConsumerConfig])
+def test_a_dict_of_options_is_shown_the_way_and_not_printed(kind: type[ClientConfig]) -> None:
+    with pytest.raises(ConfigError, match=r"from_config\(\{\"bootstrap.servers\": ...\}\)") as caught:
+        kind.build({"bootstrap_servers": {"bootstrap.servers": "a:1", "sasl.password": "secret"}})
+    assert "secret" not in str(caught.value)
 
 
 def test_no_bootstrap_servers() -> None:
@@ -89,7 +125,6 @@ def test_a_wrong_name_is_named_with_the_nearest_right_one() -> None:
         ("enable_idempotence", False, False),
         ("enable_idempotence", None, None),
         ("compression_level", None, None),
-        ("compression_level", "-3", -3),
         ("buffer_memory", 1 << 40, 1 << 40),
         *(("compression_type", codec, codec) for codec in CODECS),
         *(("partitioner", name, name) for name in PARTITIONERS),
@@ -158,6 +193,37 @@ def test_idempotence_is_on_unless_something_forbids_it(options: dict[str, object
 def test_options_that_exclude_each_other(options: dict[str, object], because: str) -> None:
     with pytest.raises(ConfigError, match=because):
         ProducerConfig.build({**SERVERS, **options})
+
+
+LEVELS = {"gzip": [-1, 1, 9], "lz4": [0, 1, 17], "zstd": [-131_072, -1, 0, 22]}
+
+
+@pytest.mark.parametrize(("codec", "level"), [(codec, level) for codec, levels in LEVELS.items() for level in levels])
+def test_a_level_that_its_codec_has_compresses(codec: str, level: int) -> None:
+    config = ProducerConfig.build({**SERVERS, "compression_type": codec, "compression_level": str(level)})
+    assert config.compression_level == level
+    data = b"a level " * 100
+    packed = compress(codec, data, level)
+    assert decompress(codec, packed) == data
+
+
+@pytest.mark.parametrize(
+    ("codec", "level", "because"),
+    [
+        ("none", 1, "'none' has no levels: leave it out, or choose gzip, lz4, zstd"),
+        ("snappy", 1, "'snappy' has no levels: leave it out"),
+        ("gzip", 0, "allowed with compression_type='gzip': 1 to 9, or -1 for the default"),
+        ("gzip", 10, "1 to 9"),
+        ("gzip", -2, "1 to 9"),
+        ("lz4", -1, "allowed with compression_type='lz4': 0 to 17"),
+        ("lz4", 18, "0 to 17"),
+        ("zstd", 23, "allowed with compression_type='zstd': -131072 to 22"),
+        ("zstd", -131_073, "-131072 to 22"),
+    ],
+)
+def test_a_level_that_its_codec_does_not_have_is_told(codec: str, level: int, because: str) -> None:
+    with pytest.raises(ConfigError, match=f"option compression_level={level}.*{because}"):
+        ProducerConfig.build({**SERVERS, "compression_type": codec, "compression_level": level})
 
 
 def test_dotted_names() -> None:

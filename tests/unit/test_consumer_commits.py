@@ -12,6 +12,7 @@ from kafwire.errors import BrokerError, ConfigError
 from kafwire.structs import TopicPartition
 from tests.unit.simulated import World
 from tests.unit.simulated_consumer import Consuming, fill, log_of, write
+from tests.unit.simulated_kafka import Call
 
 pytestmark = pytest.mark.usefixtures("shape")
 # Of tests that count batches of several records.
@@ -208,7 +209,7 @@ def test_a_log_that_was_cut_while_nobody_read() -> None:
         consuming.take()
         consuming.reader.settle()
         consuming.close()
-        assert world.committed["g"]["t", 0][:2] == (6, -1)
+        assert world.committed["g"]["t", 0][:2] == (6, 0)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -264,3 +265,32 @@ def test_closing_ends_in_time_though_nothing_can_be_committed(silent: bool, capl
         assert committed(world) == {}
     assert "closed without committing what was processed last" in caplog.text
     assert "t-0" in caplog.text
+
+
+def test_a_commit_that_fails_again_and_again_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    def refuse(call: Call) -> Any:
+        answer = world._on_OffsetCommit(call)
+        for part in (part for topic in answer.topics for part in topic.partitions):
+            part.error_code = 30
+        return answer
+
+    def told() -> int:
+        return sum("what was processed could not be committed" in record.message for record in caplog.records)
+
+    with World() as world:
+        fill(world, "t", batches=3)
+        with group(world) as consuming:
+            consuming.idle()
+            consuming.take()
+            consuming.take()
+            world.on("OffsetCommit", refuse)
+            consuming.idle(100)
+            assert len(world.made("OffsetCommit")) >= 15
+            assert told() == 1
+            world.off("OffsetCommit")
+            consuming.idle(10)
+            consuming.take()
+            world.on("OffsetCommit", refuse)
+            consuming.idle(100)
+            assert told() == 2, "it had gone well meanwhile"
+            world.off("OffsetCommit")

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from kafwire.errors import KafkaError
+from kafwire.net.claim import Claim
 from kafwire.structs import TopicPartition
 from tests.unit.simulated import World
 from tests.unit.simulated_consumer import STRATEGIES, Consuming, fill, log_of, write
@@ -47,16 +49,43 @@ def test_a_claimed_partition_waits_for_its_own_reader() -> None:
         rows = fill(world, "t", partitions=2)
         with Consuming(world, topics="t", asks=False) as consuming:
             where = TopicPartition("t", 0)
-            claimed = world.run(consuming.core.claim(where))
+            claim = Claim(consuming.core, where)
+            world.run(consuming.core.claim(claim))
             world.run(consuming.core.ask())
             consuming.until_read({("t", 1): rows["t", 1]})
             assert not any(0 in consuming.asked(call) for call in consuming.fetches())
-
-            async def release() -> None:
-                consuming.core.release(claimed)
-
-            world.run(release())
+            claim.close()
             consuming.until_read(rows)
+
+
+@pytest.mark.parametrize("how", ["closed", "dropped", "closed before it is taken"])
+def test_a_claim_is_given_back_whatever_becomes_of_the_call_that_takes_it(how: str) -> None:
+    """The call may have run although it was cancelled, and its outcome have been lost."""
+    with World() as world:
+        rows = fill(world, "t", partitions=2)
+        with Consuming(world, topics="t") as consuming:
+            claim = Claim(consuming.core, TopicPartition("t", 0))
+            if how == "closed before it is taken":
+                claim.close()
+            world.run(consuming.core.claim(claim))
+            if how == "closed":
+                claim.close()
+                claim.close()
+            del claim
+            consuming.until_read(rows)
+            consuming.stream(0)
+
+
+def test_a_claim_that_was_refused_gives_back_nothing_of_the_other() -> None:
+    with World() as world:
+        fill(world, "t", partitions=2)
+        with Consuming(world, topics="t", asks=False) as consuming:
+            consuming.stream(0)
+            claim = Claim(consuming.core, TopicPartition("t", 0))
+            for _ in range(2):
+                with pytest.raises(KafkaError, match="t-0 has a stream already"):
+                    world.run(consuming.core.claim(claim))
+                claim.close()
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)

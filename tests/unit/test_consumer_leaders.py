@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from kafwire import protocol
 from kafwire.errors import BrokerError
 from kafwire.structs import TopicPartition
 from tests.unit.simulated import World
 from tests.unit.simulated_consumer import STRATEGIES, Consuming, Rows, fill, log_of, write
+from tests.unit.simulated_kafka import Call
 
 pytestmark = pytest.mark.usefixtures("shape")
 # Of tests that count partitions, or what is said of them.
@@ -203,6 +205,103 @@ def test_an_endless_error_of_one_beside_others_that_flow() -> None:
                 consuming.idle(0.02)
             assert len(world.made("Metadata")) - before < 15
             log_of(world, "t", 0).error = 0
+            consuming.until_read(rows)
+
+
+@few_partitions
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("code", [-1, 32_000])
+def test_errors_that_nobody_explains(
+    code: int, strategy: dict[str, Any], caplog: pytest.LogCaptureFixture, *, whole: bool
+) -> None:
+    """Tried again with backoff for ever, told once, and seen in the metrics: of one partition or of a whole answer."""
+
+    def refuse(call: Call) -> Any:
+        if whole:
+            return protocol.FetchResponse(error_code=code)
+        log_of(world).error = code
+        return None
+
+    with World() as world:
+        rows = fill(world, "t", partitions=2)
+        world.on("Fetch", refuse)
+        with Consuming(world, topics="t", **strategy) as consuming:
+            consuming.idle(60)
+            # Every second, give or take a fifth, at last: the metadata's backoff and the partition's own pass side by
+            # side. In per_node the request may be parked for half of one: nothing goes aside.
+            least = 40 if strategy.get("fetch_strategy") == "per_node" and not whole else 50
+            assert least <= sum(consuming.asked(call).get(0) == 0 for call in consuming.fetches()) <= 70
+            warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]
+            assert len(warnings) == 1, warnings
+            where = "broker 1 at 10.0.0.1:9092" if whole else "t-0"
+            assert f"({code})" in warnings[0]
+            assert where in warnings[0]
+            metrics = consuming.core.metrics()
+            assert metrics["partitions"]["t", 0]["failing_ms"] > 55_000
+            assert metrics["partitions"]["t", 1]["failing_ms"] is None or whole
+            ((told, counts),) = metrics["fetcher"]["errors"].items()
+            assert told == where
+            assert sum(counts.values()) >= least
+            world.off("Fetch")
+            log_of(world).error = 0
+            consuming.until_read(rows)
+            assert consuming.core.metrics()["partitions"]["t", 0]["failing_ms"] is None
+
+
+@few_partitions
+def test_a_refused_fetch_is_not_hammered_while_metadata_change() -> None:
+    """Each answer names another leader, so metadata alone would have no reason to back off."""
+    with World(brokers=2) as world:
+        rows = fill(world, "t", replicas=2)
+        log_of(world).error = 6
+
+        def flip(call: Call) -> Any:
+            answer = world._on_Metadata(call)
+            for topic in answer.topics:
+                topic.partitions[0].leader_id = 1 + len(world.made("Metadata")) % 2
+            return answer
+
+        world.on("Metadata", flip)
+        with Consuming(world, topics="t") as consuming:
+            consuming.idle(60)
+            assert len(consuming.fetches()) <= 80
+            world.off("Metadata")
+            log_of(world).error = 0
+            consuming.until_read(rows)
+
+
+@few_partitions
+@pytest.mark.parametrize("how", ["all are down", "the leader is down, and stays the leader"])
+def test_what_cannot_be_reached_is_told_once(how: str, caplog: pytest.LogCaptureFixture) -> None:
+    with World(brokers=3) as world:
+        rows = fill(world, "t", partitions=3, replicas=3)
+
+        def stays(call: Call) -> Any:
+            world.nodes[1].down = False
+            answer = world._on_Metadata(call)
+            world.nodes[1].down = True
+            for part in (part for topic in answer.topics for part in topic.partitions):
+                part.leader_id = 1 if part.partition_index == 0 else part.leader_id
+            return answer
+
+        with Consuming(world, topics="t") as consuming:
+            consuming.until_read(rows)
+            if how == "all are down":
+                for number in world.nodes:
+                    world.kill(number)
+            else:
+                world.on("Metadata", stays)
+                world.kill(1)
+            caplog.clear()
+            consuming.idle(600)
+            told = [record.message for record in caplog.records if record.levelname == "WARNING"]
+            assert 1 <= len(told) <= 2 * len(world.nodes) + 1, told
+            assert len(told) == len(set(told)), told
+            world.off("Metadata")
+            for node in world.nodes.values():
+                node.down = False
+            more(world, rows)
             consuming.until_read(rows)
 
 
@@ -452,3 +551,44 @@ def test_bad_metadata_once_is_no_end() -> None:
             world.break_connections(2)
             more(world, rows)
             consuming.until_read(rows)
+
+
+def test_a_broker_that_lags_does_not_make_a_topic_look_made_anew() -> None:
+    """It shows the topic as it was before it was made anew, which this consumer has never seen."""
+    with World(brokers=2) as world:
+        old_id = world.create_topic("t").topic_id
+        rows = fill(world, "t")
+
+        late = 0
+
+        def lag(call: Call) -> Any:
+            nonlocal late
+            answer = world._on_Metadata(call)
+            if late:
+                late -= 1
+                for topic in answer.topics:
+                    topic.topic_id = old_id
+            return answer
+
+        world.on("Metadata", lag)
+        with Consuming(world, topics="t") as consuming:
+            consuming.until_read(rows)
+            for _ in range(3):
+                late = 1
+                world.run(consuming.cluster.refresh())
+                more(world, rows)
+                consuming.until_read(rows)
+            world.calls.clear()
+            consuming.idle(100)
+            assert not world.made("Metadata"), "nothing is in doubt any more"
+
+
+def test_a_topic_made_anew_is_told_within_seconds_although_it_is_doubted_first() -> None:
+    with World(brokers=2) as world:
+        rows = fill(world, "t")
+        with Consuming(world, topics="t") as consuming:
+            consuming.until_read(rows)
+            fill(world, "t", batches=9)
+            consuming.idle(3)
+            with pytest.raises(BrokerError, match=r"'t' was deleted and made anew"):
+                consuming.drain()

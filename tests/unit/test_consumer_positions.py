@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 
+from kafwire import protocol
+from kafwire.config import ConsumerConfig
 from kafwire.errors import BrokerError, ConfigError, KafkaError, LogTruncatedError
+from kafwire.net.cluster import Cluster
+from kafwire.net.consumer import ConsumerCore, Selection, layouts
 from kafwire.records import encode_batch
-from kafwire.structs import TopicPartition
+from kafwire.structs import Offset, Tail, TopicPartition
 from tests.unit.simulated import World
 from tests.unit.simulated_consumer import STRATEGIES, Consuming, Row, fill, log_of, write
 from tests.unit.simulated_groups import Kept
@@ -51,9 +55,15 @@ def read(consuming: Consuming) -> list[int]:
     [
         ("earliest", 2),
         ("latest", 12),
-        (5000, 5),
+        (Offset(5), 5),
+        (Tail(3), 9),
+        (Tail(0), 12),
+        (Tail(99), 2),
         (dt.datetime(1970, 1, 1, 0, 0, 5, tzinfo=dt.UTC), 5),
-        (99_000, 12),
+        (dt.datetime(1970, 1, 1, 0, 1, 39, tzinfo=dt.UTC), 12),
+        ({WHERE: Offset(6)}, 6),
+        ({WHERE: Tail(1)}, 11),
+        ({WHERE: dt.datetime(1970, 1, 1, 0, 0, 5, tzinfo=dt.UTC)}, 5),
         ({WHERE: 6}, 6),
         ({WHERE: "latest"}, 12),
         ({WHERE: "earliest"}, 2),
@@ -68,6 +78,15 @@ def test_starts(start: Any, first: int) -> None:
         log_of(world).delete_before(2)
         with Consuming(world, topics="t", start=start) as consuming:
             assert world.run(consuming.core.position(WHERE)) == first
+
+
+@pytest.mark.parametrize("start", [1, -1, True, 1.5, {WHERE: True}, {WHERE: 1.5}], ids=str)
+def test_a_number_alone_is_no_start(start: Any) -> None:
+    with World() as world:
+        world.create_topic("t")
+        with pytest.raises(ConfigError, match=r"start.*kafwire\.Tail\("):
+            Consuming(world, topics="t", start=start)
+        assert not world.made("ListOffsets")
 
 
 def test_start_where_the_group_is_and_else_by_policy() -> None:
@@ -95,6 +114,28 @@ def test_partitions_that_are_added_are_read_from_their_beginning() -> None:
             rows["t", 3] += write(world, "t", 3)
             consuming.until(lambda: consuming.rows == rows, 30)
             assert len(consuming.core.assignment) == 4
+
+
+@few_partitions
+@pytest.mark.parametrize("chosen", [{"topics": "t"}, {"assign": [("t", 0)]}], ids=str)
+def test_a_start_of_what_is_not_read_begins_nothing(chosen: dict[str, Any]) -> None:
+    """Whoever asks an `AsyncConsumer` again after that error gets it again, and nothing is left of the first time."""
+    with World() as world:
+        fill(world, "t")
+        config = ConsumerConfig.build({"bootstrap_servers": world.bootstrap})
+        assign = [TopicPartition(*where) for where in chosen["assign"]] if "assign" in chosen else None
+        selection = Selection(chosen.get("topics"), assign, {TopicPartition("t", 9): 5})
+
+        async def make() -> ConsumerCore:
+            return ConsumerCore(Cluster(world.engine, config), config, selection, layouts(None, None))
+
+        core = world.run(make())
+        for _ in range(2):
+            with pytest.raises(ConfigError, match="start names t-9, which this consumer does not read"):
+                world.run(core.start_once())
+        assert not core.assignment
+        assert not core.cluster._listeners
+        world.run(core.close())
 
 
 @few_partitions
@@ -371,11 +412,14 @@ def test_lag_is_known_as_soon_as_records_are(level: str) -> None:
             consuming.idle()
 
 
-def test_a_stream_whose_partition_is_dropped_says_so() -> None:
+@pytest.mark.parametrize("paused", [False, True])
+def test_a_stream_whose_partition_is_dropped_says_so(*, paused: bool) -> None:
     with World() as world:
         rows = fill(world, "t", partitions=2)
         with Consuming(world, assign=[("t", 0), ("t", 1)], asks=False) as consuming:
             reader = consuming.stream(0)
+            if paused:
+                consuming.pause(0)
             world.run(consuming.core.assign([TopicPartition("t", 1)]))
             with pytest.raises(KafkaError, match="t-0 is not read by this consumer any more"):
                 reader.read(1000)
@@ -398,3 +442,179 @@ def test_assignments_that_change(strategy: dict[str, Any]) -> None:
             consuming.rows.pop(("t", 0))
             world.run(consuming.core.assign([TopicPartition("t", n) for n in range(4)]))
             consuming.until_read(rows)  # what is assigned anew begins where `start` says
+
+
+# ---- leader epochs of commits (KIP-320)
+
+
+def changing(world: World, *, each: int = 6) -> dict[int, int]:
+    """Batches of several leaders, one after the other; the epoch of the record before each offset."""
+    fill(world, "t", batches=each)
+    epochs = dict.fromkeys(range(1, log_of(world).end + 1), 0)
+    for epoch in (1, 2, 5):
+        log_of(world).lead(1, epoch)
+        before = log_of(world).end
+        write(world, "t", 0, each, 3)
+        epochs |= dict.fromkeys(range(before + 1, log_of(world).end + 1), epoch)
+    return epochs
+
+
+@pytest.mark.parametrize("lag_ms", [0, 30])
+@pytest.mark.parametrize("at_most", [200, 100_000])
+@pytest.mark.parametrize("by", ["processed", "batch", "offset", "automatic"])
+def test_commits_name_the_leader_epoch_of_what_was_read_last(by: str, at_most: int, lag_ms: int) -> None:
+    """Whatever is buffered beyond it, and before the engine has seen what the I/O thread gave out."""
+    with World() as world:
+        epochs = changing(world)
+        world.engine_lag_s = lambda: lag_ms / 1000
+        options: dict[str, Any] = {"assign": [("t", 0)], "group_id": "g", "auto_commit_interval_ms": 50}
+        options |= {"max_partition_fetch_bytes": at_most, "enable_auto_commit": by == "automatic"}
+        with Consuming(world, **options) as consuming:
+            while len(consuming.rows.get(("t", 0), ())) < len(epochs):
+                batch = consuming.take()
+                if batch is None:
+                    consuming.idle(0.001)
+                    continue
+                if by == "automatic":
+                    consuming.idle(0.2)
+                    if not world.committed["g"]:
+                        continue
+                elif by == "processed":
+                    consuming.reader.settle()
+                    world.run(consuming.core.commit(None))
+                else:
+                    what = batch if by == "batch" else {WHERE: batch.next_offset}
+                    world.run(consuming.core.commit(what))
+                kept = world.committed["g"]["t", 0]
+                assert kept.leader_epoch == epochs.get(kept.offset, -1)
+        assert len(set(world.history["t", 0])) > 3
+
+
+def test_a_commit_of_what_was_not_read_names_no_epoch() -> None:
+    with World() as world:
+        epochs = changing(world)
+        with Consuming(world, assign=[("t", 0)], group_id="g", start={WHERE: 30}) as consuming:
+            consuming.until(lambda: len(consuming.rows.get(("t", 0), ())) >= len(epochs) - 30)
+            for offset, epoch in ((5, -1), (30, -1), (31, epochs[31]), (len(epochs), 5), (len(epochs) + 9, -1)):
+                world.run(consuming.core.commit({WHERE: offset}))
+                assert world.committed["g"]["t", 0] == Kept(offset, epoch)
+
+
+# ---- committed offsets of an epoch that brokers do not know (KIP-320)
+
+
+def old_news(call: Call, world: World) -> Any:
+    """What a broker says that has not heard of the election: broker 1 leads, in epoch 0."""
+    answer = world._on_Metadata(call)
+    for part in (part for topic in answer.topics for part in topic.partitions if part.partition_index == 0):
+        part.leader_id, part.leader_epoch = 1, 0
+    return answer
+
+
+def old_leader(call: Call) -> Any:
+    """What broker 1 says, which has not heard of it either, and has less."""
+    if call.node != 1:
+        return None
+    response = protocol.FetchResponse
+    topics = [
+        response.FetchableTopicResponse(
+            topic=topic.topic,
+            topic_id=topic.topic_id,
+            partitions=[
+                response.PartitionData(partition_index=part.partition, error_code=1, high_watermark=-1, records=b"")
+                for part in topic.partitions
+            ],
+        )
+        for topic in call.message.topics
+    ]
+    return response(responses=topics)
+
+
+@few_partitions
+@pytest.mark.parametrize("policy", ["earliest", "latest", "error"])
+@pytest.mark.parametrize("lag_s", [0.0, 0.5, 20.0])
+def test_metadata_older_than_what_was_committed_is_not_believed(lag_s: float, policy: str) -> None:
+    with World(brokers=2) as world:
+        rows = fill(world, "t", replicas=2)["t", 0]
+        world.move_leader("t", 0, 2)
+        rows += write(world, "t", 0, 3)
+        world.committed["g"]["t", 0] = Kept(14, 1)
+        until_ms = world.engine.now_ms() + lag_s * 1000
+        world.on("Metadata", lambda call: old_news(call, world) if call.at_ms < until_ms else None)
+        world.on("Fetch", old_leader)
+        options: dict[str, Any] = {"assign": [("t", 0)], "start": None, "group_id": "g", "auto_offset_reset": policy}
+        with Consuming(world, **options) as consuming:
+            consuming.until_read({("t", 0): rows[14:]})
+            assert {call.node for call in consuming.fetches()} == {2}
+            assert len(world.made("Metadata")) < 12 + lag_s * 1.5  # with backoff
+
+
+@few_partitions
+@pytest.mark.parametrize(
+    ("offset", "policy", "first"),
+    [(8, "earliest", 8), (12, "earliest", 12), (13, "earliest", 0), (2, "earliest", 2), (8, "error", 8)],
+)
+def test_an_epoch_that_nobody_comes_to_know(
+    offset: int, policy: str, first: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Metadata is refreshed for a limited time; then the log is asked whether it has the offset."""
+    with World() as world:
+        rows = fill(world, "t")["t", 0]
+        world.committed["g"]["t", 0] = Kept(offset, 3)
+        options: dict[str, Any] = {"assign": [("t", 0)], "start": None, "group_id": "g", "auto_offset_reset": policy}
+        with Consuming(world, default_api_timeout_ms=20_000, **options) as consuming:
+            consuming.idle(19)
+            assert not consuming.drain()
+            assert 15 < len(world.made("Metadata")) < 35
+            consuming.idle(5)
+            before = len(world.made("Metadata"))
+            rows += write(world, "t")
+            consuming.until_read({("t", 0): rows[first:]})
+            consuming.idle(30)
+            assert len(world.made("Metadata")) == before  # it looks stale no more
+            world.run(consuming.core.commit({WHERE: 13}))
+            assert world.committed["g"]["t", 0] == Kept(13, 0)
+    assert "leader epoch 3, and brokers know none newer than 0" in caplog.text
+    assert ("there is such an offset: reading goes on there" in caplog.text) == (first == offset)
+
+
+@few_partitions
+def test_an_epoch_that_nobody_comes_to_know_and_an_offset_beyond_the_log() -> None:
+    with World() as world:
+        fill(world, "t")
+        world.committed["g"]["t", 0] = Kept(15, 3)
+        options: dict[str, Any] = {"assign": [("t", 0)], "start": None, "group_id": "g", "auto_offset_reset": "error"}
+        with Consuming(world, default_api_timeout_ms=5_000, **options) as consuming:
+            consuming.idle(10)
+            with pytest.raises(
+                LogTruncatedError, match="epoch 3, and brokers know none newer than 0; the log ends at 12"
+            ):
+                consuming.take()
+            consuming.seek(12)
+            rows = write(world, "t")
+            consuming.until(lambda: consuming.rows.get(("t", 0)) == rows)
+
+
+@few_partitions
+def test_an_epoch_that_nobody_comes_to_know_and_a_log_that_may_not_be_asked() -> None:
+    """What no retry mends is told at once, not tried again at once for ever."""
+    with World() as world:
+        rows = fill(world, "t")["t", 0]
+        world.committed["g"]["t", 0] = Kept(8, 3)
+
+        def refuse(call: Call) -> Any:
+            answer = world._on_ListOffsets(call)
+            for part in (part for topic in answer.topics for part in topic.partitions):
+                part.error_code = 29
+            return answer
+
+        world.on("ListOffsets", refuse)
+        options: dict[str, Any] = {"assign": [("t", 0)], "start": None, "group_id": "g"}
+        with Consuming(world, default_api_timeout_ms=5_000, **options) as consuming:
+            consuming.idle(10)
+            assert len(world.made("ListOffsets")) == 1
+            with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED"):
+                consuming.take()
+            world.off("ListOffsets")
+            consuming.seek(8)
+            consuming.until_read({("t", 0): rows[8:]})

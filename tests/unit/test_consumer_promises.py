@@ -193,11 +193,7 @@ def test_a_stream_that_was_left_does_not_count_when_others_read_on() -> None:
         reader = consuming.stream(1)
         consuming.idle()
         assert consuming.take(reader) is not None  # and its user fails
-
-        async def release() -> None:
-            consuming.core.release(consuming.cursor("t", 1))
-
-        world.run(release())
+        consuming.claims[TopicPartition("t", 1)].close()
         consuming.pause(1)
         consuming.take()
         consuming.take()

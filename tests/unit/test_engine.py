@@ -141,6 +141,23 @@ def test_stopping_ends_members_tasks_and_both_threads() -> None:
         engine.run(where())
 
 
+def test_what_tasks_start_as_they_are_cancelled_runs_before_the_end() -> None:
+    """The requests of a connection that is closed by then are answered too."""
+    heard: list[str] = []
+    engine = Engine()
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            engine.start(heard.append, "told")
+
+    engine.start(lambda: heard.append("begun") if asyncio.ensure_future(work()) else None)
+    engine.run(asyncio.sleep(0.01))
+    engine.stop()
+    assert heard == ["begun", "told"]
+
+
 def test_a_member_that_cannot_end_does_not_keep_others_from_it() -> None:
     class Broken(Member):
         async def end(self) -> None:

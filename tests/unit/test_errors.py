@@ -4,6 +4,7 @@ import pickle
 
 import pytest
 
+import kafwire
 from kafwire import errors
 from kafwire.errors import ERROR_CODES, BrokerError, KafkaError, ProtocolError, RecordTooLargeError, broker_error
 
@@ -24,6 +25,17 @@ def test_too_large(code: int) -> None:
     assert error.code == code
     assert not error.retriable
     assert RecordTooLargeError("2 MB are more than max_request_size").name == "MESSAGE_TOO_LARGE"
+
+
+def test_every_error_is_a_public_name_of_the_package() -> None:
+    classes = {
+        name
+        for name in errors.__all__
+        if isinstance(value := getattr(errors, name), type) and issubclass(value, Exception)
+    }
+    assert classes - set(kafwire.__all__) == set()
+    for name in classes:
+        assert getattr(kafwire, name) is getattr(errors, name)
 
 
 def test_unknown_code() -> None:

@@ -1,12 +1,11 @@
 """The fuzz targets hold for a short while from a fixed seed, what was once found stays mended, and the runners find
-planted mistakes. The native targets themselves are run by `make fuzz`.
+planted mistakes. The native targets, and the test of what runs them (`tests/fuzz`), belong to `make fuzz`.
 """
 
 from __future__ import annotations
 
 import ast
 import random
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -110,35 +109,6 @@ def test_a_missing_clang_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     fake.chmod(0o755)
     with pytest.raises(build.BuildError, match="libclang-rt-14-dev"):
         build.compiler()
-
-
-PLANTED = {"overflow": "O", "undefined": "U", "leak": "L"}
-REASONS = {"overflow": "heap-buffer-overflow", "undefined": "signed integer overflow", "leak": "byte.s. leaked"}
-
-
-@pytest.mark.parametrize("mistake", PLANTED)
-def test_the_native_runner_finds_a_planted_mistake(
-    mistake: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    letter = PLANTED[mistake]
-    monkeypatch.setattr(build, "BUILD", tmp_path)
-    monkeypatch.setattr(native, "MINIMISE_S", 1)
-    program = build.Builder().one_file("planted", ROOT / "tests/native/planted.c", f"-DMISTAKE='{letter}'")
-    runner = native.Runner(tmp_path, tmp_path / "cases")
-    start = tmp_path / "corpus/planted"
-    start.mkdir(parents=True)
-    (start / "start").write_bytes(b"+K+")  # one byte short of the mistake
-    assert runner.slice("planted", program, 20, SEED) == 1
-    totals = runner.state.read()["planted"]
-    assert totals.executions > 0
-    assert totals.seeds == [SEED]
-    ((found, reason),) = totals.finds.items()
-    assert Path(found).read_bytes().startswith(letter.encode() + b"K")
-    assert re.search(REASONS[mistake], reason)
-    wrong = runner.replay(program, [Path(found)])
-    assert wrong
-    assert re.search(REASONS[mistake], wrong)
-    assert f"{reason}" in capsys.readouterr().out
 
 
 def test_totals_add_up(tmp_path: Path) -> None:

@@ -34,9 +34,9 @@ def world() -> Iterator[World]:
         yield it
 
 
-def make(world: World, *, require_stable: bool = False, group_id: str = "g", **options: Any) -> GroupOffsets:
+def make(world: World, *, group_id: str = "g", **options: Any) -> GroupOffsets:
     cluster = Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap, **options}))
-    return GroupOffsets(cluster, group_id, require_stable=require_stable)
+    return GroupOffsets(cluster, group_id)
 
 
 def commit(world: World, offsets: GroupOffsets, what: Mapping[Where, int]) -> None:
@@ -47,7 +47,7 @@ def fetch(world: World, offsets: GroupOffsets, what: Iterable[Where]) -> dict[Wh
     return world.run(offsets.fetch(what))
 
 
-VERSIONS = [(fetch, commit, find) for fetch in range(1, 11) for commit, find in [(max(2, fetch), fetch % 7)]]
+VERSIONS = [(7 + i % 4, 2 + i % 9, i % 7) for i in range(9)]
 
 
 @pytest.mark.parametrize(("fetch_version", "commit_version", "find_version"), VERSIONS)
@@ -67,7 +67,7 @@ def test_what_was_committed_is_fetched_in_every_version(
     world.run(offsets.commit({("t", 0): OffsetToCommit(7, 3, "text"), ("u", 1): OffsetToCommit(1 << 40)}))
     found = fetch(world, offsets, asked)
     assert list(found) == asked
-    told = (3 if fetch_version >= 5 and commit_version >= 6 else -1, "text")
+    told = (3 if commit_version >= 6 else -1, "text")
     assert found == {
         ("t", 0): Committed(7, *told),
         ("u", 1): Committed(1 << 40, -1, ""),
@@ -393,27 +393,33 @@ def test_the_offsets_of_a_topic_that_was_made_again_are_fetched_by_its_new_id(wo
 # -- open transactions (KIP-447)
 
 
-def test_require_stable_is_asked_for_and_waits_for_the_transaction(world: World) -> None:
+def test_stable_offsets_are_asked_for_and_the_transaction_is_waited_for(world: World) -> None:
     async def end(work: Any) -> Any:
         task = asyncio.ensure_future(work)
-        await asyncio.sleep(2)
+        await asyncio.sleep(20)
         world.unstable.clear()
         world.committed["g"]["t", 0] = Kept(8, -1, "")
         return await task
 
-    fetch(world, make(world), [("t", 0)])
-    assert not world.made("OffsetFetch")[-1].message.require_stable
     world.unstable.add(("g", "t", 0))
-    found = world.run(end(make(world, require_stable=True).fetch([("t", 0), ("t", 1)])))
+    found = world.run(end(make(world).fetch([("t", 0), ("t", 1)])))
     assert found == {("t", 0): Committed(8, -1, ""), ("t", 1): None}
-    assert world.made("OffsetFetch")[-1].message.require_stable
+    asked = world.made("OffsetFetch")
+    assert all(call.message.require_stable for call in asked)
+    assert 20 <= len(asked) <= 30  # with exponential backoff up to a second
+
+
+def test_a_transaction_that_does_not_end_is_told_in_time(world: World) -> None:
+    world.unstable.add(("g", "t", 0))
+    with pytest.raises(KafkaTimeoutError, match=r"within 5 s: UNSTABLE_OFFSET_COMMIT .*t-0 of group 'g'"):
+        fetch(world, make(world, default_api_timeout_ms=5_000), [("t", 0)])
 
 
 def test_an_old_broker_that_cannot_be_asked_for_stable_offsets_is_an_error(world: World) -> None:
     for node in world.nodes.values():
         node.versions["OffsetFetch"] = (1, 6)
-    with pytest.raises(ProtocolError, match="require_stable"):
-        fetch(world, make(world, require_stable=True), [("t", 0)])
+    with pytest.raises(ProtocolError, match="no version of OffsetFetchRequest is shared"):
+        fetch(world, make(world), [("t", 0)])
 
 
 # -- order
@@ -555,3 +561,31 @@ def test_an_answer_that_leaves_out_what_was_asked_for_is_an_error(world: World, 
             commit(world, make(world), {("t", 0): 5})
         else:
             fetch(world, make(world), [("t", 0)])
+
+
+@pytest.mark.parametrize("lagging", ["nothing", "metadata", "coordinator"])
+def test_a_coordinator_at_another_address_is_found(world: World, lagging: str) -> None:
+    """Nothing is read from that broker or written to it, so no other news come that it has moved."""
+    world.move_coordinator("g", 3)
+    offsets = make(world)
+    commit(world, offsets, {("t", 0): 1})
+    old = world.nodes[3].host
+    world.nodes[3].host = "10.0.9.9"
+    world.break_connections(3)
+    until_ms = world.engine.now_ms() + 2_000
+
+    def lags(call: Call) -> Answer:
+        if call.name == "Metadata" if lagging == "metadata" else world.engine.now_ms() < until_ms:
+            answer = world._on_Metadata(call) if call.name == "Metadata" else world._on_FindCoordinator(call)
+            for found in answer.brokers if call.name == "Metadata" else answer.coordinators:
+                if found.node_id == 3:
+                    found.host = old
+            return answer
+        return None
+
+    if lagging != "nothing":
+        world.on("Metadata" if lagging == "metadata" else "FindCoordinator", lags)
+    started = world.engine.now_ms()
+    commit(world, offsets, {("t", 0): 2})
+    assert world.engine.now_ms() - started < (2_000 if lagging == "nothing" else 5_000)
+    assert fetch(world, offsets, [("t", 0)])["t", 0] == Committed(2, -1, "")

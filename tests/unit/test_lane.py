@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import socket
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from kafwire import protocol
 from kafwire._buffer import Buffer
 from kafwire.config import ClientConfig
 from kafwire.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError
+from kafwire.net.cluster import Cluster
 from kafwire.net.lane import GREETING_MAX_FRAME, Lane
 from tests.unit.simulated import LATENCY_S, World
 from tests.unit.simulated_kafka import HANGUP, NEVER, UNSUPPORTED_VERSION, Call
@@ -61,7 +63,7 @@ def test_concurrent_calls_open_one_connection() -> None:
 def test_an_api_that_the_broker_lacks_is_named() -> None:
     with World() as world:
         world.nodes[1].versions["Metadata"] = (99, 100)
-        with pytest.raises(ProtocolError, match="MetadataRequest is shared: kafwire has 0 to 13, the broker 99 to 100"):
+        with pytest.raises(ProtocolError, match="MetadataRequest is shared: kafwire has 4 to 13, the broker 99 to 100"):
             world.run(make_lane(world).call(metadata()))
 
 
@@ -91,6 +93,39 @@ def test_a_refusal_that_cannot_be_read_falls_back_to_version_0() -> None:
         world.on("ApiVersions", lambda call: garbage if call.version else None)
         world.run(make_lane(world).open())
         assert greetings(world) == [4, 0]
+
+
+@pytest.mark.parametrize(("has", "tried", "later"), [(0, [4, 0], [0]), (3, [4, 0, 3], [3])])
+def test_a_server_that_closes_on_a_newer_greeting_is_asked_in_version_0(
+    has: int, tried: list[int], later: list[int]
+) -> None:
+    """As Azure Event Hubs does; every connection to that address begins with what it has from then on."""
+    with World() as world:
+        world.nodes[1].versions["ApiVersions"] = (0, has)
+        world.on("ApiVersions", lambda call: HANGUP if call.version > has else None)
+        cluster = Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap}))
+        world.run(cluster.refresh())
+        assert greetings(world) == tried
+        assert len(world.connections) == 2
+        world.run(cluster.lane(1, "produce").open())
+        assert greetings(world) == tried + later
+        assert len(world.connections) == 3
+        world.off("ApiVersions")
+        world.nodes[1].versions.clear()  # another release runs there now
+        world.run(cluster.lane(1, "fetch").open())
+        world.run(cluster.lane(1, "more").open())
+        assert greetings(world) == [*tried, *later, *later, 4]
+
+
+def test_a_server_that_closed_for_another_reason_is_greeted_as_ever_the_next_time() -> None:
+    with World() as world:
+        world.on("ApiVersions", lambda _: HANGUP if len(world.made("ApiVersions")) == 1 else None)
+        lane = make_lane(world)
+        world.run(lane.open())
+        world.break_connections(1)
+        world.pass_time(1)
+        world.run(lane.open())
+        assert greetings(world) == [4, 0, 4]
 
 
 def test_a_broker_that_refuses_every_greeting_is_named() -> None:
@@ -129,6 +164,27 @@ def test_a_throttled_lane_waits_before_it_sends_again() -> None:
         world.run(lane.call(metadata()))
         first, second = world.made("Metadata")
         assert second.at_ms - first.at_ms >= 2_000
+
+
+def test_after_a_throttle_on_another_connection_the_greeting_still_comes_first() -> None:
+    """The connection breaks while a call waits for a throttle to end, and another is being opened just then."""
+
+    async def throttled(lane: Lane) -> None:
+        await lane.open()
+        lane.note_throttle(1_000)
+        call = asyncio.ensure_future(lane.call(metadata()))
+        await asyncio.sleep(1.0 - LATENCY_S / 2)
+        world.break_connections(1)
+        await asyncio.sleep(0)
+        await asyncio.gather(lane.open(), call)
+
+    with World() as world:
+        world.run(throttled(make_lane(world)))
+        assert [(call.connection, call.name) for call in world.calls] == [
+            (0, "ApiVersions"),
+            (1, "ApiVersions"),
+            (1, "Metadata"),
+        ]
 
 
 def test_a_request_not_answered_in_time_takes_all_that_follow_with_it() -> None:
@@ -363,12 +419,19 @@ def test_an_unknown_host_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         world.run(make_lane(world, host="kafka.example").open())
 
 
+@pytest.mark.parametrize("host", ["foo..bar", "x" * 64 + ".example"])
+def test_a_host_name_that_cannot_be_one_is_named(host: str) -> None:
+    """As a broker may advertise."""
+    with World() as world, pytest.raises(KafkaConnectionError, match=f"cannot resolve '{host}'"):
+        world.run(make_lane(world, host=host).open())
+
+
 def test_a_name_server_that_hangs_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     with World() as world:
         lane = make_lane(world, host="kafka.example", socket_connection_setup_timeout_ms=3_000)
         monkeypatch.setattr(world.loop, "run_in_executor", lambda *_: world.loop.create_future())
         started = world.engine.now_ms()
-        with pytest.raises(KafkaConnectionError, match=r"'kafka\.example' within .* \(3000\): check the name server"):
+        with pytest.raises(KafkaConnectionError, match=r"'kafka\.example' within .* \(3000\)"):
             world.run(lane.open())
         assert world.engine.now_ms() - started == pytest.approx(3_000)
 
@@ -511,3 +574,106 @@ def test_an_ipv6_address_stands_in_brackets() -> None:
         world.nodes[1].host = "fd00::1"
         world.run(make_lane(world).open())
         assert make_lane(world).where == "broker 1 at [fd00::1]:9092"
+
+
+class Told:
+    """What three requests on one lane were told, in order."""
+
+    def __init__(self, world: World, lane: Lane) -> None:
+        self.heard: list[tuple[int, str]] = []
+        world.run(lane.open())
+        self.lane = lane
+        self.numbers = [self.send(lane) for _ in range(3)]
+
+    def send(self, lane: Lane) -> int:
+        number = lane.next_correlation_id()
+        request = protocol.encode_request(metadata(), 13, number, "test")
+
+        def answered(frame: Buffer | None, error: KafkaError | None) -> None:
+            self.heard.append((number, "answer" if frame is not None else type(error).__name__))
+
+        lane.send(number, [request], answered)
+        return number
+
+
+ENDS: dict[str, Callable[[Lane, int], None]] = {
+    "close": lambda lane, _: lane.close("test"),
+    "fail": lambda lane, _: lane.fail("test"),
+    "time_out": lambda lane, number: lane.time_out(number),
+}
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_whoever_ends_a_connection_is_not_called_back_from_within(how: str) -> None:
+    """The caller may be in the middle of what a callback changes: it is called by the engine's next turn, in order."""
+
+    async def end() -> None:
+        ENDS[how](told.lane, told.numbers[2])
+        assert told.lane.in_flight == 0
+        assert told.heard == []
+        await asyncio.sleep(0)
+        assert [number for number, _ in told.heard] == told.numbers
+
+    with World() as world:
+        world.on("Metadata", lambda _: NEVER)
+        told = Told(world, make_lane(world))
+        world.run(end())
+        kinds = [kind for _, kind in told.heard]
+        late = "KafkaTimeoutError" if how == "time_out" else "KafkaConnectionError"
+        assert kinds == ["KafkaConnectionError", "KafkaConnectionError", late]
+        world.pass_time(100)
+        assert len(told.heard) == 3
+
+
+def test_answers_that_came_before_the_end_are_told_before_what_was_lost() -> None:
+    with World() as world:
+        world.on("Metadata", lambda _: HANGUP if len(world.made("Metadata")) == 2 else None)
+        told = Told(world, make_lane(world))
+        world.pass_time(1)
+        lost = "KafkaConnectionError"
+        assert told.heard == list(zip(told.numbers, ["answer", lost, lost], strict=True))
+
+
+def test_a_callback_that_raises_leaves_no_other_unanswered(caplog: pytest.LogCaptureFixture) -> None:
+    with World() as world:
+        world.on("Metadata", lambda _: NEVER)
+        lane = make_lane(world)
+        world.run(lane.open())
+
+        def raises(*_: object) -> None:
+            raise LookupError("a defect")
+
+        lane.send(1000, [protocol.encode_request(metadata(), 13, 1000, "test")], raises)
+        told = Told(world, lane)
+        lane.fail("test")
+        world.pass_time(0.01)
+        assert [number for number, _ in told.heard] == told.numbers
+        (record,) = caplog.records
+        assert "that a request to broker 1 at 10.0.0.1:9092 failed could not be handled" in record.message
+        assert record.exc_info is not None
+        assert record.exc_info[0] is LookupError
+
+
+def test_a_request_that_could_not_be_sent_is_not_answered_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_memory(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    with World() as world:
+        world.on("Metadata", lambda _: NEVER)
+        lane = make_lane(world)
+        world.run(lane.open())
+        heard: list[object] = []
+
+        async def send() -> None:
+            lane.send(1, [b""], lambda *outcome: heard.append(outcome), timeout_ms=10)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(world.connections[0], "submit", no_memory)
+            with pytest.raises(MemoryError):
+                world.run(send())
+        assert lane.in_flight == 0
+        world.pass_time(1)
+        assert lane.is_ready
+        lane.fail("test")
+        world.pass_time(1)
+        assert heard == []

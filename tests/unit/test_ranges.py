@@ -11,10 +11,10 @@ import pytest
 from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError, ConfigError, KafkaTimeoutError, ProtocolError
 from kafwire.net.cluster import Cluster
-from kafwire.net.offsets import EARLIEST, LATEST, list_offsets
-from kafwire.net.ranges import Bound, Bounds, Timestamps, plan_ranges, timestamp_of, window_of
+from kafwire.net.offsets import EARLIEST, LATEST, end_of_epoch, list_offsets
+from kafwire.net.ranges import Bound, Bounds, Point, Timestamps, plan_ranges, timestamp_of, window_of
 from kafwire.records import encode_batch
-from kafwire.structs import TopicPartition
+from kafwire.structs import Offset, Tail, TopicPartition
 from tests.unit.simulated import World
 from tests.unit.simulated_kafka import NOT_LEADER, Call
 
@@ -53,7 +53,11 @@ def plan(
     return [(r.partition, r.start, r.end) for r, _ in found]
 
 
-def at(**offsets: int | str) -> dict[TopicPartition, int | str]:
+def moment(ms: int) -> dt.datetime:
+    return dt.datetime.fromtimestamp(ms / 1000, dt.UTC)
+
+
+def at(**offsets: Point | int) -> dict[TopicPartition, Point | int]:
     return {TopicPartition("t", int(name[1:])): value for name, value in offsets.items()}
 
 
@@ -98,13 +102,13 @@ def test_partitions_can_be_chosen() -> None:
 
 def test_nothing_by_time_lies_at_the_end() -> None:
     with make_world() as world:
-        assert plan(world, start=10 * HOUR_MS) == [(0, 10, 10), (1, 15, 15), (2, 20, 20)]
-        assert plan(world, end=10 * HOUR_MS) == [(0, 0, 10), (1, 5, 15), (2, 10, 20)]
+        assert plan(world, start=moment(10 * HOUR_MS)) == [(0, 10, 10), (1, 15, 15), (2, 20, 20)]
+        assert plan(world, end=moment(10 * HOUR_MS)) == [(0, 0, 10), (1, 5, 15), (2, 10, 20)]
 
 
 def test_bounds_by_time() -> None:
     with make_world() as world:
-        start, end = HOUR_MS + 60_000 * 3, dt.datetime(1970, 1, 1, 1, 7, tzinfo=dt.UTC)
+        start, end = moment(HOUR_MS + 60_000 * 3), dt.datetime(1970, 1, 1, 1, 7, tzinfo=dt.UTC)
         assert plan(world, start=start, end=end) == [(0, 3, 7), (1, 8, 12), (2, 13, 17)]
 
 
@@ -120,11 +124,57 @@ def test_offsets_by_partition_choose_the_partitions() -> None:
         assert plan(world, start=at(p2="earliest"), end=at(p2=12)) == [(2, 10, 12)]
 
 
+def test_the_last_of_each_partition() -> None:
+    with make_world() as world:
+        assert plan(world, start=Tail(3)) == [(0, 7, 10), (1, 12, 15), (2, 17, 20)]
+        assert plan(world, start=Tail(99)) == [(0, 0, 10), (1, 5, 15), (2, 10, 20)]
+        assert plan(world, start=Tail(0)) == [(0, 10, 10), (1, 15, 15), (2, 20, 20)]
+        assert plan(world, start=Tail(5), end=Tail(2)) == [(0, 5, 8), (1, 10, 13), (2, 15, 18)]
+        assert plan(world, start=Tail(2), end=Tail(5)) == [(0, 8, 8), (1, 13, 13), (2, 18, 18)]
+        world.topics["t"].partitions[0].stable = 4
+        assert plan(world, level=1, partitions=[0], start=Tail(3)) == [(0, 1, 4)]
+
+
+def test_an_offset_of_all_partitions() -> None:
+    with make_world(partitions=2) as world:
+        assert plan(world, start=Offset(7)) == [(0, 7, 10), (1, 7, 15)]
+        assert plan(world, start=Offset(6), end=Offset(8)) == [(0, 6, 8), (1, 6, 8)]
+        assert plan(world, start=Offset(6), end=at(p1=8)) == [(1, 6, 8)]
+        with pytest.raises(BrokerError, match=r"t-1 has the offsets 5 to 15 \(exclusive\), not 1"):
+            plan(world, start=Offset(1))
+        with pytest.raises(ConfigError, match="t-0: the start offset 8 is after the end offset 6"):
+            plan(world, start=Offset(8), end=Offset(6))
+
+
+def test_each_partition_has_a_bound_of_its_own_kind() -> None:
+    with make_world() as world:
+        start = at(p0=Offset(3), p1=Tail(2), p2=moment(HOUR_MS + 60_000 * 4))
+        assert plan(world, start=start) == [(0, 3, 10), (1, 13, 15), (2, 14, 20)]
+        end = at(p0=moment(HOUR_MS + 60_000 * 5), p1="latest", p2=Tail(1))
+        assert plan(world, start=start, end=end) == [(0, 3, 5), (1, 13, 15), (2, 14, 19)]
+        asked = [p for call in world.made("ListOffsets") for topic in call.message.topics for p in topic.partitions]
+        times = {(p.partition_index, p.timestamp) for p in asked if p.timestamp >= 0}
+        assert times == {(0, HOUR_MS + 60_000 * 5), (2, HOUR_MS + 60_000 * 4)}
+
+
 def test_read_committed_ends_at_the_last_stable_offset() -> None:
     with make_world() as world:
         world.topics["t"].partitions[0].stable = 4
         assert plan(world, level=1, partitions=[0]) == [(0, 0, 4)]
-        assert plan(world, level=1, partitions=[0], end=10 * HOUR_MS) == [(0, 0, 4)]
+        assert plan(world, level=1, partitions=[0], end=moment(10 * HOUR_MS)) == [(0, 0, 4)]
+
+
+def test_an_end_that_is_named_may_lie_above_the_last_stable_offset() -> None:
+    with make_world() as world:
+        world.topics["t"].partitions[1].stable = 8
+        assert plan(world, level=1, end=at(p1=12)) == [(1, 5, 12)]
+        assert plan(world, level=1, start=at(p1=9), end=at(p1=15)) == [(1, 9, 15)]
+        assert plan(world, level=1, start=at(p1=8)) == [(1, 8, 8)]
+        assert plan(world, level=1, end=at(p1="latest")) == [(1, 5, 8)]
+        with pytest.raises(BrokerError, match=r"has the offsets 5 to 15 \(exclusive\), not 16"):
+            plan(world, level=1, end=at(p1=16))
+        with pytest.raises(BrokerError, match=r"t-1 is read up to its last stable offset 8, .* name an end offset"):
+            plan(world, level=1, start=at(p1=9))
 
 
 @pytest.mark.parametrize("offset", [4, 16])
@@ -144,8 +194,8 @@ def test_an_offset_range_that_goes_backwards_is_named() -> None:
     ("arguments", "because"),
     [
         ({"start": {TopicPartition("u", 0): 1}}, "given for 'u', which is not among the topics"),
-        ({"start": {TopicPartition("t", 0): -1}}, "the offset of t-0 is -1: a number from 0"),
-        ({"start": {TopicPartition("t", 0): True}}, "the offset of t-0 is True"),
+        ({"start": {TopicPartition("t", 0): -1}}, r"start\[t-0\]=-1: an offset from 0 is needed, or kafwire.Tail\(1\)"),
+        ({"start": {TopicPartition("t", 0): True}}, r"start\[t-0\]=True: a number alone"),
         ({"end": {TopicPartition("t", 0): "soon"}}, "'soon' is not"),
         ({"start": {TopicPartition("t", 0): 1}, "partitions": [0]}, "exclude each other"),
         (
@@ -153,7 +203,8 @@ def test_an_offset_range_that_goes_backwards_is_named() -> None:
             "name different partitions: only one of them has t-0, t-1",
         ),
         ({"start": "soon"}, "'soon' is not"),
-        ({"end": 1.5}, "1.5 is not"),
+        ({"end": 1.5}, "end=1.5: a number alone"),
+        ({"end": 5}, r"end=5: .*kafwire.Offset\(5\)"),
     ],
 )
 def test_bounds_that_make_no_sense_are_told_before_a_broker_is_asked(arguments: dict[str, Any], because: str) -> None:
@@ -199,6 +250,27 @@ def test_only_what_failed_is_asked_again_once_leaders_moved() -> None:
         last = world.made("ListOffsets")[-1]
         assert last.node == 2
         assert [p.partition_index for p in last.message.topics[0].partitions] == [2]
+
+
+def test_leaders_are_asked_in_the_epoch_that_is_known_of_them() -> None:
+    """So a broker that was deposed, or one that has not heard of it yet, does not answer for the leader."""
+    with make_world() as world:
+        cluster = make_cluster(world)
+        world.run(cluster.topic("t"))
+        world.topics["t"].partitions[1].epoch = 4
+        assert world.run(list_offsets(cluster, {("t", 0): -1, ("t", 1): -1})) == {("t", 0): 10, ("t", 1): 15}
+        asked = [
+            (part.partition_index, part.current_leader_epoch)
+            for call in world.made("ListOffsets")
+            for topic in call.message.topics
+            for part in topic.partitions
+        ]
+        assert sorted(asked) == [(0, 0), (1, 0), (1, 4)]
+        assert world.run(end_of_epoch(cluster, "t", 1, 0)) == (0, 15)
+        world.topics["t"].partitions[1].epoch = 5
+        assert world.run(end_of_epoch(cluster, "t", 1, 0)) == (0, 15)
+        calls = world.made("OffsetForLeaderEpoch")
+        assert [call.message.topics[0].partitions[0].current_leader_epoch for call in calls] == [4, 4, 5]
 
 
 def test_a_partition_that_stays_unavailable_is_given_up_in_time() -> None:
@@ -300,7 +372,7 @@ def test_reading_begins_where_the_first_record_of_the_time_is() -> None:
         assert plan(world, timestamps=(10 * HOUR_MS, None)) == [(0, 10, 10), (1, 15, 15), (2, 20, 20)]
         assert plan(world, timestamps=(first, None), start=at(p0=5)) == [(0, 5, 10)]
         assert plan(world, timestamps=(first, None), start=at(p0=1), end=at(p0=2)) == [(0, 2, 2)]
-        assert plan(world, timestamps=(first, None), end=late) == [(0, 3, 7), (1, 8, 12), (2, 13, 17)]
+        assert plan(world, timestamps=(first, None), end=moment(late)) == [(0, 3, 7), (1, 8, 12), (2, 13, 17)]
 
 
 def test_offsets_that_go_backwards_are_told_with_a_filter_too() -> None:
@@ -326,7 +398,7 @@ def test_a_record_that_arrives_meanwhile_is_after_the_end_and_not_before_the_sta
             asked.update(timestamps)
 
         world.on("ListOffsets", slowly)
-        arguments: Any = {"start": late} if by == "start" else {"timestamps": (late, None)}
+        arguments: Any = {"start": moment(late)} if by == "start" else {"timestamps": (late, None)}
         assert plan(world, **arguments) == [(0, log.end, log.end)]
         assert asked == {EARLIEST, LATEST, late}
         assert len(log.batches) == 10

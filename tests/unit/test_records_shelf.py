@@ -49,7 +49,7 @@ def test_two_readers_side_by_side() -> None:
     batches = decode_batches(LARGE, max_decompressed=2 * CAP)
     for first, last in zip(batches, reversed(batches), strict=True):
         for a, b in zip(first, last, strict=True):
-            assert a.value[1] == b.value[1]  # type: ignore[index]
+            assert a.value[1] == b.value[1]
 
 
 def test_threads_that_push_each_other_out() -> None:

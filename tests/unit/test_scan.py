@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import random
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -96,9 +96,18 @@ class Read:
         self.cluster.shut()
 
 
-def fill(world: World, topic: str, *, partitions: int = 1, batches: int = 4, records: int = 3, size: int = 20) -> Rows:
+def fill(
+    world: World,
+    topic: str,
+    *,
+    partitions: int = 1,
+    batches: int = 4,
+    records: int = 3,
+    size: int = 20,
+    replicas: int = 1,
+) -> Rows:
     """A topic with numbered values; what a scan of it all must give."""
-    made = world.create_topic(topic, partitions=partitions)
+    made = world.create_topic(topic, partitions=partitions, replicas=replicas)
     rows: Rows = {}
     for number, log in enumerate(made.partitions):
         expected = rows[topic, number] = []
@@ -269,6 +278,58 @@ def test_read_committed_ends_at_the_last_stable_offset() -> None:
         assert Read(world, ["t"], isolation_level="read_committed").all() == sliced(rows, 0, 6)
 
 
+def test_a_new_leader_whose_last_stable_offset_lags_ends_no_read() -> None:
+    """Its high watermark is past the end, but it may not answer with what it cannot tell to be committed."""
+    with World(brokers=2) as world:
+        rows = fill(world, "t", replicas=2)
+        read = Read(world, ["t"], isolation_level="read_committed", fetch_max_bytes=1)
+
+        def fail_over(call: Call) -> None:
+            if len(world.made("Fetch")) == 2:
+                world.fail_over("t", 0, 2, stable=6, for_s=2.0)
+
+        world.on("Fetch", fail_over)
+        assert read.all() == rows
+
+
+@pytest.mark.parametrize("stable", [0, 3, 9])
+def test_an_end_that_is_named_is_waited_for_until_it_is_stable(stable: int) -> None:
+    """As the offsets of a transaction are whose commit has returned: its markers are written after that."""
+
+    async def decide(read: Read) -> None:
+        read.fetcher.start()
+        await asyncio.sleep(30)
+        assert not read.fetcher.stopped
+        world.topics["t"].partitions[0].stable = None
+        world.wake()
+        await read.until_stopped()
+
+    with World() as world:
+        rows = fill(world, "t")
+        world.topics["t"].partitions[0].stable = stable
+        end: Any = {("t", 0): 12}
+        read = Read(world, ["t"], end=end, isolation_level="read_committed")
+        world.run(decide(read))
+        while read.take():
+            pass
+        assert read.rows == rows
+        assert len(world.made("Fetch")) < 70  # they are parked at the broker
+
+
+def test_a_transaction_that_stays_open_is_told_in_time() -> None:
+    with World() as world:
+        rows = fill(world, "t")
+        world.topics["t"].partitions[0].stable = 6
+        end: Any = {("t", 0): 9}
+        read = Read(world, ["t"], end=end, isolation_level="read_committed", default_api_timeout_ms=10_000)
+        began = world.engine.now_ms()
+        text = "t-0 gave no records from offset 6 on for 10 s: its last stable offset is 6, and the read ends at 9; a"
+        with pytest.raises(KafkaTimeoutError, match=text):
+            read.all()
+        assert read.rows == sliced(rows, 0, 6)
+        assert 10_000 < world.engine.now_ms() - began < 12_000
+
+
 @pytest.mark.parametrize("fetch_max_bytes", [1, 90, 150, 1000])
 def test_partial_batches_at_the_end_of_an_answer_are_asked_for_again(fetch_max_bytes: int) -> None:
     with World() as world:
@@ -368,7 +429,7 @@ def test_a_plan_does_not_trust_what_is_remembered_of_a_topic() -> None:
         assert [info.topic_id for _, info in found] == [world.topics["t"].topic_id]
 
 
-@pytest.mark.parametrize("code", [-1, 2, 29])
+@pytest.mark.parametrize("code", [2, 29])
 def test_errors_that_no_retry_mends_end_the_read(code: int) -> None:
     with World() as world:
         fill(world, "t")
@@ -378,12 +439,61 @@ def test_errors_that_no_retry_mends_end_the_read(code: int) -> None:
         assert caught.value.code == code
 
 
-def test_an_error_of_the_whole_answer_ends_the_read() -> None:
+def test_an_answer_that_nobody_may_have_ends_the_read() -> None:
     with World() as world:
         fill(world, "t")
         world.on("Fetch", lambda _: protocol.FetchResponse(error_code=29))
         with pytest.raises(BrokerError, match=r"fetching from broker 1 at 10\.0\.0\.1:9092"):
             Read(world, ["t"]).all()
+
+
+def refusing(world: World, code: int, *, whole: bool) -> Callable[[Call], Any]:
+    """Answers with an error: of the whole request, or of partition 0."""
+
+    def refuse(call: Call) -> Any:
+        if whole:
+            return protocol.FetchResponse(error_code=code)
+        answer, _ = world._fetch(call)
+        for part in (part for topic in answer.responses for part in topic.partitions if part.partition_index == 0):
+            part.error_code, part.records, part.high_watermark, part.last_stable_offset = code, b"", -1, -1
+        return answer
+
+    return refuse
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("code", [-1, 7, 42, 32_000])
+def test_errors_that_nobody_explains_are_tried_again(
+    code: int, caplog: pytest.LogCaptureFixture, *, whole: bool
+) -> None:
+    if code == 42 and not whole:
+        return  # known, and not to be mended: of a partition that ends the read
+    with World() as world:
+        rows = fill(world, "t", partitions=3)
+        refuse = refusing(world, code, whole=whole)
+        world.on("Fetch", lambda call: refuse(call) if world.engine.now_ms() < 1_000_000 + 20_000 else None)
+        assert Read(world, ["t"]).all() == rows
+        assert 15 <= len(world.made("Fetch")) <= 80  # with backoff, of a second at last
+    told = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert len(told) == 1, told
+    assert f"({code})" in told[0]
+    assert ("fetching from broker 1" if whole else "fetching t-0 from broker 1") in told[0]
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("code", [-1, 32_000])
+def test_errors_that_nobody_explains_and_that_stay_are_told_in_time(code: int, *, whole: bool) -> None:
+    """The other partitions go on meanwhile; that is no progress of this one."""
+    with World() as world:
+        fill(world, "t", partitions=2, batches=200)
+        world.on("Fetch", refusing(world, code, whole=whole))
+        read = Read(world, ["t"], default_api_timeout_ms=10_000, fetch_max_bytes=100)
+        began = world.engine.now_ms()
+        text = rf"t-0 could not be read further than offset 0 for 10 s: .*\({code}\)"
+        with pytest.raises(KafkaTimeoutError, match=text):
+            read.all()
+        assert 10_000 < world.engine.now_ms() - began < 12_000
+        assert len(read.rows["t", 1]) == (0 if whole else 600)
 
 
 def test_a_partition_that_moved_is_read_from_its_new_leader() -> None:
@@ -671,7 +781,7 @@ def test_an_empty_answer_from_a_leader_that_lags_does_not_end_the_read() -> None
 
 @pytest.mark.parametrize("seed", range(40))
 def test_every_record_is_read_once_and_in_order_whatever_happens(seed: int) -> None:
-    """Connections that break, brokers that hang, leaders that move, throttling and holes, in a tight budget."""
+    """Connections that break, brokers that hang, leaders that move and lag, throttling and holes, in a tight budget."""
     chance = random.Random(seed)
 
     def trouble(call: Call) -> Any:
@@ -681,8 +791,12 @@ def test_every_record_is_read_once_and_in_order_whatever_happens(seed: int) -> N
         if event < 0.12:
             return NEVER
         if event < 0.20:
-            partition = chance.randrange(len(world.topics["t"].partitions))
-            world.move_leader("t", partition, chance.randint(1, 3))
+            partition, leader = chance.randrange(len(world.topics["t"].partitions)), chance.randint(1, 3)
+            if chance.random() < 0.5:
+                world.move_leader("t", partition, leader)
+            else:
+                end = world.topics["t"].partitions[partition].end
+                world.fail_over("t", partition, leader, stable=chance.randint(0, end), for_s=3 * chance.random())
             return HANGUP if chance.random() < 0.3 else None
         if event < 0.25:
             answer, _ = world._fetch(call)
@@ -703,7 +817,9 @@ def test_every_record_is_read_once_and_in_order_whatever_happens(seed: int) -> N
                 log.append(encode_batch(values), next_offset=log.end + len(values) + hole)
         limit = chance.choice([1, 150, 400])
         memory = limit * chance.choice([1, 2, 8])
-        read = Read(world, ["t"], fetch_max_bytes=limit, fetch_memory=memory, request_timeout_ms=2_000)
+        level = chance.choice(["read_committed", "read_uncommitted"])
+        options: dict[str, Any] = {"fetch_max_bytes": limit, "fetch_memory": memory, "isolation_level": level}
+        read = Read(world, ["t"], request_timeout_ms=2_000, **options)
         world.on("Fetch", trouble)
         world.run(read.beside(chance.choice([0.0001, 0.003, 0.05])))
         assert not read.take()

@@ -29,7 +29,7 @@ class Work:
         settings = {"bootstrap_servers": world.bootstrap, "batch_size": BATCH, "max_request_size": BATCH * 100}
         self.cluster = Cluster(world.engine, ProducerConfig.build({**settings, **options}))
         self.sender = Sender(self.cluster, self.cluster.config)  # type: ignore[arg-type]
-        world.run(self.sender.learn_topic("t", 60_000))
+        world.run(self.sender.learn_topics(["t"], 60_000))
         self.topic = self.sender.accumulator.topics["t"]
 
     def send(self, *, key: bytes | None = None, value: bytes = b"." * 100) -> Any:

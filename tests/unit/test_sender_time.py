@@ -195,3 +195,24 @@ def test_flush_ends_by_delivery_timeout_whatever_the_broker_does(seed: int) -> N
             assert f"t-{deliveries.index(delivery) % 3}" in str(error)
         assert work.used == 0
         assert work.close(10.0) == {}
+
+
+def test_a_slow_broker_is_not_taken_for_one_that_hangs_since_it_led_an_idle_partition_once() -> None:
+    async def slow(call: Call) -> Any:
+        answer = world._on_Produce(call)
+        await asyncio.sleep(2)
+        return answer
+
+    with World(brokers=2) as world:
+        world.create_topic("t", partitions=3)
+        work = Work(world, "t", delivery_timeout_ms=60_000)
+        work.send("t", b"idle since", partition=0)
+        work.flush()
+        world.move_leader("t", 0, 2)
+        world.run(work.cluster.refresh())
+        world.on("Produce", slow)
+        delivery = work.send("t", b"slow", partition=2)
+        started = world.engine.now_ms()
+        work.flush()
+        assert delivery.result(0).offset == 0
+        assert len([call for call in world.made("Produce") if call.at_ms >= started]) == 1

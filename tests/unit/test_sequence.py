@@ -10,7 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafwire.logic.sequence import LAST_EPOCH, LOST, SEQUENCE_LIMIT, Identity, Sequencer, Verdict, add
+from kafwire.logic.sequence import (
+    LAST_EPOCH,
+    LOST,
+    SEQUENCE_LIMIT,
+    Fate,
+    Identity,
+    Sequencer,
+    Verdict,
+    add,
+    conclude,
+)
 
 NOT_LEADER = 6
 TOO_LARGE = 10
@@ -36,7 +46,7 @@ class Batch:
 
 @dataclass
 class Broker:
-    """A partition's log and what the broker remembers of one producer (KIP-98, KIP-360)."""
+    """A partition's log and what the broker remembers of one producer (KIP-98, KIP-360), which a restart cuts short."""
 
     log: list[int] = field(default_factory=list)
     epoch: int = -1
@@ -44,6 +54,7 @@ class Broker:
     limit: int = 100  # records in a batch
     too_large: set[int] = field(default_factory=set)
     invalid: set[int] = field(default_factory=set)
+    stored: list[tuple[int, int, list[int]]] = field(default_factory=list)  # epoch, sequence and records of each batch
 
     def append(self, batch: Batch) -> int:
         assert batch.producer is not None
@@ -65,8 +76,30 @@ class Broker:
         elif self.recent and batch.sequence != add(*self.recent[-1]):
             return OUT_OF_ORDER
         self.recent.append((batch.sequence, batch.count))
+        self.stored.append((epoch, batch.sequence, batch.records))
         self.log += batch.records
         return 0
+
+    @property
+    def remembered(self) -> tuple[int, int] | None:
+        """As DescribeProducers tells."""
+        if self.epoch < 0:
+            return None
+        return self.epoch, (add(*self.recent[-1]) - 1) % SEQUENCE_LIMIT if self.recent else -1
+
+    def forget(self, kept: int) -> None:
+        """A restart: one batch is in the snapshot, up to five are replayed; of a producer that has expired, none."""
+        self.recent = deque(list(self.recent)[-kept:] if kept else [], maxlen=5)
+        if not kept:
+            self.epoch = -1
+
+    def has(self, batch: Batch) -> bool:
+        """Whether the log has it, by itself or inside of a larger one."""
+        assert batch.producer is not None
+        return any(
+            epoch == batch.producer[1] and sequence <= batch.sequence < sequence + len(records)
+            for epoch, sequence, records in self.stored
+        )
 
     def lose_last(self) -> list[int]:
         """An unclean election: the new leader has not got the last batch."""
@@ -75,6 +108,7 @@ class Broker:
         _, count = self.recent.pop()
         lost = self.log[-count:]
         del self.log[-count:]
+        self.stored.pop()
         return lost
 
 
@@ -90,15 +124,30 @@ class World:
         self.delivered: list[int] = []
         self.failed: list[int] = []
         self.in_doubt: list[int] = []
+        self.connection = object()
+        self.may_read = True
+        self.is_readable = True
+        self.searches = 0
+
+    def ask(self) -> bool:
+        """Have what is in doubt settled; False where nothing waits for that."""
+        doubts = self.sequencer.doubts
+        for batch, said in self.sequencer.consult(self.broker.remembered, self.connection, asked=self.may_read):
+            fate = said
+            if said is not Fate.ABSENT:
+                self.searches += 1
+                fate = conclude(said, self.broker.has(batch) if self.is_readable and self.may_read else None)
+            self.told(self.sequencer.settle(batch, fate), batch)
+        return bool(doubts)
 
     def send(self) -> bool:
         if self.sequencer.wants_epoch(self.identity):
             following = self.identity.next_epoch
             assert following is not None
             self.identity = following
-        batch = self.sequencer.send(self.fresh, self.identity)
+        batch = self.sequencer.send(self.fresh, self.identity, self.connection)
         if batch is None:
-            return False
+            return self.ask() and self.send()
         self.wire.append(batch)
         assert len(self.wire) <= 5
         return True
@@ -144,6 +193,12 @@ class World:
             self.broker.append(batch)
         for batch in lost:
             self.settle(batch, LOST, retriable=True)
+        self.connection = object()
+
+    def restart(self, processed: int, kept: int) -> None:
+        """The broker comes back, and remembers the last `kept` batches."""
+        self.die(processed)
+        self.broker.forget(kept)
 
     def expire(self) -> None:
         if self.sequencer.retries:
@@ -172,6 +227,12 @@ class World:
             self.store_and_refuse()
         elif event == "die":
             self.die(number)
+        elif event == "restart":
+            self.restart(number % 6, 1 + number // 6)
+        elif event == "forget":
+            self.restart(number, 0)
+        elif event == "ask":
+            self.ask()
         elif event == "expire":
             self.expire()
         elif event == "limit":
@@ -201,6 +262,10 @@ EVENTS = st.one_of(
     st.just(("replicas", 0)),
     st.just(("after append", 0)),
     st.tuples(st.just("die"), st.integers(0, 5)),
+    st.tuples(st.just("restart"), st.integers(0, 29)),
+    st.tuples(st.just("forget"), st.integers(0, 5)),
+    st.just(("ask", 0)),
+    st.just(("ask", 0)),
     st.just(("expire", 0)),
     st.tuples(st.just("limit"), st.integers(1, 4)),
 )
@@ -213,8 +278,10 @@ EVENTS = st.one_of(
     broker_limit=st.integers(2, 100),
     events=st.lists(EVENTS, max_size=60),
     limit=st.integers(1, 5),
+    reading=st.sampled_from(["", "", "", "not readable", "not permitted"]),
+    may_move=st.booleans(),
 )
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=2000, deadline=None)
 def test_any_schedule_keeps_order_and_delivers_once(
     counts: list[int],
     too_large: set[int],
@@ -222,15 +289,24 @@ def test_any_schedule_keeps_order_and_delivers_once(
     broker_limit: int,
     events: list[tuple[str, int]],
     limit: int,
+    reading: str,
+    *,
+    may_move: bool,
 ) -> None:
-    world = World(batches(*counts), limit)
+    """Where the log cannot be read, a broker that has forgotten the producer altogether may be given a batch twice."""
+    if reading == "not permitted":
+        events = [event for event in events if event[0] != "forget"]
+    world = World(batches(*counts), limit, may_move=may_move)
+    world.is_readable, world.may_read = not reading, reading != "not permitted"
     broker = world.broker
     broker.limit, broker.too_large, broker.invalid = broker_limit, too_large, invalid - too_large
     for event, number in events:
         world.step(event, number)
     world.finish()
     world.judge(sum(counts))
-    quiet = not {"expire", "limit", "after append", "die", "refuse"}.intersection(event for event, _ in events)
+    quiet = not {"expire", "limit", "after append", "die", "refuse", "restart", "forget"}.intersection(
+        event for event, _ in events
+    )
     if quiet:
         assert set(world.failed) == {r for r in too_large | invalid if r < sum(counts)}, "a neighbour has failed"
         assert not world.in_doubt
@@ -291,7 +367,7 @@ def test_a_batch_whose_answer_was_lost_is_not_forgotten_by_the_broker_while_it_i
     world.send()
     world.answer()
     world.send()
-    world.die(processed=1)
+    world.store_and_refuse()
     for _ in range(4):
         while world.send():
             pass
@@ -340,9 +416,11 @@ def test_parts_are_counted_where_the_broker_counts_batches() -> None:
     assert not world.in_doubt
 
 
-def test_parts_of_what_may_be_in_the_log_are_not_stored_beside_it() -> None:
+@pytest.mark.parametrize("may_read", [True, False])
+def test_parts_of_what_may_be_in_the_log_are_not_stored_beside_it(*, may_read: bool) -> None:
     """Stored, the answer lost; then the topic's limit was lowered, and the broker looks at that first."""
     world = World(batches(1, 4, 1))
+    world.may_read = may_read
     world.send()
     world.answer()
     world.send()
@@ -350,13 +428,15 @@ def test_parts_of_what_may_be_in_the_log_are_not_stored_beside_it() -> None:
     world.broker.limit = 2
     world.finish()
     assert world.broker.log == list(range(6))
-    assert world.in_doubt == [1, 2, 3, 4]
-    assert world.delivered == [0, 5]
+    assert world.in_doubt == ([] if may_read else [1, 2, 3, 4])
+    assert world.delivered == ([0, 1, 2, 3, 4, 5] if may_read else [0, 5])
 
 
-def test_parts_in_doubt_come_to_an_end_where_a_number_before_them_is_lost() -> None:
+@pytest.mark.parametrize("may_read", [True, False])
+def test_parts_in_doubt_come_to_an_end_where_a_number_before_them_is_lost(*, may_read: bool) -> None:
     """What is out of order under the old epoch stays so: there, nothing fills the gap any more."""
     world = World(batches(1, 2, 4, 1))
+    world.may_read = may_read
     world.send()
     world.answer()
     while world.send():
@@ -366,9 +446,9 @@ def test_parts_in_doubt_come_to_an_end_where_a_number_before_them_is_lost() -> N
         world.refuse(NOT_LEADER)
     world.broker.limit, world.broker.too_large = 3, {1}
     world.finish()
-    assert world.broker.log == [0, 2, 7]
+    assert world.broker.log == ([0, 2, 3, 4, 5, 6, 7] if may_read else [0, 2])
     assert world.failed == [1]
-    assert world.in_doubt == [3, 4, 5, 6]
+    assert world.in_doubt == ([] if may_read else [3, 4, 5, 6, 7])
 
 
 def test_a_refused_record_is_taken_out_and_its_neighbours_go_on() -> None:
@@ -404,6 +484,88 @@ def test_a_transactional_partition_does_not_move_by_itself() -> None:
     assert world.failed == [2]
 
 
+def answers_lost(*, stored: int, **options: bool) -> World:
+    """The first batch was acknowledged; of five more so many are stored when the connection breaks."""
+    world = World(batches(*[1] * 8), **options)
+    world.send()
+    world.answer()
+    for _ in range(5):
+        assert world.send()
+    world.die(processed=stored)
+    return world
+
+
+@pytest.mark.parametrize("stored", range(6))
+@pytest.mark.parametrize("kept", range(6))
+def test_what_a_restarted_broker_has_forgotten_is_found_in_the_log(kept: int, stored: int) -> None:
+    """`kept`: one batch in its snapshot, up to five replayed, none of a producer that has expired."""
+    world = answers_lost(stored=stored)
+    world.broker.forget(kept)
+    world.finish()
+    assert world.broker.log == list(range(8))
+    assert world.delivered == list(range(8))
+    if stored == 5 and kept == 1:
+        assert world.identity == Identity(7, 0), "nothing was sent under another number"
+
+
+def test_a_broker_that_remembers_is_asked_and_the_log_is_not_searched() -> None:
+    world = answers_lost(stored=3)
+    world.finish()
+    assert world.broker.log == list(range(8))
+    assert world.searches == 0
+
+
+def test_a_broker_that_has_lost_records_says_so_without_a_search() -> None:
+    """Its last sequence lies before what is in doubt: that is not there."""
+    world = answers_lost(stored=3)
+    for _ in range(3):
+        world.broker.lose_last()
+    assert world.broker.log == [0]
+    world.broker.stored.clear()
+    world.finish()
+    assert world.broker.log == list(range(8))
+    assert world.searches == 0
+
+
+@pytest.mark.parametrize("permitted", [True, False])
+def test_what_cannot_be_searched_for_is_in_doubt_and_not_sent_again(*, permitted: bool) -> None:
+    """The first is called out of order by a broker that has it; that its number was taken says so, if that is told."""
+    world = answers_lost(stored=3)
+    world.broker.forget(1)
+    world.may_read, world.is_readable = permitted, False
+    world.finish()
+    assert world.broker.log == list(range(8))
+    assert world.in_doubt == ([] if permitted else [1, 2])
+    assert not world.failed
+
+
+def test_what_a_producer_that_was_forgotten_has_stored_is_not_sent_again_where_the_log_cannot_be_read() -> None:
+    world = answers_lost(stored=1)
+    world.broker.forget(0)
+    world.is_readable = False
+    world.finish()
+    assert world.broker.log == [0, 1, 6, 7]
+    assert world.in_doubt == [1, 2, 3, 4, 5]
+
+
+def test_a_transaction_fails_only_by_what_is_not_in_the_log() -> None:
+    world = answers_lost(stored=2, may_move=False)
+    world.broker.forget(1)
+    world.finish()
+    assert world.broker.log == list(range(8))
+    assert not world.failed
+
+
+def test_what_a_leader_said_counts_only_on_the_connection_on_which_it_said_so() -> None:
+    """Between the question and the sending the broker restarts, and forgets the producer."""
+    world = answers_lost(stored=1)
+    assert world.ask()
+    world.restart(0, kept=0)
+    world.finish()
+    assert world.broker.log == list(range(8))
+    assert world.delivered == list(range(8))
+
+
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_producer_whose_epoch_is_refused_takes_a_new_id(*, lost: bool) -> None:
     """What may have been stored under the old one is not sent under the new one."""
@@ -416,7 +578,8 @@ def test_a_producer_whose_epoch_is_refused_takes_a_new_id(*, lost: bool) -> None
         world.send()
     batch = world.wire.popleft()
     world.settle(batch, BAD_EPOCH, retriable=False)
-    assert world.in_doubt == ([1] if lost else [])
+    assert world.ask() == lost
+    assert world.delivered == ([0, 1] if lost else [0])
     assert world.sequencer.wants_epoch(world.identity)
     assert world.sequencer.needs_id
     assert world.sequencer.wants_epoch(Identity(7, 1)), "another epoch of the same id is of no use"
@@ -441,8 +604,9 @@ def test_a_log_made_anew_gets_one_batch_first() -> None:
     world = World(batches(1, 1, 1))
     world.send()
     world.answer()
-    world.sequencer.forget_broker()
+    world.sequencer = world.sequencer.anew()
     assert world.send()
+    assert world.sequencer.in_flight[0].sequence == 1, "the log may be the old one: no number comes again"
     assert not world.send()
 
 

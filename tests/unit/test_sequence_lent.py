@@ -235,7 +235,7 @@ def another_id(world: World) -> None:
 
 
 def another_log(world: World) -> None:
-    world.sequencer.forget_broker()
+    world.sequencer = world.sequencer.anew()
 
 
 @pytest.mark.parametrize(

@@ -62,16 +62,14 @@ def test_a_wrong_option_is_named_with_what_is_allowed(options: dict[str, Any], m
         (None, "bootstrap_servers=None ... host:port"),
         (5, "bootstrap_servers=5 ... host:port"),
         (b"host:9092", "bootstrap_servers=b'host:9092' ... host:port"),
-        ("", "'' is not host:port"),
-        ("host", "'host' is not host:port"),
+        ("", "at least one host:port"),
         ("host:", "'host:' is not host:port"),
         (":9092", "':9092' is not host:port"),
         ("host:0", "'host:0' is not host:port"),
         ("host:65536", "'host:65536' is not host:port"),
         ("host:http", "'host:http' is not host:port"),
-        ("a:1,,b:2", "'' is not host:port"),
         ([], "at least one host:port"),
-        (["a:1", "b"], "'b' is not host:port"),
+        (["a:1", "b:"], "'b:' is not host:port"),
     ],
 )
 def test_wrong_bootstrap_servers_are_named(servers: Any, message: str) -> None:
@@ -87,9 +85,9 @@ def test_good_options_are_taken_as_text_and_in_kafkas_spelling() -> None:
 
 def test_dotted_options_without_servers_or_misspelt() -> None:
     for client in (kafwire.Producer, kafwire.Client):
-        wrong("bootstrap_servers is missing", lambda: client.from_config({"client.id": "x"}))  # noqa: B023
+        wrong("bootstrap.servers is missing", lambda: client.from_config({"client.id": "x"}))  # noqa: B023
         wrong(
-            "unknown option 'client_idd' ... did you mean 'client_id'",
+            "unknown option 'client.idd' ... did you mean 'client.id'",
             lambda: client.from_config({"bootstrap.servers": NOBODY, "client.idd": "x"}),  # noqa: B023
         )
 
@@ -114,9 +112,11 @@ def test_options_of_one_client_are_not_those_of_another() -> None:
         ({"start": "first"}, "'first' is not 'earliest', 'latest'"),
         ({"end": "last"}, "'last' is not 'earliest', 'latest'"),
         ({"start": None}, "None is not 'earliest', 'latest'"),
-        ({"start": 1.5}, "1.5 is not 'earliest', 'latest'"),
-        ({"start": -5}, "-5 is not 'earliest', 'latest'"),
-        ({"start": True}, "True is not 'earliest', 'latest'"),
+        ({"start": 1}, r"start=1: ... write kafwire.Offset\(1\), kafwire.Tail\(1\) ... a datetime with a time zone"),
+        ({"end": 1_700_000_000_000}, r"end=1700000000000: ... kafwire.Offset\(1700000000000\)"),
+        ({"start": -5}, r"start=-5: ... write kafwire.Tail\(5\) for the last 5 of each partition"),
+        ({"start": 1.5}, "start=1.5: a number alone ... kafwire.Offset ... kafwire.Tail ... datetime"),
+        ({"start": True}, "start=True: a number alone ... kafwire.Offset ... kafwire.Tail ... datetime"),
         ({"start": dt.date(2020, 1, 1)}, "date.* is not 'earliest', 'latest'"),
         ({"start": dt.datetime(2020, 1, 1)}, "has no time zone"),  # noqa: DTZ001
         ({"end": dt.datetime(2020, 1, 1)}, "has no time zone"),  # noqa: DTZ001
@@ -124,8 +124,8 @@ def test_options_of_one_client_are_not_those_of_another() -> None:
         ({"start": {"t-0": 5}}, "offset is given for 't-0': a TopicPartition"),
         ({"start": {("t", "0"): 5}}, "a TopicPartition"),
         ({"start": {("u", 0): 5}}, "'u', which is not among the topics ... 't'"),
-        ({"start": {("t", 0): -5}}, "t-0 is -5: a number from 0"),
-        ({"start": {("t", 0): 1.5}}, "t-0 is 1.5: a number from 0"),
+        ({"start": {("t", 0): -5}}, r"start.t-0.=-5: an offset from 0 is needed, or kafwire.Tail\(5\)"),
+        ({"start": {("t", 0): 1.5}}, "start.t-0.=1.5: a number"),
         ({"start": {("t", 0): "soon"}}, "'soon' is not 'earliest', 'latest'"),
         ({"start": {("t", 0): 0}, "end": {("t", 1): 5}}, "different partitions ... t-0, t-1"),
         ({"start": {("t", 0): 0}, "partitions": [0]}, "exclude each other"),

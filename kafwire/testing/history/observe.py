@@ -71,7 +71,7 @@ def observe_group(
 def _by_kafwire(
     bootstrap: str,
     topics: Sequence[str],
-    isolation_level: str,
+    isolation_level: Any,
     ranges: Ranges,
     _timeout_s: float,
     options: Mapping[str, Any],

@@ -1,0 +1,68 @@
+"""`bootstrap_servers`: the forms in which people write the addresses of brokers. Nothing is looked up here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+DEFAULT_PORT = 9092
+FORMS = '"host", "host:port" or "[IPv6 address]:port"'
+# Listeners of a broker's configuration (`listeners=PLAINTEXT://host:9092`) are pasted as they are.
+_SECURE = ("SSL", "SASL_SSL", "SASL_PLAINTEXT")
+
+
+def parse_servers(value: Any) -> tuple[tuple[str, int], ...]:
+    """Hosts and ports of a text with commas, or of an iterable of texts; raises `ValueError` or `TypeError`.
+
+    The port is 9092 if not said. `PLAINTEXT://` before an address is allowed, as in a broker's `listeners`.
+    """
+    if not isinstance(value, str | Iterable) or isinstance(value, bytes):
+        raise TypeError(f"{FORMS}, several of them with commas between, or a list of them is needed")
+    texts = [value] if isinstance(value, str) else list(value)
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"a list of text is needed, each {FORMS}")
+    parts = [part.strip() for text in texts for part in text.split(",")]
+    servers = tuple(_parse(part) for part in parts if part)
+    if not servers:
+        raise ValueError("at least one host:port is needed")
+    return servers
+
+
+def _parse(part: str) -> tuple[str, int]:
+    scheme, separator, address = part.partition("://")
+    if not separator:
+        address = part
+    elif scheme.upper() in _SECURE:
+        raise ValueError(
+            f"{part!r}: this version of kafwire has no TLS and no SASL yet; it needs a listener of the broker that "
+            "speaks PLAINTEXT"
+        )
+    elif scheme.upper() != "PLAINTEXT":
+        raise ValueError(f"{part!r}: leave {scheme + separator!r} out: Kafka's own protocol is spoken; write {FORMS}")
+    host, port = _split(part, address)
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        raise ValueError(
+            f"{part!r}: {host!r} is no host name: what stands between two dots has 1 to 63 characters"
+        ) from None
+    return host, port
+
+
+def _split(part: str, address: str) -> tuple[str, int]:
+    if address.startswith("["):
+        host, bracket, rest = address[1:].partition("]")
+        colon, port = rest[:1], rest[1:]
+        well_formed = bool(bracket)
+    else:
+        host, colon, port = address.partition(":")
+        well_formed = True
+    if ":" in port or "]" in host + port or not well_formed:  # where would the port of an address begin?
+        raise ValueError(f"{part!r}: an IPv6 address goes in brackets, [::1]:9092")
+    if not host or any(c.isspace() or c in "/@?#" for c in host):
+        raise ValueError(f"{part!r} is not host:port")
+    if not colon:
+        return host, DEFAULT_PORT
+    if colon != ":" or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 1 << 16:
+        raise ValueError(f"{part!r} is not host:port, with a port from 1 to 65535")
+    return host, int(port)

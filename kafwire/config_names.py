@@ -1,0 +1,328 @@
+"""The option names of Java's clients and of librdkafka: which option of kafwire's each is, or why it is none.
+
+A table of facts, and how it is applied; names are spelt with underscores here. `translate` serves `from_config`, and
+`hint` what says that an option is unknown. Imports nothing of kafwire but its errors.
+
+An option is accepted without effect only where that cannot change what is stored, what is delivered, or who may read
+it. Otherwise it is refused, with the reason. Values are never part of a refusal: a password may be among them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from kafwire.errors import ConfigError
+
+log = logging.getLogger("kafwire")
+
+_NEVER_MS = 2**31 - 1
+
+
+def _kib(value: Any) -> Any:
+    """Kilobytes as bytes; what is no number is left for the option's own check."""
+    try:
+        return int(value) * 1024
+    except (TypeError, ValueError):
+        return value
+
+
+def _zero_is_never(value: Any) -> Any:
+    return _NEVER_MS if str(value) == "0" else value
+
+
+def _minus_one_is_never(value: Any) -> Any:
+    return _NEVER_MS if str(value) == "-1" else value
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+# Other names of options, and what becomes of their values.
+ALIASES: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "metadata_broker_list": ("bootstrap_servers", _same),
+    "receive_message_max_bytes": ("max_frame_bytes", _same),
+    "topic_metadata_refresh_interval_ms": ("metadata_max_age_ms", _minus_one_is_never),
+    "socket_timeout_ms": ("request_timeout_ms", _same),
+    # a producer's
+    "message_max_bytes": ("max_request_size", _same),
+    "max_in_flight": ("max_in_flight_requests_per_connection", _same),
+    "queue_buffering_max_ms": ("linger_ms", _same),
+    "queue_buffering_max_kbytes": ("buffer_memory", _kib),
+    "compression_codec": ("compression_type", _same),
+    "request_required_acks": ("acks", _same),
+    "message_timeout_ms": ("delivery_timeout_ms", _zero_is_never),
+    # a consumer's
+    "fetch_wait_max_ms": ("fetch_max_wait_ms", _same),
+    "fetch_message_max_bytes": ("max_partition_fetch_bytes", _same),
+    "queued_max_messages_kbytes": ("fetch_memory", _kib),
+    "auto_commit_enable": ("enable_auto_commit", _same),
+}
+
+# Other words for an option's value.
+VALUES: dict[str, dict[str, str]] = {
+    "auto_offset_reset": {"smallest": "earliest", "beginning": "earliest", "largest": "latest", "end": "latest"},
+    "compression_type": {"inherit": "none"},
+}
+
+# Java's levels, one for each codec: that of the codec which is chosen is the level.
+LEVELS = {"compression_gzip_level": "gzip", "compression_lz4_level": "lz4", "compression_zstd_level": "zstd"}
+
+_JAVA = "org.apache.kafka.clients.producer."
+PARTITIONER_CLASSES = {
+    f"{_JAVA}RoundRobinPartitioner": "round_robin",
+    f"{_JAVA}internals.DefaultPartitioner": "murmur2_random",
+}
+
+# Java's classes by what they do, in the words of `key_serializer` and the like; None: bytes, as they are.
+_SERIALIZATION = "org.apache.kafka.common.serialization."
+SERIALIZER_CLASSES: dict[str, str | None] = {
+    **{f"{_SERIALIZATION}{kind}{what}": None for kind in ("ByteArray", "ByteBuffer", "Bytes")
+       for what in ("Serializer", "Deserializer")},
+    f"{_SERIALIZATION}StringSerializer": "str",
+    f"{_SERIALIZATION}StringDeserializer": "str",
+}  # fmt: skip
+SERIALIZERS = frozenset({"key_serializer", "value_serializer", "key_deserializer", "value_deserializer"})
+
+WITHOUT_EFFECT = frozenset(
+    {
+        # what a JVM, or librdkafka's own threads and logs, would make of it
+        *("auto_include_jmx_reporter", "metric_reporters", "metrics_num_samples", "metrics_recording_level"),
+        *("metrics_sample_window_ms", "enable_metrics_push", "statistics_interval_ms", "builtin_features", "debug"),
+        *("log_level", "log_queue", "log_thread_name", "log_connection_close", "logger", "enabled_events", "opaque"),
+        *("internal_termination_signal", "enable_random_seed", "consume_callback_max_messages"),
+        # sockets and names
+        *("send_buffer_bytes", "receive_buffer_bytes", "socket_send_buffer_bytes", "socket_receive_buffer_bytes"),
+        *("socket_blocking_max_ms", "socket_keepalive_enable", "socket_nagle_disable", "socket_max_fails"),
+        *("socket_connection_setup_timeout_max_ms", "client_dns_lookup"),
+        *("broker_address_ttl", "broker_address_family", "reconnect_backoff_jitter_ms"),
+        # versions are negotiated, topics are looked up when they are needed
+        *("api_version_request", "api_version_request_timeout_ms", "api_version_fallback_ms"),
+        *("broker_version_fallback", "topic_metadata_refresh_fast_interval_ms"),
+        *("topic_metadata_refresh_fast_cnt", "topic_metadata_refresh_sparse", "topic_metadata_propagation_max_ms"),
+        # how a producer batches: batch_size, linger_ms and buffer_memory say it here
+        *("message_copy_max_bytes", "queue_buffering_max_messages", "queue_buffering_backpressure_threshold"),
+        *("batch_num_messages", "sticky_partitioning_linger_ms", "delivery_report_only_error"),
+        "produce_offset_report",
+        # how a consumer buffers: fetch_memory and chunk_bytes say it here
+        *("max_poll_records", "queued_min_messages", "fetch_queue_backoff_ms", "fetch_error_backoff_ms"),
+        # of members of a group, which no consumer is yet, of shares, and of topics by pattern
+        *("group_instance_id", "group_protocol", "group_protocol_type", "group_remote_assignor"),
+        *("partition_assignment_strategy", "session_timeout_ms", "heartbeat_interval_ms", "max_poll_interval_ms"),
+        *("coordinator_query_interval_ms", "exclude_internal_topics", "share_acknowledgement_mode"),
+        *("share_acquire_mode", "internal_throw_on_fetch_stable_offset_unsupported"),
+        # where librdkafka kept offsets in files
+        *("offset_store_path", "offset_store_sync_interval_ms"),
+    }
+)
+
+_NONE = ("", "None", "[]", "()")
+_JVM_CLASS = "a Java class does not run here"
+_NOT_CALLED = "it would never be called"
+
+# Taken, without effect, with these values only; otherwise the reason.
+ONLY: dict[str, tuple[Collection[str], str]] = {
+    "interceptor_classes": (_NONE, f"{_JVM_CLASS}: do in your own code what it does to records"),
+    "interceptors": (_NONE, "interceptors do not run here: do in your own code what they do to records"),
+    "plugin_library_paths": (_NONE, "librdkafka's plugins do not run here"),
+    "config_providers": (_NONE, f"{_JVM_CLASS}: give the values themselves"),
+    "topic_blacklist": (_NONE, "no topic is left out here: name those that are to be read"),
+    "enable_auto_offset_store": (
+        ("true", "True"),
+        "offsets are not stored by hand here: set enable_auto_commit=False and call commit(batch)",
+    ),
+    "enable_partition_eof": (
+        ("false", "False"),
+        "there is no such event: batches(timeout) ends after a silence, and kafwire.scan at the end",
+    ),
+    "enable_gapless_guarantee": (
+        ("false", "False"),
+        "a batch that is given up leaves a gap, of which its deliveries tell: look at them",
+    ),
+    "transaction_two_phase_commit_enable": (("false", "False"), "transactions cannot be prepared by this version"),
+    "offset_store_method": (("broker",), "offsets are kept by brokers only"),
+    "queuing_strategy": (("fifo",), "records leave in the order in which they were sent"),
+}
+
+REFUSED: dict[str, str] = {
+    "bootstrap_controllers": "kafwire talks to brokers: give bootstrap_servers",
+    "default_topic_conf": "put a topic's options beside the others",
+    "default_topic_config": "put a topic's options beside the others",
+    "security_providers": f"{_JVM_CLASS}, and TLS is not supported yet",
+    "msg_order_cmp": "records leave in the order in which they were sent",
+    "partitioner_cb": "give the function as `partitioner`",
+    "dr_cb": f"{_NOT_CALLED}: use what `send` returns (add_done_callback, result)",
+    "dr_msg_cb": f"{_NOT_CALLED}: use what `send` returns (add_done_callback, result)",
+    "on_delivery": f"{_NOT_CALLED}: use what `send` returns (add_done_callback, result)",
+    "stats_cb": f"{_NOT_CALLED}: give a metrics_hook",
+    "error_cb": f"{_NOT_CALLED}: errors are raised by the calls that they concern, and logged by 'kafwire'",
+    "throttle_cb": f"{_NOT_CALLED}: a broker's throttling is in `metrics()`",
+    "log_cb": f"{_NOT_CALLED}: the logger is 'kafwire' of the module logging",
+    "consume_cb": f"{_NOT_CALLED}: loop over the consumer",
+    "rebalance_cb": f"{_NOT_CALLED}: consumers are no members of groups yet",
+    "offset_commit_cb": f"{_NOT_CALLED}: `commit` returns when the offsets are committed, or raises",
+    "on_commit": f"{_NOT_CALLED}: `commit` returns when the offsets are committed, or raises",
+    **dict.fromkeys(
+        ("background_event_cb", "socket_cb", "connect_cb", "closesocket_cb", "open_cb", "resolve_cb"), _NOT_CALLED
+    ),
+}
+
+_TLS = "TLS is not supported yet: this version speaks PLAINTEXT only"
+_SASL = "SASL is not supported yet: this version speaks PLAINTEXT only"
+_SECURITY = (("ssl_", _TLS), ("https_", _TLS), ("enable_ssl_", _TLS), ("sasl_", _SASL), ("enable_sasl_", _SASL),
+             ("oauthbearer_", _SASL))  # fmt: skip
+
+_RETRIES = ("retries", "message_send_max_retries")
+_NO_RETRIES = "records are tried until delivery_timeout_ms is over: set that, or acks=0 where none may be sent twice"
+
+
+def refusal(name: str) -> str | None:
+    """Why an option is refused whatever its value; None for one that is not."""
+    return REFUSED.get(name) or next((why for start, why in _SECURITY if name.startswith(start)), None)
+
+
+def is_known(name: str) -> bool:
+    """Whether the table has a name, which is spelt with underscores."""
+    return (
+        name in ALIASES or name in LEVELS or name in WITHOUT_EFFECT or name in ONLY or name in SERIALIZERS
+        or name in _RETRIES or name == "partitioner_class" or refusal(name) is not None
+    )  # fmt: skip
+
+
+def hint(name: str, known: Collection[str]) -> str:
+    """What follows "unknown option ...": the right name, the reason, or the nearest name. As `name` is spelt."""
+    import difflib
+
+    dotted = "." in name
+    plain = name.replace(".", "_")
+    if plain in ALIASES and ALIASES[plain][0] in known:
+        return f": it is {spelt(ALIASES[plain][0], dotted)!r} here"
+    if plain in LEVELS and "compression_level" in known:
+        return f": it is {spelt('compression_level', dotted)!r} here"
+    if plain == "partitioner_class" and "partitioner" in known:
+        return ": it is 'partitioner' here"
+    why = refusal(plain) or (ONLY[plain][1] if plain in ONLY else None)
+    if why is not None:
+        return f": {why}"
+    if is_known(plain):
+        return ", which would have no effect here: leave it out"
+    near = difflib.get_close_matches(plain, [*known, *ALIASES], 1)
+    if near:
+        target = near[0] if near[0] in known else ALIASES[near[0]][0]
+        if target in known:
+            return f"; did you mean {spelt(target, dotted)!r}?"
+    return f"; known: {', '.join(sorted(spelt(one, dotted) for one in known))}"
+
+
+def spelt(name: str, dotted: bool) -> str:
+    """A name as the user spells names."""
+    return name.replace("_", ".") if dotted else name
+
+
+def translate(
+    options: Mapping[str, Any], own: Collection[str], others: Collection[str]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Options by the names of Java's clients, librdkafka or kafwire, as kafwire's own.
+
+    Args: `own`, the names of this client's options and arguments; `others`, those of other clients, which have no
+    effect here. Returns the options, and how the user spelt each of them. Raises `ConfigError` for what is unknown or
+    refused. What has no effect is named by one warning.
+    """
+    found: dict[str, Any] = {}
+    names: dict[str, str] = {}
+    ignored: list[str] = []
+    levels: list[tuple[str, str, Any]] = []
+
+    def put(target: str, value: Any, name: str) -> None:
+        words = VALUES.get(target, {})
+        value = words.get(value, value) if isinstance(value, str) else value
+        if target not in own:
+            ignored.append(name)
+        elif target in found and found[target] != value:
+            raise ConfigError(f"options {names[target]} and {name} are the same: leave one of the two out")
+        else:
+            found[target], names[target] = value, name
+
+    for given, value in options.items():
+        name = str(given)
+        plain = name.replace(".", "_")
+        dotted = "." in name
+        if plain in SERIALIZERS:
+            serializer = _serializer(name, value)
+            if serializer is not None:
+                put(plain, serializer, name)
+        elif plain in own:
+            # librdkafka's -1 is the codec's own level.
+            is_default = plain == "compression_level" and dotted and str(value) == "-1"
+            put(plain, None if is_default else value, name)
+        elif value is None and is_known(plain):
+            continue
+        elif plain in ALIASES:
+            target, convert = ALIASES[plain]
+            put(target, convert(value), name)
+        elif plain in LEVELS:
+            levels.append((name, LEVELS[plain], value))
+        elif plain == "partitioner_class":
+            put("partitioner", _partitioner(name, value), name)
+        elif plain in _RETRIES:
+            if str(value) == "0":
+                raise ConfigError(f"option {name}=0 is not supported: {_spell(_NO_RETRIES, dotted, own)}")
+            if str(value) != str(_NEVER_MS):
+                ignored.append(name)
+        elif plain in ONLY:
+            allowed, why = ONLY[plain]
+            if str(value) not in allowed:
+                raise ConfigError(f"option {name} is not supported: {_spell(why, dotted, own)}")
+        elif (reason := refusal(plain)) is not None:
+            raise ConfigError(f"option {name} is not supported: {_spell(reason, dotted, own)}")
+        elif plain in WITHOUT_EFFECT or plain in others:
+            ignored.append(name)
+        else:
+            raise ConfigError(f"unknown option {name!r}{hint(name, own)}")
+    for name, codec, value in levels:
+        if found.get("compression_type") == codec and "compression_level" in own:
+            put("compression_level", value, name)
+        else:
+            ignored.append(name)
+    if ignored:
+        log.warning("options without effect: %s", ", ".join(sorted(ignored)))
+    return found, names
+
+
+def respell(text: str, names: Mapping[str, str], own: Collection[str]) -> str:
+    """A message about options with their names as the user spells them."""
+    import re
+
+    dotted = any("." in name for name in names.values())
+    known = {one: names.get(one, spelt(one, dotted)) for one in own}
+    return re.sub(r"(?<![\w.'\"])[a-z]+(?:_[a-z]+)*(?=[\s=,:;)]|$)", lambda m: known.get(m[0], m[0]), text)
+
+
+def _spell(text: str, dotted: bool, own: Collection[str]) -> str:
+    return respell(text, {"": "."} if dotted else {}, own)
+
+
+def _partitioner(name: str, value: Any) -> str:
+    if not isinstance(value, str) or value not in PARTITIONER_CLASSES:
+        more = " and set partitioner_ignore_keys" if str(value).endswith("UniformStickyPartitioner") else ""
+        raise ConfigError(
+            f"option {name} is not supported: {_JVM_CLASS}: name one of kafwire's as `partitioner`, or give a function"
+            f"{more}"
+        )
+    return PARTITIONER_CLASSES[value]
+
+
+def _serializer(name: str, value: Any) -> Any:
+    """What a Java class is called here; None for bytes as they are."""
+    if value is None or (isinstance(value, str) and SERIALIZER_CLASSES.get(value, "") is None):
+        return None
+    if isinstance(value, str) and value in SERIALIZER_CLASSES:
+        return SERIALIZER_CLASSES[value]
+    if isinstance(value, str) and "." in value:
+        raise ConfigError(
+            f'option {name} is not supported: {_JVM_CLASS}: give str, "json", a type of msgspec or pydantic, or '
+            "a function"
+        )
+    return value

@@ -1,0 +1,34 @@
+"""The leader epochs of what was fetched of a partition, as a commit is to name them (KIP-320)."""
+
+from __future__ import annotations
+
+MOST = 32  # ranges that are remembered: leaders change seldom
+
+
+class FetchedEpochs:
+    """Ranges of offsets, each fetched without a gap and of one leader epoch."""
+
+    def __init__(self) -> None:
+        self._ranges: list[tuple[int, int, int]] = []  # start, end, epoch: in the order of their offsets
+
+    def note(self, start: int, end: int, epoch: int) -> None:
+        """What lies in [start, end) is of `epoch` (-1: not known). What was noted from `start` on is not believed."""
+        self.cut(start)
+        if epoch < 0 or end <= start:
+            return
+        last = self._ranges[-1] if self._ranges else (0, -1, -1)
+        if last[1:] == (start, epoch):
+            start = self._ranges.pop()[0]
+        self._ranges.append((start, end, epoch))
+        del self._ranges[:-MOST]
+
+    def cut(self, offset: int) -> None:
+        """Forget what lies at `offset` and after."""
+        while self._ranges and self._ranges[-1][1] > offset:
+            start, _, epoch = self._ranges.pop()
+            if start < offset:
+                self._ranges.append((start, offset, epoch))
+
+    def before(self, offset: int) -> int:
+        """The epoch of the record before `offset`; -1 where it is not known."""
+        return next((epoch for start, end, epoch in reversed(self._ranges) if start < offset <= end), -1)

@@ -1,0 +1,73 @@
+"""Writes kafwire/options.py, the types of keyword options for editors and type checkers, from kafwire.config.
+
+`python -m scripts.option_types` writes it anew; a test says when that is due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import Field, fields
+from pathlib import Path
+from typing import Any
+
+from kafwire.config import PARTITIONERS, ClientConfig, ConsumerConfig, FetchConfig, ProducerConfig, ScanConfig
+
+FILE = Path(__file__).parents[1] / "kafwire" / "options.py"
+HEAD = '"""Types of keyword options; `python -m scripts.option_types` writes them from `kafwire.config`."""'
+KINDS = (ClientConfig, FetchConfig, ProducerConfig, ConsumerConfig, ScanConfig)
+# An argument of its own.
+POSITIONAL = "bootstrap_servers"
+
+
+def _literal(words: Iterable[str]) -> str:
+    return f"Literal[{', '.join(map(repr, words))}]"
+
+
+# What is taken, where it is not what is kept.
+TAKEN = {
+    "acks": "Literal['all'] | int",
+    "partitioner": f"{_literal(PARTITIONERS)} | Callable[..., int]",
+    "metrics_hook": "Callable[[dict[str, Any]], object] | None",
+    **dict.fromkeys(("key_serializer", "value_serializer"), "Serializes"),
+    **dict.fromkeys(("key_deserializer", "value_deserializer"), "Deserializes"),
+}
+
+
+def text() -> str:
+    """The whole file."""
+    parts = [
+        HEAD,
+        "from __future__ import annotations",
+        "from collections.abc import Callable\nfrom typing import Any, Literal, TypedDict",
+        "from kafwire.serialization import Deserializes, Serializes",
+        '__all__ = ["ClientOptions", "ConsumerOptions", "FetchOptions", "ProducerOptions", "ScanOptions"]',
+        *(_options(kind) for kind in KINDS),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _options(kind: type[ClientConfig]) -> str:
+    base = kind.__bases__[0]
+    inherited = {item.name: _type(item) for item in fields(base)} if issubclass(base, ClientConfig) else {}
+    own = [item for item in fields(kind) if inherited.get(item.name) != _type(item) and item.name != POSITIONAL]
+    parent = f"{_name(base)}, total=False" if issubclass(base, ClientConfig) else "TypedDict, total=False"
+    lines = [f"    {item.name}: {_type(item)}" for item in own]
+    body = "\n" + "\n".join(lines) if lines else ""
+    return f'\nclass {_name(kind)}({parent}):\n    """Options of `kafwire.config.{kind.__name__}`."""\n{body}'.rstrip()
+
+
+def _name(kind: type) -> str:
+    return kind.__name__.replace("Config", "Options")
+
+
+def _type(item: Field[Any]) -> str:
+    if item.name in TAKEN:
+        return TAKEN[item.name]
+    allowed = getattr(item.metadata["check"], "allowed", None)
+    if allowed is not None:
+        return _literal(allowed)
+    return str(item.type)
+
+
+if __name__ == "__main__":
+    FILE.write_text(text())
