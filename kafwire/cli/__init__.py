@@ -26,11 +26,12 @@ BROKEN_PIPE = 141
 _COMMANDS = {
     "consume": "Print records of topics, in the forms that kcat has.",
     "decode": "Show frames, a connection's dump or a log segment as JSON.",
+    "doctor": "Check a broker step by step, and say what to change.",
     "fuzz": "Send a Kafka server requests nobody sends, and check what it answers.",
     "info": "Show versions, and which native code is in use.",
     "messages": "List the messages of the protocol, or show the fields of one.",
     "produce": "Send lines or files as records, in the forms that kcat has.",
-    "topics": "List topics, or show their partitions, leaders, replicas and offsets.",
+    "topics": "List topics, show their partitions and offsets, create and delete them.",
 }
 
 

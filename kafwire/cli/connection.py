@@ -9,26 +9,37 @@ from typing import Any, TypeVar
 
 import click
 
-__all__ = ["client_options", "connection_options", "connection_options_for", "only"]
+from kafwire.bootstrap import DEFAULT_PORT
+
+__all__ = [
+    "client_options",
+    "connection_options",
+    "connection_options_for",
+    "look_for_leaders",
+    "only",
+    "timeout_ms",
+    "timeout_option",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _BROKERS_VARIABLE = "KAFWIRE_BROKERS"
-_DEFAULT_PORT = 9092
 _LIST = "list"
+_TIMEOUT = "kafwire.timeout_ms"  # in the context
 _NO_TEXT = {"metrics_hook", "metrics_interval_ms"}  # what a program gives, not a person
 
 
-def connection_options_for(config_name: str) -> Callable[[F], F]:
-    """Add -b, -X and -F; the command gets `brokers`, `settings` and `config_file`, for `client_options`.
+def connection_options_for(config_name: str, *, short: bool = False) -> Callable[[F], F]:
+    """Add -b, -X, -F and --timeout; the command gets `brokers`, `settings` and `config_file`, for `client_options`.
 
-    `config_name` is the class in `kafwire.config` whose options '-X list' lists.
+    `config_name` is the class in `kafwire.config` whose options '-X list' lists. `short` leaves --config to the
+    command: then -F has no long form.
     """
 
     def add(function: F) -> F:
-        for option in _options(config_name):
+        for option in _options(config_name, short=short):
             function = option(function)
-        return function
+        return timeout_option(function)
 
     return add
 
@@ -36,11 +47,10 @@ def connection_options_for(config_name: str) -> Callable[[F], F]:
 connection_options = connection_options_for("ConsumerConfig")
 
 
-def _options(config_name: str) -> tuple[Callable[[F], F], ...]:
+def _options(config_name: str, *, short: bool) -> tuple[Callable[[F], F], ...]:
     return (
         click.option(
-            "-F",
-            "--config",
+            *(("-F",) if short else ("-F", "--config")),
             "config_file",
             metavar="FILE",
             envvar="KAFWIRE_CONFIG",
@@ -61,9 +71,45 @@ def _options(config_name: str) -> tuple[Callable[[F], F], ...]:
             "-b",
             "--brokers",
             metavar="HOST[:PORT],...",
-            help=f"Brokers to ask first; the port is {_DEFAULT_PORT} if not said.  [env: {_BROKERS_VARIABLE}]",
+            help=f"Brokers to ask first; the port is {DEFAULT_PORT} if not said.  [env: {_BROKERS_VARIABLE}]",
         ),
     )
+
+
+def timeout_option(function: F) -> F:
+    """Add --timeout, which `timeout_ms` gives."""
+    return click.option(
+        "--timeout",
+        type=click.FloatRange(min=0, min_open=True),
+        default=10.0,
+        show_default=True,
+        metavar="SECONDS",
+        expose_value=False,
+        callback=_note_timeout,
+        help="Give up when the cluster does not answer for so long.",
+    )(function)
+
+
+def _note_timeout(ctx: click.Context, _parameter: click.Parameter, seconds: float) -> None:
+    ctx.meta[_TIMEOUT] = max(1, round(seconds * 1000))
+
+
+def timeout_ms() -> int:
+    """Return what --timeout says, in milliseconds."""
+    return int(click.get_current_context().meta[_TIMEOUT])
+
+
+def look_for_leaders(options: Mapping[str, Any], topic: str) -> None:
+    """Ask the cluster for a topic, and each of its leaders for a sign of life; raises `KafkaError` in time."""
+    from kafwire import Client, protocol
+    from kafwire.config import ClientConfig
+
+    request: Any = protocol.ApiVersionsRequest(client_software_name="kafwire", client_software_version="0")
+    with Client(**only(options, ClientConfig)) as client:
+        found: Any = client.metadata([topic])
+        leaders = {partition.leader_id for each in found.topics for partition in each.partitions}
+        for leader in sorted(leaders - {-1}):
+            client.call(request, broker=leader)
 
 
 def client_options(
@@ -74,28 +120,29 @@ def client_options(
     What is given by -b comes before -X, that before the file, and that before KAFWIRE_BROKERS. Raises click's
     UsageError for a wrong one.
     """
+    from kafwire.config import from_config
     from kafwire.errors import ConfigError
 
-    options: dict[str, Any] = {}
+    given: dict[str, tuple[str, Any]] = {}
     if config_file is not None:
         text = config_file.read_text(encoding="utf-8", errors="surrogateescape")
         for number, line in enumerate(text.splitlines(), 1):
             if line.strip() and not line.lstrip().startswith("#"):
-                name, value = _setting(line, f"{config_file}, line {number}")
-                options[name] = value
-    options.update(_setting(text, "-X") for text in settings)
+                _take(given, line, f"{config_file}, line {number}")
+    for setting in settings:
+        _take(given, setting, "-X")
     if brokers is not None:
-        options["bootstrap_servers"] = brokers
-    elif "bootstrap_servers" not in options and _BROKERS_VARIABLE in os.environ:
-        options["bootstrap_servers"] = os.environ[_BROKERS_VARIABLE]
-    if "bootstrap_servers" not in options:
+        given["bootstrap_servers"] = ("bootstrap_servers", brokers)
+        given.pop("metadata_broker_list", None)
+    elif not {"bootstrap_servers", "metadata_broker_list"} & set(given) and _BROKERS_VARIABLE in os.environ:
+        given["bootstrap_servers"] = ("bootstrap_servers", os.environ[_BROKERS_VARIABLE])
+    if not {"bootstrap_servers", "metadata_broker_list"} & set(given):
         raise click.UsageError("no broker is named: give -b HOST:PORT, or bootstrap.servers in the file of -F")
-    options["bootstrap_servers"] = ",".join(map(_with_port, options["bootstrap_servers"].split(",")))
+    given.setdefault("default_api_timeout_ms", ("default_api_timeout_ms", timeout_ms()))
     try:
-        config_class.build(options)
+        return from_config(config_class, dict(given.values()))
     except ConfigError as error:
         raise click.UsageError(str(error)) from None
-    return options
 
 
 def only(options: Mapping[str, Any], config_class: Any) -> dict[str, Any]:
@@ -104,18 +151,13 @@ def only(options: Mapping[str, Any], config_class: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name in known}
 
 
-def _setting(text: str, where: str) -> tuple[str, str]:
-    """A name as we spell it, and its value. kcat's prefix of topic options is taken too."""
+def _take(given: dict[str, tuple[str, Any]], text: str, where: str) -> None:
+    """Add NAME=VALUE, over what was given by another spelling. kcat's prefix of topic options is taken too."""
     name, equals, value = text.partition("=")
     if not equals:
         raise click.UsageError(f"{where}: {text.strip()!r} is not NAME=VALUE")
-    return name.strip().removeprefix("topic.").replace(".", "_"), value.strip()
-
-
-def _with_port(server: str) -> str:
-    server = server.strip()
-    host = server.rpartition("]")[2] if server.startswith("[") else server  # [::1]:9092 has colons before the port's
-    return server if ":" in host or not server else f"{server}:{_DEFAULT_PORT}"
+    name = name.strip().removeprefix("topic.")
+    given[name.replace(".", "_")] = (name, value.strip())
 
 
 def _list_options(

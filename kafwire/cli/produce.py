@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from kafwire.cli.connection import client_options, connection_options_for
+from kafwire.cli.connection import client_options, connection_options_for, look_for_leaders
 from kafwire.cli.ending import orderly_end
 from kafwire.cli.ledger import Ledger
 from kafwire.cli.lines import STDIN, TooLong, pieces, sizes, standard_input
@@ -142,6 +142,7 @@ def command(
     total = sizes(files) if files else None
     if progress and total is None:
         raise click.UsageError("--progress is for files whose sizes are known")
+    look_for_leaders(options, topic)
     producer = Producer(**options)
     sending = Sending(
         producer,

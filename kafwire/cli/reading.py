@@ -19,6 +19,8 @@ __all__ = ["STORED", "Piece", "Reading", "Wanted", "Window", "open_reading", "pa
 
 STORED = "stored"
 _NAMES = {"beginning": "earliest", "earliest": "earliest", "end": "latest", "latest": "latest", STORED: STORED}
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_LAST_MS = 253_402_300_799_999  # what a datetime can say
 # How long to wait for records before looking whether somebody still reads the output.
 _SILENCE_S = 0.25
 
@@ -80,6 +82,8 @@ def parse_window(given: Sequence[str]) -> Window:
 def _milliseconds(text: str) -> int:
     value = text[2:]
     if value.isdecimal():
+        if int(value) > _LAST_MS:
+            raise click.UsageError(f"-o {text}: milliseconds since the epoch are needed, up to the year 9999")
         return int(value)
     try:
         moment = dt.datetime.fromisoformat(value)
@@ -90,6 +94,10 @@ def _milliseconds(text: str) -> int:
     if moment.tzinfo is None:
         raise click.UsageError(f"-o {text}: the time has no zone: add Z, or +01:00")
     return round(moment.timestamp() * 1000)
+
+
+def _moment(ms: int) -> dt.datetime:
+    return _EPOCH + dt.timedelta(milliseconds=ms)
 
 
 class Reading(Protocol):
@@ -217,10 +225,10 @@ def rows_before(batch: "Batch", end: int) -> int:
 def _scan(client: "Client", wanted: Wanted, options: Mapping[str, Any], reset: str) -> Any:
     window = wanted.window
     start: Any = "earliest"
-    end: Any = "latest" if window.end_ms is None else window.end_ms
+    end: Any = "latest" if window.end_ms is None else _moment(window.end_ms)
     partitions: list[int] | None = sorted(wanted.partitions) or None
     if window.start_ms is not None:
-        start = window.start_ms
+        start = _moment(window.start_ms)
     elif isinstance(window.start, int):
         start, ends = _start_offsets(client, wanted, window.start, options, reset)
         if window.end_ms is None:
@@ -240,7 +248,7 @@ def _consumer(client: "Client", wanted: Wanted, options: Mapping[str, Any]) -> A
     arguments: dict[str, Any] = {"columns": wanted.columns, **options}
     start: Any = "earliest"
     if window.start_ms is not None:
-        start = window.start_ms
+        start = _moment(window.start_ms)
     elif isinstance(window.start, int):
         start, _ = _start_offsets(client, wanted, window.start, options, options["auto_offset_reset"])
     elif window.start == STORED or (window.start is None and wanted.group is not None):

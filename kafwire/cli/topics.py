@@ -25,12 +25,31 @@ _HELP = """List the topics of a cluster, or show the partitions of some.
   kafwire topics orders payments --offsets
   kafwire topics -L
   kafwire topics -J | jq -r '.topics[].topic'
+  kafwire topics create orders --partitions 6 --config retention.ms=86400000
+  kafwire topics delete orders
+
+A topic whose name is "create" or "delete" is shown by -t.
 
 Exit code 1: a topic does not exist, or the broker says nothing of it.
 """
 
 
-@click.command("topics", help=_HELP)
+class _Topics(click.Command):
+    """The list, unless the first word is that of another command."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Leave `create` and `delete` to the commands of that name."""
+        if args and args[0] in ("create", "delete"):
+            from kafwire.cli import topic_changes
+
+            other: click.Command = getattr(topic_changes, args[0])
+            return other.make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+
+@click.command("topics", help=_HELP, cls=_Topics)
 @click.argument("topics", nargs=-1, metavar="[TOPIC]...")
 @click.option("-t", "--topic", "more_topics", multiple=True, metavar="TOPIC", help="A topic, as an option.")
 @connection_options
@@ -73,8 +92,6 @@ def command(
         metadata = client.metadata(asked or None)
         found = [topic for topic in metadata.topics if asked or not (no_internal and topic.is_internal)]
         found.sort(key=lambda topic: topic.name)
-        for topic in found:
-            topic.partitions.sort(key=lambda partition: partition.partition_index)
         offsets = _offsets(client, found, options) if with_offsets else None
     there = [topic for topic in found if not topic.error_code]
     if as_json:

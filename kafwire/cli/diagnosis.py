@@ -1,0 +1,202 @@
+"""What `kafwire doctor` finds: one step after the other, each with what is wrong and what to change."""
+
+import socket
+import time
+import uuid
+from collections.abc import Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from kafwire import Client, Producer, protocol, scan
+from kafwire.errors import BrokerError, KafkaError, ProtocolError
+from kafwire.net.lane import host_and_port
+from kafwire.wire.versions import lacking, release
+
+__all__ = ["Finding", "examine"]
+
+_VALUE = b"from kafwire doctor"
+_LOOK_UP_S = 3.0
+_CONNECT_S = 2.0
+_GREETING_S = 4.0
+_PARALLEL = 16
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One step: whether it went well, what was seen, and what to change if it did not."""
+
+    step: str
+    ok: bool
+    seen: str
+    change: str = ""
+
+
+def examine(host: str, port: int, timeout_s: float, *, writes: bool = True) -> Generator[Finding, None, None]:
+    """Check a broker, until a step fails that the others need. `timeout_s` is for all of it, about."""
+    until = time.monotonic() + timeout_s
+    server = host_and_port(host, port)
+    name, addresses = look_up(host, port, min(_LOOK_UP_S, timeout_s))
+    yield name
+    if not name.ok:
+        return
+    connection = connect(addresses, port, min(_CONNECT_S, timeout_s))
+    yield connection
+    if not connection.ok:
+        return
+    left_ms = max(500, round(1000 * min(_GREETING_S, until - time.monotonic())))
+    with Client(server, default_api_timeout_ms=left_ms, client_id="kafwire-doctor") as client:
+        try:
+            greeting = client.call(_greeting())
+            metadata = client.metadata([])
+        except KafkaError as error:
+            yield Finding("protocol", False, _short(error), "see what listens there; kafwire speaks PLAINTEXT only")
+            return
+        versions = {key.api_key: (key.min_version, key.max_version) for key in greeting.api_keys}
+        features = {feature.name: feature.max_version for feature in greeting.supported_features}
+        yield Finding("protocol", True, f"it is {release(versions, features)}, cluster {metadata.cluster_id}")
+        yield judge_versions(versions)
+        advertised = judge_advertised(server, metadata.brokers, min(_CONNECT_S, timeout_s))
+        yield from advertised
+        if not writes or not all(finding.ok for finding in advertised):
+            return
+    options = {"default_api_timeout_ms": max(1000, round(1000 * (until - time.monotonic())))}
+    yield from there_and_back(server, options)
+
+
+def look_up(host: str, port: int, timeout_s: float) -> tuple[Finding, list[tuple[Any, ...]]]:
+    """Resolve a name."""
+    found = _resolved(host, port, timeout_s)
+    if isinstance(found, str):
+        return Finding("name", False, found, f"check the spelling of {host!r}, /etc/hosts and the name server"), []
+    seen = ", ".join(dict.fromkeys(str(address[0]) for address in found))
+    return Finding("name", True, seen if seen == host else f"{host} is {seen}"), found
+
+
+def connect(addresses: list[tuple[Any, ...]], port: int, timeout_s: float) -> Finding:
+    """Connect to each address; one that answers is enough."""
+    with ThreadPoolExecutor(_PARALLEL) as threads:
+        problems = list(threads.map(lambda address: _refusal(address, timeout_s), addresses))
+    seen = [
+        f"{address[0]} {'answers' if problem is None else problem}"
+        for address, problem in zip(addresses, problems, strict=True)
+    ]
+    return Finding(
+        "connection",
+        None in problems,
+        f"port {port}: {', '.join(dict.fromkeys(seen))}",
+        ""
+        if None in problems
+        else "see that a broker runs and listens there, on an interface this machine can reach "
+        "(listeners=PLAINTEXT://0.0.0.0:9092 for all; a container's port must be published), behind no firewall",
+    )
+
+
+def judge_versions(versions: Mapping[int, tuple[int, int]]) -> Finding:
+    """Compare what a broker offers with what kafwire needs."""
+    missing = lacking(versions)
+    if not missing:
+        return Finding("versions", True, "all that kafwire needs")
+    return Finding("versions", False, "; ".join(missing), "upgrade the broker; see docs/compatibility.md")
+
+
+def judge_advertised(server: str, brokers: Sequence[Any], timeout_s: float) -> list[Finding]:
+    """See whether the addresses that clients are sent to can be reached from here."""
+    with ThreadPoolExecutor(_PARALLEL) as threads:
+        problems = list(threads.map(lambda broker: _unreached(broker, timeout_s), brokers))
+    found = []
+    for broker, problem in zip(brokers, problems, strict=True):
+        where = f"broker {broker.node_id} is at {host_and_port(broker.host, broker.port)}"
+        change = (
+            f"{server} answers, but clients are sent to {host_and_port(broker.host, broker.port)}: set "
+            "advertised.listeners of that broker to an address that this machine can reach"
+        )
+        found.append(
+            Finding("advertised", True, f"{where}, which answers")
+            if problem is None
+            else Finding("advertised", False, f"{where}: {problem}", change)
+        )
+    return found
+
+
+def there_and_back(server: str, options: Mapping[str, Any]) -> Generator[Finding, None, None]:
+    """Create a topic, send a record and read it, delete the topic."""
+    topic = f"kafwire-doctor-{uuid.uuid4().hex[:12]}"
+    with Client(server, **options) as client:
+        try:
+            client.create_topic(topic, partitions=1)
+        except (KafkaError, ProtocolError) as error:
+            yield Finding("topic", False, f"creating {topic}: {_short(error)}", _change_for(error))
+            return
+        try:
+            yield Finding("topic", True, f"created {topic}")  # whoever ends the examination here leaves no topic behind
+            limit_ms = options["default_api_timeout_ms"]
+            limits = dict.fromkeys(("max_block_ms", "request_timeout_ms", "delivery_timeout_ms"), limit_ms)
+            with Producer(server, **{**options, **limits, "linger_ms": 0}) as producer:
+                sent = producer.send(topic, _VALUE).result(limit_ms / 1000)
+            with scan(server, topic, **options) as found:
+                values = [record.value for batch in found.batches() for record in batch]
+            same = values == [_VALUE]
+            seen = f"a record at offset {sent.offset}, and back" if same else f"sent {_VALUE!r}, read {values!r}"
+            yield Finding("record", same, seen, "" if same else "see the broker's log")
+        except (KafkaError, ProtocolError, TimeoutError) as error:
+            yield Finding("record", False, _short(error), _change_for(error))
+        finally:
+            try:
+                client.delete_topic(topic)
+                deleted = Finding("deletion", True, f"deleted {topic}")
+            except (KafkaError, ProtocolError) as error:
+                deleted = Finding("deletion", False, _short(error), f"delete {topic} by hand")
+        yield deleted
+
+
+def _greeting() -> Any:
+    return protocol.ApiVersionsRequest(client_software_name="kafwire-doctor", client_software_version="0")
+
+
+def _resolved(host: str, port: int, timeout_s: float) -> list[tuple[Any, ...]] | str:
+    """Socket addresses, or what is wrong with the name."""
+    threads = ThreadPoolExecutor(1)
+    try:
+        found = threads.submit(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM).result(timeout_s)
+    except TimeoutError:
+        return f"{host!r} does not resolve: no answer within {timeout_s:g} s"
+    except (OSError, UnicodeError) as error:
+        return f"{host!r} does not resolve: {getattr(error, 'strerror', None) or error}"
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)
+    return list(dict.fromkeys(address for *_, address in found))
+
+
+def _refusal(address: tuple[Any, ...], timeout_s: float) -> str | None:
+    """Why an address does not take a connection, if it does not."""
+    try:
+        socket.create_connection(address[:2], timeout_s).close()
+    except TimeoutError:
+        return f"does not answer within {timeout_s:g} s"
+    except OSError as error:
+        return (error.strerror or str(error)).lower()
+    return None
+
+
+def _unreached(broker: Any, timeout_s: float) -> str | None:
+    addresses = _resolved(broker.host, broker.port, timeout_s)
+    if isinstance(addresses, str):
+        return addresses
+    problems = [_refusal(address, timeout_s) for address in addresses]
+    return None if None in problems else ", ".join(map(str, dict.fromkeys(problems)))
+
+
+def _change_for(error: Exception) -> str:
+    if isinstance(error, BrokerError):
+        if error.name.endswith("AUTHORIZATION_FAILED"):
+            return "allow it to this client by an ACL; --no-write leaves this step out"
+        if error.name == "INVALID_REPLICATION_FACTOR":
+            return "set default.replication.factor to no more than there are brokers, or start the others"
+        if error.name == "POLICY_VIOLATION":
+            return "the cluster's policy forbids it; --no-write leaves this step out"
+    return "see the broker's log"
+
+
+def _short(error: Exception) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,80 @@
+"""`kafwire doctor`: what keeps a client from a cluster, and what to change."""
+
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from kafwire.cli.connection import timeout_ms, timeout_option
+from kafwire.cli.output import JsonWriter, pretty_option
+
+if TYPE_CHECKING:
+    from kafwire.cli.diagnosis import Finding
+
+__all__ = ["command"]
+
+_HELP = """Check a broker step by step: its name, a connection, the protocol, versions, the addresses that the cluster
+advertises, and, with a topic of its own that is deleted again, a record there and back.
+
+\b
+  kafwire doctor localhost:9092
+  kafwire doctor kafka.example.org --no-write
+  kafwire doctor localhost -J
+
+Exit code 1: something is wrong.
+"""
+
+
+@click.command("doctor", help=_HELP)
+@click.argument("server", metavar="HOST[:PORT]")
+@click.option("--no-write", is_flag=True, help="Create no topic and send no record.")
+@click.option("-J", "--json", "as_json", is_flag=True, help="A JSON object a step.")
+@pretty_option
+@timeout_option
+def command(server: str, no_write: bool, as_json: bool, pretty: bool | None) -> int:
+    """Examine one broker."""
+    from kafwire.bootstrap import parse_servers
+    from kafwire.cli.diagnosis import examine
+
+    if pretty is not None and not as_json:
+        raise click.UsageError("--pretty and --compact are for -J")
+    try:
+        servers = parse_servers(server)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    if len(servers) != 1:
+        raise click.UsageError("one server at a time")
+    writer = JsonWriter(pretty) if as_json else None
+    wrong = False
+    # Closed in any case: it deletes the topic that it has made.
+    with _quiet(), closing(examine(*servers[0], timeout_ms() / 1000, writes=not no_write)) as findings:
+        for finding in findings:
+            wrong |= not finding.ok
+            if writer is not None:
+                writer.write(asdict(finding))
+                writer.flush()
+            else:
+                click.echo("\n".join(lines(finding)))
+    return int(wrong)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """What the clients would log, the findings say."""
+    log = logging.getLogger("kafwire")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+
+
+def lines(finding: "Finding") -> Iterable[str]:
+    """What is printed of a step."""
+    yield f"{'ok' if finding.ok else 'WRONG':5}  {finding.step:10}  {finding.seen}"
+    if finding.change:
+        yield f"{'':17}  -> {finding.change}"

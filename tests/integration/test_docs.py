@@ -1,0 +1,55 @@
+"""Every Python block of README and docs runs as it stands, on a broker that creates topics, at localhost:9092."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.integration.doc_blocks import ADDRESS, DOCS, ROOT, Block, blocks, run_python
+
+IMPORTS = "import kafwire\nimport pyarrow as pa\n"
+# What the text around a block has said already.
+SETUP = {
+    "producing-python-1": IMPORTS + 'producer = kafwire.Producer("localhost:9092")\n',
+    "producing-python-3": IMPORTS + 'import random\nREGIONS = {b"east": 0}\n',
+    "producing-python-4": IMPORTS + 'table = pa.table({"value": ["EWR-IAH"]})\n',
+    "producing-python-5": IMPORTS + 'order, entry = b"2 books", b"ordered"\n',
+    "producing-python-6": IMPORTS + 'servers = "localhost:9092"\ndef bill(order): return order + b": 20 USD"\n',
+    "reliability-python-1": IMPORTS
+    + """
+servers, topic, topics, partition, partitions = "localhost:9092", "flights", ["flights"], 0, [("flights", 0)]
+keys, offset, next_offset, where = [1], 0, 1, ("flights", 0)
+""",
+    "scan-python-1": IMPORTS,
+    "scan-python-2": IMPORTS + 'producer = kafwire.Producer("localhost:9092", transactional_id="docs")\n',
+    "scan-python-3": IMPORTS,
+    "scan-python-4": IMPORTS + "from datetime import UTC, datetime\n",
+}
+SPARK = """
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+options = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "flights"}
+"""
+SETUP |= {f"spark-python-{number}": SPARK for number in (1, 2, 3)}
+
+
+@pytest.mark.parametrize("block", list(blocks("python")), ids=str)
+def test_block_runs(block: Block, address: str, tmp_path: Path) -> None:
+    setup = SETUP.get(str(block), "")
+    if address != ADDRESS:
+        block = Block(block.document, block.number, block.line, block.language, block.text.replace(ADDRESS, address))
+        setup = setup.replace(ADDRESS, address)
+    done = run_python(block, setup, tmp_path)
+    assert done.returncode == 0, f"{block.document}.md, line {block.line}: {done.stderr[-3000:]}"
+
+
+def test_a_setup_belongs_to_a_block() -> None:
+    assert set(SETUP) <= {str(block) for block in blocks("python")}
+
+
+def test_every_block_is_found() -> None:
+    """None is indented, or fenced in another way, which would hide it from these tests."""
+    fences = sum(line.lstrip().startswith(("```", "~~~")) for file in DOCS for line in file.read_text().splitlines())
+    assert fences == 2 * sum(len(list(blocks(language))) for language in ("python", "", "console", "sh"))
+    assert ROOT / "README.md" in DOCS

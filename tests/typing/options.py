@@ -1,0 +1,62 @@
+"""What type checkers say of calls to kafwire. Nothing here is run.
+
+A call that must be wrong has a comment that silences mypy and pyright; both report a comment that silences nothing, so
+a mistake that they no longer see fails the linting.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from typing import Any, assert_type
+
+import kafwire
+from kafwire import Client, Consumer, Offset, Producer, Tail, TopicPartition, scan
+
+SERVERS = "localhost:9092"
+WHERE = TopicPartition("t", 0)
+
+
+def right() -> None:
+    Producer(SERVERS, linger_ms=5, acks="all", compression_type="lz4", compression_level=3, partitioner="murmur2")
+    Producer([SERVERS], acks=1, enable_idempotence=None, partitioner=lambda *args: 0, metrics_hook=print)
+    Consumer(SERVERS, topics="t", start=Tail(5), fetch_strategy="per_node", group_id=None)
+    Consumer(SERVERS, assign=[WHERE], start={WHERE: Offset(5)}, isolation_level="read_committed")
+    Client(SERVERS, client_id="me", request_timeout_ms=1000)
+    scan(SERVERS, "t", start=dt.datetime.now(dt.UTC), end={WHERE: "latest"}, check_crcs=False, columns=["value"])
+    options: kafwire.ProducerOptions = {"linger_ms": 5}
+    Producer(SERVERS, **options)
+    read: dict[str, Any] = {"bootstrap_servers": SERVERS, "linger_ms": 5}
+    Producer(**read)
+    kafwire.AsyncProducer(SERVERS, linger_ms=5)
+    kafwire.AsyncConsumer(SERVERS, topics=["t"], auto_offset_reset="earliest")
+    kafwire.AsyncClient(SERVERS, metadata_max_age_ms=1000)
+
+
+def misspelt(client: Client, awaited: kafwire.AsyncClient) -> None:
+    Producer(SERVERS, lingr_ms=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    Consumer(SERVERS, topics="t", fetch_stategy="hybrid")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    Client(SERVERS, linger_ms=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    scan(SERVERS, "t", chunk_byte=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    client.scan("t", chunk_byte=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    _ = awaited.scan("t", chunk_byte=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    kafwire.AsyncProducer(SERVERS, lingr_ms=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    kafwire.AsyncConsumer(SERVERS, topic="t")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    kafwire.AsyncClient(SERVERS, client="me")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+def of_the_wrong_type() -> None:
+    Producer(SERVERS, linger_ms="5")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Producer(SERVERS, compression_type="lz5")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Producer(SERVERS, acks="quorum")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Consumer(SERVERS, topics="t", start=1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    scan(SERVERS, "t", start=1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def metadata_is_typed(client: Client) -> None:
+    found = client.metadata()
+    assert_type(found, kafwire.ClusterMetadata)
+    assert_type(found.brokers[0].host, str)
+    assert_type(found.topics[0].topic_id, uuid.UUID)
+    assert_type(found.topics[0].partitions[0].leader_id, int)
+    print(found.topics[0].partitons)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
