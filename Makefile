@@ -6,8 +6,9 @@
 # make fuzz     hostile bytes into every decoder, under sanitizers too, which takes clang (SECONDS=60, SEED=chance; FUZZ=targets)
 # make soak     producers under faults, everything read back (MINUTES=3, SEED=chance, RATE=1; DETACH=1; RESUME=folder)
 # make soak-status  where the last one is
-# make lint     ruff, cython-lint, mypy, import-linter
+# make lint     ruff, cython-lint, mypy, basedpyright, import-linter
 # make format   what ruff can put right by itself
+# make dist     the source distribution and the wheel built from it, tried in an empty environment; in build/dist
 # make build    the environment in .venv and the compiled extensions
 # make clean    away with all that was made here (the jars in the user's cache stay)
 #
@@ -31,7 +32,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-com
 SOURCES := setup.py $(wildcard kafwire/*.pyx kafwire/*.pxd kafwire/native/*.c kafwire/native/*.h)
 
 .DELETE_ON_ERROR:
-.PHONY: build test demo bench bench-strategies bench-sweep fuzz soak soak-status lint format jars clean
+.PHONY: build test demo bench bench-strategies bench-sweep dist fuzz soak soak-status lint format jars clean
 
 build: $(VENV)/built $(VENV)/linked
 
@@ -39,7 +40,7 @@ test: build $(VENV)/has-test jars
 	@status=0; set -x; \
 	$(if $(TESTS),$(BIN)/python -m pytest $(TESTS) || status=1, \
 	    $(BIN)/python -m pytest -n $(JOBS) --maxschedchunk=8 tests/unit || status=1; \
-	    $(BIN)/python -m pytest --ignore tests/unit || status=1); \
+	    $(BIN)/python -m pytest --ignore tests/unit --ignore tests/fuzz || status=1); \
 	$(BIN)/python scripts/other_pythons.py || status=1; \
 	exit $$status
 
@@ -55,7 +56,11 @@ bench-strategies: build $(VENV)/has-bench jars
 bench-sweep: build $(VENV)/has-bench jars
 	$(BIN)/python -m benchmarks.sweep
 
+dist: $(VENV)/has-dist
+	$(BIN)/python scripts/dist.py
+
 fuzz: build $(VENV)/has-fuzz
+	$(BIN)/python -m pytest -q tests/fuzz
 	$(BIN)/python -m fuzz $(FUZZ) --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 soak: build $(VENV)/has-test jars
@@ -67,7 +72,7 @@ soak-status:
 
 lint: build $(VENV)/has-test $(VENV)/has-bench $(VENV)/has-demo $(VENV)/has-lint
 	@status=0; export PATH="$(CURDIR)/$(BIN):$$PATH"; \
-	for linter in "ruff check ." "ruff format --check ." "cython-lint kafwire" mypy lint-imports; do \
+	for linter in "ruff check ." "ruff format --check ." "cython-lint kafwire" mypy basedpyright lint-imports; do \
 	    echo "--- $$linter"; $$linter || status=1; \
 	done; exit $$status
 

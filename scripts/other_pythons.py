@@ -18,7 +18,16 @@ ROOT = Path(__file__).resolve().parent.parent
 # The C core is the same for every Python; and what takes many seconds in a simulated world is about no version of it.
 # Other clients are not installed there, which some tests of the benchmarks and the soak import.
 LEFT_OUT = ["test_native_sanitizers", "test_benchmarks_sweep", "test_soak_worker"]
-LONG = ["many_partitions", "thousand_part", "truncated_logs", "random_", "the_lease_ends", "kept_alive", "elsewhere"]
+LONG = [
+    "many_partitions",
+    "thousand_part",
+    "truncated_logs",
+    "random",
+    "schedules",
+    "the_lease_ends",
+    "kept_alive",
+    "elsewhere",
+]
 TESTS = ["tests/unit", *(f"--ignore=tests/unit/{name}.py" for name in LEFT_OUT), "-k", f"not ({' or '.join(LONG)})"]
 ASK = (
     "import sys, sysconfig; print(sys.implementation.name, *sys.version_info[:4],"

@@ -1,4 +1,4 @@
-"""Print what pip is to install for the extras named as arguments; without any, for building and running.
+"""Print what pip is to install for the dependency groups named as arguments; without any, for building and running.
 
     python scripts/requirements.py test lint
 
@@ -6,22 +6,17 @@ The lists are those of pyproject.toml. Installing them by themselves, without th
 be built in place, once, with the build tools of the same environment.
 """
 
-import re
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 
-def expand(extra: str, extras: dict[str, list[str]]) -> set[str]:
-    """The requirements of one extra, with those of the extras that it names."""
+def expand(name: str, groups: dict[str, list[Any]]) -> set[str]:
+    """The requirements of one group, with those of the groups that it includes (PEP 735)."""
     found: set[str] = set()
-    for requirement in extras[extra]:
-        inner = re.fullmatch(r"kafwire\[([\w,-]+)\]", requirement)
-        if inner is None:
-            found.add(requirement)
-        else:
-            for name in inner[1].split(","):
-                found |= expand(name, extras)
+    for item in groups[name]:
+        found |= {item} if isinstance(item, str) else expand(item["include-group"], groups)
     return found
 
 
@@ -30,8 +25,8 @@ def main() -> None:
     wanted = set(declared["project"]["dependencies"])
     if len(sys.argv) == 1:
         wanted |= set(declared["build-system"]["requires"])
-    for extra in sys.argv[1:]:
-        wanted |= expand(extra, declared["project"]["optional-dependencies"])
+    for group in sys.argv[1:]:
+        wanted |= expand(group, declared["dependency-groups"])
     print("\n".join(sorted(wanted)))
 
 

@@ -1,0 +1,141 @@
+"""Build the source distribution, from it the wheel, and use the wheel in an empty environment.
+
+    python scripts/dist.py
+
+Both are left in build/dist. They are built again only when a file that goes into them has changed.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from pathlib import Path, PurePosixPath
+
+ROOT = Path(__file__).resolve().parent.parent
+DIST = ROOT / "build" / "dist"
+PACKAGED = ("kafwire", "pyspark_kafwire")
+TOP_FILES = ("CHANGELOG.md", "LICENSE", "MANIFEST.in", "README.md", "pyproject.toml", "setup.py")
+SOURCE_SUFFIXES = {".py", ".pyi", ".pyx", ".pxd", ".c", ".h", ".typed"}
+WHEEL_SUFFIXES = {".py", ".pyi", ".pxd", ".h", ".so", ".typed"}
+# The extensions take 4 MB without debug symbols and 22 MB with them.
+WHEEL_LIMIT_BYTES = 8 << 20
+
+# Everything compiled is imported, and a batch goes through the codecs and back.
+TRY = """
+import importlib, pkgutil, kafwire
+from kafwire.records import decode_batches, encode_batch
+modules = [name for _, name, _ in pkgutil.iter_modules(kafwire.__path__, "kafwire.") if "__" not in name]
+compiled = [name for name in modules if importlib.import_module(name).__file__.endswith(".so")]
+assert len(compiled) >= 20, compiled
+for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
+    (batch,) = decode_batches(encode_batch([b"value"], compression=codec))
+    assert [record.value for record in batch] == [b"value"], codec
+print(f"{len(compiled)} extensions of {kafwire.__file__}")
+"""
+
+
+class DistError(Exception):
+    """What is wrong with the distribution."""
+
+
+def packaged_files() -> list[Path]:
+    """All files of the tree that go into the source distribution, by name."""
+    found = [ROOT / name for name in TOP_FILES]
+    for package in PACKAGED:
+        found += [file for file in (ROOT / package).rglob("*") if file.suffix in SOURCE_SUFFIXES and file.is_file()]
+    return sorted(found)
+
+
+def _key() -> str:
+    digest = hashlib.sha256(sys.version.encode())
+    for file in packaged_files():
+        digest.update(f"{file.relative_to(ROOT)}\0".encode())
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def build() -> tuple[Path, Path]:
+    """The source distribution and the wheel built from it. Raises `DistError` naming what is wrong with them."""
+    stamp = DIST / "key"
+    key = _key()
+    if not stamp.exists() or stamp.read_text() != key:
+        shutil.rmtree(DIST, ignore_errors=True)
+        # Its list of sources survives from build to build, and would hide a file that is no longer named.
+        shutil.rmtree(ROOT / "kafwire.egg-info", ignore_errors=True)
+        subprocess.run([sys.executable, "-m", "build", "--outdir", str(DIST), str(ROOT)], check=True)
+    (sdist,) = DIST.glob("*.tar.gz")
+    (wheel,) = DIST.glob("*.whl")
+    check_sdist(sdist)
+    check_wheel(wheel)
+    stamp.write_text(key)
+    return sdist, wheel
+
+
+def check_sdist(sdist: Path) -> None:
+    """Raise `DistError` unless it has every packaged file of the tree, and nothing that was made or is a test."""
+    with tarfile.open(sdist) as archive:
+        names = {PurePosixPath(*PurePosixPath(m.name).parts[1:]) for m in archive.getmembers() if m.isfile()}
+    missing = {str(file.relative_to(ROOT)) for file in packaged_files()} - {str(name) for name in names}
+    if missing:
+        raise DistError(f"{sdist.name} lacks {sorted(missing)}: name them in MANIFEST.in")
+    made = {"PKG-INFO", "setup.cfg"}
+    foreign = [str(n) for n in names if n.parts[0] not in {*PACKAGED, *TOP_FILES, *made, "kafwire.egg-info"}]
+    if foreign:
+        raise DistError(f"{sdist.name} has {sorted(foreign)}: leave them out by MANIFEST.in")
+
+
+def check_wheel(wheel: Path) -> None:
+    """Raise `DistError` unless it has every extension and stub, no C source, and is as small as without symbols."""
+    with zipfile.ZipFile(wheel) as archive:
+        sizes = {PurePosixPath(info.filename): info.file_size for info in archive.infolist()}
+    inside = {name for name in sizes if name.parts[0] in PACKAGED}
+    wanted = {
+        *(file.relative_to(ROOT) for file in packaged_files() if file.suffix in WHEEL_SUFFIXES and file.parent != ROOT)
+    }
+    missing = {str(name) for name in wanted} - {str(name) for name in inside}
+    missing |= {file.stem for file in (ROOT / "kafwire").glob("*.pyx")} - {
+        name.name.split(".")[0] for name in inside if name.suffix == ".so"
+    }
+    if missing:
+        raise DistError(f"{wheel.name} lacks {sorted(missing)}")
+    foreign = [str(n) for n in sizes if n not in inside and not re.match(r"kafwire-[\w.]+\.dist-info$", n.parts[0])]
+    foreign += [str(n) for n in inside if n.suffix not in WHEEL_SUFFIXES]
+    if foreign:
+        raise DistError(f"{wheel.name} has {sorted(foreign)}")
+    compiled = sum(size for name, size in sizes.items() if name.suffix == ".so")
+    if compiled > WHEEL_LIMIT_BYTES:
+        raise DistError(f"{wheel.name}: its extensions have {compiled:,} bytes: debug symbols?")
+
+
+def install(wheel: Path, folder: Path, *extras: str) -> Path:
+    """The interpreter of a new, empty environment in `folder` into which the wheel was installed."""
+    venv.create(folder, clear=True, with_pip=True)
+    python = folder / "bin" / "python"
+    what = f"kafwire[{','.join(extras)}] @ {wheel.as_uri()}" if extras else str(wheel)
+    pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet", what]
+    subprocess.run(pip, check=True, cwd=folder)
+    return python
+
+
+def main() -> int:
+    try:
+        sdist, wheel = build()
+    except DistError as error:
+        print(error, file=sys.stderr)
+        return 1
+    for file in (sdist, wheel):
+        print(f"{file.relative_to(ROOT)}: {file.stat().st_size:,} bytes")
+    folder = DIST.parent / "empty"
+    python = install(wheel, folder)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run([python, "-c", TRY], cwd=folder, env=environment, check=False)
+    return done.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
