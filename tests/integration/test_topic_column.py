@@ -99,7 +99,9 @@ def test_rows_without_a_key_are_spread(face: Face, broker: ScriptedBroker, parti
     assert all(found["w"] + found["t"])
 
 
-@pytest.mark.parametrize("names", [["t", None], [5, 6], pa.array(["t", "t"]).dictionary_encode()], ids=repr)
+@pytest.mark.parametrize(
+    "names", [["t", None], [5, 6], pa.array(["t", "t"]).dictionary_encode()], ids=["null", "numbers", "dictionary"]
+)
 def test_a_topic_for_all_passes_the_column_over(face: Face, broker: ScriptedBroker, names: Any) -> None:
     """What was read from one topic can be written to another as it is."""
     table = pa.table({"value": [b"a", b"b"], "topic": names})

@@ -313,7 +313,10 @@ def take_only_the_offsets_of_an_undecided_transaction(world: World) -> Expected:
         lambda t: (
             t.told in (None, "unknown")
             and t.real == "abort"
-            and any(shown_by_if_committed(world, r) for r in t.there)
+            and any(
+                shown_by_if_committed(world, r) and (r.told_offset is not None or shown_by(world, UNCOMMITTED, r))
+                for r in t.there
+            )
             and any(to > (world.group[where] or 0) for where, to in t.takes.items())
         ),
     )
