@@ -1,13 +1,20 @@
 """Builds the Cython extensions.
 
 KAFWIRE_EXT=_codec,_io builds only those; KAFWIRE_TRACE=1 builds for line coverage; KAFWIRE_DEBUG=1 keeps debug symbols.
+KAFWIRE_BUILD_CACHE names a folder where built extensions are kept by a hash of all that they are made from.
 """
 
 import copy
+import hashlib
 import os
+import shlex
+import shutil
+import subprocess
 import sysconfig
+import tempfile
 from pathlib import Path
 
+import Cython
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
@@ -59,8 +66,58 @@ extensions = [
 ]
 
 
+DIRECTIVES = {
+    "language_level": "3",
+    "boundscheck": False,
+    "wraparound": False,
+    "cdivision": True,
+    "initializedcheck": False,
+    "embedsignature": True,
+    "linetrace": TRACE,
+}
+
+
+class Cache:
+    """Built extensions, each under a hash of its sources, all declarations, the compiler and the interpreter."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC"))
+        version = subprocess.run([*compiler, "--version"], capture_output=True, text=True, check=True).stdout
+        variables = [f"{name}={os.environ.get(name)}" for name in ("CFLAGS", "CPPFLAGS", "LDFLAGS")]
+        built_by = sysconfig.get_config_vars("SOABI", "CFLAGS")
+        build = [Cython.__version__, *built_by, *compiler, version, *variables, DEBUG, TRACE]
+        declared = sorted([*Path("kafwire").glob("*.pxd"), *Path(NATIVE).glob("*.h"), Path("setup.py")])
+        self._common = hashlib.sha256(repr(build).encode())
+        for path in declared:
+            self._add(self._common, path)
+
+    @staticmethod
+    def _add(digest: "hashlib._Hash", path: Path) -> None:
+        digest.update(f"{path}\0{path.stat().st_size}\0".encode() + path.read_bytes())
+
+    def place(self, ext: Extension) -> Path:
+        """Where the extension is kept, if it is."""
+        digest = self._common.copy()
+        for source in ext.sources:
+            self._add(digest, Path(source))
+        return self.folder / f"{ext.name}-{digest.hexdigest()[:32]}.so"
+
+
+def put(source: Path, target: Path) -> None:
+    """Copy, so that the target is there whole or not at all: a running process may have the old one mapped."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    number, name = tempfile.mkstemp(dir=target.parent)
+    os.close(number)
+    shutil.copy2(source, name)
+    Path(name).replace(target)
+
+
 class BuildExtensions(build_ext):
-    """Objects in a folder per extension: several compile the same C file, and do so at once."""
+    """Only what is not in the cache is made C and compiled.
+
+    Objects in a folder per extension: several compile the same C file, and do so at once.
+    """
 
     def finalize_options(self) -> None:
         """Use every processor, unless told otherwise: pip cannot pass `--parallel`."""
@@ -68,26 +125,29 @@ class BuildExtensions(build_ext):
         if self.parallel is None:
             self.parallel = os.cpu_count() or 1
 
+    def build_extensions(self) -> None:
+        """Build all that were chosen."""
+        folder = os.environ.get("KAFWIRE_BUILD_CACHE")
+        cache = Cache(Path(folder)) if folder else None
+        self._kept: dict[str, Path] = {} if cache is None else {ext.name: cache.place(ext) for ext in self.extensions}
+        missing = [ext for ext in self.extensions if ext.name not in self._kept or not self._kept[ext.name].exists()]
+        processes = self.parallel if len(missing) > 1 else 0
+        made = cythonize(missing, nthreads=processes, compiler_directives=DIRECTIVES, build_dir="build/cython")
+        for ext, c in zip(missing, made, strict=True):
+            ext.sources = c.sources
+        super().build_extensions()
+
     def build_extension(self, ext: Extension) -> None:
-        """Build one extension."""
+        """Build one extension, or take it from the cache."""
+        built, kept = Path(self.get_ext_fullpath(ext.name)), self._kept.get(ext.name)
+        if kept is not None and kept.exists():
+            put(kept, built)
+            return
         own = copy.copy(self)
         own.build_temp = str(Path(self.build_temp) / ext.name)
         build_ext.build_extension(own, ext)
+        if kept is not None:
+            put(built, kept)
 
 
-setup(
-    cmdclass={"build_ext": BuildExtensions},
-    ext_modules=cythonize(
-        extensions,
-        compiler_directives={
-            "language_level": "3",
-            "boundscheck": False,
-            "wraparound": False,
-            "cdivision": True,
-            "initializedcheck": False,
-            "embedsignature": True,
-            "linetrace": TRACE,
-        },
-        build_dir="build/cython",
-    ),
-)
+setup(cmdclass={"build_ext": BuildExtensions}, ext_modules=extensions)
