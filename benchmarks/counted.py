@@ -41,7 +41,7 @@ def counted_broker(folder: Path, *, heap: str, properties: Mapping[str, str]) ->
         try:
             port, report = proxy.stdout.readline().split()
             advertised = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
-            with KafkaCluster(properties={**properties, **advertised}, heap=heap) as cluster:
+            with KafkaCluster(properties={**properties, **advertised}, heap=heap, quick=False) as cluster:
                 proxy.stdin.write(f"{cluster.node(1).address}\n")
                 proxy.stdin.flush()
                 yield Counted(f"127.0.0.1:{port}", f"127.0.0.1:{report}")

@@ -89,7 +89,7 @@ def _broker(bootstrap: str | None) -> Iterator[tuple[str, int | None, dict[str, 
         return
     from kafwire.testing.cluster import KafkaCluster  # not needed with --bootstrap
 
-    with KafkaCluster(properties=PROPERTIES, heap=HEAP) as cluster:
+    with KafkaCluster(properties=PROPERTIES, heap=HEAP, quick=False) as cluster:
         yield cluster.bootstrap, cluster.node(1).pid, {"kafka": cluster.version, "nodes": 1, "heap": HEAP, **PROPERTIES}
 
 

@@ -146,7 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _measure_all(chosen: argparse.Namespace, folder: Path) -> dict[str, Any]:
     rounds, seconds, scale = (1, 0.1, 0.02) if chosen.short else (chosen.rounds, chosen.seconds, 1.0)
     environment = describe(ROOT)
-    with KafkaCluster(properties=PROPERTIES, heap=HEAP) as cluster:
+    with KafkaCluster(properties=PROPERTIES, heap=HEAP, quick=False) as cluster:
         topics = Topics(cluster.bootstrap, build_floor(folder))
         runner = Runner(cluster.bootstrap, topics, write_pool(folder, VALUE_BYTES), seconds, scale)
         runner.run({"conf.linger_ms": "5"})  # the broker's code is compiled before anything counts

@@ -54,7 +54,13 @@ class Run:
         state.pid = os.getpid()
         try:
             cluster = KafkaCluster(
-                3, proxies=True, fault_seed=state.seed, properties=PROPERTIES, heap=HEAP, jvm_options=JVM_OPTIONS
+                3,
+                proxies=True,
+                fault_seed=state.seed,
+                properties=PROPERTIES,
+                heap=HEAP,
+                jvm_options=JVM_OPTIONS,
+                quick=False,
             )
             self._enter("starting the cluster")
             with cluster:

@@ -88,6 +88,13 @@ def java(tool: str = "java") -> str:
     return found
 
 
+@cache
+def java_identity() -> str:
+    """What tells this Java from another: its path and what it says of its version."""
+    answer = subprocess.run([java(), "-version"], capture_output=True, text=True, check=True)
+    return f"{java()}\n{answer.stderr}{answer.stdout}"
+
+
 def resolve(version: str = DEFAULT_VERSION) -> Path:
     """The folder with the jars of Kafka `version`, its tools and its logging; fetched on first use (about 30 s)."""
     description = _IVY_FILE.format(version=version)
@@ -106,6 +113,13 @@ def resolve(version: str = DEFAULT_VERSION) -> Path:
 def class_path(version: str = DEFAULT_VERSION) -> str:
     """The class path, for `java -cp`, of Kafka `version`."""
     return str(resolve(version) / "*")
+
+
+def kept(version: str, kind: str, *made_from: str) -> Path:
+    """Where something that is made once from the jars of Kafka `version` and by this Java is kept."""
+    digest = hashlib.sha256("\0".join((java_identity(), *made_from)).encode()).hexdigest()[:12]
+    folder = resolve(version)
+    return folder.with_name(f"{folder.name}-{kind}-{digest}")
 
 
 def _retrieve(version: str, description: str, target: Path) -> None:

@@ -4,20 +4,24 @@ With `proxies`, it shows the faults that were played and their seed, too.
 
     pytest_plugins = ["kafwire.testing.pytest_plugin"]      # in the top conftest.py
 
-- `cluster`: one node of the newest supported Kafka, for the whole session;
+- `cluster`: one node of the newest supported Kafka, for the whole session, and for all processes of pytest-xdist;
 - `cluster_391`: the same of the oldest;
 - `make_cluster(nodes=3, ...)`: a cluster for this test, with the arguments of `KafkaCluster`;
 - `topic_name`: a name that no other test uses.
 """
 
+import fcntl
+import os
 import re
 import uuid
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from kafwire.testing.cluster import KafkaCluster
-from kafwire.testing.kafka import OLDEST_VERSION
+from kafwire.testing.kafka import DEFAULT_VERSION, OLDEST_VERSION
 
 _EVENTS = 60
 
@@ -42,17 +46,53 @@ class ClusterFactory:
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[KafkaCluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
     """One node of the newest Kafka that kafwire supports, shared by all tests of the session."""
-    with KafkaCluster() as running:
+    with _shared(DEFAULT_VERSION, tmp_path_factory) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
-def cluster_391() -> Iterator[KafkaCluster]:
+def cluster_391(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
     """One node of the oldest Kafka that kafwire supports, shared by all tests of the session."""
-    with KafkaCluster(version=OLDEST_VERSION) as running:
+    with _shared(OLDEST_VERSION, tmp_path_factory) as running:
         yield running
+
+
+@contextmanager
+def _shared(version: str, factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    """A cluster of this process, or the one that another process of pytest-xdist started."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        with KafkaCluster(version=version) as running:
+            yield running
+        return
+    description = factory.getbasetemp().parent / f"kafka-{version}"
+    with description.with_suffix(".users").open("a") as users:
+        with _alone(description.with_suffix(".lock")):
+            if description.exists():
+                fcntl.flock(users, fcntl.LOCK_SH)
+                running, mine = KafkaCluster.attach(description.read_text()), False
+            else:
+                running, mine = KafkaCluster(version=version), True
+                running.start()
+                description.write_text(running.describe())
+        if not mine:
+            yield running
+            return
+        try:
+            yield running
+        finally:
+            with _alone(description.with_suffix(".lock")):
+                description.unlink()
+            fcntl.flock(users, fcntl.LOCK_EX)  # until no other process uses it; one that dies uses nothing
+            running.close()
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    with lock.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture

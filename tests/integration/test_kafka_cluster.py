@@ -15,7 +15,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from kafwire.testing.cluster import ClusterError, KafkaCluster, _alive_brokers
+from kafwire.testing.cluster import ClusterError, KafkaCluster, _alive_brokers, _archive, prepare
+from kafwire.testing.kafka import DEFAULT_VERSION
 from kafwire.testing.pytest_plugin import ClusterFactory
 
 
@@ -118,6 +119,43 @@ def test_nodes_and_data_are_gone_after_close(make_cluster: ClusterFactory) -> No
     cluster.close()
     assert not alive(pid)
     assert not folder.exists()
+
+
+def test_another_process_talks_to_it_and_ends_nothing_by_closing(
+    make_cluster: ClusterFactory, topic_name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    cluster = make_cluster()
+    create(cluster, topic_name)
+    program = (
+        "import sys; from kafwire.testing import KafkaCluster;"
+        "cluster = KafkaCluster.attach(sys.stdin.read()); node = cluster.node(1);"
+        "print(cluster.bootstrap, node.pid, node.data, len(node.log()) > 1000, cluster.version);"
+        "cluster.close()"
+    )
+    subprocess.run([sys.executable, "-c", program], input=cluster.describe(), text=True, check=True, timeout=30)
+    node = cluster.node(1)
+    assert capfd.readouterr().out.split() == [cluster.bootstrap, str(node.pid), str(node.data), "True", cluster.version]
+    assert topic_name in admin(cluster).list_topics(timeout=10).topics
+    attached = KafkaCluster.attach(cluster.describe()).node(1)
+    assert attached.pid == node.pid
+    attached.kill()
+    assert attached.pid is None
+    until("the node's end", lambda: node.pid is None)
+
+
+def test_clusters_of_one_template_differ(make_cluster: ClusterFactory) -> None:
+    first, second = (make_cluster(nodes) for nodes in (1, 2))
+    written = [(node.data / "meta.properties").read_text().splitlines() for node in (*first.nodes, *second.nodes)]
+    told = [dict(line.split("=", 1) for line in lines if "=" in line) for lines in written]
+    assert [properties["node.id"] for properties in told] == ["1", "1", "2"]
+    assert len({properties["directory.id"] for properties in told}) == 3
+    assert told[0]["cluster.id"] != told[1]["cluster.id"] == told[2]["cluster.id"]
+
+
+def test_a_node_loads_its_classes_from_the_archive(make_cluster: ClusterFactory) -> None:
+    prepare()
+    pid = make_cluster().node(1).pid
+    assert str(_archive(DEFAULT_VERSION)) in Path(f"/proc/{pid}/maps").read_text()
 
 
 def test_logs_are_kept_when_the_block_fails() -> None:
