@@ -6,6 +6,7 @@
 # make fuzz     hostile bytes into every decoder, under sanitizers too, which takes clang (SECONDS=60, SEED=chance; FUZZ=targets)
 # make soak     producers under faults, everything read back (MINUTES=3, SEED=chance, RATE=1; DETACH=1; RESUME=folder)
 # make soak-status  where the last one is
+# make mutants  deliberate breaks, and whether the unit tests see them (SEED=chance, COUNT=60, AREA=net)
 # make lint     ruff, cython-lint, mypy, basedpyright, import-linter
 # make format   what ruff can put right by itself
 # make dist     the source distribution and the wheel built from it, tried in an empty environment; in build/dist
@@ -24,6 +25,8 @@ MINUTES ?= 3
 RATE ?= 1
 DETACH ?=
 RESUME ?=
+COUNT ?= 60
+AREA ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -32,7 +35,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-com
 SOURCES := setup.py $(wildcard kafwire/*.pyx kafwire/*.pxd kafwire/native/*.c kafwire/native/*.h)
 
 .DELETE_ON_ERROR:
-.PHONY: build test demo bench bench-strategies bench-sweep dist fuzz soak soak-status lint format jars clean
+.PHONY: build test demo bench bench-strategies bench-sweep dist fuzz soak soak-status mutants lint format jars clean
 
 build: $(VENV)/built $(VENV)/linked
 
@@ -69,6 +72,9 @@ soak: build $(VENV)/has-test jars
 
 soak-status:
 	@$(BIN)/python -m soak --status
+
+mutants: build $(VENV)/has-unit
+	$(BIN)/python -m scripts.mutants --count $(COUNT) $(if $(SEED),--seed $(SEED)) $(addprefix --area ,$(AREA))
 
 lint: build $(VENV)/has-test $(VENV)/has-bench $(VENV)/has-demo $(VENV)/has-lint
 	@status=0; export PATH="$(CURDIR)/$(BIN):$$PATH"; \
