@@ -73,7 +73,7 @@ soak: build $(VENV)/has-test jars
 soak-status:
 	@$(BIN)/python -m soak --status
 
-mutants: build $(VENV)/has-unit
+mutants: build $(VENV)/has-test
 	$(BIN)/python -m scripts.mutants --count $(COUNT) $(if $(SEED),--seed $(SEED)) $(addprefix --area ,$(AREA))
 
 lint: build $(VENV)/has-test $(VENV)/has-bench $(VENV)/has-demo $(VENV)/has-lint

@@ -9,12 +9,13 @@ import random
 import shlex
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from scripts.mutants.copies import Copy
-from scripts.mutants.drawing import all_sites, draws, judged, shares
+from scripts.mutants.drawing import Key, all_sites, draws, judged, shares
 from scripts.mutants.report import COUNTED, Report, diff
-from scripts.mutants.rules import AREAS
+from scripts.mutants.rules import AREAS, Area
 from scripts.mutants.site import Site
 from scripts.mutants.testmap import TestMap, digest
 from scripts.mutants.trying import Outcome, Trial
@@ -32,6 +33,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--area", action="append", choices=[area.name for area in AREAS], help="only of these")
     parser.add_argument("--function", default="", help="only of functions whose qualified names have this in them")
     parser.add_argument("--quick", action="store_true", help="only the tests most likely to see each break")
+    parser.add_argument("--as-watched", action="store_true", help="watch no tests, go by what is known of them")
     parser.add_argument("--check-equivalents", action="store_true", help="run the tests for these too")
     parser.add_argument("--list", action="store_true", help="only say what would be tried")
     parser.add_argument("--through", type=shlex.split, default=[], help="a command to run what takes long through")
@@ -79,26 +81,8 @@ def main() -> int:
         return 0
     HOME.mkdir(parents=True, exist_ok=True)
     report.load()
-    copy = Copy(ROOT, HOME / "copy", said.through)
-    tests = TestMap(ROOT, HOME)
-    tests.update(copy, said.through, said.jobs)
-    for test in tests.failing:
-        print(f"fails without any break, and is not asked: {test}")
-    trial = Trial(copy, tests, HOME, through=said.through, jobs=said.jobs, deadline=said.deadline)
-    done = 0
-    for area in areas:
-        taken = 0
-        for site in draws(sites, area.name, seed):
-            if taken == wanted[area.name]:
-                break
-            outcome = _of(site, report, judgements.reasons, tests, trial, said)
-            taken += outcome.status in COUNTED
-            done += outcome.status in COUNTED
-            print(
-                f"[{done}/{said.count}] {outcome.status}: {site.area}: {site.name}"[:300].replace("\n", " "), flush=True
-            )
-            if outcome.test:
-                print(f"    {outcome.test} ({outcome.seconds:.0f} s)", flush=True)
+    with Copy(ROOT, HOME / "copy", said.through) as copy:
+        try_all(copy, areas, sites, judgements.reasons, report, said)
     report.save()
     print(report.text().partition("\nkilled by:")[0])
     print(f"{report.path.relative_to(ROOT)}, {report.path.with_suffix('.txt').relative_to(ROOT)}")
@@ -106,8 +90,40 @@ def main() -> int:
     return 1 if judgements.wrong or any(summary.get(status) for status in ("survived", "unseen", "unsteady")) else 0
 
 
+def try_all(
+    copy: Copy,
+    areas: Sequence[Area],
+    sites: Sequence[Site],
+    reasons: dict[Key, str],
+    report: Report,
+    said: argparse.Namespace,
+) -> None:
+    """Draw until each area has its share."""
+    wanted = shares(said.count, areas)
+    tests = TestMap(ROOT, HOME)
+    if not said.as_watched:
+        tests.update(copy, said.through, said.jobs)
+    for test in tests.failing:
+        print(f"fails without any break, and is not asked: {test}")
+    trial = Trial(copy, tests, HOME, through=said.through, jobs=said.jobs, deadline=said.deadline)
+    done = 0
+    for area in areas:
+        taken = 0
+        for site in draws(sites, area.name, report.seed):
+            if taken == wanted[area.name]:
+                break
+            outcome = _of(site, report, reasons, tests, trial, said)
+            taken += outcome.status in COUNTED
+            done += outcome.status in COUNTED
+            print(
+                f"[{done}/{said.count}] {outcome.status}: {site.area}: {site.name}"[:300].replace("\n", " "), flush=True
+            )
+            if outcome.test:
+                print(f"    {outcome.test} ({outcome.seconds:.0f} s)", flush=True)
+
+
 def _of(
-    site: Site, report: Report, reasons: dict[tuple[str, str, str, str, int], str], tests: TestMap, trial: Trial,
+    site: Site, report: Report, reasons: dict[Key, str], tests: TestMap, trial: Trial,
     said: argparse.Namespace,
 ) -> Outcome:  # fmt: skip
     """What comes of a break; an earlier run may have told."""

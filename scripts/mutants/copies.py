@@ -11,10 +11,12 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Self
 
 from scripts.mutants.site import Site
 
 BUILD_SECONDS = 600
+IMPORT_SECONDS = 120
 # What setup.py would build: its extensions and their sources, with no compiler asked.
 ASK = """
 import json, sys
@@ -43,6 +45,33 @@ def tracked(root: Path) -> list[Path]:
     return [path for path in found if (root / path).is_file()]
 
 
+class Runner:
+    """Runs pytest in children of a process that has it in memory (see `zygote`)."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        script = Path(__file__).with_name("zygote.py")
+        self._process = subprocess.Popen(
+            [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def run(
+        self, folder: Path, environment: dict[str, str], seconds: float, **what: list[str]
+    ) -> tuple[int | None, str]:
+        """(the exit status, None if it took too long; what was printed), of `arguments` of pytest, or `modules`."""
+        if self._process.stdin is None or self._process.stdout is None:
+            raise AssertionError("both are pipes")
+        said = {"folder": str(folder), "environment": environment, "seconds": seconds, "log": str(self._log), **what}
+        self._process.stdin.write(json.dumps(said) + "\n")
+        self._process.stdin.flush()
+        status: int | None = json.loads(self._process.stdout.readline())["status"]
+        return status, self._log.read_text(errors="replace")
+
+    def close(self) -> None:
+        """End it."""
+        self._process.communicate()
+
+
 class Copy:
     """One copy, at `home`; `through` is put before what takes long, such as a compiler."""
 
@@ -51,6 +80,8 @@ class Copy:
         self.home = home
         self._through = list(through)
         self._ticks = time.time()
+        home.parent.mkdir(parents=True, exist_ok=True)
+        self.runner = Runner(home.parent / "log")
         home.mkdir(parents=True, exist_ok=True)
         files = tracked(root)
         kept = {*files, Path(".git")}
@@ -61,6 +92,12 @@ class Copy:
                     (home / path).unlink()
         for path in files:
             self._restore(path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.runner.close()
 
     def _restore(self, path: Path) -> None:
         source, target = self._root / path, self.home / path
@@ -99,8 +136,10 @@ class Copy:
         if site.path.suffix != ".py":
             modules = self.extensions_of(site.path)
             self._compile(modules)
-        imports = "; ".join(f"import {name.removesuffix('.__init__')}" for name in modules)
-        self._run([sys.executable, "-c", imports], 60)
+        names = [name.removesuffix(".__init__") for name in modules]
+        status, printed = self.runner.run(self.home, self.environment(), IMPORT_SECONDS, modules=names)
+        if status:
+            raise NotBuiltError(printed.strip()[-600:] or f"status {status}")
 
     def put_right(self, site: Site) -> None:
         """Mend it again."""
@@ -116,16 +155,14 @@ class Copy:
         if shutil.which("ccache"):
             more["CC"] = "ccache gcc"
         command = [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace", "--force"]
-        self._run([*self._through, "timeout", str(BUILD_SECONDS), *command], None, more)
-
-    def _run(self, command: list[str], seconds: float | None, more: dict[str, str] | None = None) -> None:
-        environment = self.environment() | (more or {})
-        try:
-            ended = subprocess.run(
-                command, cwd=self.home, env=environment, capture_output=True, text=True, timeout=seconds, check=False
-            )
-        except subprocess.TimeoutExpired:
-            raise NotBuiltError("it took too long") from None
+        ended = subprocess.run(
+            [*self._through, "timeout", str(BUILD_SECONDS), *command],
+            cwd=self.home,
+            env=self.environment() | more,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if ended.returncode:
             raise NotBuiltError((ended.stderr or ended.stdout).strip()[-600:] or f"status {ended.returncode}")
 

@@ -116,7 +116,8 @@ class TestMap:
                 capture_output=True,
                 check=False,
             )
-            self.failing += sorted({test for what, test in trail(again) if what == "fails"})
+            fails = Counter(test for what, test in trail(again) if what == "fails")
+            self.failing += sorted(test for test, times in fails.items() if times > 1)
         self._save()
 
     def take(self, folder: Path) -> list[str]:

@@ -17,8 +17,8 @@ from scripts.mutants.testmap import PLUGIN, TestMap, trail
 
 # Seconds that tests take unbroken: the first, most likely ones; then more of those that enter the function.
 QUICK_SECONDS = (8.0, 30.0)
-TEST_SECONDS = 60  # for one test
-SLACK_SECONDS = 60  # for starting, and for a machine that is busy
+TEST_SECONDS = 120  # for one test
+SLACK_SECONDS = 120  # for starting, and for a machine that is busy
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,15 @@ class Outcome:
     how: str = ""
     seconds: float = 0.0
     ran: int = 0
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """A test that failed, and how; `is_sure`: twice. Both empty if none did."""
+
+    test: str = ""
+    how: str = ""
+    is_sure: bool = False
 
 
 class Trial:
@@ -75,12 +84,11 @@ class Trial:
             if not part or spent > self._deadline:
                 continue
             began = time.monotonic()
-            test, how = self._run(part, is_long=is_long)
+            seen = self._run(part, is_long=is_long)
             ran += len(part)
-            if how and not self._again(part, test, is_long=is_long):
-                unsteady, how = test, ""
-            if how:
-                return Outcome("killed", test, how, ran=ran)
+            if seen.how and (seen.is_sure or self._again(part, seen.test, is_long=is_long)):
+                return Outcome("killed", seen.test, seen.how, ran=ran)
+            unsteady = seen.test or unsteady
             spent += time.monotonic() - began
         if unsteady:
             return Outcome("unsteady", unsteady, "it failed once, and passed when asked again", ran=ran)
@@ -89,10 +97,10 @@ class Trial:
     def _again(self, part: list[str], test: str, *, is_long: bool) -> bool:
         """Whether the test that failed does so again: by itself, or behind those before it."""
         if test not in part:
-            return bool(self._run(part, is_long=is_long)[1])
-        if self._run([test], is_long=False)[1]:
+            return bool(self._run(part, is_long=is_long).how)
+        if self._run([test], is_long=False).how:
             return True
-        return not is_long and bool(self._run(part[: part.index(test) + 1], is_long=False)[1])
+        return not is_long and bool(self._run(part[: part.index(test) + 1], is_long=False).how)
 
     def _cut(self, tests: list[str], seconds: float) -> tuple[list[str], list[str]]:
         """As many of the first as fit into so much time, and the rest."""
@@ -104,8 +112,7 @@ class Trial:
             fit += 1
         return tests[:fit], tests[fit:]
 
-    def _run(self, part: list[str], *, is_long: bool) -> tuple[str, str]:
-        """(the test that failed, how); how is empty if none did."""
+    def _run(self, part: list[str], *, is_long: bool) -> Sighting:
         shutil.rmtree(self._trail, ignore_errors=True)
         self._trail.mkdir(parents=True)
         self._plan.write_text(json.dumps(part))
@@ -115,29 +122,45 @@ class Trial:
         seconds = SLACK_SECONDS + 3 * expected
         if is_long:
             seconds = min(seconds, self._deadline)
-        options = ["-q", "-x", "--tb=line", f"--timeout={TEST_SECONDS}", "-p", "no:cacheprovider", *PLUGIN, *many]
-        command = [*(self._through if is_long else []), "timeout", "-k", "5", str(seconds)]
+        options = [
+            "-q",
+            "-x",
+            "--tb=line",
+            f"--timeout={TEST_SECONDS}",
+            "-p",
+            "no:cacheprovider",
+            *PLUGIN,
+            *many,
+            *files,
+        ]
+        environment = self._copy.environment() | {"MUTANTS_TRAIL": str(self._trail), "MUTANTS_PLAN": str(self._plan)}
+        if is_long:
+            status, printed = self._run_long(options, environment, seconds)
+        else:
+            status, printed = self._copy.runner.run(self._copy.home, environment, seconds, arguments=options)
+        if status in {0, 5}:
+            return Sighting()
+        said = trail(self._trail)
+        failed = [test for what, test in said if what == "fails"]
+        if failed:
+            lines = [line for line in printed.splitlines() if ": " in line and line[:6] not in {"FAILED", "ERROR "}]
+            return Sighting(failed[0], (lines[-1] if lines else "it failed")[:300], is_sure=failed.count(failed[0]) > 1)
+        running = [test for what, test in said if what == "begins" and ("passes", test) not in said]
+        how = "no end in sight" if status in {None, 124, 137} else f"the process ended with {status}"
+        if not said:
+            how = f"{how}: {printed.strip()[-300:]}"
+        return Sighting(running[-1] if running else part[0], how)
+
+    def _run_long(self, options: list[str], environment: dict[str, str], seconds: float) -> tuple[int | None, str]:
+        command = [*self._through, "timeout", "-k", "5", str(seconds), sys.executable, "-m", "pytest", *options]
         ended = subprocess.run(
-            [*command, sys.executable, "-m", "pytest", *options, *files],
+            command,
             cwd=self._copy.home,
-            env=self._copy.environment() | {"MUTANTS_TRAIL": str(self._trail), "MUTANTS_PLAN": str(self._plan)},
+            env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             errors="replace",
             check=False,
         )
-        if ended.returncode in {0, 5}:
-            return "", ""
-        said = trail(self._trail)
-        failed = [test for what, test in said if what == "fails"]
-        if failed:
-            lines = [
-                line for line in ended.stdout.splitlines() if ": " in line and not line.startswith(("FAILED", "="))
-            ]
-            return failed[0], (lines[-1] if lines else "it failed")[:300]
-        running = [test for what, test in said if what == "begins" and ("passes", test) not in said]
-        how = "no end in sight" if ended.returncode in {124, 137} else f"the process ended with {ended.returncode}"
-        if not said:
-            how = f"{how}: {(ended.stdout + ended.stderr).strip()[-300:]}"
-        return (running[-1] if running else part[0]), how
+        return ended.returncode, ended.stdout + ended.stderr

@@ -1,9 +1,10 @@
 """Deliberate breaks: each pattern finds its spots and changes one thing, draws repeat, judgements outlive renames."""
 
 import ast
+import contextlib
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -491,16 +492,26 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def trial_in(root: Path) -> tuple[trying.Trial, testmap.TestMap, list[Site]]:
-    home = root / "build" / "mutants"
-    copy = copies.Copy(root, home / "copy")
-    tests = testmap.TestMap(root, home)
-    tests.update(copy, (), 1)
-    trial = trying.Trial(copy, tests, home, through=(), jobs=1, deadline=60)
-    return trial, tests, drawing.all_sites(root, rules.AREAS[:1])
+Tried = tuple[trying.Trial, testmap.TestMap, list[Site]]
 
 
-def test_breaks_are_tried_in_a_copy_by_the_tests_that_enter_them(tree: Path) -> None:
+@pytest.fixture
+def trial_in() -> Iterator[Callable[[Path], Tried]]:
+    """Watches the tests of a tree; what tries its breaks, what it knows, and the breaks."""
+    with contextlib.ExitStack() as stack:
+
+        def begin(root: Path) -> Tried:
+            home = root / "build" / "mutants"
+            copy = stack.enter_context(copies.Copy(root, home / "copy"))
+            tests = testmap.TestMap(root, home)
+            tests.update(copy, (), 1)
+            trial = trying.Trial(copy, tests, home, through=(), jobs=1, deadline=60)
+            return trial, tests, drawing.all_sites(root, rules.AREAS[:1])
+
+        yield begin
+
+
+def test_breaks_are_tried_in_a_copy_by_the_tests_that_enter_them(tree: Path, trial_in: Callable[[Path], Tried]) -> None:
     trial, tests, sites = trial_in(tree)
     by_pattern = {site.pattern: site for site in sites}
     assert tests.failing == []
@@ -519,7 +530,7 @@ def test_breaks_are_tried_in_a_copy_by_the_tests_that_enter_them(tree: Path) -> 
     assert (tree / "build/mutants/copy/kafwire/logic/numbers.py").read_text() == PROGRAM
 
 
-def test_a_process_that_dies_of_a_break_saw_it(tree: Path) -> None:
+def test_a_process_that_dies_of_a_break_saw_it(tree: Path, trial_in: Callable[[Path], Tried]) -> None:
     (tree / "tests/unit/test_numbers.py").write_text(TESTS.replace("def test_smaller(): assert smaller(1, 2) == 1", ""))
     trial, _, sites = trial_in(tree)
     outcome = trial.judge(next(site for site in sites if site.pattern == "guard dropped"), whole=True)
@@ -527,7 +538,7 @@ def test_a_process_that_dies_of_a_break_saw_it(tree: Path) -> None:
     assert outcome.how == "the process ended with 3"
 
 
-def test_a_test_that_fails_once_is_no_proof(tree: Path) -> None:
+def test_a_test_that_fails_once_is_no_proof(tree: Path, trial_in: Callable[[Path], Tried]) -> None:
     flaky = """
 import pathlib
 def test_flaky() -> None:
@@ -543,7 +554,7 @@ def test_flaky() -> None:
     assert (outcome.status, outcome.test) == ("unsteady", "tests/unit/test_numbers.py::test_flaky")
 
 
-def test_a_test_that_fails_without_any_break_is_not_asked(tree: Path) -> None:
+def test_a_test_that_fails_without_any_break_is_not_asked(tree: Path, trial_in: Callable[[Path], Tried]) -> None:
     (tree / "tests/unit/test_numbers.py").write_text(TESTS + "def test_never(): assert twice(2) == 5\n")
     trial, tests, sites = trial_in(tree)
     assert tests.failing == ["tests/unit/test_numbers.py::test_never"]
@@ -552,7 +563,7 @@ def test_a_test_that_fails_without_any_break_is_not_asked(tree: Path) -> None:
     )
 
 
-def test_what_cannot_be_imported_is_drawn_again(tree: Path) -> None:
+def test_what_cannot_be_imported_is_drawn_again(tree: Path, trial_in: Callable[[Path], Tried]) -> None:
     trial, _, sites = trial_in(tree)
     site = replace(sites[0], edits=(Edit(0, 0, "import nothing_like_it\n"),))
     outcome = trial.judge(site, whole=True)
@@ -560,7 +571,7 @@ def test_what_cannot_be_imported_is_drawn_again(tree: Path) -> None:
     assert "nothing_like_it" in outcome.how
 
 
-def test_a_changed_test_file_is_watched_again(tree: Path) -> None:
+def test_a_changed_test_file_is_watched_again(tree: Path, trial_in: Callable[[Path], Tried]) -> None:
     trial_in(tree)
     path = tree / "tests/unit/test_numbers.py"
     path.write_text(path.read_text().replace("test_twice", "test_double"))
