@@ -463,9 +463,9 @@ PROGRAM = "def smaller(a, b):\n    if a < b:\n        return a\n    return b\n\n
 TESTS = """
 import os
 from kafwire.logic.numbers import smaller, twice
-def test_smaller() -> None: assert smaller(1, 2) == 1
-def test_dies() -> None: assert smaller(1, 2) == 1 or os._exit(3)
-def test_twice() -> None: assert twice(2) == 4
+def test_smaller(): assert smaller(1, 2) == 1
+def test_dies(): assert smaller(1, 2) == 1 or os._exit(3)
+def test_twice(): assert twice(2) == 4
 """
 
 
