@@ -8,7 +8,8 @@
 The loop's clock jumps to the next timer when nothing else can happen; `Stuck` is raised when nothing ever can again, so
 a hang is a failure at once. Brokers are functions from a request message to a response message: `World.on` puts one
 before the model's own, which keeps logs, leaders, sessions and producer states as Kafka does. A connection answers its
-requests one after the other, as a broker's does.
+requests one after the other, as a broker's does. Who was told to wait (`throttle_time_ms`) and sends all the same before
+that time has passed fails the test (KIP-219): a broker that mutes the connection would hide it.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ T = TypeVar("T")
 START_S = 1_000.0
 WALL_S = 1_700_000_000
 LATENCY_S = 0.001
+CLOCK_S = 1e-6  # what times may be off by, as sums of fractions
 LONGEST_S = 100_000.0
 
 
@@ -120,6 +122,7 @@ class Connection:
         self.receiver = receiver
         self.max_frame = max_frame
         self.closed = False
+        self.throttled_until = 0.0  # the client was told to send nothing before
         self._feed: Feed | None = None
         self._requests: asyncio.Queue[tuple[int, int, bytes, bool]] = asyncio.Queue()
         self._server = world.loop.create_task(self._serve())
@@ -129,6 +132,9 @@ class Connection:
     ) -> None:
         if self.closed:
             raise BrokenPipeError(errno.EPIPE, "closed")
+        early_s = self.throttled_until - self.world.loop.time()
+        if early_s > CLOCK_S:
+            self.world.fail(AssertionError(f"sent to broker {self.node.number} {early_s:.3f} s before it may (KIP-219)"))
         self._requests.put_nowait((token, correlation_id, b"".join(map(bytes, segments)), expect_response))
         if not expect_response:
             self.world.loop.call_soon(self._report, self.receiver.on_sent, token)
@@ -188,16 +194,18 @@ class Connection:
                     self.break_off(errno.EMSGSIZE, "a frame that is too long")
                     return
                 answer_frame = Buffer(frame)
+                throttle_s = getattr(answer, "throttle_time_ms", 0) / 1000
                 if self._feed is not None:  # as the I/O thread does; nobody sleeps here, so word is given at once
                     self._feed.deliver(token, answer_frame)
                     if lag_s := self.world.engine_lag_s():
                         await asyncio.sleep(lag_s)
+                # What was sent before the client could know is served no later for it: only the client is to wait.
+                self.throttled_until = max(self.throttled_until, self.world.loop.time() + throttle_s)
                 try:
                     self.receiver.on_response(token, answer_frame)
                 except Exception as error:  # the client's defect
                     self.world.fail(error)
                     return
-            await asyncio.sleep(getattr(answer, "throttle_time_ms", 0) / 1000)  # muted (KIP-219)
 
 
 def _frame(call: Call, answer: Any) -> bytes:
@@ -345,6 +353,8 @@ class World(Kafka):
         self.native.stop()
         if error is None:
             assert not self.loop.problems, self.loop.problems
+            if self.broken is not None:
+                raise self.broken
 
     @property
     def engine(self) -> Engine:

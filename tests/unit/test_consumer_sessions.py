@@ -198,7 +198,7 @@ def test_a_closed_consumer_sends_nothing_more() -> None:
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
 def test_throttled_consumers_wait(strategy: dict[str, Any]) -> None:
-    """KIP-219: the broker has muted the connection anyway; nothing is queued in front of it."""
+    """KIP-219: nothing is sent to a broker that said so; the brokers of this world fail who does."""
     with World() as world:
         rows = fill(world, "t", partitions=5)
         throttled: list[float] = []
