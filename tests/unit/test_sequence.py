@@ -25,6 +25,7 @@ from kafwire.logic.sequence import (
 NOT_LEADER = 6
 TOO_LARGE = 10
 NOT_ENOUGH_REPLICAS = 19
+AFTER_APPEND = 20
 OUT_OF_ORDER = 45
 BAD_EPOCH = 47
 INVALID_RECORD = 87
@@ -45,67 +46,80 @@ class Batch:
 
 
 @dataclass
-class Broker:
-    """A partition's log and what the broker remembers of one producer (KIP-98, KIP-360), which a restart cuts short."""
+class Known:
+    """What the broker remembers of one producer."""
 
-    log: list[int] = field(default_factory=list)
     epoch: int = -1
     recent: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=5))
+
+
+@dataclass
+class Broker:
+    """A partition's log and what the broker remembers of producers (KIP-98, KIP-360), which a restart cuts short."""
+
+    log: list[int] = field(default_factory=list)
+    producers: dict[int, Known] = field(default_factory=dict)
     limit: int = 100  # records in a batch
     too_large: set[int] = field(default_factory=set)
     invalid: set[int] = field(default_factory=set)
-    stored: list[tuple[int, int, list[int]]] = field(default_factory=list)  # epoch, sequence and records of each batch
+    # producer id and epoch, sequence and records of each batch
+    stored: list[tuple[tuple[int, int], int, list[int]]] = field(default_factory=list)
 
     def append(self, batch: Batch) -> int:
         assert batch.producer is not None
         producer_id, epoch = batch.producer
-        assert producer_id == 7
+        known = self.producers.get(producer_id, Known())
         if batch.count > self.limit or self.too_large.intersection(batch.records):
             return TOO_LARGE
         if self.invalid.intersection(batch.records):
             return INVALID_RECORD
-        if epoch < self.epoch:
+        if epoch < known.epoch:
             return BAD_EPOCH
-        if epoch > self.epoch:
-            if batch.sequence and self.epoch >= 0:  # a producer it does not know may begin with any number
+        if epoch > known.epoch:
+            if batch.sequence and known.epoch >= 0:  # a producer it does not know may begin with any number
                 return OUT_OF_ORDER
-            self.epoch = epoch
-            self.recent.clear()
-        elif (batch.sequence, batch.count) in self.recent:
+            known = Known(epoch)
+        elif (batch.sequence, batch.count) in known.recent:
             return 0
-        elif self.recent and batch.sequence != add(*self.recent[-1]):
+        elif known.recent and batch.sequence != add(*known.recent[-1]):
             return OUT_OF_ORDER
-        self.recent.append((batch.sequence, batch.count))
-        self.stored.append((epoch, batch.sequence, batch.records))
+        known.recent.append((batch.sequence, batch.count))
+        self.producers[producer_id] = known
+        self.stored.append((batch.producer, batch.sequence, batch.records))
         self.log += batch.records
         return 0
 
-    @property
-    def remembered(self) -> tuple[int, int] | None:
+    def remembered(self, producer_id: int) -> tuple[int, int] | None:
         """As DescribeProducers tells."""
-        if self.epoch < 0:
+        known = self.producers.get(producer_id)
+        if known is None:
             return None
-        return self.epoch, (add(*self.recent[-1]) - 1) % SEQUENCE_LIMIT if self.recent else -1
+        return known.epoch, (add(*known.recent[-1]) - 1) % SEQUENCE_LIMIT if known.recent else -1
 
     def forget(self, kept: int) -> None:
         """A restart: one batch is in the snapshot, up to five are replayed; of a producer that has expired, none."""
-        self.recent = deque(list(self.recent)[-kept:] if kept else [], maxlen=5)
         if not kept:
-            self.epoch = -1
+            self.producers.clear()
+        for known in self.producers.values():
+            known.recent = deque(list(known.recent)[-kept:], maxlen=5)
+
+    def fence(self, producer_id: int) -> None:
+        """It comes to know a later epoch of the producer."""
+        self.producers[producer_id] = Known(self.producers.get(producer_id, Known(0)).epoch + 1)
 
     def has(self, batch: Batch) -> bool:
         """Whether the log has it, by itself or inside of a larger one."""
-        assert batch.producer is not None
         return any(
-            epoch == batch.producer[1] and sequence <= batch.sequence < sequence + len(records)
-            for epoch, sequence, records in self.stored
+            producer == batch.producer and sequence <= batch.sequence < sequence + len(records)
+            for producer, sequence, records in self.stored
         )
 
     def lose_last(self) -> list[int]:
         """An unclean election: the new leader has not got the last batch."""
-        if len(self.recent) < 2:
+        (known,) = self.producers.values()
+        if len(known.recent) < 2:
             return []
-        _, count = self.recent.pop()
+        _, count = known.recent.pop()
         lost = self.log[-count:]
         del self.log[-count:]
         self.stored.pop()
@@ -128,11 +142,19 @@ class World:
         self.may_read = True
         self.is_readable = True
         self.searches = 0
+        self.codes: list[int] = []  # that the broker answered
+        self.taken: set[tuple[object, tuple[int, int] | None]] = (
+            set()
+        )  # whom it took a batch of, and on which connection
 
     def ask(self) -> bool:
         """Have what is in doubt settled; False where nothing waits for that."""
         doubts = self.sequencer.doubts
-        for batch, said in self.sequencer.consult(self.broker.remembered, self.connection, asked=self.may_read):
+        remembered = None
+        if doubts:
+            assert doubts[0].producer is not None
+            remembered = self.broker.remembered(doubts[0].producer[0])
+        for batch, said in self.sequencer.consult(remembered, self.connection, asked=self.may_read):
             fate = said
             if said is not Fate.ABSENT:
                 self.searches += 1
@@ -142,14 +164,18 @@ class World:
 
     def send(self) -> bool:
         if self.sequencer.wants_epoch(self.identity):
-            following = self.identity.next_epoch
-            assert following is not None
+            following = Identity(self.identity.producer_id + 1, 0)
+            if not self.sequencer.needs_id:
+                assert self.identity.next_epoch is not None
+                following = self.identity.next_epoch
             self.identity = following
         batch = self.sequencer.send(self.fresh, self.identity, self.connection)
         if batch is None:
             return self.ask() and self.send()
         self.wire.append(batch)
         assert len(self.wire) <= 5
+        is_known = (self.connection, batch.producer) in self.taken
+        assert is_known or len(self.wire) == 1, "two fly to a broker that may take the second without the first"
         return True
 
     def settle(self, batch: Batch, code: int, *, retriable: bool) -> None:
@@ -175,15 +201,19 @@ class World:
 
     def answer(self) -> None:
         batch = self.wire.popleft()
-        self.settle(batch, self.broker.append(batch), retriable=False)
+        code = self.broker.append(batch)
+        self.codes.append(code)
+        if not code:
+            self.taken.add((self.connection, batch.producer))
+        self.settle(batch, code, retriable=False)
 
     def refuse(self, code: int = NOT_LEADER) -> None:
         self.settle(self.wire.popleft(), code, retriable=True)
 
-    def store_and_refuse(self) -> None:
+    def store_and_refuse(self, code: int = AFTER_APPEND) -> None:
         """As a leader that stored a batch, and then lost its followers, or its office."""
         self.broker.append(self.wire[0])
-        self.refuse()
+        self.refuse(code)
 
     def die(self, processed: int) -> None:
         """The connection dies; the broker got the first `processed` requests, and no answer came back."""
@@ -224,7 +254,7 @@ class World:
         elif event == "replicas" and self.wire:
             self.refuse(NOT_ENOUGH_REPLICAS)
         elif event == "after append" and self.wire:
-            self.store_and_refuse()
+            self.store_and_refuse(number)
         elif event == "die":
             self.die(number)
         elif event == "restart":
@@ -237,6 +267,8 @@ class World:
             self.expire()
         elif event == "limit":
             self.broker.limit = number
+        elif event == "fence":
+            self.broker.fence(self.identity.producer_id)
 
     def judge(self, records: int) -> None:
         """Each record has an outcome, and the log is what the outcomes say."""
@@ -260,7 +292,7 @@ EVENTS = st.one_of(
     st.just(("answer", 0)),
     st.just(("refuse", 0)),
     st.just(("replicas", 0)),
-    st.just(("after append", 0)),
+    st.tuples(st.just("after append"), st.sampled_from([AFTER_APPEND, NOT_LEADER])),
     st.tuples(st.just("die"), st.integers(0, 5)),
     st.tuples(st.just("restart"), st.integers(0, 29)),
     st.tuples(st.just("forget"), st.integers(0, 5)),
@@ -268,6 +300,7 @@ EVENTS = st.one_of(
     st.just(("ask", 0)),
     st.just(("expire", 0)),
     st.tuples(st.just("limit"), st.integers(1, 4)),
+    st.just(("fence", 0)),
 )
 
 
@@ -304,7 +337,7 @@ def test_any_schedule_keeps_order_and_delivers_once(
         world.step(event, number)
     world.finish()
     world.judge(sum(counts))
-    quiet = not {"expire", "limit", "after append", "die", "refuse", "restart", "forget"}.intersection(
+    quiet = not {"expire", "limit", "after append", "die", "refuse", "restart", "forget", "fence"}.intersection(
         event for event, _ in events
     )
     if quiet:
@@ -460,6 +493,15 @@ def test_a_refused_record_is_taken_out_and_its_neighbours_go_on() -> None:
     assert world.identity == Identity(7, 1)
 
 
+def test_what_follows_a_refused_record_is_numbered_anew_before_it_is_sent() -> None:
+    """Its number is one that nothing leads up to any more: a broker would only call it out of order."""
+    world = World(batches(1, 4, 2), limit=1)
+    world.broker.invalid = {2}
+    world.finish()
+    assert world.broker.log == [0, 1, 3, 4, 5, 6]
+    assert world.codes == [0, INVALID_RECORD, 0, 0, 0]
+
+
 def test_records_that_the_broker_has_lost_do_not_fail_those_that_come_after() -> None:
     """An unclean election: the broker misses what it has acknowledged, so what follows is out of order."""
     world = World(batches(1, 1, 1, 1))
@@ -590,7 +632,10 @@ def test_a_producer_whose_epoch_is_refused_takes_a_new_id(*, lost: bool) -> None
     assert (sent.producer, sent.sequence) == ((8, 0), 0)
 
 
-@pytest.mark.parametrize(("code", "doubt"), [(NOT_ENOUGH_REPLICAS, False), (2, False), (NOT_LEADER, True), (7, True)])
+@pytest.mark.parametrize(
+    ("code", "doubt"),
+    [(NOT_ENOUGH_REPLICAS, False), (2, False), (NOT_LEADER, True), (7, True), (AFTER_APPEND, True)],
+)
 def test_what_is_given_up_is_in_doubt_unless_every_attempt_was_refused(code: int, *, doubt: bool) -> None:
     world = World(batches(1, 1))
     for _ in range(3):
@@ -598,6 +643,56 @@ def test_what_is_given_up_is_in_doubt_unless_every_attempt_was_refused(code: int
         world.refuse(code)
     world.expire()
     assert (world.in_doubt, world.failed) == (([0], []) if doubt else ([], [0]))
+
+
+@pytest.mark.parametrize("other_id", [False, True])
+def test_under_a_new_identity_one_batch_goes_alone(*, other_id: bool) -> None:
+    """A broker that does not know the id takes any number: a second batch, while the first is refused."""
+    world = World(batches(*[1] * 8))
+    world.send()
+    world.answer()
+    if other_id:
+        world.broker.fence(7)
+    else:
+        world.broker.invalid = {1}
+    for _ in range(3):
+        assert world.send()
+    while world.wire:
+        world.answer()
+    assert world.send()
+    assert world.identity == (Identity(8, 0) if other_id else Identity(7, 1))
+    assert not world.send()
+    world.refuse(NOT_ENOUGH_REPLICAS)
+    assert world.send()
+    assert not world.send()
+    world.answer()
+    assert world.send()
+    assert world.send()
+    world.finish()
+    world.judge(8)
+    assert world.failed == ([] if other_id else [1])
+
+
+def test_an_epoch_is_wanted_once_nothing_of_the_one_before_is_open() -> None:
+    """What is in flight, or may be in the log, is settled under the identity that it was sent with."""
+    world = World(batches(*[1] * 5))
+    world.send()
+    world.answer()
+    world.broker.invalid = {1}
+    for _ in range(3):
+        assert world.send()
+    world.answer()
+    assert world.failed == [1]
+    assert not world.sequencer.wants_epoch(world.identity), "two are in flight"
+    world.die(0)
+    assert not world.sequencer.wants_epoch(world.identity), "two may be in the log"
+    while not world.sequencer.wants_epoch(world.identity):
+        assert world.ask() or world.send()
+        if world.wire:
+            world.answer()
+    assert not any(map(world.sequencer.is_doubtful, world.sequencer.retries))
+    world.finish()
+    assert world.broker.log == [0, 2, 3, 4]
 
 
 def test_a_log_made_anew_gets_one_batch_first() -> None:
