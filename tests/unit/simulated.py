@@ -8,8 +8,8 @@
 The loop's clock jumps to the next timer when nothing else can happen; `Stuck` is raised when nothing ever can again, so
 a hang is a failure at once. Brokers are functions from a request message to a response message: `World.on` puts one
 before the model's own, which keeps logs, leaders, sessions and producer states as Kafka does. A connection answers its
-requests one after the other, as a broker's does. Who was told to wait (`throttle_time_ms`) and sends all the same before
-that time has passed fails the test (KIP-219): a broker that mutes the connection would hide it.
+requests one after the other, as a broker's does. Who was told to wait (`throttle_time_ms`) and sends before that time
+has passed fails the test (KIP-219): a broker that mutes the connection would hide it.
 """
 
 from __future__ import annotations
@@ -134,7 +134,9 @@ class Connection:
             raise BrokenPipeError(errno.EPIPE, "closed")
         early_s = self.throttled_until - self.world.loop.time()
         if early_s > CLOCK_S:
-            self.world.fail(AssertionError(f"sent to broker {self.node.number} {early_s:.3f} s before it may (KIP-219)"))
+            self.world.fail(
+                AssertionError(f"sent to broker {self.node.number} {early_s:.3f} s before it may (KIP-219)")
+            )
         self._requests.put_nowait((token, correlation_id, b"".join(map(bytes, segments)), expect_response))
         if not expect_response:
             self.world.loop.call_soon(self._report, self.receiver.on_sent, token)

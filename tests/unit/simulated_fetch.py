@@ -250,8 +250,9 @@ def _as_read(found: Found) -> Read:
 
 def _tell_offset(log: Log, timestamp: int, answer: Any, *, committed: bool) -> None:
     answer.leader_epoch = log.epoch
+    end = log.stable if committed and log.stable is not None else log.high_watermark
     if timestamp == -1:
-        answer.offset = log.stable if committed and log.stable is not None else log.high_watermark
+        answer.offset = end
     elif timestamp == -2:
         answer.offset = log.start
     else:
@@ -260,7 +261,7 @@ def _tell_offset(log: Log, timestamp: int, answer: Any, *, committed: bool) -> N
             for stored in log.batches
             for batch in decode_batches(stored.data)
             for record in batch
-            if (record.timestamp_ms or -1) >= timestamp and stored.base < log.high_watermark
+            if (record.timestamp_ms or -1) >= timestamp and record.offset < end
         )
         found = next(late, None)
         if found is not None:

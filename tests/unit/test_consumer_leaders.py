@@ -110,6 +110,38 @@ def test_stale_metadata_does_not_move_a_partition_back() -> None:
             assert nodes(consuming, begin) == {2}
 
 
+def fetched(world: World) -> list[Any]:
+    """What answers to Fetch say of each partition, from now on."""
+    parts: list[Any] = []
+
+    async def note(call: Call) -> Any:
+        answer = await world._on_Fetch(call)
+        parts.extend(part for topic in answer.responses for part in topic.partitions)
+        return answer
+
+    world.on("Fetch", note)
+    return parts
+
+
+@few_partitions
+def test_a_leader_that_was_elected_again_is_asked_under_its_new_epoch() -> None:
+    """Nobody asked for the partition when that happened. Under the old epoch it would fence who asks."""
+    with World(brokers=3) as world:
+        rows = fill(world, "t", partitions=3)
+        with Consuming(world, topics="t") as consuming:
+            consuming.until_read(rows)
+            consuming.pause(0)
+            consuming.idle(1)
+            world.move_leader("t", 0, 1)
+            world.run(consuming.cluster.refresh())
+            consuming.idle(1)
+            parts = fetched(world)
+            consuming.resume(0)
+            more(world, rows)
+            consuming.until_read(rows)
+            assert {part.error_code for part in parts} == {0}
+
+
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
 @pytest.mark.parametrize("seconds", [0.0, 1.0, 20.0])
 def test_a_broker_dies_and_comes_back(seconds: float, strategy: dict[str, Any]) -> None:

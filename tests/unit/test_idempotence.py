@@ -137,6 +137,29 @@ def test_0094_a_delivery_times_out_in_flight(*, stored: bool) -> None:
         assert found == [b"first", *(values(1, size=60) if stored else []), *values(9, size=60)[3:]]
 
 
+@pytest.mark.parametrize(
+    ("code", "stored"),
+    [
+        (AFTER_APPEND, True),
+        (TIMED_OUT, True),
+        (NOT_LEADER, True),
+        (NOT_ENOUGH_REPLICAS, False),
+        (CORRUPT_MESSAGE, False),
+    ],
+)
+def test_what_was_refused_until_its_time_was_up_is_in_doubt_if_it_may_be_stored(code: int, *, stored: bool) -> None:
+    with World() as world:
+        work = started(world, request_timeout_ms=2_000, delivery_timeout_ms=4_000)
+        world.on("Produce", store_and(world, errors(code)) if stored else errors(code))
+        delivery = work.send("t", b"v")
+        work.flush()
+        error = delivery.exception()
+        assert isinstance(error, KafkaTimeoutError)
+        assert len(world.made("Produce")) > 3
+        assert error.in_doubt is stored
+        assert (b"v" in log_of(world).values()) is stored
+
+
 def test_0144_success_after_possibly_persisted() -> None:
     """What was given up turns out to be stored when the next batch is: nothing fatal, nothing twice."""
 

@@ -112,6 +112,26 @@ def test_bounds_by_time() -> None:
         assert plan(world, start=start, end=end) == [(0, 3, 7), (1, 8, 12), (2, 13, 17)]
 
 
+def test_what_comes_while_the_times_are_looked_up_is_not_read() -> None:
+    """The ends are known by then; a record found by its time lies behind them, others that came late before it."""
+
+    def write(call: Call) -> None:
+        if call.message.topics[0].partitions[0].timestamp >= 0:
+            for log in world.topics["t"].partitions:
+                log.append(encode_batch([(None, b"late", HOUR_MS)] * 2 + [(None, b"late", 2 * HOUR_MS)]))
+
+    cases: list[tuple[dict[str, Any], tuple[int, int, int]]] = [
+        ({"end": moment(2 * HOUR_MS)}, (0, 0, 10)),
+        ({"start": moment(2 * HOUR_MS)}, (0, 10, 10)),
+        ({"timestamps": (2 * HOUR_MS, None)}, (0, 10, 10)),
+    ]
+    for bounds, expected in cases:
+        with make_world() as world:
+            world.on("ListOffsets", write)
+            assert plan(world, partitions=[0], **bounds) == [expected]
+            assert world.topics["t"].partitions[0].end == 13
+
+
 def test_a_start_in_time_after_the_end_is_an_empty_range() -> None:
     with make_world() as world:
         assert plan(world, start="latest", end="earliest") == [(0, 10, 10), (1, 15, 15), (2, 20, 20)]

@@ -237,6 +237,22 @@ def test_what_comes_while_a_partition_stands_still_goes_out_in_few_batches(limit
         assert not work.used
 
 
+def test_what_lingered_behind_a_full_batch_goes_as_soon_as_that_has_gone() -> None:
+    """Nothing else wakes the sender for it: no timer, no outcome, no flush."""
+    with World() as world:
+        world.create_topic("t")
+        work = Work(world, "t", linger_ms=0, batch_size=150)
+        work.send("t", b"first")
+        work.flush()
+        full, behind = (work.send("t", value) for value in values(2, size=100))
+        world.pass_time(0.05)
+        assert full.done()
+        assert behind.done()
+        assert log_of(world).values() == [b"first", *values(2, size=100)]
+        first, second = world.made("Produce")[1:]
+        assert second.at_ms - first.at_ms < 2, "they fly together"
+
+
 def test_sequences_go_on_from_batch_to_batch() -> None:
     with World() as world:
         world.create_topic("t")

@@ -32,6 +32,8 @@ RECORDS = 80
 TROUBLE_MS = 60_000
 # REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND, KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE
 CODES = [NOT_LEADER, 7, 19, 20, 56, 2]
+AFTER_APPEND = 20
+AFTER_STORING = {NOT_LEADER, 7, AFTER_APPEND}  # a leader may have stored what it answers so
 
 
 @dataclass
@@ -99,7 +101,10 @@ class Schedule:
             self.world._on_Produce(call)
             return HANGUP
         if event < 0.20:
-            return errors(self.chance.choice(CODES))(call)
+            code = self.chance.choice(CODES)
+            if code in AFTER_STORING and (code == AFTER_APPEND or self.chance.random() < 0.5):
+                self.world._on_Produce(call)
+            return errors(code)(call)
         if event < 0.26:
             self.move_leader()
             return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -23,9 +24,10 @@ from kafwire.errors import (
 )
 from kafwire.logic.transaction import State
 from tests.unit.simulated import World
-from tests.unit.simulated_kafka import NEVER, Answer, Call
+from tests.unit.simulated_consumer import Consuming
+from tests.unit.simulated_kafka import HANGUP, NEVER, Answer, Call
 from tests.unit.simulated_transactions import committed_values
-from tests.unit.transacting import Transacting, lose, refuse
+from tests.unit.transacting import IN, Transacting, lose, refuse
 
 NOT_ENOUGH_REPLICAS = 19
 LOADING, NOT_AVAILABLE, NOT_COORDINATOR = 14, 15, 16
@@ -539,6 +541,26 @@ def test_switch_coordinator(world: World) -> None:
     assert work.offset == 5
 
 
+@pytest.mark.parametrize("which", ["transaction's coordinator", "group's coordinator"])
+def test_a_coordinator_that_takes_connections_and_only_closes_them_is_looked_up_again(world: World, which: str) -> None:
+    """Another has taken over; the one before is there, and says nothing of it."""
+    of_group = which == "group's coordinator"
+    api, key, node = ("TxnOffsetCommit", "g", 3) if of_group else ("EndTxn", "x", 2)
+    work = Transacting(world)
+    work.begin()
+    work.send("t", b"1")
+    work.flush()
+    work.send_offsets(1)
+    world.on(api, lambda call: HANGUP if call.node == node else None)
+    world.move_coordinator(key, 1)
+    before = world.engine.now_ms()
+    work.send_offsets(2)
+    work.commit()
+    assert world.engine.now_ms() - before < 200
+    assert work.seen == [b"1"]
+    assert work.offset == 2
+
+
 def test_no_coordinator_is_not_fatal(world: World) -> None:
     work = Transacting(world)
     work.begin()
@@ -590,6 +612,28 @@ def test_partitions_are_added_as_they_are_written(world: World) -> None:
         work.commit()
     asked = [call.message.v3_and_below_topics[0].partitions for call in world.made("AddPartitionsToTxn")]
     assert asked == [[0], [1], [2]] * 2
+
+
+def test_who_goes_on_from_committed_offsets_waits_for_those_of_an_open_transaction(world: World) -> None:
+    """KIP-447: or what a transaction that is about to commit has worked on would be worked on again."""
+    log = world.topics["in"].partitions[0]
+    log.append_values(b"%d" % number for number in range(8))
+    work = Transacting(world)
+    work.begin()
+    work.send_offsets(3)
+    work.commit()
+    work.begin()
+    work.send_offsets(6)
+
+    async def commit_later() -> None:
+        await asyncio.sleep(5)
+        await work.transactions.commit()
+
+    committing = world.loop.create_task(commit_later())
+    with Consuming(world, assign=[IN], group_id="g", start=None) as consuming:
+        consuming.until(lambda: consuming.rows.get(IN), limit_s=20)
+        assert consuming.rows[IN] == [(6, b"6"), (7, b"7")]
+        assert committing.done()
 
 
 # --- calls whose time is up
@@ -814,3 +858,28 @@ def test_the_version_is_that_of_the_newest_news() -> None:
         assert [call.version for call in world.made("EndTxn")][-1] == 5
         assert {call.version for call in world.made("Produce")} == {11, 13}
         assert work.seen == [b"1", b"2", b"3", b"4"]
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1)])
+def test_an_epoch_is_of_one_version(before: int, after: int) -> None:
+    """KIP-890: after the feature's level changed, the next transaction begins with a fresh epoch of the same id."""
+    with World(brokers=2) as world:
+        world.transaction_version = before
+        world.create_topic("t")
+        work = Transacting(world)
+        work.transact(b"1")
+        old = work.identity
+        world.transaction_version, world.features_epoch = after, 2
+        world.break_connections(1)
+        world.break_connections(2)
+        world.pass_time(1)
+        world.run(work.cluster.refresh())
+        work.transact(b"2")
+        first, again = world.made("InitProducerId")
+        assert (first.message.producer_id, first.message.producer_epoch) == (-1, -1)
+        assert (again.message.producer_id, again.message.producer_epoch) == (old.producer_id, old.epoch)
+        versions: dict[int, set[bool]] = defaultdict(set)
+        for call in world.made("EndTxn"):
+            versions[call.message.producer_epoch].add(call.version >= 5)
+        assert [len(spoken) for spoken in versions.values()] == [1, 1]
+        assert work.seen == [b"1", b"2"]
