@@ -449,6 +449,7 @@ def test_a_second_producer_fences_the_first(world: World) -> None:
 
 
 def test_the_coordinator_aborts_a_transaction_that_takes_too_long(world: World) -> None:
+    """In version 2 its producer learns of it, and goes on."""
     work = Transacting(world)
     work.begin()
     work.send("t", b"1")
@@ -458,9 +459,48 @@ def test_the_coordinator_aborts_a_transaction_that_takes_too_long(world: World) 
         world.expire_transaction("x")
 
     world.run(expire())
-    with pytest.raises(ProducerFencedError, match="took longer than transaction_timeout_ms"):
-        work.commit()
-    assert work.seen == []
+    if world.transaction_version == 1:
+        with pytest.raises(ProducerFencedError, match="took longer than transaction_timeout_ms"):
+            work.commit()
+    else:
+        with pytest.raises(TransactionAbortableError, match="did it take longer than transaction_timeout_ms"):
+            work.commit()
+        work.abort()
+        work.transact(b"2")
+    assert work.seen == [b"2"] * (world.transaction_version == 2)
+
+
+@pytest.mark.parametrize("arrives", [False, True])
+def test_an_abort_while_the_transaction_before_is_still_being_ended(world: World, *, arrives: bool) -> None:
+    """In version 2 a coordinator knows nothing of the next epoch until all markers are written, and calls it fenced."""
+    work = Transacting(world)
+    work.transact(b"1")
+    world.pass_time(1)
+    world.marker_delay_s = 5.0
+    work.transact(b"2")
+    work.begin()
+    unsent = work.send("t", b"3")
+    world.pass_time(6 if arrives else 1)
+    work.abort()
+    assert arrives or isinstance(unsent.exception(), TransactionAbortedError)
+    work.transact(b"4")
+    world.pass_time(10)
+    assert work.seen == [b"1", b"2", b"4"]
+
+
+def test_an_abort_of_who_is_fenced_before_anything_of_his_arrived(world: World) -> None:
+    first, second = Transacting(world), Transacting(world)
+    first.transact(b"1")
+    first.begin()
+    world.on("Produce", lambda call: NEVER if call.message.transactional_id else None)
+    first.send("t", b"2")
+    world.pass_time(0.1)
+    world.off("Produce")
+    second.transact(b"3")
+    with pytest.raises(ProducerFencedError):  # by the abort, or the next transaction
+        first.abort()
+        first.begin()
+    assert second.seen == [b"1", b"3"]
 
 
 @pytest.mark.parametrize("code", [CLUSTER_FORBIDDEN, ID_FORBIDDEN])

@@ -95,8 +95,10 @@ class Coordinator:
         if who.producer_id != self.producer_id:
             return INVALID_MAPPING, Identity(-1, -1)
         second = version >= 2
-        repeated = second and who.epoch == self.last_epoch and self.state is not State.ONGOING
-        if who.epoch != self.epoch and not repeated:
+        # The end has raised the epoch. While it goes on, only who asks for it again is known: under the next epoch
+        # there is nothing to end yet, and the answer is the same as for a producer of long ago.
+        repeated = second and who.epoch + 1 == self.epoch and self.state not in (State.ONGOING, State.EMPTY)
+        if not repeated and (who.epoch != self.epoch or (second and self.preparing)):
             return FENCED, Identity(-1, -1)
         prepared, complete = (
             (State.PREPARE_COMMIT, State.COMPLETE_COMMIT) if commit else (State.PREPARE_ABORT, State.COMPLETE_ABORT)
