@@ -103,9 +103,10 @@ class Broker:
         for known in self.producers.values():
             known.recent = deque(list(known.recent)[-kept:], maxlen=5)
 
-    def fence(self, producer_id: int) -> None:
+    def fence(self, current: Identity) -> None:
         """It comes to know a later epoch of the producer."""
-        self.producers[producer_id] = Known(self.producers.get(producer_id, Known(0)).epoch + 1)
+        known = self.producers.get(current.producer_id, Known())
+        self.producers[current.producer_id] = Known(max(known.epoch, current.epoch) + 1)
 
     def has(self, batch: Batch) -> bool:
         """Whether the log has it, by itself or inside of a larger one."""
@@ -150,10 +151,11 @@ class World:
     def ask(self) -> bool:
         """Have what is in doubt settled; False where nothing waits for that."""
         doubts = self.sequencer.doubts
-        remembered = None
+        producer_id = self.identity.producer_id
         if doubts:
             assert doubts[0].producer is not None
-            remembered = self.broker.remembered(doubts[0].producer[0])
+            producer_id = doubts[0].producer[0]
+        remembered = self.broker.remembered(producer_id)
         for batch, said in self.sequencer.consult(remembered, self.connection, asked=self.may_read):
             fate = said
             if said is not Fate.ABSENT:
@@ -268,7 +270,7 @@ class World:
         elif event == "limit":
             self.broker.limit = number
         elif event == "fence":
-            self.broker.fence(self.identity.producer_id)
+            self.broker.fence(self.identity)
 
     def judge(self, records: int) -> None:
         """Each record has an outcome, and the log is what the outcomes say."""
@@ -652,7 +654,7 @@ def test_under_a_new_identity_one_batch_goes_alone(*, other_id: bool) -> None:
     world.send()
     world.answer()
     if other_id:
-        world.broker.fence(7)
+        world.broker.fence(world.identity)
     else:
         world.broker.invalid = {1}
     for _ in range(3):

@@ -394,7 +394,7 @@ def test_numbers_wrap_to_zero_on_either_side(count: int) -> None:
     world = lent(1, count, count, 1)
     world.recall()
     world.sequencer.resume(SEQUENCE_LIMIT - 1, 1, None)
-    world.broker.recent.clear()
+    world.broker.producers[7].recent.clear()
     assert world.sequencer.lend(world.identity) == (SELF, SEQUENCE_LIMIT - 1, 1)
     assert world.lend()
     assert world.send()
