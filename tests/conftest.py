@@ -1,15 +1,74 @@
 """Fixtures and settings of all tests."""
 
 import signal
+from collections.abc import Generator
 
+import pytest
 from hypothesis import settings
+
+from tests import seeds
 
 pytest_plugins = ["kafwire.testing.pytest_plugin"]
 
-# Examples are drawn anew in every run; a failure prints the decorator that repeats it.
-settings.register_profile("kafwire", deadline=None, print_blob=True)
+# Hypothesis draws the same examples in every run, unless KAFWIRE_SEED asks for others.
+_FIXED = seeds.GIVEN is None and seeds.DRAWN is None
+settings.register_profile(
+    "kafwire", deadline=None, print_blob=True, derandomize=_FIXED, database=None, max_examples=seeds.examples(100)
+)
 settings.load_profile("kafwire")
 
 # A shell that starts a job in the background has it ignore Ctrl-C, and what that starts; here are tests of Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The long run."""
+    parser.addoption("--long", action="store_true", help="run the tests marked `long` too, as KAFWIRE_EXAMPLES does")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What is marked `long` runs only in a long run."""
+    left_out = [] if seeds.is_long(config) else [item for item in items if item.get_closest_marker("long")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("long")]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Hypothesis derives its choices from the same number."""
+    config.addinivalue_line("markers", "long: runs only with --long, or when KAFWIRE_EXAMPLES is set")
+    if not _FIXED and config.getoption("hypothesis_seed", None) is None:
+        config.option.hypothesis_seed = str(seeds.DRAWN if seeds.GIVEN is None else seeds.GIVEN)
+
+
+def pytest_report_header() -> str:
+    """Which seeds these tests have."""
+    return seeds.header()
+
+
+def _name(item: pytest.Item) -> str:
+    """A test's name without what pytest-xdist adds to it."""
+    return f"{item.parent.nodeid if item.parent else ''}::{item.name}"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Seeds are of the test that runs."""
+    seeds.begin(_name(item))
+
+
+@pytest.fixture
+def seed() -> int:
+    """The seed of this test."""
+    return seeds.of_test()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failed test says how its choices are repeated."""
+    report = yield
+    if report.failed:
+        report.sections.append(("Seeds", seeds.header()))
+    return report

@@ -29,11 +29,6 @@ class Read(NamedTuple):
     records: list[bytes]
 
 
-def examples(usual: int) -> int:
-    """How many examples a test draws: `usual`, times $KAFWIRE_EXAMPLES for a long run."""
-    return usual * int(os.environ.get("KAFWIRE_EXAMPLES", "1"))
-
-
 def compiled() -> Path:
     """The folder of the oracle's classes, compiled once per state of the sources."""
     sources = sorted(_SOURCES.glob("*.java"))

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from kafwire.errors import ERROR_CODES, ProtocolError
 from kafwire.protocol import MESSAGES, Message, Request, encode_request_header
 from kafwire.protocol.kafka_json import UNKNOWN_TAGGED_FIELDS, from_json, to_json
+from tests import seeds
 from tests.conformance.definitions import pairs
-from tests.conformance.oracle import Oracle, OracleError, as_read, examples, good, make, read, reason
+from tests.conformance.oracle import Oracle, OracleError, as_read, good, make, read, reason
 from tests.conformance.samples import records_of, samples
 from tests.unit import reference_messages as reference
 
@@ -85,7 +86,7 @@ def test_java_reads_and_writes_samples_the_same(name: str, version: int, oracle:
 
 @every_pair
 @given(st.data())
-@settings(max_examples=examples(3))
+@settings(max_examples=seeds.examples(3))
 def test_java_reads_and_writes_the_same(name: str, version: int, oracle: Oracle, data: st.DataObject) -> None:
     check(oracle, data.draw(reference.messages(MESSAGES[name], version)), version)
     COMPARED[name, version] += 1
@@ -93,7 +94,7 @@ def test_java_reads_and_writes_the_same(name: str, version: int, oracle: Oracle,
 
 @every_pair
 @given(st.data(), st.binary(min_size=1, max_size=3))
-@settings(max_examples=examples(3))
+@settings(max_examples=seeds.examples(3))
 def test_damaged_bytes_are_judged_as_by_java(
     name: str, version: int, oracle: Oracle, data: st.DataObject, noise: bytes
 ) -> None:

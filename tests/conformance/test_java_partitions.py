@@ -9,7 +9,8 @@ import pytest
 
 from kafwire._partition import Shares
 from kafwire.logic.partition import Balance
-from tests.conformance.oracle import Oracle, examples
+from tests import seeds
+from tests.conformance.oracle import Oracle
 from tests.unit.accumulating import Store
 from tests.unit.reference_partitions import sample_keys
 
@@ -18,8 +19,7 @@ COUNTS = [1, 2, 3, 7, 12, 100, 1000]
 
 @pytest.fixture(scope="module")
 def chance() -> random.Random:
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed={seed}")
+    seed = seeds.of(__name__)
     return random.Random(seed)
 
 
@@ -59,7 +59,7 @@ def test_a_hundred_thousand_keys(oracle: Oracle, keys: list[bytes], partitions: 
 
 
 def test_turns(oracle: Oracle, chance: random.Random) -> None:
-    for _ in range(examples(100)):
+    for _ in range(seeds.examples(100)):
         leaders = leaders_of(chance, chance.choice(COUNTS[:6]))
         records = chance.randint(1, 300)
         theirs = unpacked(oracle.one("turns", packed(leaders), str(records))[0])
@@ -79,7 +79,7 @@ def test_turns(oracle: Oracle, chance: random.Random) -> None:
 
 def test_the_same_numbers_draw_the_same_partitions(oracle: Oracle, chance: random.Random) -> None:
     """KIP-794, with leaders, queues and slow partitions of all kinds."""
-    for _ in range(examples(400)):
+    for _ in range(seeds.examples(400)):
         leaders = leaders_of(chance, chance.choice([1, 2, 3, 7, 12, 100]))
         led = [partition for partition, leader in enumerate(leaders) if leader >= 0]
         longest = chance.choice([0, 1, 3, 50])
@@ -101,7 +101,7 @@ def test_the_same_numbers_draw_the_same_partitions(oracle: Oracle, chance: rando
 
 
 def test_nothing_adapted_is_even(oracle: Oracle, chance: random.Random) -> None:
-    for _ in range(examples(50)):
+    for _ in range(seeds.examples(50)):
         leaders = leaders_of(chance, chance.choice(COUNTS[:6]))
         randoms = [chance.randrange(2**31) for _ in range(50)]
         theirs = unpacked(oracle.one("draw", packed(leaders), b"", b"", packed(randoms))[0])

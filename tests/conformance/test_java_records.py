@@ -17,7 +17,8 @@ from kafwire.errors import ProtocolError
 from kafwire.protocol import MESSAGES
 from kafwire.records import RecordBatch, decode_batches, encode_batch
 from kafwire.testing.strategies.wire import with_right_checksums
-from tests.conformance.oracle import Oracle, OracleError, examples, good, reason
+from tests import seeds
+from tests.conformance.oracle import Oracle, OracleError, good, reason
 
 FORMATS = [(magic, codec) for magic in (0, 1, 2) for codec in CODECS if magic == 2 or codec != "zstd"]
 CONTROL_TYPES = (
@@ -247,26 +248,26 @@ def check_encoding(oracle: Oracle, batch: dict[str, Any]) -> None:
 
 @every_format
 @given(st.data())
-@settings(max_examples=examples(20))
+@settings(max_examples=seeds.examples(20))
 def test_what_java_builds_is_decoded(magic: int, codec: str, oracle: Oracle, data: st.DataObject) -> None:
     check_decoding(oracle, data.draw(batches(magic, codec)))
 
 
 @given(markers())
-@settings(max_examples=examples(20))
+@settings(max_examples=seeds.examples(20))
 def test_end_of_transaction_markers_are_decoded(oracle: Oracle, batch: dict[str, Any]) -> None:
     check_decoding(oracle, batch)
 
 
 @every_codec
 @given(st.data())
-@settings(max_examples=examples(20))
+@settings(max_examples=seeds.examples(20))
 def test_java_reads_what_is_encoded(codec: str, oracle: Oracle, data: st.DataObject) -> None:
     check_encoding(oracle, data.draw(batches(2, codec)))
 
 
 @given(markers())
-@settings(max_examples=examples(20))
+@settings(max_examples=seeds.examples(20))
 def test_java_reads_end_of_transaction_markers(oracle: Oracle, batch: dict[str, Any]) -> None:
     check_encoding(oracle, batch)
 
@@ -275,7 +276,7 @@ any_batch: SearchStrategy[dict[str, Any]] = st.sampled_from(FORMATS).flatmap(lam
 
 
 @given(st.lists(any_batch, min_size=1, max_size=3), st.data())
-@settings(max_examples=examples(40))
+@settings(max_examples=seeds.examples(40))
 def test_what_is_cut_off_is_left_out(oracle: Oracle, several: list[dict[str, Any]], data: st.DataObject) -> None:
     whole = b"".join(build(oracle, batch) for batch in several)
     cut = whole[: data.draw(st.integers(0, len(whole)))]
@@ -326,7 +327,7 @@ def check_verdict(oracle: Oracle, data: bytes) -> None:
 
 @every_format
 @given(st.data(), st.binary(min_size=1, max_size=3), st.booleans())
-@settings(max_examples=examples(20))
+@settings(max_examples=seeds.examples(20))
 def test_damaged_bytes_are_judged_as_by_java(
     magic: int, codec: str, oracle: Oracle, data: st.DataObject, noise: bytes, repaired: bool
 ) -> None:
@@ -338,7 +339,7 @@ def test_damaged_bytes_are_judged_as_by_java(
 
 @every_codec
 @given(st.data(), st.binary(min_size=1, max_size=3))
-@settings(max_examples=examples(20))
+@settings(max_examples=seeds.examples(20))
 def test_damage_below_checksum_and_compression_is_judged_as_by_java(
     codec: str, oracle: Oracle, data: st.DataObject, noise: bytes
 ) -> None:

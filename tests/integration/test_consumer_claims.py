@@ -15,6 +15,7 @@ import pytest
 from kafwire import AsyncConsumer, Consumer, TopicPartition
 from kafwire.net.engine import Engine
 from kafwire.testing.cluster import KafkaCluster
+from tests import seeds
 from tests.integration.consuming import fill, make_topic
 
 EACH = 10
@@ -58,8 +59,7 @@ def test_a_cancelled_stream_leaves_its_partition_to_others(cluster: KafkaCluster
 
 
 def test_streams_cancelled_at_any_time_lose_nothing(cluster: KafkaCluster, where: TopicPartition) -> None:
-    seed = random.randrange(1 << 32)
-    print(f"seed={seed}")
+    seed = seeds.of_test()
     chance = random.Random(seed)
 
     async def use() -> None:

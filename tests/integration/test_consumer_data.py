@@ -19,6 +19,7 @@ from kafwire import TopicPartition
 from kafwire.errors import BrokerError, ConfigError, CorruptBatchError
 from kafwire.testing.cluster import KafkaCluster
 from kafwire.testing.kafka import class_path, java
+from tests import seeds
 from tests.integration.consuming import Seen, fill, make_topic, partitions_of, records, take, value_of, wait_until
 from tests.integration.faces import Face, face_named
 from tests.integration.limits import within
@@ -92,8 +93,7 @@ def write_transactions(bootstrap: str, topic: str, seed: int) -> tuple[dict[int,
 
 
 def test_0098_0129_transactions(face: Face, bootstrap: str, topic_name: str) -> None:
-    seed = random.randrange(1 << 30)
-    print(f"seed {seed}")
+    seed = seeds.of_test()
     make_topic(bootstrap, topic_name, 2)
     committed, everything = write_transactions(bootstrap, topic_name, seed)
     where = partitions_of(topic_name, 2)

@@ -15,6 +15,7 @@ import pytest
 import kafwire
 from kafwire import protocol
 from kafwire.records import encode_batch
+from tests import seeds
 from tests.integration.limits import within
 from tests.unit.simulated import World
 from tests.unit.simulated_kafka import Call
@@ -180,8 +181,7 @@ def summary(answer: Any) -> tuple[int, list[tuple[Any, ...]]]:
 def test_simulated_broker_answers_as_a_real_one(
     request: pytest.FixtureRequest, topic_name: str, running: str, versions: tuple[int, ...]
 ) -> None:
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed={seed}")
+    seed = seeds.of_test()
     chance = random.Random(seed)
     bootstrap = request.getfixturevalue(running).bootstrap
     with kafwire.Client(bootstrap) as client, World(seed=seed) as world:

@@ -19,6 +19,7 @@ from confluent_kafka.cimpl import NewTopic
 
 import kafwire
 from kafwire.testing.cluster import KafkaCluster
+from tests import seeds
 from tests.integration.java_client import JavaClient, Seen, Written
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
@@ -314,8 +315,7 @@ def check(readers: dict[str, Reader], bootstrap: str, topic: str, wanted: list[S
 def test_everybody_reads_every_codec(
     broker: KafkaCluster, codec: str, writer: tuple[str, Writer], readers: dict[str, Reader], topic_name: str
 ) -> None:
-    seed = random.randrange(1 << 32)
-    print("seed", seed)
+    seed = seeds.of_test()
     records = sample(300, 3, seed)
     create(broker, topic_name, 3)
     writer[1](broker.bootstrap, topic_name, records, Shape(codec))

@@ -1,6 +1,5 @@
 """kafwire, confluent-kafka and Kafka's Java client put the same records into the same partitions of the same broker."""
 
-import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 
 import kafwire
 from kafwire.errors import ConfigError, KafkaTimeoutError
+from tests import seeds
 from tests.integration.java_client import JavaClient, Written
 from tests.integration.scripted_broker import ScriptedBroker
 from tests.unit.reference_partitions import HASHED, sample_keys
@@ -30,8 +30,7 @@ def java_client() -> Iterator[JavaClient]:
 
 @pytest.fixture(scope="module")
 def keys() -> list[bytes | None]:
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed={seed}")
+    seed = seeds.of(__name__)
     return sample_keys(seed)
 
 

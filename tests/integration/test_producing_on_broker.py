@@ -16,9 +16,9 @@ import pytest
 import kafwire
 from kafwire.errors import TransactionAbortedError
 from kafwire.testing.cluster import KafkaCluster
+from tests import seeds
 
 COMMAND = [sys.executable, "-m", "kafwire"]
-SEED = random.randrange(1 << 32)
 
 
 def run(cluster: KafkaCluster, *arguments: str, data: bytes = b"") -> bytes:
@@ -46,8 +46,7 @@ def topics(cluster: KafkaCluster, topic_name: str) -> tuple[str, str]:
 @pytest.mark.parametrize("codec", ["none", "zstd"])
 def test_what_consume_prints_produce_reads(cluster: KafkaCluster, topics: tuple[str, str], codec: str) -> None:
     """Any bytes, nulls and headers, by delimiters that are not in them."""
-    print(f"seed {SEED}")
-    chance = random.Random(SEED)
+    chance = random.Random(seeds.of_test())
     there, back = topics
 
     def some(size: int) -> bytes | None:

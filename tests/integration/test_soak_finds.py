@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import random
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,6 +17,7 @@ from soak.matrix import KAFWIRE, SEND, Segment
 from soak.mistakes import MISTAKES, TRANSACTIONAL
 from soak.script import Episode
 from soak.segment import Outcome, SegmentRun
+from tests import seeds
 
 FOUND_AS = {
     "resend": {"duplicated"},
@@ -52,8 +52,7 @@ def run(segment: Segment, cluster: KafkaCluster, folder: Path, mistake: str | No
 
 
 def test_nothing_is_found_where_nothing_is_wrong(proxied: KafkaCluster, tmp_path: Path) -> None:
-    seed = random.SystemRandom().randrange(1 << 32)
-    print("seed", seed)
+    seed = seeds.of_test()
     segment = matrix.segment(seed, next(NUMBERS))
     outcome = run(segment, proxied, tmp_path / "segment")
     assert outcome.violations == []

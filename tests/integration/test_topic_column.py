@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from kafwire.errors import BrokerError, ConfigError, ProtocolError
+from tests import seeds
 from tests.integration.faces import Face, face_named
 from tests.integration.limits import within
 from tests.integration.scripted_broker import ScriptedBroker
@@ -51,8 +52,7 @@ def test_each_row_goes_to_its_topic(face: Face, broker: ScriptedBroker, rows: in
 
 def test_rows_go_where_they_would_go_topic_by_topic(face: Face, broker: ScriptedBroker) -> None:
     """By partition, key or a function, in several chunks, through a buffer that is smaller than the table."""
-    seed = random.SystemRandom().randrange(1 << 32)
-    print("seed", seed)
+    seed = seeds.of_test()
     chance = random.Random(seed)
     rows = 4000
     table = pa.table(

@@ -1,10 +1,12 @@
-"""The shapes in which the simulated consumer's tests run: as written, in batches of one record, among 1,000 partitions.
+"""The shapes in which the simulated consumer's tests run: as written, in batches of one record, among many partitions.
 
-Among so many each takes seconds: there only the strategy that is the default is tried.
+Among so many only the strategy that is the default is tried. They are 1,000 in a long run and in a few tests, as each
+takes seconds then; and 100 in the others.
 """
 
 import pytest
 
+from tests import seeds
 from tests.unit import simulated_consumer
 from tests.unit.simulated_log import Topics
 
@@ -18,6 +20,7 @@ SHAPES = (AS_WRITTEN, SINGLE_RECORDS, MANY_PARTITIONS)
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker of tests that are about one shape."""
     config.addinivalue_line("markers", "shapes(*names): the shapes in which this test makes sense (default: all)")
+    config.addinivalue_line("markers", "thousand: among many partitions means among 1,000, not only in a long run")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -44,5 +47,7 @@ def shape(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
     """The simulated world in this shape."""
     name = str(request.param)
     monkeypatch.setattr(simulated_consumer, "single_records", name == SINGLE_RECORDS)
-    monkeypatch.setattr(Topics, "least_partitions", 1000 if name == MANY_PARTITIONS else 1)
+    if name == MANY_PARTITIONS:
+        thousand = seeds.is_long(request.config) or request.node.get_closest_marker("thousand") is not None
+        monkeypatch.setattr(Topics, "least_partitions", 1000 if thousand else 100)
     return name

@@ -32,6 +32,7 @@ from kafwire._slices import Feed
 from kafwire.net.engine import Engine
 from kafwire.net.lane import host_and_port
 from kafwire.net.transport import Receiver
+from tests import seeds
 from tests.unit.simulated_kafka import (
     DROPPED,
     HANGUP,
@@ -326,8 +327,11 @@ class World(Kafka):
     loop: SimulatedLoop
 
     def __init__(self, *, brokers: int = 1, topic_ids: bool = True, seed: int | None = None) -> None:
-        self.seed = random.SystemRandom().randrange(1 << 32) if seed is None else seed
-        print(f"seed={self.seed}")
+        if seed is None:
+            seed = seeds.of_test()
+        else:
+            print(f"seed={seed}")
+        self.seed = seed
         random.seed(self.seed)  # jitter, shuffles
         self.native = _io.Loop()
         self.loop = SimulatedLoop(self._poll)

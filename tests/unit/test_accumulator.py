@@ -19,6 +19,7 @@ from kafwire._partition import Shares
 from kafwire.config import CODECS
 from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError, ProtocolError, RecordTooLargeError
 from kafwire.records import decode_batches
+from tests import seeds
 from tests.unit.accumulating import COOKIE, Store
 from tests.unit.reference_partitions import murmur2, partition_of
 
@@ -132,7 +133,7 @@ def random_table(chance: random.Random, partitions: int) -> tuple[Any, list[tupl
     return table, rows
 
 
-@pytest.mark.parametrize("seed", range(10))
+@seeds.several(10)
 def test_a_thousand_random_tables_are_grouped_as_the_obvious_way_groups_them(seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(100):
@@ -170,8 +171,7 @@ def test_a_thousand_random_tables_are_grouped_as_the_obvious_way_groups_them(see
 
 @pytest.mark.parametrize("compression", CODECS)
 def test_no_batch_is_larger_than_batch_size(make_store: Any, compression: str) -> None:
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed={seed}")
+    seed = seeds.of_test()
     chance = random.Random(seed)
     store = make_store(3, batch_size=700, compression=compression)
     sent = 0

@@ -26,6 +26,7 @@ from kafwire import _compress
 from kafwire._arrow import RowsReader
 from kafwire._buffer import pool_bytes
 from kafwire._delivery import BatchDelivery, Delivery, ProducerBatch
+from tests import seeds
 from tests.unit.accumulating import Store
 from tests.unit.releasing import releasing
 
@@ -333,7 +334,7 @@ def test_an_interrupt_in_a_codec_in_python_comes_after_its_work(
     assert calls[-3:] == ["inflate", "inflate", "inflate"]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@seeds.several(20)
 def test_whatever_runs_in_between(make_world: Callable[..., World], seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hooks that send, raise and are interrupted, in any order; a collection of garbage at every object made."""
     monkeypatch.setattr("sys.unraisablehook", lambda problem: None)
@@ -406,8 +407,7 @@ def test_real_signals_at_any_time(make_world: Callable[..., World]) -> None:
     """An engine's thread goes on delivering while a timer interrupts who sends, hundreds of times."""
     world = make_world(compression="lz4", buffer_memory=20_000)
     budget = world.store.accumulator.budget
-    seed = time.time_ns() % 10_000
-    print("seed", seed)
+    seed = seeds.of_test()
     chance = random.Random(seed)
     stop = threading.Event()
 

@@ -14,6 +14,7 @@ import pytest
 import kafwire
 from kafwire._arrow import RowsReader
 from kafwire.records import decode_batches, encode_batch
+from tests import seeds
 from tests.unit.test_arrow_import import EXPECTED, HEADERS, PAIR, records
 
 INDEXES = [pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64()]
@@ -89,7 +90,7 @@ def test_headers_of_categories() -> None:
     assert [record.headers for record in records(table.slice(1, 1))] == EXPECTED[1:2]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@seeds.several(20)
 def test_random_columns_are_as_their_plain_ones(seed: int) -> None:
     chance = random.Random(seed)
     kind, index = chance.choice(KINDS), chance.choice(INDEXES)

@@ -13,6 +13,7 @@ from kafwire._delivery import BatchDelivery, Delivery, ProducerBatch
 from kafwire.config import CODECS
 from kafwire.errors import KafkaError
 from kafwire.records import Record, decode_batches
+from tests import seeds
 from tests.unit.accumulating import Store
 
 
@@ -61,7 +62,7 @@ def fill(store: Store, chance: random.Random, count: int) -> list[Delivery]:
     ]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@seeds.several(12)
 def test_parts_have_the_records_of_the_whole(store: Store, seed: int) -> None:
     chance = random.Random(seed)
     count = chance.choice([2, 5, 70, 300])

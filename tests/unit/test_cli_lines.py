@@ -15,8 +15,7 @@ from kafwire.cli.ledger import Ledger
 from kafwire.cli.lines import Piece, TooLong, pieces, sizes
 from kafwire.cli.record_text import Form, parse_header
 from kafwire.errors import KafkaError
-
-SEED = random.randrange(1 << 32)
+from tests import seeds
 
 
 class Dribble(io.BytesIO):
@@ -50,8 +49,7 @@ def lines_of(data: bytes, delimiter: bytes, limit: int, portions: Iterator[int])
 @pytest.mark.parametrize("delimiter", [b"\n", b"\r\n", b"aab", b"\0"])
 def test_lines_however_they_arrive(delimiter: bytes) -> None:
     """Delimiters cut in two, empty lines, no end of the last line, and lines that no record can hold."""
-    chance = random.Random(SEED)
-    print(f"seed {SEED}")
+    chance = random.Random(seeds.of_test())
     for _ in range(300):
         lines = [
             bytes(chance.choices(b"abcde\r", k=chance.choice([0, 1, 3, 10, 60]))) for _ in range(chance.randrange(9))

@@ -10,6 +10,7 @@ import pytest
 
 from kafwire.errors import BrokerError, ConfigError
 from kafwire.structs import TopicPartition
+from tests import seeds
 from tests.unit.simulated import World
 from tests.unit.simulated_consumer import Consuming, fill, log_of, write
 from tests.unit.simulated_kafka import Call
@@ -212,7 +213,7 @@ def test_a_log_that_was_cut_while_nobody_read() -> None:
         assert world.committed["g"]["t", 0][:2] == (6, 0)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@seeds.several(20)
 def test_commits_never_pass_what_was_handed_out(seed: int) -> None:
     """I5, through readers that stop at any moment, seeks, lost connections and coordinators that move."""
     chance = random.Random(seed)

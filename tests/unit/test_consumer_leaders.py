@@ -28,6 +28,7 @@ def nodes(consuming: Consuming, since: int = 0) -> set[int]:
     return {call.node for call in consuming.fetches()[since:]}
 
 
+@pytest.mark.thousand
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
 @pytest.mark.parametrize("partitions", [1, 50])
 def test_leader_moves(partitions: int, strategy: dict[str, Any]) -> None:
@@ -159,6 +160,7 @@ def test_a_broker_dies_and_comes_back(seconds: float, strategy: dict[str, Any]) 
             consuming.until_read(rows, 10)
 
 
+@pytest.mark.thousand
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
 def test_a_silent_broker_holds_nobody_else_up(strategy: dict[str, Any]) -> None:
     """Its connections hang; partitions that move meanwhile, between others, are read on at once."""
@@ -362,6 +364,7 @@ def test_another_address() -> None:
             consuming.until_read(rows)
 
 
+@pytest.mark.shapes("as_written", "single_records")  # it has many anyway
 def test_a_thousand_partitions_through_trouble() -> None:
     with World(brokers=3) as world:
         rows = fill(world, "t", partitions=1000, batches=1, records=1)

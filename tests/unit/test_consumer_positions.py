@@ -165,6 +165,7 @@ def test_seek_at_any_moment(delay_ms: int, strategy: dict[str, Any]) -> None:
             consuming.until_read({("t", 0): rows["t", 0][14:], ("t", 1): rows["t", 1]})
 
 
+@pytest.mark.thousand
 def test_seek_of_one_does_not_spoil_the_next_ones_answer() -> None:
     """Only the first partition of an answer is sure to give a whole batch: if that is of no use, others have none."""
     with World() as world:
@@ -346,6 +347,7 @@ def test_a_log_that_is_cut_twice() -> None:
             assert not consuming.fetcher.resets
 
 
+@pytest.mark.thousand
 def test_leaders_that_agree_truncate_nothing() -> None:
     """librdkafka 0139: two changes of the leader, the whole log kept."""
     with World(brokers=3) as world:

@@ -1,26 +1,23 @@
 """A consumer among brokers to which anything happens: what can be read is read, once and in order.
 
-`KAFWIRE_SEED=1 KAFWIRE_SCHEDULES=5000 pytest tests/unit/test_consumer_random.py` runs more of them.
+`KAFWIRE_SEED=fresh KAFWIRE_EXAMPLES=25 pytest tests/unit/test_consumer_random.py` runs more of them.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import uuid
 from typing import Any
 
-import pytest
-
 from kafwire import protocol
 from kafwire.errors import BrokerError, KafkaError
+from tests import seeds
 from tests.unit.simulated import START_S, World
 from tests.unit.simulated_consumer import STRATEGIES, Consuming, Rows, fill, log_of, write
 from tests.unit.simulated_kafka import HANGUP, NEVER, Call
 
-FIRST_SEED = int(os.environ.get("KAFWIRE_SEED", "1"))
-SCHEDULES = int(os.environ.get("KAFWIRE_SCHEDULES", "200"))
+SCHEDULES = 200
 AT_ONCE = 20  # schedules in one test
 PARTITIONS = 3
 STEPS = 12
@@ -146,8 +143,8 @@ class Schedule:
         self.troubled = False
 
 
-@pytest.mark.parametrize("first", range(FIRST_SEED, FIRST_SEED + SCHEDULES, AT_ONCE))
-def test_everything_is_read_once_and_in_order_whatever_happens(first: int) -> None:
-    for seed in range(first, min(first + AT_ONCE, FIRST_SEED + SCHEDULES)):
-        print(f"seed={seed}")
-        Schedule(seed).run()
+@seeds.several(SCHEDULES // AT_ONCE)
+def test_everything_is_read_once_and_in_order_whatever_happens(seed: int) -> None:
+    for each in range(seed, seed + AT_ONCE):
+        print(f"seed={each}")
+        Schedule(each).run()

@@ -170,6 +170,7 @@ def test_holes_of_compaction(strategy: dict[str, Any]) -> None:
             consuming.until_read({("t", 0): [*rows, (log.end - 1, b"end")]})
 
 
+@pytest.mark.thousand
 def test_starts_in_the_middle_of_batches() -> None:
     with World() as world:
         log = world.create_topic("t").partitions[0]

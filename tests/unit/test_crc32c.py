@@ -10,6 +10,7 @@ import crc32c
 import pytest
 
 from kafwire._codec import crc32c_implementations, crc32c_of
+from tests import seeds
 
 VECTORS = json.loads(gzip.decompress((Path(__file__).parent.parent / "data" / "made.json.gz").read_bytes()))["vectors"]
 IMPLEMENTATIONS = [pytest.param(i, id=name) for i, name in enumerate(crc32c_implementations())]
@@ -29,8 +30,7 @@ def test_values_of_other_clients(implementation: int, vector: dict[str, Any]) ->
 
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 def test_every_size_and_alignment(implementation: int) -> None:
-    seed = random.SystemRandom().getrandbits(32)
-    print("seed", seed)
+    seed = seeds.of_test()
     data = memoryview(random.Random(seed).randbytes(max(SIZES) + 8))
     for size in SIZES:
         for start in (0, 1, 3, 7):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import pytest
-
 from kafwire.errors import KafkaError
+from tests import seeds
 from tests.unit.simulated import World
 from tests.unit.simulated_kafka import DROPPED, HANGUP, NEVER, Call
 from tests.unit.test_sender import Work, errors, log_of, produced, values
@@ -100,7 +99,7 @@ class Story:
             assert error is None or self.may_expire or not self.may_read, error
 
 
-@pytest.mark.parametrize("first", range(0, 320, SEEDS_EACH))
-def test_brokers_that_forget_cost_neither_a_record_nor_the_truth(first: int) -> None:
-    for seed in range(first, first + SEEDS_EACH):
-        Story(seed).play()
+@seeds.several(320 // SEEDS_EACH)
+def test_brokers_that_forget_cost_neither_a_record_nor_the_truth(seed: int) -> None:
+    for each in range(seed, seed + SEEDS_EACH):
+        Story(each).play()

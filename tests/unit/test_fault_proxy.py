@@ -28,6 +28,7 @@ from kafwire.testing.faults import (
     Throttle,
 )
 from kafwire.testing.faults.reactor import Reactor
+from tests import seeds
 from tests.unit.frame_server import FrameServer, Peer
 from tests.unit.talking import request, response
 
@@ -90,8 +91,7 @@ def played(proxy: FaultProxy) -> list[tuple[str, int, Fault]]:
 
 
 def test_bytes_pass_unchanged_on_many_connections(server: FrameServer) -> None:
-    seed = random.SystemRandom().randrange(1 << 32)
-    print("seed", seed)
+    seed = seeds.of_test()
     big = random.Random(seed).randbytes(3_000_000)
     with FrameServer(answer=lambda number: response(number, big)) as large, FaultProxy({1: large.address}) as proxy:
 

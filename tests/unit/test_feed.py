@@ -24,6 +24,7 @@ from kafwire.errors import KafkaError, ProtocolError
 from kafwire.protocol import FetchResponse
 from kafwire.records import encode_batch
 from kafwire.testing.strategies import Versioned, messages
+from tests import seeds
 from tests.unit.test_fetch_answers import EPOCH, LEADER, NODE, frame_of, tagged
 
 TOKEN = 5
@@ -227,7 +228,7 @@ def answers(draw: st.DrawFn) -> list[Part]:
     return found
 
 
-@settings(max_examples=300)
+@settings(max_examples=seeds.examples(300))
 @given(answers(), st.sampled_from(VERSIONS), st.sampled_from([0, SESSION]), st.sampled_from([0, SESSION]))
 def test_all_that_needs_no_decision_is_taken(parts: list[Part], version: int, asked_session: int, session: int) -> None:
     data = made(*parts, version=version, session=session)
@@ -235,7 +236,7 @@ def test_all_that_needs_no_decision_is_taken(parts: list[Part], version: int, as
     assert check(data, version, wants, asked_session) == judged(data, version, wants, asked_session)[0]
 
 
-@settings(max_examples=400)
+@settings(max_examples=seeds.examples(400))
 @given(answers(), st.sampled_from(VERSIONS), st.data())
 def test_of_damaged_bytes_nothing_else_is_taken(parts: list[Part], version: int, data: st.DataObject) -> None:
     damaged = bytearray(made(*parts, version=version, session=SESSION))
@@ -256,7 +257,7 @@ def test_of_a_truncated_answer_nothing_is_taken(parts: list[Part], version: int,
     assert check(whole + b"\0", version, wants_of(*parts), 0) == {}
 
 
-@settings(max_examples=300)
+@settings(max_examples=seeds.examples(300))
 @given(messages(FetchResponse, records=st.none() | records().map(lambda pair: pair[1]), unstable=True), st.data())
 def test_of_any_answer_only_what_the_engine_would_queue_is_taken(
     case: Versioned[FetchResponse], data: st.DataObject
@@ -461,8 +462,7 @@ def test_an_empty_frame_is_nothing(fed: Fed) -> None:
 
 def test_thousands_of_partitions_come_and_go() -> None:
     """Beside a dict: growth, forgetting, clearing, slots used again."""
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed={seed}")
+    seed = seeds.of_test()
     chance = random.Random(seed)
     ids = [uuid.UUID(int=chance.getrandbits(128)) for _ in range(3)] + IDS
     fed, expected = Fed(), dict[tuple[uuid.UUID, int], int]()

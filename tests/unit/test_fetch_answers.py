@@ -17,6 +17,7 @@ from kafwire.errors import ProtocolError
 from kafwire.protocol import FetchResponse
 from kafwire.records import encode_batch
 from kafwire.testing.strategies import Versioned, messages
+from tests import seeds
 
 VERSIONS = range(4, 19)
 ANSWERS = messages(FetchResponse, records=st.none() | st.binary(max_size=200), unstable=True)
@@ -89,7 +90,7 @@ def test_the_shortest_topic_there_can_be_is_read(version: int) -> None:
     assert parse_answer(Buffer(frame_of(message, version)), version).partitions == []
 
 
-@settings(max_examples=40)
+@settings(max_examples=seeds.examples(40))
 @given(ANSWERS)
 def test_a_truncated_answer_is_an_error_wherever_it_ends(case: Versioned[FetchResponse]) -> None:
     message, version = case
@@ -110,7 +111,7 @@ def test_bytes_left_over_are_an_error(case: Versioned[FetchResponse], more: byte
         parse_answer(Buffer(frame_of(message, version) + more), version)
 
 
-@settings(max_examples=300)
+@settings(max_examples=seeds.examples(300))
 @given(ANSWERS, st.data())
 def test_damaged_bytes_are_read_otherwise_or_a_protocol_error(
     case: Versioned[FetchResponse], data: st.DataObject
@@ -126,7 +127,7 @@ def test_damaged_bytes_are_read_otherwise_or_a_protocol_error(
             assert part.position + part.size <= len(damaged)
 
 
-@settings(max_examples=300)
+@settings(max_examples=seeds.examples(300))
 @given(ANSWERS, st.data())
 def test_damaged_bytes_that_the_declared_message_reads_are_read_alike(
     case: Versioned[FetchResponse], data: st.DataObject
@@ -299,8 +300,7 @@ def test_a_slice_outside_its_frame_is_refused(position: int, size: int) -> None:
 
 
 def test_random_damage_to_headers_is_read_otherwise_or_a_protocol_error() -> None:
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed={seed}")
+    seed = seeds.of_test()
     chance = random.Random(seed)
     blob, _ = blob_of((5, 3), (8, 1), (100, 2))
     for _ in range(3_000):

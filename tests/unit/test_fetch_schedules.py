@@ -1,6 +1,6 @@
 """A consumer's fetching in the simulated world, through random schedules of demand, trouble and time.
 
-    KAFWIRE_SCHEDULES=5000 KAFWIRE_SEED=7 pytest tests/unit/test_fetch_schedules.py
+    KAFWIRE_EXAMPLES=100 KAFWIRE_SEED=7 pytest tests/unit/test_fetch_schedules.py
 
 Whatever happens, each partition's records come once and in order from the position that was last sought, and again from
 where its log was cut by an election; what is buffered stays within the budget; and once the trouble is over everything
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import os
 import random
 from collections.abc import Iterable
 from typing import Any
@@ -22,11 +21,11 @@ from kafwire.net.cluster import Cluster
 from kafwire.net.consumer import ConsumerCore, Selection, layouts
 from kafwire.records import encode_batch
 from kafwire.structs import TopicPartition
+from tests import seeds
 from tests.unit.simulated import World
 from tests.unit.simulated_kafka import HANGUP, Call
 
-SCHEDULES = int(os.environ.get("KAFWIRE_SCHEDULES", "60"))
-SEED = int(os.environ.get("KAFWIRE_SEED") or random.SystemRandom().randrange(1 << 32))
+SCHEDULES = seeds.examples(60)
 BROKERS = 3
 HEALED_S = 60.0
 
@@ -250,12 +249,12 @@ def _first(offsets: Iterable[int], begin: int) -> int:
 
 
 def test_random_schedules_of_fetching() -> None:
-    print(f"seed={SEED}")
+    seed = seeds.of_test()
     for number in range(SCHEDULES):
-        chance = random.Random(f"{SEED}-{number}")
+        chance = random.Random(f"{seed}-{number}")
         with World(brokers=BROKERS, seed=number) as world:
             schedule = Schedule(world, chance)
             try:
                 schedule.run()
             except Exception as error:
-                raise AssertionError(f"schedule {number} of seed {SEED}, {schedule.options}: {error!r}") from error
+                raise AssertionError(f"schedule {number} of seed {seed}, {schedule.options}: {error!r}") from error

@@ -17,14 +17,14 @@ from fuzz.atheris.run import PythonRunner
 from fuzz.atheris.targets import TARGETS, Broken, seeds
 from fuzz.native import run as native
 from kafwire.errors import ConfigError, ProtocolError
+from tests.seeds import of_test
 
 CASES = sorted(case for name in TARGETS for case in (native.CASES / name).glob("*"))
 
 
 def samples(name: str) -> list[bytes]:
     """Some of what a target starts from, and the same with a byte changed."""
-    number = random.SystemRandom().getrandbits(32)
-    print("seed", number)
+    number = of_test()
     dice = random.Random(number)
     found = list(seeds(name))
     found = dice.sample(found, min(len(found), 120))

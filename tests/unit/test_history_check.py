@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import os
-import random
 import time
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from kafwire.structs import TopicPartition
 from kafwire.testing.history import KINDS, History, Report, check, columns
+from tests import seeds
+from tests.unit import planted_mistakes
 from tests.unit.made_histories import Unfit, World
 from tests.unit.planted_mistakes import MISTAKES, Expected
 
-MORE = int(os.environ.get("KAFWIRE_EXAMPLES", "1"))
-SEED = random.SystemRandom().randrange(1 << 32)
-CORRECT = 250 * MORE
-PLANTED = 12 * MORE  # of each mistake
+CORRECT = seeds.examples(250)
+PLANTED = seeds.examples(12)  # of each mistake
 TRIES = 400  # for each of these: a mistake does not have its place in every history
+# Seeds that once failed: the finding named so many transactions that the one to blame was not among those shown.
+CASES = [(planted_mistakes.take_only_the_offsets_of_an_undecided_transaction, 411624946)]
 T0 = TopicPartition("t", 0)
 
 
@@ -39,8 +40,8 @@ def _windows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.usefixtures("_windows")
 def test_nothing_is_found_in_a_correct_history(tmp_path: Path) -> None:
-    print(f"seed {SEED}")
-    for seed in range(SEED, SEED + CORRECT):
+    first = seeds.of_test()
+    for seed in range(first, first + CORRECT):
         world = World(seed)
         report = judged(world, tmp_path / "history")
         assert report.ok, f"seed {seed}: {report}"
@@ -60,30 +61,44 @@ def test_nothing_is_found_in_a_correct_history(tmp_path: Path) -> None:
         assert {name: report.counts[name] for name in expected} == expected, f"seed {seed}"
 
 
+def is_found_alone(plant: Callable[[World], Expected], seed: int, path: Path) -> bool:
+    """False if there is no place for this mistake in the history of this seed."""
+    world = World(seed)
+    try:
+        expected = plant(world)
+    except Unfit:
+        return False
+    report = judged(world, path)
+    found = {kind: expected.amount if kind == expected.kind else 0 for kind in KINDS}
+    assert report.found == found, f"seed {seed}, {expected}: {report}"
+    assert not report.ok
+    first = report.findings[0]
+    assert sum(finding.amount for finding in report.findings) == expected.amount
+    assert (first.kind, first.where) == (expected.kind, expected.where), f"seed {seed}: {report}"
+    assert expected.involved in str(first), f"seed {seed}: {report}"
+    assert first.operations, f"seed {seed}: {report}"
+    return True
+
+
 @pytest.mark.usefixtures("_windows")
 @pytest.mark.parametrize("plant", MISTAKES, ids=lambda plant: plant.__name__)
 def test_one_mistake_is_found_and_nothing_else(plant: Callable[[World], Expected], tmp_path: Path) -> None:
-    print(f"seed {SEED}")
-    planted = 0
-    for seed in range(SEED, SEED + PLANTED * TRIES):
-        if planted == PLANTED:
-            break
-        world = World(seed)
-        try:
-            expected = plant(world)
-        except Unfit:
-            continue
-        planted += 1
-        report = judged(world, tmp_path / "history")
-        found = {kind: expected.amount if kind == expected.kind else 0 for kind in KINDS}
-        assert report.found == found, f"seed {seed}, {expected}: {report}"
-        assert not report.ok
-        first = report.findings[0]
-        assert sum(finding.amount for finding in report.findings) == expected.amount
-        assert (first.kind, first.where) == (expected.kind, expected.where), f"seed {seed}: {report}"
-        assert expected.involved in str(first), f"seed {seed}: {report}"
-        assert first.operations, f"seed {seed}: {report}"
-    assert planted == PLANTED, f"only {planted} histories from seed {SEED} had a place for it"
+    first = seeds.of_test()
+    tried = (is_found_alone(plant, seed, tmp_path / "history") for seed in range(first, first + PLANTED * TRIES))
+    planted = sum(islice(filter(None, tried), PLANTED))
+    assert planted == PLANTED, f"only {planted} histories from seed {first} had a place for it"
+
+
+@pytest.mark.usefixtures("_windows")
+@pytest.mark.parametrize(("plant", "seed"), CASES, ids=lambda value: getattr(value, "__name__", None))
+def test_a_mistake_that_was_once_told_wrongly(plant: Callable[[World], Expected], seed: int, tmp_path: Path) -> None:
+    assert is_found_alone(plant, seed, tmp_path / "history")
+
+
+def test_a_mistake_that_looks_like_another_is_not_planted() -> None:
+    """No record of the transaction is known of: to the checker it was committed, and its other offset is missing."""
+    with pytest.raises(Unfit):
+        planted_mistakes.take_only_the_offsets_of_an_undecided_transaction(World(2619605745))
 
 
 def test_a_finding_tells_what_where_and_by_which_operations(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from kafwire.config import ClientConfig
 from kafwire.net.cluster import Cluster
 from kafwire.net.group_offsets import GroupOffsets, OffsetToCommit
 from kafwire.net.lane import ALIVE_MS
+from tests import seeds
 from tests.unit.simulated import World
 from tests.unit.simulated_consumer import Consuming
 from tests.unit.simulated_consumer import write as write_to
@@ -19,7 +20,7 @@ from tests.unit.simulated_kafka import NEVER, Call
 from tests.unit.test_scan import Read, fill
 from tests.unit.test_sender import Work, log_of
 
-SEEDS = range(20)
+SEEDS = 20
 # Until the controller takes its partitions away.
 FENCED_S = 9.0
 LATE_S = 1.1
@@ -46,7 +47,7 @@ def make_cluster(world: World, bootstrap: str | None = None, **options: Any) -> 
     return Cluster(world.engine, ClientConfig.build({"bootstrap_servers": bootstrap or world.bootstrap, **options}))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@seeds.several(SEEDS)
 def test_a_partition_that_moved_away_is_read_on(seed: int) -> None:
     with World(brokers=3, seed=seed) as world:
         world.create_topic("t", partitions=3, replicas=3)
@@ -64,7 +65,7 @@ def test_a_partition_that_moved_away_is_read_on(seed: int) -> None:
             assert world.loop.time() - started < FENCED_S + LATE_S
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@seeds.several(SEEDS)
 def test_a_scan_of_a_partition_that_moved_away_ends(seed: int) -> None:
     with World(brokers=3, seed=seed) as world:
         rows = fill(world, "t", partitions=3, replicas=3)
@@ -77,7 +78,7 @@ def test_a_scan_of_a_partition_that_moved_away_ends(seed: int) -> None:
         assert world.loop.time() - started < FENCED_S + 2 * LATE_S
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@seeds.several(SEEDS)
 @pytest.mark.parametrize("waiting", [True, False])
 def test_records_for_a_partition_that_moved_away_are_delivered(seed: int, *, waiting: bool) -> None:
     """Also if there is nothing besides what is in flight."""
@@ -98,7 +99,7 @@ def test_records_for_a_partition_that_moved_away_are_delivered(seed: int, *, wai
         assert log_of(world).values() == [b"0", b"1", b"2"][: 1 + len(deliveries)]
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@seeds.several(SEEDS)
 def test_a_coordinator_is_found(seed: int) -> None:
     with World(brokers=3, seed=seed) as world:
         world.create_topic("t", partitions=3)
@@ -112,7 +113,7 @@ def test_a_coordinator_is_found(seed: int) -> None:
         assert world.loop.time() - started < 1
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@seeds.several(SEEDS)
 @pytest.mark.parametrize("idle_s", [0.0, 2 * ALIVE_MS / 1000])
 def test_what_any_broker_may_answer_is_answered_by_another(seed: int, idle_s: float) -> None:
     """And what changes something is sent once."""

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from kafwire.errors import ProtocolError
 from kafwire.protocol import MESSAGES, FetchRequest, FetchResponse, MetadataRequest, ProduceRequest
 from kafwire.protocol.kafka_json import UNKNOWN_TAGGED_FIELDS, camel_case, from_json, snake_case, to_json
+from tests import seeds
 from tests.unit import reference_messages as reference
 
 MADE = json.loads(gzip.decompress((Path(__file__).parents[1] / "data" / "made.json.gz").read_bytes()))["vectors"]
@@ -63,7 +64,7 @@ def test_what_other_clients_made_is_what_java_says(vector: dict[str, Any]) -> No
 
 @pytest.mark.parametrize(("cls", "version"), VERSIONS)
 @given(st.data())
-@settings(max_examples=2)
+@settings(max_examples=seeds.examples(2))
 def test_any_message_comes_back_through_text(cls: Any, version: int, data: st.DataObject) -> None:
     message = data.draw(reference.messages(cls, version))
     text = json.dumps(to_json(message, version), allow_nan=False)

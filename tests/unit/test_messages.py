@@ -33,6 +33,7 @@ from kafwire.protocol import (
     RequestHeader,
 )
 from kafwire.protocol.spec import Data, Message, Request, Struct, Versions, field, int32, uint16, uint32
+from tests import seeds
 
 Topic = MetadataRequest.MetadataRequestTopic
 Partition = MetadataResponse.MetadataResponsePartition
@@ -470,8 +471,7 @@ def test_text_inside_a_large_message_is_checked_at_once() -> None:
 def test_damaged_large_message(version: int) -> None:
     """Whatever is wrong with a large message shows when it is decoded, never later."""
     encoded = large_metadata().encode(version)
-    seed = random.randrange(2**32)
-    print("seed", seed)
+    seed = seeds.of_test()
     chance = random.Random(seed)
     refused = 0
     for _ in range(150):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from kafwire.errors import ProtocolError
 from kafwire.protocol import MESSAGES, Message
+from tests import seeds
 from tests.unit import reference_messages as reference
 
 VERSIONS = [
@@ -27,7 +28,7 @@ def assert_survives(message: Message, version: int) -> None:
 
 @pytest.mark.parametrize(("cls", "version"), VERSIONS)
 @given(st.data())
-@settings(max_examples=8)
+@settings(max_examples=seeds.examples(8))
 def test_round_trip(cls: type[Message], version: int, data: st.DataObject) -> None:
     message = data.draw(reference.messages(cls, version))
     encoded = message.encode(version)
@@ -42,7 +43,7 @@ def test_round_trip(cls: type[Message], version: int, data: st.DataObject) -> No
 
 @pytest.mark.parametrize(("cls", "version"), VERSIONS)
 @given(st.data())
-@settings(max_examples=3)
+@settings(max_examples=seeds.examples(3))
 def test_cut_anywhere(cls: type[Message], version: int, data: st.DataObject) -> None:
     encoded = data.draw(reference.messages(cls, version)).encode(version)
     for size in range(len(encoded)):
@@ -58,7 +59,7 @@ def test_cut_anywhere(cls: type[Message], version: int, data: st.DataObject) -> 
 
 @pytest.mark.parametrize(("cls", "version"), VERSIONS)
 @given(st.data(), st.integers(0, 2**32 - 1))
-@settings(max_examples=5)
+@settings(max_examples=seeds.examples(5))
 def test_damaged_anywhere(cls: type[Message], version: int, data: st.DataObject, seed: int) -> None:
     encoded = bytearray(data.draw(reference.messages(cls, version)).encode(version))
     chance = random.Random(seed)
@@ -75,7 +76,7 @@ def test_damaged_anywhere(cls: type[Message], version: int, data: st.DataObject,
 
 
 @given(st.sampled_from(VERSIONS), st.binary(max_size=64))
-@settings(max_examples=500)
+@settings(max_examples=seeds.examples(500))
 def test_noise(case: object, data: bytes) -> None:
     cls, version = case.values  # type: ignore[attr-defined]
     try:

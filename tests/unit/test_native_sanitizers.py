@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import random
 import re
 import shlex
 import shutil
@@ -12,6 +11,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests import seeds
 
 ROOT = Path(__file__).resolve().parents[2]
 NATIVE = ROOT / "kafwire" / "native"
@@ -72,7 +73,7 @@ def build(directory: Path, program: str, sanitizer: str, *flags: str) -> Path:
 
 
 def run(program: Path, rounds: int) -> str:
-    seed = random.SystemRandom().getrandbits(32)
+    seed = seeds.of_test()
     print(f"{program.name} seed {seed} rounds {rounds}")
     command = [str(program), str(seed), str(rounds)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=ENVIRONMENT, timeout=110)

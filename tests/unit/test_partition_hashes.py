@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import random
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafwire._partition import Shares, hash_key
+from tests import seeds
 from tests.unit.accumulating import Store
 from tests.unit.reference_partitions import HASHED, fnv1a, murmur2, sample_keys
 
@@ -66,8 +66,7 @@ def their_place(library: ctypes.CDLL, partitioner: str) -> Callable[[bytes | Non
 
 @pytest.fixture(scope="module")
 def keys() -> list[bytes | None]:
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed={seed}")
+    seed = seeds.of(__name__)
     return sample_keys(seed)
 
 

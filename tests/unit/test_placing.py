@@ -23,13 +23,6 @@ STICKING = ["murmur2_random", "consistent_random", "fnv1a_random"]
 
 
 @pytest.fixture
-def seed() -> int:
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed={seed}")
-    return seed
-
-
-@pytest.fixture
 def make_store() -> Iterator[Callable[..., Store]]:
     made: list[Store] = []
 

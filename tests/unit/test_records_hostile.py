@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from kafwire._buffer import pool_bytes, trim_pool
 from kafwire.errors import ProtocolError
 from kafwire.records import decode_batches, encode_batch
+from tests import seeds
 from tests.unit.reference_codec import CODECS, PlainBatch, PlainRecord, compress, varint
 from tests.unit.reference_codec import encode_batch as reference_encode
 
@@ -159,8 +160,7 @@ def test_the_largest_offset_of_all_is_no_offset_of_a_record() -> None:
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_damage_behind_a_right_checksum_never_escapes(codec: str) -> None:
-    seed = random.SystemRandom().getrandbits(32)
-    print("seed", seed)
+    seed = seeds.of_test()
     dice = random.Random(seed)
     whole = reference_encode(sample(codec, 8))
     for _ in range(1500):

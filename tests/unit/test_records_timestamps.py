@@ -18,6 +18,7 @@ from kafwire.compression import CODECS
 from kafwire.errors import ProtocolError
 from kafwire.records import encode_batch
 from kafwire.testing.strategies import EncodedBatch, record_batches
+from tests import seeds
 
 LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
 LOG_APPEND, CONTROL, TRANSACTIONAL = 8, 32, 16
@@ -57,7 +58,7 @@ def within(rows: list[tuple[int, int | None]], timestamps: tuple[int, int]) -> l
 TIMES = st.integers(0, 40) | st.sampled_from([-1, LOWEST, HIGHEST])
 
 
-@settings(max_examples=400)
+@settings(max_examples=seeds.examples(400))
 @given(st.lists(record_batches(magic=st.sampled_from([0, 1, 2])), max_size=4), st.data())
 def test_what_is_kept_are_the_records_in_the_range(batches: list[EncodedBatch], data: st.DataObject) -> None:
     for batch in batches:
@@ -70,8 +71,7 @@ def test_what_is_kept_are_the_records_in_the_range(batches: list[EncodedBatch], 
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_many_batches_of_times_in_any_order(codec: str) -> None:
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed={seed}")
+    seed = seeds.of_test()
     chance = random.Random(seed)
     for _ in range(30):
         blob, offset = b"", 0

@@ -1,6 +1,6 @@
 """`net.producer`: random schedules of what brokers, connections and topics do while records are sent.
 
-    KAFWIRE_SCHEDULES=5000 KAFWIRE_SEED=7 pytest tests/unit/test_sender_schedules.py
+    KAFWIRE_EXAMPLES=50 KAFWIRE_SEED=7 pytest tests/unit/test_sender_schedules.py
 
 A schedule prints its seed. Whatever happens: nothing hangs; nothing is stored twice, or out of order; what is told
 delivered is at the place that was told; what is told failed, and not in doubt, is in no log; the memory is given back;
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,13 +19,13 @@ from typing import Any
 import pytest
 
 from kafwire.errors import ConfigError, KafkaError
+from tests import seeds
 from tests.unit.simulated import World
 from tests.unit.simulated_kafka import HANGUP, NEVER, Call
 from tests.unit.simulated_log import Topic
 from tests.unit.test_sender import NOT_LEADER, Work, errors, values
 
-SCHEDULES = int(os.environ.get("KAFWIRE_SCHEDULES", "120"))
-SEED = int(os.environ.get("KAFWIRE_SEED", "1"))
+SCHEDULES = seeds.examples(120)
 BROKERS = 3
 RECORDS = 80
 TROUBLE_MS = 60_000
@@ -199,12 +198,12 @@ KINDS: dict[str, Callable[[int], Schedule]] = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_is_lost_doubled_or_told_wrongly(kind: str, caplog: pytest.LogCaptureFixture) -> None:
-    for number in range(SCHEDULES // len(KINDS)):
-        seed = SEED + number
+    first = seeds.of_test()
+    for seed in range(first, first + SCHEDULES // len(KINDS)):
         try:
             KINDS[kind](seed).run()
         except Exception as problem:
-            problem.add_note(f"schedule: KAFWIRE_SEED={seed} KAFWIRE_SCHEDULES={len(KINDS)}, {kind}")
+            problem.add_note(f"schedule: KAFWIRE_SEED={seed}, {kind}")
             raise
         raised = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
         assert not raised, f"seed {seed}: {raised}"

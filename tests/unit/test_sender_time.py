@@ -13,6 +13,7 @@ import pytest
 from kafwire._arrow import RowsReader
 from kafwire.errors import KafkaTimeoutError
 from kafwire.net.producer import undelivered
+from tests import seeds
 from tests.unit.simulated import World
 from tests.unit.simulated_kafka import NEVER, Call
 from tests.unit.test_sender import NOT_LEADER, Work, errors, log_of, produced, values
@@ -158,7 +159,7 @@ def test_many_partitions_are_counted_and_not_named() -> None:
     assert undelivered({"t-3": 4}) == "4 record(s) to t-3"
 
 
-@pytest.mark.parametrize("seed", range(20))
+@seeds.several(20)
 def test_flush_ends_by_delivery_timeout_whatever_the_broker_does(seed: int) -> None:
     """And every delivery has its outcome then, with nothing left of the memory."""
     chance = random.Random(seed)

@@ -14,6 +14,7 @@ from kafwire._io import Loop
 from kafwire._slices import SliceQueue, SliceReader
 from kafwire.errors import KafkaError
 from kafwire.records import encode_batch
+from tests import seeds
 
 
 class Line:
@@ -144,10 +145,9 @@ def test_a_slice_that_is_being_read_is_cut_at_its_next_batch(line: Line, cut: in
     assert line.queue.position(0) == cut + 1
 
 
-@pytest.mark.parametrize("seed", range(30))
+@seeds.several(30)
 def test_cuts_while_a_reader_decodes(line: Line, seed: int) -> None:
     """Each record of what is there comes once and in order; after a cut, again from there on, and nothing older."""
-    print(f"seed={seed}")
     chance = random.Random(seed)
     got: list[tuple[int, bytes | None]] = []
     failed: list[BaseException] = []

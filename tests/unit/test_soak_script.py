@@ -6,15 +6,14 @@ import itertools
 import json
 from collections import Counter
 
-import pytest
-
 from kafwire.config import ProducerConfig
 from kafwire.testing.faults import BlackHole, Refuse, Throttle
 from soak import matrix, script
 from soak.matrix import CONTROL, KAFWIRE, Workload
 from soak.script import Episode, episodes
+from tests import seeds
 
-SEEDS = range(20)
+SEEDS = 20
 
 
 def some(seed: int, count: int = 120, first: int = 0) -> list[Episode]:
@@ -24,13 +23,13 @@ def some(seed: int, count: int = 120, first: int = 0) -> list[Episode]:
 def test_a_seed_says_everything() -> None:
     assert some(1) == some(1)
     assert [episode.name for episode in some(1)] != [episode.name for episode in some(2)]
-    struck = {next(episode.name for episode in some(seed) if not episode.rules) for seed in SEEDS}
+    struck = {next(episode.name for episode in some(seed) if not episode.rules) for seed in range(SEEDS)}
     assert len(struck) > 1  # shuffled
     assert some(1, 5, first=40) == some(1)[40:45]
     assert [episode.number for episode in some(1)] == list(range(120))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@seeds.several(SEEDS)
 def test_every_kind_comes_before_any_comes_twice(seed: int) -> None:
     """And half of the episodes strike nodes."""
     parts = [name for episode in some(seed) for name in episode.name.split(", ")]
@@ -43,7 +42,7 @@ def test_every_kind_comes_before_any_comes_twice(seed: int) -> None:
     assert struck == 60
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@seeds.several(SEEDS)
 def test_nothing_is_so_much_that_nothing_can_be_acknowledged(seed: int) -> None:
     for episode in some(seed):
         assert bool(episode.rules) == (episode.seconds > 0)
@@ -58,7 +57,7 @@ def test_nothing_is_so_much_that_nothing_can_be_acknowledged(seed: int) -> None:
         assert all(0 <= strike.seconds <= 20 for strike in episode.strikes)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@seeds.several(SEEDS)
 def test_a_segment_is_a_function_of_seed_and_number(seed: int) -> None:
     one = matrix.segment(seed, 3)
     assert one == matrix.segment(seed, 3)
@@ -70,7 +69,7 @@ def test_a_segment_is_a_function_of_seed_and_number(seed: int) -> None:
     assert not names & {topic.name for topic in matrix.segment(seed, 4).topics}
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@seeds.several(SEEDS)
 def test_a_segment_has_all_kinds_and_codecs(seed: int) -> None:
     one = matrix.segment(seed, 0)
     own = [workload for workload in one.workloads if workload.client == KAFWIRE]

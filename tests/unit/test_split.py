@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafwire.logic.split import SLACK, Cut, cut
+from tests import seeds
 
 RANGES = st.lists(
     st.tuples(st.integers(0, 1 << 40), st.integers(0, 50) | st.integers(0, 1 << 30)).map(lambda r: (r[0], r[0] + r[1])),
@@ -47,8 +48,7 @@ def test_a_cut_near_to_the_end_of_a_range_is_made_there() -> None:
 
 
 def test_partitions_of_nearly_one_size_are_not_cut() -> None:
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed={seed}")
+    seed = seeds.of_test()
     chance = random.Random(seed)
     for count in (2, 8, 30):
         ranges = [(0, 100_000 + chance.randint(-400, 400)) for _ in range(count)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import subprocess
 import sys
 from collections import Counter
@@ -39,10 +38,11 @@ from kafwire.testing.strategies import (
     responses,
     split,
 )
+from tests import seeds
 from tests.unit import reference_codec, reference_messages
 
 ANY_HEALTH = list(HealthCheck)
-FEW = settings(max_examples=40, suppress_health_check=ANY_HEALTH)
+FEW = settings(max_examples=seeds.examples(40), suppress_health_check=ANY_HEALTH)
 # Always the same examples: from some beginnings shrinking ends a little above the smallest.
 SHRUNK = settings(
     database=None,
@@ -58,8 +58,7 @@ WHOLE = {"int8": 8, "int16": 16, "int32": 32, "int64": 64, "uint16": 17}
 
 def drawn(strategy: st.SearchStrategy[Any], count: int) -> list[Any]:
     """Values of a strategy, as many as are asked for."""
-    number = random.SystemRandom().getrandbits(32)
-    print("seed", number)
+    number = seeds.of_test()
     values: list[Any] = []
 
     @seed(number)
@@ -108,7 +107,7 @@ def failure(strategy: st.SearchStrategy[Any], wrong: Callable[[Any], bool]) -> s
 
 @pytest.mark.parametrize("name", MESSAGES)
 @given(st.data())
-@settings(max_examples=2, suppress_health_check=ANY_HEALTH)
+@settings(max_examples=seeds.examples(2), suppress_health_check=ANY_HEALTH)
 def test_every_version_of_every_message_is_drawn_and_survives(name: str, data: st.DataObject) -> None:
     cls = MESSAGES[name]
     for version in range(cls.min_version, cls.max_version + 1):
@@ -272,7 +271,7 @@ def test_messages_shrink_to_their_defaults() -> None:
 
 
 @given(mutated(api_messages()))
-@settings(max_examples=300, suppress_health_check=ANY_HEALTH)
+@settings(max_examples=seeds.examples(300), suppress_health_check=ANY_HEALTH)
 def test_damaged_messages_are_messages_or_an_error(data: Mutated) -> None:
     message, version = data.origin
     try:
@@ -284,7 +283,7 @@ def test_damaged_messages_are_messages_or_an_error(data: Mutated) -> None:
 
 
 @given(mutated(records_blobs(magic=MAGICS)))
-@settings(max_examples=150, suppress_health_check=ANY_HEALTH)
+@settings(max_examples=seeds.examples(150), suppress_health_check=ANY_HEALTH)
 def test_damaged_batches_are_batches_or_an_error(data: Mutated) -> None:
     try:
         batches = decode_batches(data, max_decompressed=1 << 22)
@@ -296,7 +295,7 @@ def test_damaged_batches_are_batches_or_an_error(data: Mutated) -> None:
 
 
 @given(mutated(frames("response", ["Metadata", "ApiVersions", "Fetch"])))
-@settings(max_examples=100, suppress_health_check=ANY_HEALTH)
+@settings(max_examples=seeds.examples(100), suppress_health_check=ANY_HEALTH)
 def test_damaged_answers_are_answers_or_an_error(data: Mutated) -> None:
     frame: Frame = data.origin
     asked: Any = MESSAGES[type(frame.message).__name__.replace("Response", "Request")]
@@ -378,7 +377,7 @@ def as_expected(batch: RecordBatch) -> tuple[ExpectedRecord, ...]:
 
 
 @given(record_batches(magic=MAGICS))
-@settings(max_examples=200, suppress_health_check=ANY_HEALTH)
+@settings(max_examples=seeds.examples(200), suppress_health_check=ANY_HEALTH)
 def test_batches_decode_to_what_they_say(batch: EncodedBatch) -> None:
     (found,) = decode_batches(batch.data)
     assert as_expected(found) == batch.records
@@ -394,7 +393,7 @@ def test_batches_decode_to_what_they_say(batch: EncodedBatch) -> None:
 
 
 @given(record_batches())
-@settings(max_examples=200, suppress_health_check=ANY_HEALTH)
+@settings(max_examples=seeds.examples(200), suppress_health_check=ANY_HEALTH)
 def test_the_reference_codec_reads_batches_the_same(batch: EncodedBatch) -> None:
     found = reference_codec.decode_batch(batch.data)
     assert (
@@ -457,7 +456,7 @@ def test_batches_as_asked_for() -> None:
 
 
 @given(records_blobs(magic=MAGICS))
-@settings(max_examples=100, suppress_health_check=ANY_HEALTH)
+@settings(max_examples=seeds.examples(100), suppress_health_check=ANY_HEALTH)
 def test_blobs_decode_to_their_whole_batches(blob: RecordsBlob) -> None:
     found = decode_batches(blob.data)
     assert tuple(record for batch in found for record in as_expected(batch)) == blob.records
