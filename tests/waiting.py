@@ -1,10 +1,11 @@
 """Waiting in tests that live in real time: for something that is seen to come true, and never without a deadline."""
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable
 
-PATIENCE_S = 30.0  # of what takes milliseconds, on a machine that is busy with other things
+PATIENCE_S = 60.0  # for what takes milliseconds, on a machine that is busy with other things
 _LOOK_S = 0.005
 
 
@@ -27,3 +28,12 @@ def ended(*threads: threading.Thread, seconds: float = PATIENCE_S) -> None:
 def happened(event: threading.Event, what: str = "", seconds: float = PATIENCE_S) -> None:
     """Return when the event is set; fail if it is not within `seconds`."""
     assert event.wait(seconds), f"not within {seconds:g} s: {what or event}"
+
+
+async def comes(event: asyncio.Event, what: str = "", seconds: float = PATIENCE_S) -> None:
+    """Return when the event is set; fail if it is not within `seconds`."""
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        raise AssertionError(f"not within {seconds:g} s: {what or event}") from None

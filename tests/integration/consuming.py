@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -91,14 +90,6 @@ def records(consumer: Any, count: int) -> list[Any]:
     """The next `count` records, one by one."""
     source = iter(consumer)
     return [next(source) for _ in range(count)]
-
-
-def wait_until(condition: Callable[[], object], timeout: float = 30.0) -> None:
-    """Return when `condition` holds; fail when it does not within `timeout` seconds."""
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
 
 
 def offsets(seen: Seen) -> dict[int, int]:

@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from kafwire import protocol, records
+from tests.waiting import ended
 
 NONE, OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC, NOT_LEADER = 0, 1, 3, 6
 UNSUPPORTED_VERSION, OUT_OF_ORDER_SEQUENCE, UNKNOWN_TOPIC_ID = 35, 45, 100
@@ -325,9 +326,7 @@ class ScriptedBroker:
                 _end(listener)
         for connection in list(self._sockets):
             _end(connection)
-        for thread in self._threads:
-            thread.join(10)
-            assert not thread.is_alive(), f"{thread.name} hangs"
+        ended(*self._threads)
 
     def __enter__(self) -> Self:
         return self

@@ -13,7 +13,8 @@ import pytest
 import kafwire
 from kafwire.testing.cluster import KafkaCluster
 from kafwire.testing.faults import DropResponse, Reset, Rule
-from tests.integration.consuming import make_topic, wait_until
+from tests.integration.consuming import make_topic
+from tests.waiting import until
 
 # Longer than a follower's fetch is parked at its leader (replica.fetch.wait.max.ms).
 PARKED_MS = 200
@@ -61,7 +62,7 @@ def producers(cluster: KafkaCluster, topic: str, stack: ExitStack) -> dict[str, 
     for name, acks in reversed(ACKS.items()):
         made[name] = stack.enter_context(kafwire.Producer(cluster.bootstrap, acks=acks, client_id=name, **OPTIONS))
         made[name].send(topic, b"first of " + name.encode()).result(60)
-    wait_until(lambda: len(values(cluster, topic)) == len(ACKS), 60)
+    until(lambda: len(values(cluster, topic)) == len(ACKS), seconds=60)
     return made
 
 
@@ -85,7 +86,7 @@ def test_a_connection_breaks(cluster: KafkaCluster, topic_name: str, fault: Any,
             log = values(cluster, topic_name)
             return {name: log.count(name.encode()) for name in found}
 
-        wait_until(lambda: all(count >= found[name] for name, count in read().items()), 60)
+        until(lambda: all(count >= found[name] for name, count in read().items()), seconds=60)
         assert read() == found
 
 
@@ -105,7 +106,7 @@ def test_a_leader_dies_before_its_followers_have_what_it_has_taken(cluster: Kafk
         sent = {name: producer.send(topic_name, name.encode()) for name, producer in made.items()}
         assert sent["none"].result(30).offset == -1
         assert sent["leader"].result(30).offset >= 0
-        wait_until(lambda: cluster.proxy.requests[leader.id, "all", "Produce"] >= 2)
+        until(lambda: cluster.proxy.requests[leader.id, "all", "Produce"] >= 2)
         assert not sent["all"].done()
         leader.kill()
         for node in followers:

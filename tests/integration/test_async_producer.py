@@ -18,6 +18,7 @@ from kafwire.errors import BrokerError, KafkaError, KafkaTimeoutError
 from tests.integration import scripted_broker as scripted
 from tests.integration.limits import within
 from tests.integration.scripted_broker import ScriptedBroker
+from tests.waiting import ended
 
 INVALID_RECORD = 87
 QUICK: dict[str, Any] = {"retry_backoff_ms": 10, "retry_backoff_max_ms": 50, "reconnect_backoff_ms": 10, "linger_ms": 0}
@@ -161,8 +162,7 @@ def test_a_producer_is_used_from_several_loops(broker: ScriptedBroker) -> None:
     with within(20):
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
+        ended(*threads)
         asyncio.run(producer.close())
     values = [value.rstrip(b"\0").split() for value in broker.values("t") if value]
     assert len(values) == 200
@@ -238,7 +238,7 @@ def test_nothing_holds_up_the_loop(broker: ScriptedBroker) -> None:
                 task = asyncio.ensure_future(work())
                 count = 0
                 while not task.done():
-                    await asyncio.sleep(0.01)
+                    await asyncio.sleep(0)
                     count += 1
                 await task
                 assert count > 5, api

@@ -17,6 +17,7 @@ from kafwire.errors import BrokerError, KafkaConnectionError, KafkaError, KafkaT
 from tests.integration import scripted_broker as scripted
 from tests.integration.limits import within
 from tests.integration.scripted_broker import ScriptedBroker, Step, batch_of
+from tests.waiting import ended
 
 BATCHES = 6
 PER_BATCH = 10
@@ -112,7 +113,7 @@ def test_no_broker_can_be_reached_for_a_while(broker: ScriptedBroker) -> None:
     broker.script("Fetch", scripted.behave, vanish)
     with within(15, at_least=0.6):
         assert read(broker) == values()
-    back.join()
+    ended(back)
 
 
 def test_a_scan_that_gets_nowhere_ends_in_time(broker: ScriptedBroker) -> None:

@@ -1,7 +1,6 @@
 """Real brokers that die, hang or refuse while records are written and read: all of them arrive, once and in order."""
 
 import threading
-import time
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -17,6 +16,7 @@ from kafwire.errors import KafkaTimeoutError, RecordTooLargeError
 from kafwire.testing.cluster import KafkaCluster
 from tests.integration.limits import within
 from tests.integration.test_transactions import committed, offset_of
+from tests.waiting import ended, until
 
 PARTITIONS = 6
 SOON: dict[str, Any] = {"retry_backoff_ms": 20, "retry_backoff_max_ms": 200, "request_timeout_ms": 10_000}
@@ -71,10 +71,7 @@ def test_a_leader_dies_while_records_are_sent_and_read(three: KafkaCluster, topi
         return 20 * len([delivery for delivery in deliveries[::20] if delivery.done()])
 
     def wait_for(count: int) -> None:
-        deadline = time.monotonic() + 30
-        while acknowledged() < count:
-            assert time.monotonic() < deadline, f"only {acknowledged()} of {count} acknowledged"
-            time.sleep(0.02)
+        until(lambda: acknowledged() >= count, f"{count} acknowledged")
 
     options = SOON | {"batch_size": 4000, "linger_ms": 1, "buffer_memory": 100_000}
     with within(60), kafwire.Producer(three.bootstrap, **options) as producer:
@@ -89,7 +86,7 @@ def test_a_leader_dies_while_records_are_sent_and_read(three: KafkaCluster, topi
             wait_for(acknowledged() + 1000)
         finally:
             enough.set()
-            thread.join()
+            ended(thread)
         producer.flush(30)
         for delivery in deliveries:
             delivery.result(0)

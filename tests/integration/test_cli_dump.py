@@ -24,6 +24,7 @@ from kafwire.protocol import MESSAGES
 from kafwire.protocol.kafka_json import from_json
 from kafwire.testing.cluster import KafkaCluster
 from kafwire.testing.kafka import class_path, java
+from tests.waiting import ended
 
 CLIENT, SERVER = "client", "server"
 TOPICS = ["recorded-one", "recorded-two"]
@@ -89,11 +90,10 @@ class Recorder:
             self.closed = True
             self.listener.shutdown(socket.SHUT_RDWR)
             self.listener.close()
-            self.threads[0].join()
+            ended(self.threads[0])
             for one in self.sockets:
                 shut_down(one)
-            for thread in self.threads[1:]:
-                thread.join()
+            ended(*self.threads[1:])
             for one in self.sockets:
                 one.close()
         return self.count

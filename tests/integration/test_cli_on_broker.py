@@ -15,6 +15,7 @@ import pytest
 
 import kafwire
 from kafwire.testing.cluster import KafkaCluster
+from tests.waiting import ended
 
 COMMAND = [sys.executable, "-m", "kafwire"]
 SEED = 20261121
@@ -202,7 +203,7 @@ def followed(cluster: KafkaCluster) -> Iterator[tuple[str, kafwire.Producer]]:
         client.create_topic(name, partitions=2)
     with kafwire.Producer(cluster.bootstrap, linger_ms=0) as producer:
         for partition in range(2):
-            producer.send(name, b"old", partition=partition).result()
+            producer.send(name, b"old", partition=partition).result(10)
         yield name, producer
 
 
@@ -213,7 +214,7 @@ def test_records_that_arrive_until_ctrl_c(cluster: KafkaCluster, followed: tuple
         assert process.stdout is not None
         assert {process.stdout.readline() for _ in range(2)} == {b"0 0 old\n", b"1 0 old\n"}
         for i in range(3):
-            producer.send(name, b"new %d" % i, partition=1).result()
+            producer.send(name, b"new %d" % i, partition=1).result(10)
             assert process.stdout.readline() == b"1 %d new %d\n" % (i + 1, i)
         process.send_signal(signal.SIGINT)
         out, errors = process.communicate(timeout=30)
@@ -241,7 +242,7 @@ def test_a_reader_that_goes_away_while_nothing_arrives(
 def test_a_group_goes_on_where_it_was(cluster: KafkaCluster, followed: tuple[str, kafwire.Producer]) -> None:
     name, producer = followed
     for i in range(5):
-        producer.send(name, b"%d" % i, partition=0).result()
+        producer.send(name, b"%d" % i, partition=0).result(10)
 
     def consume(*arguments: str) -> bytes:
         ran = run(cluster.bootstrap, "consume", name, "-G", f"group-{name}", *arguments)
@@ -252,7 +253,7 @@ def test_a_group_goes_on_where_it_was(cluster: KafkaCluster, followed: tuple[str
     assert consume("-p", "0", "-o", "stored", "-c", "1") == b"2\n"
     assert sorted(consume("-e", "-f", r"%p:%s\n").split()) == [b"0:3", b"0:4", b"1:old"]
     assert consume("-e") == b""
-    producer.send(name, b"later", partition=1).result()
+    producer.send(name, b"later", partition=1).result(10)
     assert consume("-e") == b"later\n"
     assert consume("-o", "beginning", "-e").count(b"\n") == 8
 
@@ -279,7 +280,7 @@ def test_a_bar_on_a_terminal(cluster: KafkaCluster, big: str) -> None:
         ran = subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, check=True, timeout=60, env=environment)
     finally:
         os.close(theirs)
-        reader.join(30)
+        ended(reader)
         os.close(ours)
     assert ran.stdout.count(b"\n") == BIG
     assert big.encode() in drawn

@@ -19,6 +19,7 @@ from kafwire import records
 from kafwire.cli import main
 from tests.integration import scripted_broker as scripted
 from tests.integration.scripted_broker import ScriptedBroker
+from tests.waiting import ended
 
 COMMAND = [sys.executable, "-m", "kafwire", "produce"]
 INVALID_RECORD = 87
@@ -341,8 +342,7 @@ def test_endless_input_takes_bounded_memory(broker: ScriptedBroker) -> None:
         assert resident < 200 * MIB
         gate.set()
         process.kill()
-        feeder.join(10)
-        stdin.close() if feeder.is_alive() else None
+        ended(feeder)
 
 
 def test_progress_on_a_terminal(broker: ScriptedBroker, tmp_path: Path) -> None:

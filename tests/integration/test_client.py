@@ -16,6 +16,7 @@ from kafwire.structs import TopicPartition
 from tests.integration.faces import Face, face_named
 from tests.integration.limits import within
 from tests.integration.scripted_broker import ScriptedBroker, after, close, closed_port, no_answer
+from tests.waiting import ended
 
 
 @pytest.fixture(params=["blocking", "async"])
@@ -268,7 +269,6 @@ def test_one_client_serves_loop_after_loop_and_loops_beside_each_other(broker: S
     threads = [threading.Thread(target=body) for _ in range(3)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join(30)
+    ended(*threads)
     asyncio.run(client.close())
     assert not problems

@@ -21,6 +21,7 @@ from kafwire.net.lane import Lane
 from kafwire.testing.cluster import KafkaCluster, Node, _free_ports
 from kafwire.testing.pytest_plugin import ClusterFactory
 from tests.integration.limits import within
+from tests.waiting import until
 
 SOON: dict[str, Any] = {"retry_backoff_ms": 20, "retry_backoff_max_ms": 200, "reconnect_backoff_max_ms": 200}
 IDLE_MS = 1_500
@@ -92,10 +93,7 @@ def values(bootstrap: str, topic: str) -> list[bytes]:
 
 
 def wait_until_closed(lanes: list[Lane], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while any(lane.is_ready for lane in lanes):
-        assert time.monotonic() < deadline, f"still open after {seconds:g} s"
-        time.sleep(0.02)
+    until(lambda: not any(lane.is_ready for lane in lanes), "all closed", seconds)
 
 
 def test_brokers_are_reached_over_ipv6_and_after_idleness(topic_name: str, on_engine: Callable[..., Cluster]) -> None:

@@ -18,9 +18,10 @@ import kafwire
 from kafwire import TopicPartition
 from kafwire.errors import KafkaError, LogTruncatedError
 from kafwire.testing.cluster import KafkaCluster
-from tests.integration.consuming import Seen, Values, fill, make_topic, take, value_of, wait_until
+from tests.integration.consuming import Seen, Values, fill, make_topic, take, value_of
 from tests.integration.faces import Face, face_named
 from tests.integration.limits import within
+from tests.waiting import ended, until
 
 PARTITIONS = 6
 SOON: dict[str, Any] = {"retry_backoff_ms": 20, "retry_backoff_max_ms": 200, "request_timeout_ms": 3_000}
@@ -90,7 +91,7 @@ def place(cluster: KafkaCluster, topic: str, replicas: list[list[int]], **config
                 return False
             return [info.partitions[i].leader for i in sorted(info.partitions)] == [nodes[0] for nodes in replicas]
 
-        wait_until(led)
+        until(led)
     return topic
 
 
@@ -125,7 +126,7 @@ def writing(cluster: KafkaCluster, topic: str, partitions: int = PARTITIONS) -> 
         yield written
     finally:
         enough.set()
-        thread.join()
+        ended(thread)
     assert not failed, failed
 
 
@@ -256,13 +257,13 @@ def test_0139_an_unclean_election_truncates(faces: list[Face], three: KafkaClust
         for consumer in go_on + hear_of_it:
             assert take(consumer, 10).count == 10
         three.node(2).kill()
-        wait_until(lambda: isr_of(three, topic_name) == [1])
+        until(lambda: isr_of(three, topic_name) == [1])
         fill(bootstrap, topic_name, 1, 10, first=10)
         for consumer in go_on + hear_of_it:
             assert take(consumer, 10).offsets == {0: list(range(10, 20))}
         three.node(1).kill()
         three.node(2).start()
-        wait_until(lambda: leader_of(three, topic_name) == 2)
+        until(lambda: leader_of(three, topic_name) == 2)
         other = fill(bootstrap, topic_name, 1, 30, first=100)
         three.node(1).start(wait=False)
         for consumer in go_on:
@@ -303,7 +304,7 @@ def test_0104_a_follower_is_read_and_left_when_it_dies(faces: list[Face], three:
     place(three, topic_name, [[1, 2, 3]])
     where = TopicPartition(topic_name, 0)
     expected = fill(bootstrap, topic_name, 1, 1000)
-    wait_until(lambda: isr_of(three, topic_name) == [1, 2, 3])
+    until(lambda: isr_of(three, topic_name) == [1, 2, 3])
     with both(faces, three, assign=[where], client_rack="r3") as consumers:
         for consumer in consumers:
             assert take(consumer, 1000).values == expected
@@ -352,7 +353,7 @@ def test_1701_compaction_leaves_holes(faces: list[Face], three: KafkaCluster, to
             producer.send(topic_name, b"end", key=b"end", partition=0).result(30)
         return sum(len(batch) for batch in kafwire.scan(bootstrap, topic_name).batches())
 
-    wait_until(lambda: left() < 40, timeout=60)
+    until(lambda: left() < 40, seconds=60)
     with both(faces, three, assign=[where]) as consumers:
         for consumer in consumers:
             end = consumer.end_offsets()[where]
@@ -386,7 +387,7 @@ def test_0123_connections_that_brokers_close_when_idle(faces: list[Face], three:
             lanes = [lane for consumer in consumers for lane in consumer.metrics()["lanes"]]
             return sum(lane["connected"] for lane in lanes if lane["role"] == "fetch")
 
-        wait_until(lambda: connected() == 0, timeout=40)
+        until(lambda: connected() == 0, seconds=40)
         expected = fill(three.bootstrap, topic_name, PARTITIONS, 5, first=5)
         for consumer in consumers:
             consumer.resume(*where)

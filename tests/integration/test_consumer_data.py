@@ -20,9 +20,10 @@ from kafwire.errors import BrokerError, ConfigError, CorruptBatchError
 from kafwire.testing.cluster import KafkaCluster
 from kafwire.testing.kafka import class_path, java
 from tests import seeds
-from tests.integration.consuming import Seen, fill, make_topic, partitions_of, records, take, value_of, wait_until
+from tests.integration.consuming import Seen, fill, make_topic, partitions_of, records, take, value_of
 from tests.integration.faces import Face, face_named
 from tests.integration.limits import within
+from tests.waiting import until
 
 
 @pytest.fixture(params=["4.3.1", "3.9.1"])
@@ -109,7 +110,7 @@ def test_0098_0129_transactions(face: Face, bootstrap: str, topic_name: str) -> 
             with within(20):
                 while {one: consumer.position(one) for one in where} != ends:
                     assert consumer.poll(0.1) == []
-            wait_until(lambda: consumer.lag() == dict.fromkeys(where, 0))
+            until(lambda: consumer.lag() == dict.fromkeys(where, 0))
     with face.consumer(bootstrap, topics=topic_name, start="earliest") as consumer:
         assert take(consumer, sum(map(len, everything.values()))).values == everything
 
@@ -251,9 +252,7 @@ def test_auto_commit_passes_nothing_that_was_not_processed(face: Face, bootstrap
         assert consumer.committed() == {where: seen[-1].offset}
         take(consumer, 20 - seen[-1].offset)
         consumer.poll(0.0)
-        with within(20):
-            while consumer.committed() != {where: 20}:
-                time.sleep(0.02)
+        until(lambda: consumer.committed() == {where: 20}, "committed")
 
 
 def test_javas_tool_sees_the_commits(cluster: KafkaCluster, topic_name: str) -> None:

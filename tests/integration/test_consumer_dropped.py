@@ -2,14 +2,13 @@
 
 import asyncio
 import gc
-import time
-from collections.abc import Callable
 
 import pytest
 
 from kafwire import AsyncConsumer, Client, Consumer, Producer
 from kafwire.net.consumer import ConsumerCore
 from kafwire.testing.cluster import KafkaCluster
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -20,13 +19,6 @@ def topic(cluster: KafkaCluster, topic_name: str) -> str:
         for number in range(10):
             producer.send(topic_name, b"%d" % number, partition=number % 2)
     return topic_name
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def forget(kept: list[Consumer]) -> None:
@@ -48,7 +40,7 @@ def test_a_dropped_consumer_closes_its_connections(cluster: KafkaCluster, topic:
     del consumer
     with pytest.warns(ResourceWarning, match="never closed: <Consumer of 2 partitions>"):
         forget(kept)
-    wait_for(lambda: is_over(core))
+    until(lambda: is_over(core))
 
 
 def test_a_dropped_async_consumer_closes_its_connections(cluster: KafkaCluster, topic: str) -> None:
@@ -65,7 +57,7 @@ def test_a_dropped_async_consumer_closes_its_connections(cluster: KafkaCluster, 
 
     with pytest.warns(ResourceWarning, match="never closed: <AsyncConsumer of 2 partitions>"):
         use_and_forget()
-    wait_for(lambda: is_over(cores[0]))
+    until(lambda: is_over(cores[0]))
 
 
 def test_a_closed_consumer_is_dropped_in_silence(cluster: KafkaCluster, topic: str) -> None:

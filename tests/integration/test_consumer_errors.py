@@ -17,6 +17,7 @@ from kafwire.errors import ConfigError, CorruptBatchError, KafkaError
 from kafwire.testing.cluster import KafkaCluster
 from tests.integration.consuming import Seen, make_topic, partitions_of, records, take, value_of
 from tests.integration.faces import Face, face_named
+from tests.waiting import comes
 
 EACH = 200
 # What the bad partition's batch takes decoded is more than that; every other batch is far below.
@@ -186,7 +187,7 @@ class Gate(ThreadPoolExecutor):
 async def cancelled_at(gate: Gate, reading: Any) -> None:
     """Begin to read, and give up once the decoding has begun."""
     task = asyncio.ensure_future(reading)
-    await gate.asked.wait()
+    await comes(gate.asked)
     task.cancel()
     await asyncio.wait([task])
     assert task.cancelled()
@@ -247,7 +248,7 @@ def test_a_cancelled_stream_gives_back_what_it_began(cluster: KafkaCluster, topi
         ) as consumer:
             stream = consumer.partition_stream(one)
             task = asyncio.ensure_future(anext(aiter(stream)))
-            await gate.asked.wait()
+            await comes(gate.asked)
             task.cancel()
             gate.open.set()
             await asyncio.wait([task])
@@ -268,7 +269,7 @@ def test_two_tasks_do_not_share_a_scan(cluster: KafkaCluster, topic: str) -> Non
         async with kafwire.AsyncClient(cluster.bootstrap) as client:
             scan = await client.scan(topic, partitions=[1])
             first = asyncio.ensure_future(anext(aiter(scan.batches())))
-            await gate.asked.wait()
+            await comes(gate.asked)
             with pytest.raises(KafkaError, match="one task at a time"):
                 await anext(aiter(scan.batches()))
             gate.open.set()

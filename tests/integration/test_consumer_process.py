@@ -20,9 +20,10 @@ import pytest
 import kafwire
 from kafwire import TopicPartition
 from kafwire.testing.cluster import KafkaCluster
-from tests.integration.consuming import fill, make_topic, partitions_of, take, value_of, wait_until
+from tests.integration.consuming import fill, make_topic, partitions_of, take, value_of
 from tests.integration.faces import Face, face_named
 from tests.integration.limits import within
+from tests.waiting import PATIENCE_S, ended, happened, until
 
 ROOT = Path(__file__).parent.parent.parent
 BEGIN = """
@@ -62,7 +63,7 @@ def program(cluster: KafkaCluster, topic: str, code: str) -> Iterator[subprocess
         yield process
     finally:
         process.kill()
-        process.communicate()
+        process.communicate(timeout=PATIENCE_S)
 
 
 def run(cluster: KafkaCluster, topic: str, code: str) -> tuple[int, str, str]:
@@ -255,7 +256,7 @@ def test_an_arrow_stream_goes_on_while_another_thread_holds_the_gil(cluster: Kaf
             queue = consumer._core.fetcher.queue
             # Asks for everything, and reads nothing yet.
             stream = consumer.arrow_stream(timeout=1.0)
-            wait_until(lambda: consumer._core.fetcher.cursors[where].position == rows)
+            until(lambda: consumer._core.fetcher.cursors[where].position == rows)
             total = queue.queued_bytes()
             reader = stream.to_reader()
             found: list[int] = []
@@ -270,15 +271,14 @@ def test_an_arrow_stream_goes_on_while_another_thread_holds_the_gil(cluster: Kaf
             sys.setswitchinterval(1000)  # whoever has the GIL keeps it until it gives it away
             try:
                 thread.start()
-                started.wait()
+                happened(started)
                 begin = queue.queued_bytes()
                 deadline = time.monotonic() + 30
                 while (left := queue.queued_bytes()) and time.monotonic() < deadline:
                     pass
             finally:
                 sys.setswitchinterval(interval)
-            thread.join(60)
-            assert not thread.is_alive()
+            ended(thread)
             assert left == 0, f"{left} of {total} bytes were not decoded without the GIL"
             assert found == [rows]
             if begin > total // 2:  # else the machine was slow to hand the GIL over, and little was seen

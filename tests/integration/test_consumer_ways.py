@@ -23,10 +23,10 @@ from tests.integration.consuming import (
     records,
     take,
     value_of,
-    wait_until,
 )
 from tests.integration.faces import Face, face_named
 from tests.integration.limits import within
+from tests.waiting import ended, until
 
 PARTITIONS = 3
 EACH = 400
@@ -313,11 +313,9 @@ def test_partition_streams_in_threads(bootstrap: str, topic: str) -> None:
         threads = [threading.Thread(target=read, args=(number,)) for number in range(1, PARTITIONS)]
         for thread in threads:
             thread.start()
-        wait_until(lambda: seen[1].count and seen[2].count)
+        until(lambda: seen[1].count and seen[2].count)
         seen[0] = take(consumer, EACH)
-        for thread in threads:
-            thread.join(30)
-            assert not thread.is_alive()
+        ended(*threads)
     assert [one.values for one in seen] == [{number: values} for number, values in all_values().items()]
 
 
@@ -367,7 +365,7 @@ def test_0044_partitions_added(face: Face, bootstrap: str, topic_name: str) -> N
             request.topics = [request.CreatePartitionsTopic(name=topic_name, count=3, assignments=None)]
             answer = client.call(request, broker=client.metadata().controller_id)
             assert answer.results[0].error_code == 0, answer
-            wait_until(lambda: len(client.topic(topic_name).partitions) == 3)
+            until(lambda: len(client.topic(topic_name).partitions) == 3)
         expected = fill(bootstrap, topic_name, 3, 5, first=5)
         assert take(consumer, 15).values == expected
         assert consumer.assignment == set(partitions_of(topic_name, 3))

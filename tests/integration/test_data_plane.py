@@ -16,6 +16,7 @@ import kafwire
 from kafwire.net.engine import engine
 from kafwire.net.transport import NativeConnection
 from kafwire.testing.cluster import KafkaCluster
+from tests.waiting import ended, happened, until
 
 ROWS = 1_000_000
 
@@ -162,7 +163,7 @@ def hold_the_gil(scan: kafwire.Scan, consume: Callable[[], object], limit: float
     """Fetch all, then consume it in a thread while this one holds the GIL, for `limit` seconds or until all is gone."""
     fetcher = fetcher_of(scan)
     scan._start()
-    wait_until(lambda: fetcher.stopped)
+    until(lambda: fetcher.stopped)
     total = fetcher.queue.queued_bytes()
     started = threading.Event()
 
@@ -175,23 +176,15 @@ def hold_the_gil(scan: kafwire.Scan, consume: Callable[[], object], limit: float
     sys.setswitchinterval(1000)  # whoever has the GIL keeps it until it gives it away
     try:
         thread.start()
-        started.wait()
+        happened(started)
         begin = fetcher.queue.queued_bytes()
         deadline = time.monotonic() + limit
         while (end := fetcher.queue.queued_bytes()) and time.monotonic() < deadline:
             pass
     finally:
         sys.setswitchinterval(interval)
-    thread.join(60)
-    assert not thread.is_alive()
+    ended(thread)
     return Attempt(total, begin, end)
-
-
-def wait_until(condition: Callable[[], bool], timeout: float = 30.0) -> None:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def scan_all(cluster: KafkaCluster, topic: str) -> kafwire.Scan:
@@ -238,6 +231,6 @@ def test_what_a_scan_fetches_ahead_stays_within_its_budget(cluster: KafkaCluster
     scan = kafwire.scan(cluster.bootstrap, million, fetch_memory=1_000_000, fetch_max_bytes=200_000)
     fetcher = fetcher_of(scan)
     scan._start()
-    wait_until(lambda: fetcher.queue.queued_bytes() > 500_000 and fetcher.reserved == 0)
+    until(lambda: fetcher.queue.queued_bytes() > 500_000 and fetcher.reserved == 0)
     assert fetcher.queue.queued_bytes() < 1_000_000
     assert sum(len(batch) for batch in scan.batches()) == ROWS

@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -27,6 +27,7 @@ from tests.integration import scripted_broker as scripted
 from tests.integration.limits import within
 from tests.integration.scripted_broker import ScriptedBroker, Step
 from tests.integration.test_produce_faults import INVALID_RECORD, MENDED, NOT_LEADER, OUT_OF_ORDER, QUICK, numbers
+from tests.waiting import ended, until
 
 FIRST = 8  # records until the partition is lent, for certain
 
@@ -54,12 +55,6 @@ def went_by(producer: kafwire.Producer, partition: int = 0) -> int:
     """How many batches have gone past the engine since the partition was lent; 0: it is not."""
     express = sink_of(producer, partition).express
     return express.sent if express is not None else 0
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for what the engine does by itself."""
-    while not condition():
-        time.sleep(0.001)
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
@@ -185,7 +180,7 @@ def test_two_threads_wait_for_the_same_record(broker: ScriptedBroker) -> None:
             with ThreadPoolExecutor(2) as threads:
                 told = [threads.submit(delivery.result, 10) for _ in range(2)]
                 go.set()
-            assert [future.result().offset for future in told] == [delivery.result(0).offset] * 2
+            assert [future.result(0).offset for future in told] == [delivery.result(0).offset] * 2
     assert broker.values("t", 0) == [*numbers(FIRST), *numbers(20)]
 
 
@@ -319,7 +314,7 @@ def test_close_tells_of_what_is_in_flight(broker: ScriptedBroker) -> None:
         waiting.start()
         with pytest.raises(KafkaTimeoutError, match=r"1 record\(s\) to t-0"):
             producer.close(0.05)
-        waiting.join()
+        ended(waiting)
         (error,) = errors
         assert isinstance(error, KafkaError)
         assert error.in_doubt

@@ -12,8 +12,9 @@ import pytest
 import kafwire
 from kafwire.testing.cluster import KafkaCluster
 from kafwire.testing.faults import BlackHole, Rule
-from tests.integration.consuming import make_topic, wait_until
+from tests.integration.consuming import make_topic
 from tests.integration.limits import within
+from tests.waiting import until
 
 QUICK: dict[str, Any] = {"retry_backoff_ms": 10, "retry_backoff_max_ms": 100, "reconnect_backoff_ms": 10}
 
@@ -54,7 +55,7 @@ def test_answers_lost_before_a_restart(
         for value in (b"a", b"b", b"c"):
             stored = len(rows(cluster, topic_name))
             deliveries.append(producer.send(topic_name, value, **options))
-            wait_until(partial(has_rows, cluster, topic_name, stored + 1))
+            until(partial(has_rows, cluster, topic_name, stored + 1))
         getattr(node, how)()
         proxy.restart()
         node.start()
@@ -75,7 +76,7 @@ def test_the_very_first_answer_is_lost_before_a_restart(
     with kafwire.Producer(cluster.bootstrap, **QUICK, linger_ms=1) as producer, within(120):
         proxy.add(Rule(BlackHole("response"), api="Produce"))
         delivery = producer.send(topic_name, b"first", timestamp_ms=timestamp_ms)
-        wait_until(partial(has_rows, cluster, topic_name, 1))
+        until(partial(has_rows, cluster, topic_name, 1))
         node.stop()
         proxy.restart()
         node.start()

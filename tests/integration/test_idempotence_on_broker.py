@@ -13,8 +13,9 @@ from kafwire.errors import BrokerError, KafkaTimeoutError, RecordTooLargeError
 from kafwire.records import decode_batches
 from kafwire.testing.cluster import KafkaCluster
 from kafwire.testing.faults import BlackHole, Corrupt, DropResponse, FaultProxy, Hold, Reset, Rule
-from tests.integration.consuming import make_topic, wait_until
+from tests.integration.consuming import make_topic
 from tests.integration.limits import within
+from tests.waiting import until
 
 QUICK: dict[str, Any] = {"retry_backoff_ms": 10, "retry_backoff_max_ms": 100, "reconnect_backoff_ms": 10}
 
@@ -24,7 +25,7 @@ def proxied() -> Iterator[KafkaCluster]:
     with KafkaCluster(proxies=True) as running:
         with kafwire.Client(running.direct) as client:  # a broker that has just started may have no ids to give yet
             init = kafwire.protocol.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1)
-            wait_until(lambda: not client.call(init).error_code)
+            until(lambda: not client.call(init).error_code)
         yield running
 
 

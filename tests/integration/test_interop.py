@@ -9,6 +9,7 @@ import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ import kafwire
 from kafwire.testing.cluster import KafkaCluster
 from tests import seeds
 from tests.integration.java_client import JavaClient, Seen, Written
+from tests.waiting import until
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 NOW_MS = 1_760_000_000_000
@@ -143,11 +145,8 @@ def create(cluster: KafkaCluster, topic: str, partitions: int, *, settled: bool 
     created.result(timeout=30)
     if settled:
         with watching(cluster.bootstrap) as consumer:
-            deadline = time.monotonic() + 30
             for partition in range(partitions):
-                while not serves(consumer, topic, partition):
-                    assert time.monotonic() < deadline, f"{topic}-{partition} is not served"
-                    time.sleep(0.02)
+                until(partial(serves, consumer, topic, partition), f"{topic}-{partition} is served")
 
 
 def serves(consumer: Consumer, topic: str, partition: int) -> bool:

@@ -6,8 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +16,7 @@ from confluent_kafka.cimpl import NewTopic
 from kafwire.testing.cluster import ClusterError, KafkaCluster, _alive_brokers, _archive, prepare
 from kafwire.testing.kafka import DEFAULT_VERSION
 from kafwire.testing.pytest_plugin import ClusterFactory
+from tests.waiting import until
 
 
 def admin(cluster: KafkaCluster) -> AdminClient:
@@ -41,13 +40,6 @@ def write(cluster: KafkaCluster, topic: str, count: int) -> None:
     for number in range(count):
         producer.produce(topic, str(number).encode())
     assert producer.flush(30) == 0
-
-
-def until(what: str, condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
-        time.sleep(0.05)
 
 
 def alive(pid: int) -> bool:
@@ -106,9 +98,9 @@ def test_three_nodes_outlive_one(make_cluster: ClusterFactory, topic_name: str) 
     cluster = make_cluster(3)
     assert len(set(cluster.bootstrap.split(","))) == 3
     create(cluster, topic_name, partitions=3, replicas=3)
-    until("the topic known to all nodes", lambda: leaders(cluster, topic_name) == {1, 2, 3})
+    until(lambda: leaders(cluster, topic_name) == {1, 2, 3}, "the topic known to all nodes")
     cluster.node(2).kill()
-    until("new leaders", lambda: leaders(cluster, topic_name) == {1, 3})
+    until(lambda: leaders(cluster, topic_name) == {1, 3}, "new leaders")
     write(cluster, topic_name, 100)
 
 
@@ -180,8 +172,8 @@ def test_no_node_outlives_a_killed_owner() -> None:
         pid, folder = owner.stdout.readline().split()
         assert alive(int(pid))
         owner.kill()
-    until("the node's end", lambda: not alive(int(pid)))
-    until("the data's end", lambda: not Path(folder).exists())
+    until(lambda: not alive(int(pid)), "the node's end")
+    until(lambda: not Path(folder).exists(), "the data's end")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

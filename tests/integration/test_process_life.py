@@ -14,6 +14,7 @@ import pytest
 from tests.integration import scripted_broker as scripted
 from tests.integration.limits import within
 from tests.integration.scripted_broker import ScriptedBroker, Step, batch_of
+from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -52,7 +53,7 @@ def program(broker: ScriptedBroker, code: str) -> Iterator["subprocess.Popen[str
         yield process
     finally:
         process.kill()
-        process.communicate()
+        process.communicate(timeout=PATIENCE_S)
 
 
 def run(broker: ScriptedBroker, code: str) -> tuple[int, str, str]:

@@ -17,6 +17,7 @@ import kafwire
 from kafwire.errors import TransactionAbortedError
 from kafwire.testing.cluster import KafkaCluster
 from tests import seeds
+from tests.waiting import comes
 
 COMMAND = [sys.executable, "-m", "kafwire"]
 
@@ -107,10 +108,12 @@ def test_transactions_awaited(cluster: KafkaCluster, topics: tuple[str, str]) ->
                 async def interrupted() -> None:
                     async with producer.transaction():
                         await producer.send(topic, b"cancelled")
+                        begun.set()
                         await asyncio.sleep(60)
 
+                begun = asyncio.Event()
                 task = asyncio.ensure_future(interrupted())
-                await asyncio.sleep(0.5)
+                await comes(begun)
                 task.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await task

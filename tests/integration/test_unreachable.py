@@ -12,6 +12,7 @@ import kafwire
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaError, KafkaTimeoutError
 from tests.integration.limits import within
 from tests.integration.scripted_broker import ScriptedBroker, black_hole, closed_port, error, no_answer
+from tests.waiting import ended
 
 TABLE = pa.table({"value": [b"x"]})
 LIMIT_MS = 400
@@ -91,7 +92,7 @@ def test_somebody_listens_who_is_no_broker(call: Callable[[str], None]) -> None:
                 call(address)
         finally:
             listener.shutdown(socket.SHUT_RDWR)
-            thread.join()
+            ended(thread)
     assert isinstance(caught.value, KafkaConnectionError)
 
 
@@ -197,5 +198,4 @@ def test_a_call_given_up_does_not_spoil_the_next(broker: ScriptedBroker) -> None
         assert gate.wait(10)
         with within(10):
             assert len(client.topic("late").partitions) == 3
-        waiting.join(10)
-        assert not waiting.is_alive()
+        ended(waiting)

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.unit.talking import response
+from tests.waiting import ended
 
 
 class FrameServer:
@@ -44,9 +45,7 @@ class FrameServer:
             with contextlib.suppress(OSError):
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 connection.shutdown(socket.SHUT_RD)  # wakes its thread, which then closes it
-        for thread in self._threads:
-            thread.join(10)
-            assert not thread.is_alive()
+        ended(*self._threads)
 
     def __enter__(self) -> Self:
         return self

@@ -18,6 +18,7 @@ from kafwire.errors import ProtocolError
 from kafwire.protocol.header import RequestHeader
 from kafwire.protocol.heartbeat import HeartbeatResponse
 from kafwire.testing.fuzzer.safety import request_class, request_name
+from tests.waiting import ended
 
 TOPICS = {"one": 1, "two": 2}
 SERVED = ("ApiVersions", "Metadata", "DescribeGroups", "Heartbeat", "FindCoordinator")
@@ -98,9 +99,7 @@ class FuzzedServer:
         """End everything."""
         self.stopped.set()
         self.die()
-        for thread in self._threads:
-            thread.join(5)
-            assert not thread.is_alive()
+        ended(*self._threads)
 
     def __enter__(self) -> Self:
         return self

@@ -22,6 +22,7 @@ from kafwire.records import decode_batches
 from tests import seeds
 from tests.unit.accumulating import COOKIE, Store
 from tests.unit.reference_partitions import murmur2, partition_of
+from tests.waiting import ended
 
 # Keys and their hashes, as Java's `Utils.murmur2` has them.
 JAVA_MURMUR2 = {
@@ -483,7 +484,7 @@ def test_who_waits_for_room_is_woken_when_there_is_some(make_store: Any) -> None
     waiting = threading.Thread(target=lambda: woken.append(store.accumulator.budget.wait(30)))
     waiting.start()
     store.deliver()
-    waiting.join(30)
+    ended(waiting)
     assert woken == [True]
 
 
@@ -561,8 +562,8 @@ class Filling:
         except BaseException as problem:
             self.problem = problem
 
-    def join(self) -> BatchDelivery:
-        self.thread.join(60)
+    def filled(self) -> BatchDelivery:
+        ended(self.thread)
         return BatchDelivery(self.parts)
 
 
@@ -583,7 +584,7 @@ def test_what_a_thread_sends_while_another_fills_its_batch_comes_after_what_it_s
     waiting = [batch for sink in sinks for batch in sink.sealed]
     assert filling.thread.is_alive()
     assert [batch.filling for batch in waiting] == [True, False], "a flush has to know of both"
-    delivery = filling.join()
+    delivery = filling.filled()
     assert not any(batch.filling for batch in waiting)
     slow_store.deliver()
     assert before.result(0).offset == 0
@@ -598,7 +599,7 @@ def test_a_batch_that_is_being_filled_cannot_be_sent(slow_store: Store) -> None:
     (sink,), _ = slow_store.accumulator.collect(everything=True)
     with pytest.raises(ValueError, match="is being filled"):
         slow_store.accumulator.prepare(list(sink.sealed))
-    filling.join()
+    filling.filled()
 
 
 def test_a_batch_that_was_filled_and_not_asked_for_is_open_again(slow_store: Store) -> None:
@@ -619,7 +620,7 @@ def test_closing_while_a_thread_fills_a_batch_leaves_no_delivery_without_an_outc
     (batch,) = sinks[0].sealed
     assert batch.filling
     batch.fail(KafkaError("given up"))
-    delivery = filling.join()
+    delivery = filling.filled()
     assert delivery.done()
     with pytest.raises(KafkaError, match="given up"):
         before.result(0)

@@ -19,6 +19,7 @@ from kafwire._delivery import ProducerBatch
 from kafwire._partition import Shares
 from tests import seeds
 from tests.unit.accumulating import Store
+from tests.waiting import ended
 
 PATIENCE_S = 60.0
 
@@ -96,7 +97,7 @@ class Sender:
         self.end()
         self._task = None
         self._go.release()
-        self.thread.join(PATIENCE_S)
+        ended(self.thread)
 
 
 class Interleaving:

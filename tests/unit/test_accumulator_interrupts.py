@@ -10,11 +10,9 @@ from __future__ import annotations
 import contextlib
 import gc
 import logging
-import os
 import random
 import signal
 import threading
-import time
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -29,6 +27,7 @@ from kafwire._delivery import BatchDelivery, Delivery, ProducerBatch
 from tests import seeds
 from tests.unit.accumulating import Store
 from tests.unit.releasing import releasing
+from tests.waiting import ended
 
 PATIENCE_S = 60.0
 
@@ -78,7 +77,7 @@ class World:
         self.is_delivering = True  # first: a hook would find the locks of the module `threading` taken
         engine = threading.Thread(target=turn)
         engine.start()
-        engine.join(PATIENCE_S)
+        ended(engine)
         self.is_delivering = False
         assert not problems, problems
 
@@ -313,7 +312,7 @@ def test_an_interrupt_in_a_codec_in_python_comes_after_its_work(
 
         return function
 
-    data = os.urandom(1_000)
+    data = random.randbytes(1_000)
     with monkeypatch.context() as patch:
         patch.setattr(zlib, "compressobj", interrupted("deflate", real_deflate))
         packed = b""
@@ -404,7 +403,7 @@ def test_whatever_runs_in_between(make_world: Callable[..., World], seed: int, m
 
 
 def test_real_signals_at_any_time(make_world: Callable[..., World]) -> None:
-    """An engine's thread goes on delivering while a timer interrupts who sends, hundreds of times."""
+    """An engine's thread goes on delivering while a timer interrupts who sends, again and again."""
     world = make_world(compression="lz4", buffer_memory=20_000)
     budget = world.store.accumulator.budget
     seed = seeds.of_test()
@@ -412,20 +411,20 @@ def test_real_signals_at_any_time(make_world: Callable[..., World]) -> None:
     stop = threading.Event()
 
     def engine() -> None:
-        while not stop.is_set():
+        while not stop.wait(0.0005):
             world.store.deliver(everything=True)
-            time.sleep(0.0005)
 
     def listener() -> None:
         sum(range(20))
 
-    interrupts = 0
+    interrupts = rounds = 0
     before = signal.signal(signal.SIGVTALRM, signal.default_int_handler)
     thread = threading.Thread(target=engine)
     thread.start()
     budget.listen(listener)
     try:
-        for _ in range(150):
+        while interrupts < 60 and rounds < 20_000:  # how many rounds a timer cuts short is the kernel's matter
+            rounds += 1
             try:
                 signal.setitimer(signal.ITIMER_VIRTUAL, chance.uniform(0.0001, 0.003))
                 table = pa.table({"value": pa.array([b"x" * 40] * 200, pa.binary())})
@@ -443,8 +442,8 @@ def test_real_signals_at_any_time(make_world: Callable[..., World]) -> None:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, before)
         stop.set()
-        thread.join(PATIENCE_S)
-    assert interrupts > 50
+        ended(thread)
+    assert interrupts == 60
     budget.unlisten(listener)
     world.store.deliver()
     assert all(sink.is_empty for sink in world.store.accumulator.topics["t"].sinks)

@@ -18,6 +18,7 @@ from kafwire._buffer import pool_bytes
 from kafwire._records import decode_chunks
 from kafwire.errors import ConfigError, ProtocolError
 from kafwire.records import Batch, decode_batches, encode_batch
+from tests.waiting import ended
 
 HEADERS = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
 SCHEMA = pa.schema(
@@ -153,8 +154,7 @@ def test_children_may_be_moved_out_and_released_apart() -> None:
         del holder
         threads.append(thread)
         thread.start()
-    for thread in threads:
-        thread.join()
+    ended(*threads)
     gc.collect()
 
 

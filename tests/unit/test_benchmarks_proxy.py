@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks.counted import NOTHING, difference, read_counts
 from benchmarks.programs import build_proxy
+from tests.waiting import ended
 
 FETCH, METADATA = 1, 3
 
@@ -38,8 +39,7 @@ class Echo:
     def close(self) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        for thread in (self._thread, *self._others):
-            thread.join()
+        ended(self._thread, *self._others)
 
     def _accept(self) -> None:
         while True:
@@ -88,7 +88,7 @@ def exchange(port: int, data: bytes, step: int) -> None:
         back = b""
         while len(back) < len(data):
             back += connection.recv(1 << 20)
-        sender.join()
+        ended(sender)
         assert back == data
 
 

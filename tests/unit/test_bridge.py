@@ -13,6 +13,7 @@ import pytest
 from kafwire.aio.bridge import on_engine
 from kafwire.errors import KafkaError
 from kafwire.net.engine import Engine
+from tests.waiting import ended
 
 
 @pytest.fixture
@@ -132,8 +133,7 @@ def test_loops_of_several_threads_may_use_one_engine(engine: Engine) -> None:
     threads = [threading.Thread(target=body, args=(number,)) for number in range(4)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join(30)
+    ended(*threads)
     assert sums == {number: 50 * number for number in range(4)}
 
 

@@ -262,7 +262,8 @@ def test_closing_ends_in_time_though_nothing_can_be_committed(silent: bool, capl
             world.on("OffsetCommit", lambda _: asyncio.sleep(100))
         before = world.engine.now_ms()
         world.run(consuming.core.close(5.0))
-        assert 4_000 < world.engine.now_ms() - before < 6_500
+        # The pause before a last attempt is of 1.2 s at most, and none begins after the end.
+        assert 3_500 < world.engine.now_ms() - before < 6_500
         assert committed(world) == {}
     assert "closed without committing what was processed last" in caplog.text
     assert "t-0" in caplog.text

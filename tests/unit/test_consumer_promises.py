@@ -11,7 +11,7 @@ import pytest
 
 from kafwire.aio.consumer import AsyncConsumer, _Fed, _Reading
 from kafwire.errors import CorruptBatchError, KafkaError
-from kafwire.net.consumer import HandedOut
+from kafwire.net.consumer import COMMIT_AGAIN_MS, HandedOut
 from kafwire.structs import TopicPartition
 from kafwire.sync.consumer import Consumer, _Batches
 from tests.unit.simulated import World
@@ -322,8 +322,10 @@ def test_one_bad_topic_does_not_halt_the_reset_of_others() -> None:
         assert not consuming.cursor("t").halted
 
 
-def test_committed_offsets_are_kept_alive() -> None:
+def test_committed_offsets_are_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     """Brokers forget what a group without members has not committed for a week."""
+    assert 3 * COMMIT_AGAIN_MS < 7 * 86_400 * 1000, "one may fail"
+    monkeypatch.setattr("kafwire.net.consumer.COMMIT_AGAIN_MS", 1_000_000)
     with World() as world:
         rows = fill(world, "t")
         consuming = group(world)
@@ -333,7 +335,9 @@ def test_committed_offsets_are_kept_alive() -> None:
         consuming.idle(20)
         assert committed(world) == {0: 12}
         world.committed.clear()
-        consuming.idle(40_000)
+        consuming.idle(900)
+        assert committed(world) == {}, "not again and again"
+        consuming.idle(200)
         assert committed(world) == {0: 12}
 
 

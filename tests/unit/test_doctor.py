@@ -22,6 +22,7 @@ from kafwire.errors import broker_error
 from kafwire.protocol import MetadataResponse
 from kafwire.wire.versions import NEEDED, lacking, release
 from tests.integration.scripted_broker import ScriptedBroker, black_hole, closed_port, no_answer
+from tests.waiting import ended
 
 
 @contextmanager
@@ -45,7 +46,7 @@ def server(talk: Callable[[socket.socket], object]) -> Iterator[int]:
             yield listener.getsockname()[1]
         finally:
             listener.shutdown(socket.SHUT_RDWR)
-            thread.join()
+            ended(thread)
 
 
 def last(findings: Iterator[Finding]) -> Finding:

@@ -1,11 +1,13 @@
 """The proxy's sockets: what a client and a server see of each fault, of each other's end, and of the proxy's own."""
 
+import contextlib
 import random
+import select
 import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,6 +33,7 @@ from kafwire.testing.faults.reactor import Reactor
 from tests import seeds
 from tests.unit.frame_server import FrameServer, Peer
 from tests.unit.talking import request, response
+from tests.waiting import ended, until
 
 ONE, TWO, THREE = (request("Metadata", number) for number in (1, 2, 3))
 FIRST, SECOND, THIRD = (response(number) for number in (1, 2, 3))
@@ -48,24 +51,14 @@ def descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-
-
 def fill(peer: Peer) -> int:
     """Send until nothing has been taken for a while; how much was taken."""
     frame = request("Produce", 1, bytes(100_000))
     peer.socket.setblocking(False)
-    taken, since = 0, time.monotonic()
-    while time.monotonic() - since < 2 * SHORT:
-        try:
+    taken = 0
+    while select.select([], [peer.socket], [], 2 * SHORT)[1]:
+        with contextlib.suppress(BlockingIOError):
             taken += peer.socket.send(frame[taken % len(frame) :])
-            since = time.monotonic()
-        except BlockingIOError:
-            time.sleep(0.005)
     peer.socket.settimeout(10)
     return taken
 
@@ -104,15 +97,14 @@ def test_bytes_pass_unchanged_on_many_connections(server: FrameServer) -> None:
                 sender.start()
                 whole = b"".join(response(number, big) for number in numbers)
                 assert peer.receive(len(whole)) == whole
-                sender.join()
+                ended(sender)
                 done.append(first)
 
         done: list[int] = []
         threads = [threading.Thread(target=talk, args=(first,)) for first in (10, 20, 30)]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join(30)
+        ended(*threads)
         assert sorted(done) == [10, 20, 30]
         assert not proxy.events
         assert proxy.requests == {(1, "me", "Fetch"): 12, (1, None, CONNECT): 3}
@@ -327,7 +319,7 @@ def test_throttle(proxy: FaultProxy, peer: Peer) -> None:
     peer.send(b"".join(request("Metadata", number) for number in range(3000)))
     assert peer.receive(3000 * SIZE) == b"".join(response(number) for number in range(3000))
     expected = 3000 * SIZE / 100_000
-    assert expected - 0.05 <= time.monotonic() - begin < 8 * expected
+    assert expected - 0.05 <= time.monotonic() - begin < 40 * expected
 
 
 def test_refuse(proxy: FaultProxy, peer: Peer, server: FrameServer) -> None:
@@ -407,7 +399,7 @@ def test_restart_forgets(proxy: FaultProxy, peer: Peer) -> None:
 def test_restart_lets_go_what_waits(proxy: FaultProxy, peer: Peer) -> None:
     proxy.add(Rule(Reorder(60.0), count=1))
     peer.send(ONE)
-    wait_until(lambda: proxy.requests[1, "me", "Metadata"] == 1)
+    until(lambda: proxy.requests[1, "me", "Metadata"] == 1)
     proxy.restart()
     assert peer.receive(SIZE) == FIRST
     assert not proxy.events
@@ -503,7 +495,7 @@ def test_nothing_is_left_open(server: FrameServer) -> None:
     with pytest.raises(ConnectionRefusedError):
         Peer(proxy.addresses[1])
     assert len(proxy.events) == 1
-    wait_until(lambda: threading.active_count() <= threads + 2)  # the server's two
+    until(lambda: threading.active_count() <= threads + 2)  # the server's two
     server.close()
     assert descriptors() == before - 1  # the server's own listener
 
@@ -514,7 +506,7 @@ def test_closed_connections_are_forgotten(proxy: FaultProxy, server: FrameServer
         with Peer(proxy.bootstrap) as peer:
             peer.send(request("Metadata", number))
             peer.receive(SIZE)
-    wait_until(lambda: descriptors() == before)
+    until(lambda: descriptors() == before)
 
 
 def test_a_taken_port_is_an_error(server: FrameServer) -> None:
@@ -524,8 +516,10 @@ def test_a_taken_port_is_an_error(server: FrameServer) -> None:
     assert descriptors() == before
 
 
-def test_waiting_costs_nothing_and_memory_is_bounded(proxy: FaultProxy, peer: Peer) -> None:
-    """A black hole that is filled, an answer nobody reads, a slow line and a late one: no processor time meanwhile."""
+def test_waiting_costs_nothing_and_memory_is_bounded(
+    proxy: FaultProxy, peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A black hole that is filled, an answer nobody reads, a slow line, a late one: nobody looks at them meanwhile."""
     proxy.add(
         Rule(BlackHole(), api="Produce"),
         Rule(Delay(60.0), client_id="late"),
@@ -536,9 +530,16 @@ def test_waiting_costs_nothing_and_memory_is_bounded(proxy: FaultProxy, peer: Pe
         other.send(request("Metadata", 1, client_id=name))
     assert fill(peer) < 32 << 20
     others[0].socket.shutdown(socket.SHUT_WR)
-    before = time.process_time()
+    turns = 0
+
+    def now(_: Reactor) -> float:
+        nonlocal turns
+        turns += 1
+        return time.monotonic()
+
+    monkeypatch.setattr(Reactor, "now", now)
     threading.Event().wait(0.5)
-    assert time.process_time() - before < 0.15
+    assert turns < 20
     for other in others:
         other.socket.close()
 

@@ -20,6 +20,7 @@ from kafwire._slices import Feed, SliceReader
 from kafwire.errors import KafkaError
 from kafwire.records import encode_batch
 from tests.unit.test_feed import IDS, TOKEN, Fed, Part, Wanted, batch, made
+from tests.waiting import ended
 
 
 @pytest.fixture
@@ -109,7 +110,7 @@ def test_the_reader_that_was_served_tells_the_engine(fed: Fed, peer: Peer) -> No
         thread.start()
         peer.answer(with_id(made(Part(partition=0, records=batch(number, 1, 0))), 100 + number))
         peer.until(RESPONSE, 100 + number)
-        thread.join(30)
+        ended(thread)
         assert got.pop() == [number]
 
 
@@ -131,7 +132,7 @@ def test_no_reader_owes_word_of_what_it_cannot_read(fed: Fed) -> None:
         assert not told or number == 0
         owed += told
     fed.queue.close()
-    thread.join(30)
+    ended(thread)
 
 
 def test_rows_that_nobody_wants_do_not_keep_the_engine_waiting(fed: Fed, peer: Peer) -> None:
@@ -148,8 +149,9 @@ def test_rows_that_nobody_wants_do_not_keep_the_engine_waiting(fed: Fed, peer: P
     thread = threading.Thread(target=reader.read, args=(60_000,))
     thread.start()
     fed.feed.attach(peer.number)
-    took = []
-    for number in range(10):
+    took = [1.0]
+    number = 0
+    while min(took) > 0.05 and number < 100:  # as often as a busy machine lets the test see it late
         late = encode_batch([(None, b"late", 9)], base_offset=number)
         fed.feed.expect(IDS[0].bytes, 0, 0, 0, number, "b")
         fed.feed.arm(100 + number, 17)
@@ -159,9 +161,10 @@ def test_rows_that_nobody_wants_do_not_keep_the_engine_waiting(fed: Fed, peer: P
         peer.until(RESPONSE, 100 + number)
         took.append(time.monotonic() - began)
         assert list(fed.feed.taken(100 + number)) == [0]
+        number += 1
     assert thread.is_alive()
     fed.queue.end()
-    thread.join(30)
+    ended(thread)
     assert min(took) < 0.05, took
 
 

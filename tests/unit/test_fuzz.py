@@ -1,4 +1,4 @@
-"""The fuzz targets hold for a short while from a fixed seed, what was once found stays mended, and the runners find
+"""The fuzz targets hold for some thousand executions, what was once found stays mended, and the runners find
 planted mistakes. The native targets, and the test of what runs them (`tests/fuzz`), belong to `make fuzz`.
 """
 
@@ -17,15 +17,21 @@ from fuzz.native import run as native
 from fuzz.native.replay import REPLAY
 from fuzz.targets import TARGETS, Broken
 from kafwire import protocol
+from tests.seeds import examples, of_test
 
 ROOT = Path(__file__).resolve().parents[2]
 SEED = 20130101
+EXECUTIONS = {"records": 9_000, "fetch-answers": 60_000, "messages": 30_000, "frames": 11_000}  # of 0.7 s each
 CASES = sorted(case for name in REPLAY for case in (native.CASES / name).glob("*"))
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("name", EXECUTIONS)
 def test_target_holds(name: str) -> None:
-    assert fuzzing.run(name, SEED, 0.7) == 0
+    assert fuzzing.run(name, of_test(), limit=examples(EXECUTIONS[name])) == 0
+
+
+def test_every_target_is_run() -> None:
+    assert set(EXECUTIONS) == set(TARGETS)
 
 
 class Escaping:
@@ -47,7 +53,7 @@ def test_what_escapes_is_found_and_kept(
     monkeypatch.setitem(TARGETS, "escaping", Escaping())
     monkeypatch.setattr(fuzzing, "FINDS", tmp_path)
     monkeypatch.setattr(fuzzing, "SLOWEST_ALLOWED_S", 60.0)
-    finds = fuzzing.run("escaping", SEED, 0.1)
+    finds = fuzzing.run("escaping", SEED, limit=100)
     assert finds > 1
     assert len(list(tmp_path.iterdir())) == finds
     printed = capsys.readouterr().out

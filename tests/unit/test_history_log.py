@@ -16,6 +16,7 @@ import pytest
 from kafwire.structs import TopicPartition
 from kafwire.testing.history import History, HistoryError, check
 from kafwire.testing.history.log import LogReader
+from tests.waiting import ended
 
 T0 = TopicPartition("t", 0)
 
@@ -156,8 +157,7 @@ def test_threads_write_to_one_history(tmp_path: Path) -> None:
         threads = [threading.Thread(target=work, args=(number,)) for number in range(1, 5)]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
+        ended(*threads)
     counts = check(path).counts
     assert (counts["invoked"], counts["acked"], counts["unread"]) == (8000, 8000, 8000)
 

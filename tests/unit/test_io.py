@@ -27,6 +27,7 @@ import pytest
 
 from kafwire._buffer import Buffer, pool_bytes
 from kafwire._io import CLOSED, CONNECTED, POSTED, RESPONSE, SENT, Loop
+from tests.waiting import ended
 
 LIMIT = 100 << 20
 PATIENCE_S = 30
@@ -70,7 +71,7 @@ class Wire:
         assert self.events(1) == [(CONNECTED, number, 0, None)]
         return number, peer
 
-    def wait(self) -> list[Event]:
+    def completions(self) -> list[Event]:
         assert self.readable(PATIENCE_S), "nothing completed"
         drained = self.loop.drain()
         assert drained, "readable, and nothing to drain"
@@ -83,7 +84,7 @@ class Wire:
         """The next `count` completions, and no more are there; frames as bytes."""
         found: list[Event] = []
         while len(found) < count:
-            found += self.wait()
+            found += self.completions()
         assert len(found) == count
         return [(*each[:3], bytes(each[3]) if isinstance(each[3], Buffer) else each[3]) for each in found]
 
@@ -91,7 +92,7 @@ class Wire:
         """All completions up to the CLOSED of `number`, which is the last one of that connection."""
         found: list[Event] = []
         while not any(kind == CLOSED and connection == number for kind, connection, _, _ in found):
-            found += self.wait()
+            found += self.completions()
         assert [each[0] for each in found if each[1] == number][-1] == CLOSED
         return found
 
@@ -207,7 +208,7 @@ def test_answers_of_any_size(wire: Wire, size: int) -> None:
     sender = threading.Thread(target=peer.sendall, args=(answer(0, body) + answer(1, body[::-1]),))
     sender.start()
     first, second = wire.events(2)
-    sender.join()
+    ended(sender)
     assert first == (RESPONSE, number, 0, bytes(4) + body)
     assert second == (RESPONSE, number, 1, b"\0\0\0\1" + body[::-1])
 
@@ -276,15 +277,15 @@ def test_a_busy_connection_does_not_hold_another_back(wire: Wire) -> None:
 
     sender = threading.Thread(target=send)
     sender.start()
-    while not (first := wire.wait()):
+    while not (first := wire.completions()):
         pass
     wire.loop.submit(calm, 99, 99, [b"ping"], True)
     receive(calm_peer, 8)
     calm_peer.sendall(answer(99))
     order = [(connection, token) for _, connection, token, _ in first]
     while (busy, 63) not in order:
-        order += [(connection, token) for _, connection, token, _ in wire.wait()]
-    sender.join()
+        order += [(connection, token) for _, connection, token, _ in wire.completions()]
+    ended(sender)
     assert (calm, 99) in order
     assert [token for connection, token in order if connection == busy] == list(range(64))
 
@@ -487,11 +488,11 @@ def test_closing_a_connection_that_never_opens(wire: Wire) -> None:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
         numbers = [wire.loop.connect(full.getsockname(), socket.AF_INET, max_frame=LIMIT) for _ in range(4)]
-        found = wire.wait()
+        found = wire.completions()
         for number in numbers:
             wire.loop.close_connection(number)
         while sum(kind == CLOSED for kind, _, _, _ in found) < 4:
-            found += wire.wait()
+            found += wire.completions()
         assert sum(kind == CONNECTED for kind, _, _, _ in found) < 4, "all of them opened: the subject was missed"
         assert {payload for kind, _, _, payload in found if kind == CLOSED} == {(0, "closed by this side")}
 
@@ -582,9 +583,9 @@ def test_a_post_from_another_thread_is_never_missed(wire: Wire) -> None:
     poster = threading.Thread(target=post)
     poster.start()
     for cookie in range(rounds):
-        assert wire.wait() == [(POSTED, 0, cookie, None)]
+        assert wire.completions() == [(POSTED, 0, cookie, None)]
         seen.release()
-    poster.join()
+    ended(poster)
 
 
 def test_threads_submit_to_all_connections_at_once(wire: Wire) -> None:
@@ -617,13 +618,12 @@ def test_threads_submit_to_all_connections_at_once(wire: Wire) -> None:
         thread.start()
     done: dict[int, int] = dict.fromkeys((number for number, _ in connections), 0)
     while any(count < 3 * per_thread for count in done.values()):
-        for kind, number, token, payload in wire.wait():
+        for kind, number, token, payload in wire.completions():
             assert kind == RESPONSE
             assert token == done[number]
             assert bytes(payload) == struct.pack(">i", token) + sent.pop((number, token))[::-1]
             done[number] += 1
-    for thread in threads:
-        thread.join()
+    ended(*threads)
     assert not sent
 
 
@@ -668,7 +668,7 @@ def test_stopping_while_threads_submit() -> None:
 
         def submit(loop: Loop, seed: int, numbers: list[int], started: threading.Barrier) -> None:
             dice = random.Random(seed)
-            started.wait()
+            started.wait(PATIENCE_S)
             with contextlib.suppress(RuntimeError, BrokenPipeError):
                 for token in range(100_000):
                     loop.submit(dice.choice(numbers), token, token, [Buffer(b"z" * dice.choice([1, 100_000]))], True)
@@ -677,12 +677,11 @@ def test_stopping_while_threads_submit() -> None:
         threads = [threading.Thread(target=submit, args=(wire.loop, seed * 3 + i, numbers, started)) for i in range(3)]
         for thread in threads:
             thread.start()
-        started.wait()
+        started.wait(PATIENCE_S)
         for _ in range(seed):
             wire.loop.statistics()
         wire.loop.stop()
-        for thread in threads:
-            thread.join()
+        ended(*threads)
         closed = [number for kind, number, _, _ in wire.loop.drain() if kind == CLOSED]
         assert sorted(closed) == sorted(numbers)
         wire.close()

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +23,7 @@ from kafwire.compression import budget, set_budget
 from kafwire.errors import ConfigError, KafkaError, ProtocolError
 from kafwire.records import decode_batches, encode_batch
 from tests.unit.accumulating import Store
+from tests.waiting import ended
 
 
 def extension_types() -> list[type]:
@@ -184,11 +184,10 @@ def test_a_layout_that_another_thread_uses_serves_a_fork() -> None:
     try:
         for _ in range(15):
             assert in_a_fork(lambda: len(small.__arrow_c_array__()) == 2) == 0
-            time.sleep(0.003)
+            stop.wait(0.003)  # another moment of theirs
     finally:
         stop.set()
-        for thread in threads:
-            thread.join()
+        ended(*threads)
 
 
 def decode(data: bytes, layout: Layout) -> Any:

@@ -15,6 +15,7 @@ from kafwire.compression import budget, compress, decompress, set_budget
 from kafwire.errors import ConfigError, ProtocolError
 from kafwire.records import decode_batches
 from tests.unit.hostile_batches import MIB, batch, large_record, lz4_bomb, message, snappy_bomb, xerial_bomb, zstd_bomb
+from tests.waiting import ended
 
 PACKED = {
     "gzip": compress("gzip", bytes(50 * MIB)),
@@ -101,10 +102,9 @@ def test_sound_batches_wait_for_one_another_and_never_fail(data: bytes) -> None:
     readers = [threading.Thread(target=read) for _ in range(threads)]
     for thread in (watcher, *readers):
         thread.start()
-    for thread in readers:
-        thread.join(60)
+    ended(*readers)
     done.set()
-    watcher.join()
+    ended(watcher)
     assert lengths == [60 * MIB] * threads
     assert most[0] <= 100 * MIB
 
@@ -129,4 +129,4 @@ def test_a_child_does_not_inherit_what_its_parents_threads_hold() -> None:
         assert os.waitpid(child, 0)[1] == 0
     finally:
         stop.set()
-        thread.join()
+        ended(thread)

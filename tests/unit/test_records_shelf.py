@@ -14,6 +14,7 @@ from kafwire._records import decode_chunks
 from kafwire.errors import ProtocolError
 from kafwire.records import decode_batches, encode_batch, iter_batches
 from tests.unit.hostile_batches import batch, large_record, record_with_headers
+from tests.waiting import ended
 
 CAP = 1 << 20  # and 32 MiB, which every decode may take
 NOISE = random.Random(8).randbytes(1 << 20)
@@ -69,8 +70,7 @@ def test_threads_that_push_each_other_out() -> None:
     threads = [threading.Thread(target=read, args=(seed,)) for seed in range(3)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join(60)
+    ended(*threads)
     assert not wrong
 
 

@@ -17,6 +17,7 @@ from kafwire.net.engine import LEAVE_S, LOOK_UPS, Engine
 from kafwire.net.reporter import Reporter
 from tests.unit.simulated import World
 from tests.unit.test_sender import Work
+from tests.waiting import until
 
 SOON_S = 10.0
 
@@ -141,16 +142,19 @@ def test_the_end_does_not_wait_for_a_hook(blocked: Blocked) -> None:
 @pytest.mark.parametrize("kind", [kafwire.Producer, kafwire.AsyncProducer])
 @pytest.mark.parametrize("has_hook", [False, True])
 def test_a_dropped_producer_goes(kind: Any, *, has_hook: bool) -> None:
-    options: dict[str, Any] = {"metrics_hook": lambda _: None, "metrics_interval_ms": 1} if has_hook else {}
+    told = threading.Semaphore(0)
+    options: dict[str, Any] = {"metrics_hook": lambda _: told.release(), "metrics_interval_ms": 1} if has_hook else {}
     producer = kind("127.0.0.1:1", **options)
     gone = weakref.ref(producer._sender)
-    time.sleep(0.01)
+    if has_hook:
+        assert told.acquire(timeout=SOON_S)  # it is at work
     del producer
-    until = time.monotonic() + SOON_S
-    while gone() is not None and time.monotonic() < until:
+
+    def is_gone() -> bool:
         gc.collect()
-        time.sleep(0.001)
-    assert gone() is None
+        return gone() is None
+
+    until(is_gone)
 
 
 def test_what_a_dropped_producer_was_given_is_sent() -> None:

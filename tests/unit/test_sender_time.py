@@ -17,6 +17,7 @@ from tests import seeds
 from tests.unit.simulated import World
 from tests.unit.simulated_kafka import NEVER, Call
 from tests.unit.test_sender import NOT_LEADER, Work, errors, log_of, produced, values
+from tests.waiting import ended
 
 LONG_MS = 60_000
 
@@ -82,7 +83,7 @@ def test_who_waits_for_much_room_is_not_kept_waiting_by_others_small_batches() -
             if woken:
                 break
             work.accumulator.append("t", b"small", None, None, None, number % 30)
-        waiter.join(30)
+        ended(waiter)
         assert woken == [True]
         assert world.engine.now_ms() < 1_000_000 + LONG_MS
 
@@ -114,7 +115,7 @@ def test_who_waits_for_more_than_what_is_on_its_way_gets_the_open_batches_too() 
         while not budget.waiting:
             pass
         world.pass_time(3)
-        waiter.join(30)
+        ended(waiter)
         assert woken == [True]
 
 

@@ -15,6 +15,7 @@ from kafwire._slices import SliceQueue, SliceReader
 from kafwire.errors import KafkaError
 from kafwire.records import encode_batch
 from tests import seeds
+from tests.waiting import ended
 
 
 class Line:
@@ -140,7 +141,7 @@ def test_a_slice_that_is_being_read_is_cut_at_its_next_batch(line: Line, cut: in
     assert line.queue.queued(0) == (1, 0)  # in the reader's hands
     line.queue.cut(0, cut)
     line.push(cut, 1, value=b"new")
-    thread.join()
+    ended(thread)
     assert line.rest() == [*range(1, cut), cut]
     assert line.queue.position(0) == cut + 1
 
@@ -151,11 +152,11 @@ def test_cuts_while_a_reader_decodes(line: Line, seed: int) -> None:
     chance = random.Random(seed)
     got: list[tuple[int, bytes | None]] = []
     failed: list[BaseException] = []
-    ended = threading.Event()
+    over = threading.Event()
 
     def read() -> None:
         try:
-            while not ended.is_set() or line.queue.queued(0)[0]:
+            while not over.is_set() or line.queue.queued(0)[0]:
                 batch = line.reader.read(1)
                 if batch is not None:
                     got.extend((record.offset, record.value) for record in batch)
@@ -174,10 +175,9 @@ def test_cuts_while_a_reader_decodes(line: Line, seed: int) -> None:
         cuts.append(end)
         line.queue.cut(0, end)
     line.push(end, 5, value=b"end")
-    ended.set()
-    thread.join(30)
+    over.set()
+    ended(thread)
     assert not failed
-    assert not thread.is_alive()
     expected, term = 0, b"0"
     for offset, value in got:
         assert value is not None

@@ -18,6 +18,7 @@ from soak.matrix import SEND, Workload, segment
 from soak.runner import Runner, name_of
 from soak.state import State
 from soak.worker import Mark
+from tests.waiting import until
 
 
 class Idle(Runner):
@@ -44,11 +45,9 @@ def test_a_pace_is_kept(history: History) -> None:
     runner = Idle(workload(rate=200.0), history, "", 1)
     began = time.monotonic()
     runner.start()
-    while runner.started < 60:
-        time.sleep(0.01)
+    until(lambda: runner.started >= 60)
     runner.stop()
-    while runner.running:
-        time.sleep(0.01)
+    until(lambda: not runner.running)
     assert runner.started <= 200 * (time.monotonic() - began) + 2
     assert runner.crash == ""
 
@@ -60,8 +59,7 @@ def test_a_workload_that_breaks_says_how(history: History) -> None:
 
     runner = Broken(workload(), history, "", 1)
     runner.start()
-    while runner.running:
-        time.sleep(0.01)
+    until(lambda: not runner.running)
     assert "ZeroDivisionError" in runner.crash
     assert runner.workload.name in runner.crash
 
