@@ -1,4 +1,5 @@
-"""House rules that linters cannot see: layers among the extensions, purity, stubs, and what `import kafwire` costs."""
+"""House rules that linters cannot see: layers among the extensions, purity, stubs, what `import kafwire` costs, and how
+tests wait and take their chance."""
 
 import ast
 import importlib
@@ -6,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -65,6 +67,61 @@ HEAVY_MODULES = {
 }
 IMPORT_LIMIT_MS = 40
 LONG_FILE_LINES = 450
+
+# What tests do not call, as it is written there, and why. `*.` is anything before the last dot, `()` without arguments.
+NOT_IN_TESTS = {
+    "random.SystemRandom": "seeds come from tests/seeds.py: a run can be repeated",
+    "random.Random()": "seeds come from tests/seeds.py: a run can be repeated",
+    "random.seed()": "seeds come from tests/seeds.py: a run can be repeated",
+    "secrets.*": "seeds come from tests/seeds.py: a run can be repeated",
+    "os.urandom": "seeds come from tests/seeds.py: a run can be repeated",
+    "time.sleep": "wait for what can be seen: tests/waiting.py",
+    "*.join()": "a wait has a deadline: tests/waiting.py",
+    "*.wait()": "a wait has a deadline: tests/waiting.py",
+    "*.acquire()": "a wait has a deadline",
+    "*.communicate()": "a wait has a deadline",
+}
+# And where brokers and sockets are real. In the simulated world time is made up, and what is asked for is done already.
+NOT_IN_REAL_TIME = {
+    "*.result()": "a wait has a deadline",
+    "asyncio.sleep": "wait for what can be seen, under asyncio.timeout",
+}
+REAL_TIME = ("tests/integration/", "tests/spark/", "tests/conformance/")
+# Where they are right: file, call, how often, why.
+RIGHT_IN_TESTS = [
+    ("tests/seeds.py", "random.SystemRandom", 1, "the one place that draws"),
+    ("tests/waiting.py", "time.sleep", 1, "the one place that looks again and again"),
+    ("tests/waiting.py", "*.wait()", 1, "under asyncio.timeout"),
+    ("tests/unit/test_sender.py", "*.wait()", 1, "of the simulated world's loop, which has a limit"),
+    ("tests/unit/test_accumulator_interleaved.py", "*.wait()", 1, "its own, with a deadline"),
+    ("tests/integration/scripted_broker.py", "*.wait()", 1, "a broker that says nothing until it is stopped"),
+    ("tests/integration/test_acks.py", "time.sleep", 1, "what waits in the socket of a paused node cannot be seen"),
+    ("tests/integration/test_async_producer.py", "*.result()", 2, "an awaitable's, which does not wait"),
+    ("tests/integration/test_async_producer.py", "asyncio.sleep", 2, "until it is cancelled, under a timeout"),
+    ("tests/integration/test_async_scan.py", "asyncio.sleep", 1, "cancelled at various moments"),
+    ("tests/integration/test_consumer_claims.py", "asyncio.sleep", 1, "cancelled at random moments"),
+    ("tests/integration/test_consumer_claims.py", "time.sleep", 2, "keeps a thread busy, so that another is first"),
+    (
+        "tests/integration/test_produce_faults.py",
+        "*.result()",
+        1,
+        "without a timeout is what it tests; a thread's end is",
+    ),
+    ("tests/integration/test_producing_on_broker.py", "asyncio.sleep", 1, "until it is cancelled, under a timeout"),
+    ("tests/integration/test_serializers.py", "asyncio.sleep", 1, "until it is cancelled"),
+    (
+        "tests/integration/test_topic_creation.py",
+        "time.sleep",
+        1,
+        "sends again and again, for as long as nothing may come",
+    ),
+    (
+        "tests/integration/test_transaction_faults.py",
+        "time.sleep",
+        2,
+        "a held request's time; a kill at a random moment",
+    ),
+]
 
 IMPORT = re.compile(r"^\s*(?:from\s+kafwire\.(\w+)\S*\s+c?import|c?import\s+kafwire\.(\w+))", re.MULTILINE)
 
@@ -224,3 +281,38 @@ def test_long_files_are_named(capsys: pytest.CaptureFixture[str]) -> None:
         for file, lines in sorted(counts.items()):
             if lines > LONG_FILE_LINES:
                 print(f"\nlong file: {file.relative_to(ROOT)}, {lines} lines", end="")
+
+
+def calls(file: Path) -> Iterator[tuple[str, bool]]:
+    """What is called as something's attribute, as it is written, and whether without arguments; no `sleep(0)`."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            first = node.args[0] if node.args else None
+            if not (node.func.attr == "sleep" and isinstance(first, ast.Constant) and first.value == 0):
+                yield ast.unparse(node.func), not node.args and not node.keywords
+
+
+def is_meant(rule: str, called: str, *, is_bare: bool) -> bool:
+    name = rule.removesuffix("()")
+    if rule.endswith("()") and not is_bare:
+        return False
+    if name.startswith("*."):
+        return called.endswith(name[1:])
+    return called.startswith(name[:-1]) if name.endswith("*") else called == name
+
+
+def test_tests_take_chance_from_one_place_and_wait_with_a_deadline() -> None:
+    found: Counter[tuple[str, str]] = Counter()
+    for file in sorted((ROOT / "tests").rglob("*.py")):
+        name = file.relative_to(ROOT).as_posix()
+        rules = NOT_IN_TESTS | (NOT_IN_REAL_TIME if name.startswith(REAL_TIME) else {})
+        for called, is_bare in calls(file):
+            found.update((name, rule) for rule in rules if is_meant(rule, called, is_bare=is_bare))
+    right = {(name, rule): count for name, rule, count, _ in RIGHT_IN_TESTS}
+    why = NOT_IN_TESTS | NOT_IN_REAL_TIME
+    wrong = [
+        f"{place}, {count} times: {why[place[1]]}" for place, count in found.items() if count > right.get(place, 0)
+    ]
+    assert not wrong, "\n".join(wrong)
+    stale = [place for place, count in right.items() if found[place] < count]
+    assert not stale, f"RIGHT_IN_TESTS lists what is not there: {stale}"

@@ -1,5 +1,6 @@
-"""One Java process for all tests of this folder."""
+"""One Java process for all tests of this folder; what they compared is counted."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -7,7 +8,25 @@ import pytest
 from tests.conformance.oracle import Oracle
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker of tests that count what they compare."""
+    config.addinivalue_line("markers", "compares(least): the test counts at least so much in its module's COMPARED")
+
+
 @pytest.fixture(scope="session")
 def oracle() -> Iterator[Oracle]:
     with Oracle() as started:
         yield started
+
+
+@pytest.fixture(autouse=True)
+def _compared(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Each test has compared what it is there for; what all of them compared is told at the end of the run."""
+    counts: Counter[str] | None = getattr(request.module, "COMPARED", None)
+    before = Counter(counts)
+    yield
+    if counts is not None:
+        grown = counts - before
+        request.node.user_properties.append(("compared", dict(grown)))
+        marked = request.node.get_closest_marker("compares")
+        assert marked is None or grown.total() >= marked.args[0], f"compared only {dict(grown)}"

@@ -132,7 +132,7 @@ def test_another_process_talks_to_it_and_ends_nothing_by_closing(
     assert attached.pid == node.pid
     attached.kill()
     assert attached.pid is None
-    until("the node's end", lambda: node.pid is None)
+    until(lambda: node.pid is None, "the node's end")
 
 
 def test_clusters_of_one_template_differ(make_cluster: ClusterFactory) -> None:

@@ -1,4 +1,4 @@
-"""Where tests get their seeds: the same in every run, unless the environment asks for others."""
+"""The settings of all tests: seeds are the same in every run, unless others are asked for; a skip has its reason."""
 
 from __future__ import annotations
 
@@ -37,13 +37,34 @@ def test_d():
 """
 
 
-def inside(folder: Path, choice: str, *options: str) -> tuple[list[str], str]:
+SKIPPING = """
+import pytest
+
+def test_skipped():
+    pytest.skip("not today")
+
+@pytest.mark.skipif(True, reason="not here")
+def test_marked():
+    pass
+
+def test_foreseen():
+    pytest.skip("no IPv6 here")
+
+@pytest.mark.xfail(reason="not yet")
+def test_expected():
+    raise ValueError
+"""
+
+
+def inside(folder: Path, choice: str, *options: str, files: dict[str, str] | None = None) -> tuple[list[str], str]:
     """What tests that run under the settings of all tests print; and the log."""
     package = folder / "tests"
     package.mkdir(exist_ok=True)
     for name in ("conftest.py", "seeds.py"):
         (package / name).write_text((ROOT / "tests" / name).read_text().replace("pytest_plugins", "_"))
-    (package / "test_inner.py").write_text(INNER)
+    for name, text in (files or {"test_inner.py": INNER}).items():
+        (package / name).parent.mkdir(exist_ok=True)
+        (package / name).write_text(text)
     (folder / "pytest.ini").write_text("[pytest]\npythonpath = .\n")
     environment = {**os.environ, "KAFWIRE_EXAMPLES": "1", seeds.VARIABLE: choice, "PYTHONPATH": str(ROOT)}
     environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # it takes longer than all of this
@@ -87,3 +108,15 @@ def test_a_module_has_no_seed_of_a_test(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(seeds, "_test", "")
     with pytest.raises(AssertionError, match="no test is running"):
         seeds.of_test()
+
+
+def test_a_skip_that_is_not_foreseen_fails_the_run(tmp_path: Path) -> None:
+    files = {
+        "unit/test_io.py": SKIPPING,
+        "test_none.py": "import pytest; pytest.importorskip('no_such_module')",
+    }
+    _, log = inside(tmp_path, "", "-rA", "--continue-on-collection-errors", files=files)
+    assert "1 failed, 1 skipped, 1 xfailed, 2 errors in" in log, log
+    foreseen = "a skip that MAY_BE_SKIPPED in tests/conftest.py does not name"
+    for reason in ("not today", "not here", "could not import 'no_such_module': No module named 'no_such_module'"):
+        assert f"\nSkipped: {reason}: {foreseen}\n" in log, log
