@@ -33,7 +33,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--area", action="append", choices=[area.name for area in AREAS], help="only of these")
     parser.add_argument("--function", default="", help="only of functions whose qualified names have this in them")
     parser.add_argument("--quick", action="store_true", help="only the tests most likely to see each break")
-    parser.add_argument("--as-watched", action="store_true", help="watch no tests, go by what is known of them")
+    parser.add_argument("--as-watched", action="store_true", help="watch no tests: go by those that were")
     parser.add_argument("--check-equivalents", action="store_true", help="run the tests for these too")
     parser.add_argument("--list", action="store_true", help="only say what would be tried")
     parser.add_argument("--through", type=shlex.split, default=[], help="a command to run what takes long through")

@@ -212,7 +212,7 @@ class _Finder:
                 break
             begin -= 1
         end, depth = number + 1, 0
-        while end < len(tokens) and (depth or tokens[end].text not in loose):
+        while end < len(tokens) and (depth or tokens[end].text not in loose or tokens[end - 1].text == "is"):
             depth += (tokens[end].text in "([{") - (tokens[end].text in ")]}")
             if depth < 0:
                 break

@@ -13,11 +13,12 @@ from pathlib import Path
 
 from scripts.mutants.copies import Copy, NotBuiltError
 from scripts.mutants.site import Site
-from scripts.mutants.testmap import PLUGIN, TestMap, trail
+from scripts.mutants.testmap import PLUGIN, TESTS, TestMap, trail
 
 # Seconds that tests take unbroken: the first, most likely ones; then more of those that enter the function.
 QUICK_SECONDS = (8.0, 30.0)
 TEST_SECONDS = 120  # for one test
+OPTIONS = ("-q", "-x", "--tb=line", f"--timeout={TEST_SECONDS}", "-p", "no:cacheprovider")
 SLACK_SECONDS = 120  # for starting, and for a machine that is busy
 
 
@@ -70,37 +71,39 @@ class Trial:
         return Outcome(outcome.status, outcome.test, outcome.how, round(time.monotonic() - began, 1), outcome.ran)
 
     def _tried(self, site: Site, *, whole: bool) -> Outcome:
-        likely, others = self._tests.order(site)
-        ran, unsteady = 0, ""
-        left = likely
-        parts: list[tuple[list[str], bool]] = []
+        left = self._tests.order(site)
+        done: list[str] = []
+        unsteady = ""
         for seconds in QUICK_SECONDS:
             part, left = self._cut(left, seconds)
-            parts.append((part, False))
-        if whole:
-            parts.append((left + others, True))
-        spent = 0.0
-        for part, is_long in parts:
-            if not part or spent > self._deadline:
-                continue
-            began = time.monotonic()
-            seen = self._run(part, is_long=is_long)
-            ran += len(part)
-            if seen.how and (seen.is_sure or self._again(part, seen.test, is_long=is_long)):
-                return Outcome("killed", seen.test, seen.how, ran=ran)
+            if not part:
+                break
+            seen = self._run(part)
+            done += part
+            if seen.how and (seen.is_sure or self._again(part, seen.test)):
+                return Outcome("killed", seen.test, seen.how, ran=len(done))
             unsteady = seen.test or unsteady
-            spent += time.monotonic() - began
+        if whole and not unsteady:
+            seen = self._run_rest(done)
+            if seen.how and self._run([seen.test]).how and self._passes_unbroken(site, seen.test):
+                return Outcome("killed", seen.test, seen.how, ran=len(done))
+            unsteady = seen.test
         if unsteady:
-            return Outcome("unsteady", unsteady, "it failed once, and passed when asked again", ran=ran)
-        return Outcome("survived" if whole else "unseen", ran=ran)
+            return Outcome("unsteady", unsteady, "it failed once, and passed when asked again", ran=len(done))
+        return Outcome("survived" if whole else "unseen", ran=len(done))
 
-    def _again(self, part: list[str], test: str, *, is_long: bool) -> bool:
+    def _again(self, part: list[str], test: str) -> bool:
         """Whether the test that failed does so again: by itself, or behind those before it."""
         if test not in part:
-            return bool(self._run(part, is_long=is_long).how)
-        if self._run([test], is_long=False).how:
+            return bool(self._run(part).how)
+        return bool(self._run([test]).how or self._run(part[: part.index(test) + 1]).how)
+
+    def _passes_unbroken(self, site: Site, test: str) -> bool:
+        """Whether a test passes without the break; of those that were watched it is known."""
+        if test in self._tests.tests:
             return True
-        return not is_long and bool(self._run(part[: part.index(test) + 1], is_long=False).how)
+        self._copy.put_right(site)
+        return not self._run([test]).how
 
     def _cut(self, tests: list[str], seconds: float) -> tuple[list[str], list[str]]:
         """As many of the first as fit into so much time, and the rest."""
@@ -112,32 +115,39 @@ class Trial:
             fit += 1
         return tests[:fit], tests[fit:]
 
-    def _run(self, part: list[str], *, is_long: bool) -> Sighting:
+    def _run(self, part: list[str]) -> Sighting:
+        """Run these, in a child of a process that has pytest in memory."""
+        files = list(dict.fromkeys(test.partition("::")[0] for test in part))
+        expected = sum(self._tests.tests[test].seconds for test in part if test in self._tests.tests)
+        environment = self._environment("MUTANTS_PLAN", part)
+        options = [*OPTIONS, *PLUGIN, *files]
+        seconds = SLACK_SECONDS + 3 * expected
+        return self._seen(*self._copy.runner.run(self._copy.home, environment, seconds, arguments=options), part)
+
+    def _run_rest(self, done: list[str]) -> Sighting:
+        """Run all unit tests but these, on all processors."""
+        many = ["-n", str(self._jobs), "--maxschedchunk=4"] if self._jobs > 1 else []
+        command = [*self._through, "timeout", "-k", "5", str(self._deadline), sys.executable, "-m", "pytest"]
+        ended = subprocess.run(
+            [*command, *OPTIONS, *PLUGIN, *many, str(TESTS)],
+            cwd=self._copy.home,
+            env=self._environment("MUTANTS_DONE", [*done, *self._tests.failing]),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+        return self._seen(ended.returncode, ended.stdout + ended.stderr, done)
+
+    def _environment(self, variable: str, tests: list[str]) -> dict[str, str]:
         shutil.rmtree(self._trail, ignore_errors=True)
         self._trail.mkdir(parents=True)
-        self._plan.write_text(json.dumps(part))
-        files = list(dict.fromkeys(test.partition("::")[0] for test in part))
-        many = ["-n", str(self._jobs), "--maxschedchunk=4"] if is_long and self._jobs > 1 else []
-        expected = sum(self._tests.tests[test].seconds for test in part)
-        seconds = SLACK_SECONDS + 3 * expected
-        if is_long:
-            seconds = min(seconds, self._deadline)
-        options = [
-            "-q",
-            "-x",
-            "--tb=line",
-            f"--timeout={TEST_SECONDS}",
-            "-p",
-            "no:cacheprovider",
-            *PLUGIN,
-            *many,
-            *files,
-        ]
-        environment = self._copy.environment() | {"MUTANTS_TRAIL": str(self._trail), "MUTANTS_PLAN": str(self._plan)}
-        if is_long:
-            status, printed = self._run_long(options, environment, seconds)
-        else:
-            status, printed = self._copy.runner.run(self._copy.home, environment, seconds, arguments=options)
+        self._plan.write_text(json.dumps(tests))
+        return self._copy.environment() | {"MUTANTS_TRAIL": str(self._trail), variable: str(self._plan)}
+
+    def _seen(self, status: int | None, printed: str, part: list[str]) -> Sighting:
+        """What a run came to, by its status and what was written on the way."""
         if status in {0, 5}:
             return Sighting()
         said = trail(self._trail)
@@ -145,22 +155,9 @@ class Trial:
         if failed:
             lines = [line for line in printed.splitlines() if ": " in line and line[:6] not in {"FAILED", "ERROR "}]
             return Sighting(failed[0], (lines[-1] if lines else "it failed")[:300], is_sure=failed.count(failed[0]) > 1)
-        running = [test for what, test in said if what == "begins" and ("passes", test) not in said]
+        ended = {test for what, test in said if what != "begins"}
+        running = [test for what, test in said if what == "begins" and test not in ended]
         how = "no end in sight" if status in {None, 124, 137} else f"the process ended with {status}"
         if not said:
             how = f"{how}: {printed.strip()[-300:]}"
-        return Sighting(running[-1] if running else part[0], how)
-
-    def _run_long(self, options: list[str], environment: dict[str, str], seconds: float) -> tuple[int | None, str]:
-        command = [*self._through, "timeout", "-k", "5", str(seconds), sys.executable, "-m", "pytest", *options]
-        ended = subprocess.run(
-            command,
-            cwd=self._copy.home,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
-        return ended.returncode, ended.stdout + ended.stderr
+        return Sighting(running[-1] if running else (part or [""])[0], how)

@@ -4,6 +4,7 @@ It is told by the environment, since xdist's workers and tests of crashes take n
 
 - MUTANTS_SEEN: a folder; each process writes a line of JSON there for each test: its id, outcome, seconds, functions.
 - MUTANTS_PLAN: a JSON list of test ids; only these run, in this order.
+- MUTANTS_DONE: a JSON list of test ids; these do not run.
 - MUTANTS_TRAIL: a folder; each process writes there which test begins, ends and fails, at once: it may die of it.
 """
 
@@ -52,7 +53,11 @@ def pytest_configure() -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep what is planned, in its order."""
-    plan = os.environ.get("MUTANTS_PLAN")
+    plan, done = os.environ.get("MUTANTS_PLAN"), os.environ.get("MUTANTS_DONE")
+    if done:
+        left_out = set(json.loads(Path(done).read_text()))
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
+        items[:] = [item for item in items if item.nodeid not in left_out]
     if not plan:
         return
     rank = {name: number for number, name in enumerate(json.loads(Path(plan).read_text()))}
