@@ -481,6 +481,11 @@ def test_calls_that_make_no_sense_say_what_to_do() -> None:
     it.abort()
     with pytest.raises(TransactionStateError, match="abort_transaction"):
         it.commit()
+    it = begun()
+    it.batch_failed(error(10), numbered=False)
+    it.abort()
+    with pytest.raises(TransactionStateError, match="abort_transaction"):  # not what made it abort
+        it.commit()
 
 
 def test_a_defect_ends_it() -> None:
