@@ -11,10 +11,16 @@ from kafwire.protocol import MESSAGES, Message
 from tests import seeds
 from tests.unit import reference_messages as reference
 
-VERSIONS = [
-    pytest.param(MESSAGES[name], version, id=f"{name}-v{version}")
-    for name in MESSAGES
-    for version in range(MESSAGES[name].min_version, MESSAGES[name].max_version + 1)
+PAIRS = [(cls, version) for cls in MESSAGES.values() for version in range(cls.min_version, cls.max_version + 1)]
+VERSIONS = [pytest.param(cls, version, id=f"{cls.__name__}-v{version}") for cls, version in PAIRS]
+# Damage is tried with each message's oldest version, its first flexible one and its newest; with all in a long run.
+DAMAGED = [
+    pytest.param(
+        *(cls, version),
+        id=f"{cls.__name__}-v{version}",
+        marks=[] if version in {cls.min_version, cls.flexible_from, cls.max_version} else [pytest.mark.long],
+    )
+    for cls, version in PAIRS
 ]
 
 
@@ -41,7 +47,7 @@ def test_round_trip(cls: type[Message], version: int, data: st.DataObject) -> No
     # What a version lacks is at its default after decoding, so the defaults are part of the comparison above.
 
 
-@pytest.mark.parametrize(("cls", "version"), VERSIONS)
+@pytest.mark.parametrize(("cls", "version"), DAMAGED)
 @given(st.data())
 @settings(max_examples=seeds.examples(3))
 def test_cut_anywhere(cls: type[Message], version: int, data: st.DataObject) -> None:
@@ -57,7 +63,7 @@ def test_cut_anywhere(cls: type[Message], version: int, data: st.DataObject) -> 
         cls.decode(encoded + b"\0", version)
 
 
-@pytest.mark.parametrize(("cls", "version"), VERSIONS)
+@pytest.mark.parametrize(("cls", "version"), DAMAGED)
 @given(st.data(), st.integers(0, 2**32 - 1))
 @settings(max_examples=seeds.examples(5))
 def test_damaged_anywhere(cls: type[Message], version: int, data: st.DataObject, seed: int) -> None:
@@ -75,10 +81,10 @@ def test_damaged_anywhere(cls: type[Message], version: int, data: st.DataObject,
         assert_survives(message, version)
 
 
-@given(st.sampled_from(VERSIONS), st.binary(max_size=64))
+@given(st.sampled_from(PAIRS), st.binary(max_size=64))
 @settings(max_examples=seeds.examples(500))
-def test_noise(case: object, data: bytes) -> None:
-    cls, version = case.values  # type: ignore[attr-defined]
+def test_noise(pair: tuple[type[Message], int], data: bytes) -> None:
+    cls, version = pair
     try:
         message = cls.decode(data, version)
     except ProtocolError:
