@@ -9,6 +9,7 @@ and nothing is raised that is only logged.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import random
@@ -25,7 +26,7 @@ from tests.unit.simulated_kafka import HANGUP, NEVER, Call
 from tests.unit.simulated_log import Topic
 from tests.unit.test_sender import NOT_LEADER, Work, errors, values
 
-SCHEDULES = seeds.examples(120)
+SCHEDULES = seeds.examples(160)
 BROKERS = 3
 RECORDS = 80
 TROUBLE_MS = 60_000
@@ -44,6 +45,10 @@ class Schedule:
     made_anew: bool = False  # topics, with any number of partitions
     lags: bool = False  # brokers answer with metadata of before
     forgets: bool = False  # brokers restart, and remember few batches of each producer
+    purges: bool = False  # the user gives up what waits, or is in flight too
+    slow: bool = False  # brokers take up to longer than a request may
+    hints: bool = False  # who does not lead a partition says who does (KIP-951)
+    idles: bool = False  # topics that nothing is sent to for a moment are forgotten
     sent: list[tuple[bytes, object, Any]] = field(default_factory=list)  # (value, key or partition, delivery)
     topics: list[Topic] = field(default_factory=list)  # each that there has been
 
@@ -58,14 +63,17 @@ class Schedule:
                 for node in world.nodes.values():
                     node.versions["Produce"] = (3, 12)
             world.on("Produce", self.trouble)
+            world.create_topic("busy")
             self.work = Work(
                 world,
                 "t",
+                "busy",
                 batch_size=self.chance.choice([1, 100, 200, 1000]),
                 linger_ms=self.chance.choice([0, 5]),
                 request_timeout_ms=2_000,
                 delivery_timeout_ms=self.chance.choice([5_000, 10_000_000]),
                 compression_type=self.chance.choice(["none", "lz4"]),
+                **({"metadata_max_age_ms": 1_000, "metadata_max_idle_ms": 5_000} if self.idles else {}),
             )
             for value in values(RECORDS):
                 self.send(value)
@@ -73,15 +81,20 @@ class Schedule:
                     world.pass_time(self.chance.choice([0.001, 0.01, 0.5]))
                 if self.chance.random() < 0.15:
                     self.disturb()
+                if self.idles and self.chance.random() < 0.1:
+                    self.forget_topic()
             for number in world.nodes:
                 world.catch_up(number)
             world.run(self.work.sender.flush(3_000.0))
+            world.pass_time(10)  # what was purged in flight comes back
             self.judge()
 
     def send(self, value: bytes) -> None:
         chance = self.chance
         by_key = chance.random() < 0.5
         key = b"k%d" % chance.randrange(6) if by_key else None
+        if "t" not in self.work.accumulator.topics:  # as a thread does that does not know it any more
+            self.world.run(self.work.sender.learn_topics(["t"], 60_000))
         partition = None if by_key else chance.randrange(len(self.work.accumulator.topics["t"].sinks))
         try:
             delivery = self.work.send("t", value, key=key, partition=partition)
@@ -93,7 +106,9 @@ class Schedule:
         """What comes of a request to write."""
         event = self.chance.random()
         if self.world.engine.now_ms() > self.began_ms + TROUBLE_MS or event >= 0.34:
-            return None
+            if self.slow and event > 0.8:
+                return self.answer_late(call, self.chance.choice([0.05, 0.5, 1.9, 3.0]))
+            return self.hinted(call) if self.hints else None
         if event < 0.06:
             return HANGUP
         if event < 0.12:
@@ -112,6 +127,31 @@ class Schedule:
         self.world._on_Produce(call)
         return NEVER
 
+    async def answer_late(self, call: Call, seconds: float) -> Any:
+        if self.chance.random() < 0.5:
+            await asyncio.sleep(seconds)
+            return self.hinted(call)
+        answer = self.hinted(call)
+        await asyncio.sleep(seconds)
+        return answer
+
+    def hinted(self, call: Call) -> Any:
+        answer = self.world._on_Produce(call)
+        if not self.hints or call.version < 10:
+            return answer
+        for topic in answer.responses:
+            known = self.world.find(topic.name, topic.topic_id)
+            for part in topic.partition_responses:
+                if part.error_code == NOT_LEADER and known is not None:
+                    log = known.partitions[part.index]
+                    part.current_leader.leader_id, part.current_leader.leader_epoch = log.leader, log.epoch
+                    node = self.world.nodes[log.leader]
+                    answer.node_endpoints = [
+                        *answer.node_endpoints,
+                        answer.NodeEndpoint(node_id=node.number, host=node.host, port=node.port),
+                    ]
+        return answer
+
     def disturb(self) -> None:
         """Something else happens."""
         possible: list[Callable[[], object]] = [self.move_leader, self.break_off]
@@ -120,6 +160,7 @@ class Schedule:
         possible += [self.make_anew] * self.made_anew
         possible += [self.lag, self.catch_up] * 2 * self.lags
         possible += [self.forget] * 3 * self.forgets
+        possible += [self.purge] * 2 * self.purges
         self.chance.choice(possible)()
         if self.chance.random() < 0.5:
             with contextlib.suppress(KafkaError):  # a broker hung up
@@ -155,6 +196,15 @@ class Schedule:
         node = self.node()
         self.world.forget_producers(node, self.chance.choice([0, 1, 5]))
         self.world.break_connections(node)
+
+    def forget_topic(self) -> None:
+        """Only another one is used for a while."""
+        for _ in range(self.chance.choice([2, 8])):
+            self.work.send("busy", b"v")
+            self.world.pass_time(1.1)
+
+    def purge(self) -> None:
+        self.world.run(self.work.sender.purge(in_flight=self.chance.random() < 0.5))
 
     def judge(self) -> None:
         logs = [[log.values() for log in topic.partitions] for topic in self.topics]
@@ -193,6 +243,12 @@ KINDS: dict[str, Callable[[int], Schedule]] = {
     "topics made anew, brokers lag": lambda seed: Schedule(seed, made_anew=True, lags=True),
     "brokers forget": lambda seed: Schedule(seed, forgets=True),
     "everything": lambda seed: Schedule(seed, moves=True, made_anew=True, lags=True, forgets=True),
+    "the user purges": lambda seed: Schedule(seed, purges=True, slow=True),
+    "slow, with hints": lambda seed: Schedule(seed, slow=True, hints=True, moves=True),
+    "topics are forgotten": lambda seed: Schedule(seed, idles=True, slow=True, hints=True),
+    "everything and more": lambda seed: Schedule(
+        seed, True, True, True, True, purges=True, slow=True, hints=True, idles=True
+    ),
 }
 
 
