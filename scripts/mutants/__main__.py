@@ -36,6 +36,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--as-watched", action="store_true", help="watch no tests: go by those that were")
     parser.add_argument("--check-equivalents", action="store_true", help="run the tests for these too")
     parser.add_argument("--list", action="store_true", help="only say what would be tried")
+    parser.add_argument("--home", type=Path, default=HOME, help="a folder for the copy and reports; one run at a time")
     parser.add_argument("--through", type=shlex.split, default=[], help="a command to run what takes long through")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes for the whole unit run")
     parser.add_argument("--deadline", type=float, default=DEADLINE, help="seconds that tests get for one break")
@@ -59,6 +60,7 @@ def digest_of_tests(tests: TestMap, outcome: Outcome) -> str:
 
 def main() -> int:
     said = arguments()
+    said.home = said.home.resolve()
     seed: int = random.SystemRandom().randrange(1_000_000) if said.seed is None else said.seed
     areas = [area for area in AREAS if not said.area or area.name in said.area]
     everything = all_sites(ROOT)
@@ -67,7 +69,7 @@ def main() -> int:
     named = "-".join(
         ["seed", str(seed), str(said.count), *(said.area or []), *([said.function] if said.function else [])]
     )
-    report = Report(HOME / f"{named}.json", seed, said.count, [area.name for area in areas], program())
+    report = Report(said.home / f"{named}.json", seed, said.count, [area.name for area in areas], program())
     report.possible = {area.name: sum(site.area == area.name for site in sites) for area in areas}
     report.wrong = judgements.wrong
     print(f"seed {seed}: {said.count} of {sum(report.possible.values())} breaks: {report.possible}", flush=True)
@@ -79,13 +81,13 @@ def main() -> int:
             for _, site in zip(range(wanted[area.name]), draws(sites, area.name, seed), strict=False):
                 print(f"{site.area}: {site.name}{' (equivalent)' if site.key in judgements.reasons else ''}")
         return 0
-    HOME.mkdir(parents=True, exist_ok=True)
+    said.home.mkdir(parents=True, exist_ok=True)
     report.load()
-    with Copy(ROOT, HOME / "copy", said.through) as copy:
+    with Copy(ROOT, said.home / "copy", said.through) as copy:
         try_all(copy, areas, sites, judgements.reasons, report, said)
     report.save()
     print(report.text().partition("\nkilled by:")[0])
-    print(f"{report.path.relative_to(ROOT)}, {report.path.with_suffix('.txt').relative_to(ROOT)}")
+    print(f"{report.path}, and .txt")
     summary = report.summary()
     return 1 if judgements.wrong or any(summary.get(status) for status in ("survived", "unseen", "unsteady")) else 0
 
@@ -100,12 +102,12 @@ def try_all(
 ) -> None:
     """Draw until each area has its share."""
     wanted = shares(said.count, areas)
-    tests = TestMap(ROOT, HOME)
+    tests = TestMap(ROOT, said.home)
     if not said.as_watched:
         tests.update(copy, said.through, said.jobs)
     for test in tests.failing:
         print(f"fails without any break, and is not asked: {test}")
-    trial = Trial(copy, tests, HOME, through=said.through, jobs=said.jobs, deadline=said.deadline)
+    trial = Trial(copy, tests, said.home, through=said.through, jobs=said.jobs, deadline=said.deadline)
     done = 0
     for area in areas:
         taken = 0

@@ -17,9 +17,9 @@ from scripts.mutants.testmap import PLUGIN, TESTS, TestMap, trail
 
 # Seconds that tests take unbroken: the first, most likely ones; then more of those that enter the function.
 QUICK_SECONDS = (8.0, 30.0)
-TEST_SECONDS = 120  # for one test
-OPTIONS = ("-q", "-x", "--tb=line", f"--timeout={TEST_SECONDS}", "-p", "no:cacheprovider")
-SLACK_SECONDS = 120  # for starting, and for a machine that is busy
+OPTIONS = ("-q", "-x", "--tb=line", "-p", "no:cacheprovider")
+SLACK_SECONDS = 30.0  # for starting, and for a machine that is busy; and so many times as long as unbroken
+SLACK_TIMES = 10
 
 
 @dataclass(frozen=True)
@@ -120,8 +120,10 @@ class Trial:
         files = list(dict.fromkeys(test.partition("::")[0] for test in part))
         expected = sum(self._tests.tests[test].seconds for test in part if test in self._tests.tests)
         environment = self._environment("MUTANTS_PLAN", part)
-        options = [*OPTIONS, *PLUGIN, *files]
-        seconds = SLACK_SECONDS + 3 * expected
+        longest = max((self._tests.tests[test].seconds for test in part if test in self._tests.tests), default=12.0)
+        each = SLACK_SECONDS + SLACK_TIMES * longest
+        options = [*OPTIONS, f"--timeout={each:.0f}", *PLUGIN, *files]
+        seconds = 2 * each + SLACK_TIMES * expected
         return self._seen(*self._copy.runner.run(self._copy.home, environment, seconds, arguments=options), part)
 
     def _run_rest(self, done: list[str]) -> Sighting:

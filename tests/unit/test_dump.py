@@ -229,6 +229,14 @@ def test_tokens_after_a_handshake_of_version_0(
     assert [event.data for event in events if isinstance(event, Token) and event.side == SERVER] == server_tokens
 
 
+def test_tokens_end_with_the_first_request_even_if_nothing_answers_it() -> None:
+    question, reply = handshake("ANY")
+    unreadable = sized(b"\0me\0secret")
+    assert kinds(read(question + unreadable, reply)) == "RAT"
+    events = read(question + ask(ProduceRequest(acks=0), 9, 1) + unreadable, reply)
+    assert kinds(events) == "RARR!U"
+
+
 def test_a_handshake_that_is_refused_begins_no_tokens() -> None:
     question, _ = handshake("NONE")
     reply = answer(Handshake.response(error_code=33), 0, 1)
