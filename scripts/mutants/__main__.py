@@ -132,7 +132,7 @@ def _of(
     reason = reasons.get(site.key)
     if reason is not None and not said.check_equivalents:
         outcome = Outcome("equivalent", how=reason)
-        report.add(site, outcome, diff(site, (ROOT / site.path).read_text()), "")
+        report.add(site, outcome, diff(site, (said.home / "copy" / site.path).read_text()), "")
         return outcome
     known = report.known(site)
     if known is not None and known["status"] not in {"equivalent", *([] if said.quick else ["unseen"])}:
@@ -140,7 +140,7 @@ def _of(
         if known["tests"] == digest_of_tests(tests, outcome):
             return outcome
     outcome = trial.judge(site, whole=not said.quick)
-    report.add(site, outcome, diff(site, (ROOT / site.path).read_text()), digest_of_tests(tests, outcome))
+    report.add(site, outcome, diff(site, (said.home / "copy" / site.path).read_text()), digest_of_tests(tests, outcome))
     return outcome
 
 

@@ -80,6 +80,7 @@ class Copy:
         self.home = home
         self._through = list(through)
         self._ticks = time.time()
+        self._kept: dict[Path, bytes] = {}  # what was there before the break
         home.parent.mkdir(parents=True, exist_ok=True)
         self.runner = Runner(home.parent / "log")
         home.mkdir(parents=True, exist_ok=True)
@@ -128,26 +129,34 @@ class Copy:
         return sorted(name for name, files in sources.items() if including & {Path(file) for file in files})
 
     def put(self, site: Site) -> None:
-        """Break it. Raises `NotBuiltError`."""
+        """Break it. Raises `NotBuiltError`. What the tree has become since it was copied does not matter."""
         target = self.home / site.path
-        target.write_text(site.apply((self._root / site.path).read_text()))
+        self._keep(target)
+        target.write_text(site.apply(target.read_text()))
         self._touch(target)
         modules = [".".join(site.path.with_suffix("").parts)]
         if site.path.suffix != ".py":
             modules = self.extensions_of(site.path)
+            for path in self.home.glob("kafwire/*.so"):
+                if path.name.partition(".")[0] in {name.rpartition(".")[2] for name in modules}:
+                    self._keep(path)
             self._compile(modules)
         names = [name.removesuffix(".__init__") for name in modules]
         status, printed = self.runner.run(self.home, self.environment(), IMPORT_SECONDS, modules=names)
         if status:
             raise NotBuiltError(printed.strip()[-600:] or f"status {status}")
 
-    def put_right(self, site: Site) -> None:
+    def put_right(self) -> None:
         """Mend it again."""
-        self._restore(site.path)
-        if site.path.suffix != ".py":
-            for path in self._root.glob("kafwire/*.so"):
-                self._restore(path.relative_to(self._root))
+        while self._kept:
+            path, content = self._kept.popitem()
+            path.unlink()  # a new file: a process may still have the old one mapped
+            path.write_bytes(content)
+            self._touch(path)
         shutil.rmtree(self.home / ".hypothesis", ignore_errors=True)
+
+    def _keep(self, path: Path) -> None:
+        self._kept[path] = path.read_bytes()
 
     def _compile(self, modules: Iterable[str]) -> None:
         names = ",".join(name.rpartition(".")[2] for name in modules)

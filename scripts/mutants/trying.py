@@ -65,7 +65,7 @@ class Trial:
         except NotBuiltError as error:
             outcome = Outcome("not built", how=str(error))
         finally:
-            self._copy.put_right(site)
+            self._copy.put_right()
         if outcome.status == "killed":
             self._tests.killed(site, outcome.test)
         return Outcome(outcome.status, outcome.test, outcome.how, round(time.monotonic() - began, 1), outcome.ran)
@@ -85,7 +85,7 @@ class Trial:
             unsteady = seen.test or unsteady
         if whole and not unsteady:
             seen = self._run_rest(done)
-            if seen.how and self._run([seen.test]).how and self._passes_unbroken(site, seen.test):
+            if seen.how and self._run([seen.test]).how and self._passes_unbroken(seen.test):
                 return Outcome("killed", seen.test, seen.how, ran=len(done))
             unsteady = seen.test
         if unsteady:
@@ -98,11 +98,11 @@ class Trial:
             return bool(self._run(part).how)
         return bool(self._run([test]).how or self._run(part[: part.index(test) + 1]).how)
 
-    def _passes_unbroken(self, site: Site, test: str) -> bool:
+    def _passes_unbroken(self, test: str) -> bool:
         """Whether a test passes without the break; of those that were watched it is known."""
         if test in self._tests.tests:
             return True
-        self._copy.put_right(site)
+        self._copy.put_right()
         return not self._run([test]).how
 
     def _cut(self, tests: list[str], seconds: float) -> tuple[list[str], list[str]]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from kafwire.structs import TopicPartition
 from tests.unit.simulated import World
-from tests.unit.simulated_kafka import HANGUP, NEVER
+from tests.unit.simulated_kafka import HANGUP, NEVER, Call
 from tests.unit.test_sender import NOT_LEADER, UNAUTHORIZED, Work, errors, values
 
 
@@ -108,6 +109,27 @@ def test_retries_and_errors() -> None:
         }
         assert (total["retries"], total["batches"]) == (2, 2)
         assert (total["records_delivered"], total["records_failed"]) == (1, 1)
+
+
+def test_requests_to_several_brokers() -> None:
+    async def slow(call: Call) -> None:
+        await asyncio.sleep(call.node)
+
+    with World(brokers=2) as world:
+        world.create_topic("t", partitions=2)
+        work = Work(world, "t")
+        world.on("Produce", slow)
+        for partition in (0, 1):
+            work.send("t", b"v", partition=partition)
+        work.flush()
+        found = told(work)
+        lanes = [lane for lane in found["lanes"] if lane["role"] == "produce"]
+        assert sorted(round(lane["latency_ms_max"], -2) for lane in lanes) == [1000, 2000]
+        total = found["producer"]
+        assert total["request_latency_ms_max"] == max(lane["latency_ms_max"] for lane in lanes)
+        spent, answered = sum(lane["latency_ms_sum"] for lane in lanes), sum(lane["responses"] for lane in lanes)
+        assert total["request_latency_ms_mean"] == pytest.approx(spent / answered)
+        assert total["requests"] == sum(lane["requests"] for lane in lanes)
 
 
 def test_what_waits_and_is_in_flight() -> None:
