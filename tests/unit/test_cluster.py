@@ -12,6 +12,7 @@ from kafwire import protocol
 from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaTimeoutError, ProtocolError
 from kafwire.net.cluster import Cluster
+from kafwire.net.lane import Lane
 from kafwire.net.topics import UNKNOWN_TOPIC_ANSWERS
 from tests.unit.simulated import LATENCY_S, World
 from tests.unit.simulated_kafka import HANGUP, NEVER, Call, Log
@@ -522,3 +523,10 @@ def test_a_call_that_a_known_broker_answers_refreshes_nothing() -> None:
 
     with World(brokers=2) as world:
         world.run(scenario(world, make_cluster(world)))
+
+
+@pytest.mark.parametrize(("node", "name"), [(0, "broker 0"), (7, "broker 7"), (-1, "bootstrap server")])
+def test_a_lane_is_named_by_its_broker(node: int, name: str) -> None:
+    with World() as world:
+        config = ClientConfig.build({"bootstrap_servers": world.bootstrap})
+        assert Lane(world.engine, config, "a.example", 9092, "control", node).where == f"{name} at a.example:9092"

@@ -31,6 +31,19 @@ def test_nothing_is_fetched_before_somebody_asks(strategy: dict[str, Any]) -> No
             consuming.until_read(rows)
 
 
+def test_a_partition_that_is_added_is_not_fetched_before_somebody_asks() -> None:
+    with World() as world:
+        fill(world, "t", partitions=1)
+        with Consuming(world, topics="t", asks=False, metadata_max_age_ms=5_000) as consuming:
+            world.add_partitions("t", 1)
+            consuming.idle(60)
+            assert len(consuming.core.assignment) == 2
+            assert not consuming.fetches()
+            world.run(consuming.core.ask())
+            consuming.idle(10)
+            assert {number for call in consuming.fetches() for number in consuming.asked(call)} == {0, 1}
+
+
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
 def test_one_stream_asks_for_its_partition_alone(strategy: dict[str, Any]) -> None:
     with World() as world:
