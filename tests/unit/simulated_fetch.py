@@ -128,10 +128,10 @@ class FetchApi(Topics):
                 part.current_leader.leader_epoch = log.epoch
             return Found(part, [], log, waits=False)
         end = min(log.end_at(call.node), log.high_watermark)
-        committed = bool(call.message.isolation_level)
-        limit = min(end, log.stable) if committed and log.stable is not None else end
+        stable = min(end, log.last_stable)
+        limit = stable if call.message.isolation_level else end
         part.high_watermark = end
-        part.last_stable_offset = limit
+        part.last_stable_offset = stable
         part.log_start_offset = log.start
         preferred = self._preferred_replica(call, log, asked.fetch_offset)
         if preferred >= 0:
@@ -230,7 +230,7 @@ class FetchApi(Topics):
 def _give(found: Found, size: int, offset: int, *, committed: bool) -> None:
     """Put `size` bytes of the batches into the answer, and the aborted transactions that they are part of."""
     found.part.records = b"".join(stored.data for stored in found.batches)[:size]
-    if not committed or found.log is None or found.part.error_code:
+    if not committed or found.log is None or not found.part.records:
         return
     end, left = offset, size
     for stored in found.batches:
@@ -239,7 +239,7 @@ def _give(found: Found, size: int, offset: int, *, committed: bool) -> None:
         left -= len(stored.data)
     found.part.aborted_transactions = [
         protocol.FetchResponse.AbortedTransaction(producer_id=producer, first_offset=first)
-        for producer, first in found.log.aborted_in(offset, end)
+        for producer, first in found.log.aborted_in(offset, found.log.told_to(end) if found.log.aborted else end)
     ]
 
 
@@ -250,7 +250,7 @@ def _as_read(found: Found) -> Read:
 
 def _tell_offset(log: Log, timestamp: int, answer: Any, *, committed: bool) -> None:
     answer.leader_epoch = log.epoch
-    end = log.stable if committed and log.stable is not None else log.high_watermark
+    end = log.last_stable if committed else log.high_watermark
     if timestamp == -1:
         answer.offset = end
     elif timestamp == -2:

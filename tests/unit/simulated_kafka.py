@@ -29,6 +29,7 @@ from tests.unit.simulated_log import (
     Topic,
 )
 from tests.unit.simulated_transactions import TransactionApi
+from tests.unit.transaction_model import INVALID_TXN_STATE
 
 __all__ = [
     "DROPPED",
@@ -153,7 +154,7 @@ class Kafka(FetchApi, TransactionApi):
                     part.error_code = NOT_LEADER
                     continue
                 batch = decode_batches(bytes(data.records))[0]
-                part.error_code = self.transaction_refuses(call, (topic.name, data.index), batch)
+                part.error_code = self.transaction_refuses(call, (topic.name, data.index), log, batch)
                 if not part.error_code:
                     part.error_code, part.base_offset = self._append(log, bytes(data.records))
             topics.append(
@@ -198,15 +199,21 @@ class Kafka(FetchApi, TransactionApi):
             known, recent = log.remembered(batch.producer_id)
             if epoch < known:
                 return INVALID_EPOCH, -1
+            for first, count, offset in recent if epoch == known else ():
+                if (first, count) == (sequence, len(batch)):
+                    return 0, offset
+            if sequence > log.verified.get(batch.producer_id, sequence):
+                return OUT_OF_ORDER, -1
             if epoch > known:
                 if sequence and known >= 0:  # a producer that it does not know may begin with any number
                     return OUT_OF_ORDER, -1
-                recent = []
-            for first, count, offset in recent:
-                if (first, count) == (sequence, len(batch)):
-                    return 0, offset
-            if recent and sequence != (recent[-1][0] + recent[-1][1]) % 2**31:
+            elif sequence != ((recent[-1][0] + recent[-1][1]) % 2**31 if recent else 0):
                 return OUT_OF_ORDER, -1
+            if batch.is_transactional:
+                log.verified.pop(batch.producer_id, None)
+                log.open.setdefault(batch.producer_id, log.end)
+            elif batch.producer_id in log.open:
+                return INVALID_TXN_STATE, -1
             last_epoch, written = log.producers.get(batch.producer_id, (-1, deque()))
             written = deque(written if last_epoch == epoch else (), maxlen=5)
             written.append((sequence, len(batch), log.end))
@@ -224,7 +231,10 @@ def _producers(log: Log) -> list[Any]:
             last = (recent[-1][0] + recent[-1][1] - 1) % 2**31 if recent else -1
             states.append(
                 protocol.DescribeProducersResponse.ProducerState(
-                    producer_id=producer_id, producer_epoch=epoch, last_sequence=last
+                    producer_id=producer_id,
+                    producer_epoch=epoch,
+                    last_sequence=last,
+                    current_txn_start_offset=log.open.get(producer_id, -1),
                 )
             )
     return states

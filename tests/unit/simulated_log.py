@@ -24,6 +24,7 @@ UNKNOWN_TOPIC_ID = 100
 
 NO_TOPIC_ID = uuid.UUID(int=0)
 FOR_EVER = 1 << 62
+INDEX_INTERVAL = 4096  # index.interval.bytes
 
 
 @dataclass(slots=True)
@@ -87,10 +88,15 @@ class Log:
     start: int = 0
     end: int = 0  # where the leader's log ends; batches may end before it
     replicated: int | None = None  # the high watermark, if followers have not got all
-    stable: int | None = None  # the last stable offset, if it is not the end
+    stable: int | None = None  # where the last stable offset stands, if open transactions do not say
+    open: dict[int, int] = field(default_factory=dict)  # the first offset of each producer's open transaction
     aborted: list[tuple[int, int]] = field(default_factory=list)  # producer id, first offset
     error: int = 0
     producers: dict[int, tuple[int, deque[tuple[int, int, int]]]] = field(default_factory=dict)
+    verified: dict[int, int] = field(
+        default_factory=dict
+    )  # the lowest sequence of a producer that began no transaction
+    marked: dict[int, int] = field(default_factory=dict)  # by producer: the offset of its last marker
     forgotten: dict[int, dict[int, int]] = field(default_factory=dict)  # by node, producer: what lies before
     replicas: list[int] = field(default_factory=list)  # the leader's node among them
     follower_ends: dict[int, int] = field(default_factory=dict)  # of followers that lag: how far they got
@@ -116,23 +122,43 @@ class Log:
     def high_watermark(self) -> int:
         return self.end if self.replicated is None else min(self.end, self.replicated)
 
+    @property
+    def last_stable(self) -> int:
+        """Up to where readers of committed records may read."""
+        stable = self.high_watermark if self.stable is None else min(self.stable, self.high_watermark)
+        return min([stable, *self.open.values()])
+
+    def end_transaction(self, producer_id: int, epoch: int, marker: bytes, *, commit: bool) -> None:
+        """Write a producer's marker, which gives it an epoch, and ends its transaction if it has one here."""
+        first = self.open.pop(producer_id, None)
+        self.verified.pop(producer_id, None)
+        if first is not None and not commit:
+            self.aborted.append((producer_id, first))
+        self.marked[producer_id] = self.end
+        known, recent = self.producers.get(producer_id, (-1, deque()))
+        self.producers[producer_id] = (epoch, recent if known == epoch else deque())
+        self.append(marker)
+
     def forget_producers(self, node: int, kept: int) -> None:
         """`node` restarts, and remembers only the last `kept` batches of each producer.
 
-        One after a clean stop, as a snapshot has no more; up to five after a crash, replayed from the log; none of a
-        producer that has expired.
+        One after a stop in order and after a crash, as a snapshot has no more, and recovery writes one, too; up to five
+        where no snapshot covers the end of the log; none of a producer that has expired.
         """
         cuts = self.forgotten.setdefault(node, {})
         for producer_id, (_, recent) in self.producers.items():
             known = [offset for _, _, offset in recent if offset >= cuts.get(producer_id, 0)]
-            cuts[producer_id] = min(known[-kept:]) if kept and known else self.end
+            if not kept:
+                cuts[producer_id] = self.end
+            elif known:
+                cuts[producer_id] = min(known[-kept:])
 
     def remembered(self, producer_id: int) -> tuple[int, list[tuple[int, int, int]]]:
         """What the leader knows of a producer: its epoch, -1 if it knows nothing, and its last batches."""
         epoch, recent = self.producers.get(producer_id, (-1, deque()))
         cut = self.forgotten.get(self.leader, {}).get(producer_id, 0)
         kept = [batch for batch in recent if batch[2] >= cut]
-        return (-1, []) if cut and not kept else (epoch, kept)
+        return (-1, []) if cut and not kept and self.marked.get(producer_id, -1) < cut else (epoch, kept)
 
     def lead(self, node: int, epoch: int) -> None:
         """`node` leads from here on; if it was no replica, in the place of the last leader."""
@@ -149,6 +175,7 @@ class Log:
         self.end = min(self.end, offset)
         self.epochs = [(epoch, first) for epoch, first in self.epochs if first < offset or (epoch, first) == (0, 0)]
         self.aborted = [(producer, first) for producer, first in self.aborted if first < offset]
+        self.open = {producer: first for producer, first in self.open.items() if first < offset}
 
     def delete_before(self, offset: int) -> None:
         """Take away whole batches below `offset`, as retention and DeleteRecords do."""
@@ -176,6 +203,20 @@ class Log:
     def aborted_in(self, first: int, end: int) -> list[tuple[int, int]]:
         """The aborted transactions with records in [first, end)."""
         return [(p, begin) for p, begin in self.aborted if begin < end and self._end_of_transaction(p, begin) > first]
+
+    def told_to(self, end: int) -> int:
+        """The offset up to which aborted transactions are told to who reads up to `end`.
+
+        It is that of the next entry of the offset index, which has one for every 4 KiB of batches, or the log's end.
+        """
+        since = 0
+        for stored in self.batches:
+            if since > INDEX_INTERVAL:
+                if stored.base >= end:
+                    return stored.next - 1
+                since = 0
+            since += len(stored.data)
+        return self.end
 
     def _end_of_transaction(self, producer: int, begin: int) -> int:
         marks = (s.next for s in self.batches if s.base >= begin and s.ends_transaction_of == producer)

@@ -13,11 +13,25 @@ from typing import Any
 from kafwire import protocol
 from kafwire.logic.sequence import Identity
 from kafwire.records import RecordBatch, decode_batches, encode_batch
-from tests.unit.simulated_groups import COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR, GroupApi, Kept
+from tests.unit.simulated_groups import COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR, Group, GroupApi, Kept
 from tests.unit.simulated_log import UNKNOWN_TOPIC, Answer, Call, Log, Stored
-from tests.unit.transaction_model import INVALID_TXN_STATE, Coordinator
+from tests.unit.transaction_model import FENCED, INVALID_EPOCH, INVALID_TXN_STATE, Coordinator, State
 
-Offsets = dict[tuple[str, int], Kept]
+Offsets = dict[tuple[str, int], tuple[Kept, int]]  # and when they came
+
+INVALID_REQUEST = 42
+INVALID_TRANSACTION_TIMEOUT = 50
+TRANSACTIONAL_ID_NOT_FOUND = 105
+TRANSACTION_ABORTABLE = 120
+LONGEST_TRANSACTION_MS = 900_000
+STATES = {
+    State.EMPTY: "Empty",
+    State.ONGOING: "Ongoing",
+    State.PREPARE_COMMIT: "PrepareCommit",
+    State.PREPARE_ABORT: "PrepareAbort",
+    State.COMPLETE_COMMIT: "CompleteCommit",
+    State.COMPLETE_ABORT: "CompleteAbort",
+}
 
 
 class TransactionApi(GroupApi):
@@ -28,8 +42,9 @@ class TransactionApi(GroupApi):
         self.transaction_version = 2
         self.features_epoch = 1
         self.marker_delay_s = 0.001
-        self.transactions: defaultdict[str, Coordinator] = defaultdict(Coordinator)
-        self.pending_offsets: defaultdict[str, Offsets] = defaultdict(dict)  # by group, not decided
+        self.transactions: defaultdict[str, Coordinator] = defaultdict(lambda: Coordinator(self.before_4))
+        self.begun_ms: dict[str, float] = {}  # when the transactions that are open began
+        self.timeouts_ms: dict[str, int] = {}
         self._producer_ids = itertools.count(1000)
         self._markers: set[asyncio.Task[None]] = set()
 
@@ -52,7 +67,12 @@ class TransactionApi(GroupApi):
             return response(producer_id=next(self._producer_ids), producer_epoch=0)
         code = self._not_coordinator(call, message.transactional_id)
         identity = Identity(-1, -1)
+        if not code and not 0 < message.transaction_timeout_ms <= LONGEST_TRANSACTION_MS:
+            code = INVALID_TRANSACTION_TIMEOUT
+        if not code and (message.producer_id < 0) != (message.producer_epoch < 0):
+            code = INVALID_REQUEST
         if not code:
+            self.timeouts_ms[message.transactional_id] = message.transaction_timeout_ms
             current = Identity(message.producer_id, message.producer_epoch)
             code, identity = self.transactions[message.transactional_id].initialize(
                 current, new_id=next(self._producer_ids)
@@ -68,7 +88,7 @@ class TransactionApi(GroupApi):
         asked = {(t.name, p): self._unknown(t.name, p) for t in message.v3_and_below_topics for p in t.partitions}
         code = self._not_coordinator(call, transactional_id)
         if not code and not any(asked.values()):
-            code = self.transactions[transactional_id].add(who, set(asked), set())
+            code = self._add(call, transactional_id, who, set(asked), set())
         codes = {where: code or (own or (55 if any(asked.values()) else 0)) for where, own in asked.items()}
         return response(
             results_by_topic_v3_and_below=[
@@ -86,6 +106,16 @@ class TransactionApi(GroupApi):
             ]
         )
 
+    def _add(
+        self, call: Call, transactional_id: str, who: Identity, places: set[tuple[str, int]], groups: set[str]
+    ) -> int:
+        transaction = self.transactions[transactional_id]
+        was_open = transaction.state is State.ONGOING
+        code = transaction.add(who, places, groups)
+        if not code and not was_open:
+            self.begun_ms[transactional_id] = call.at_ms
+        return code
+
     def _unknown(self, name: str, partition: int) -> int:
         topic = self.topics.get(name)
         return 0 if topic is not None and partition < len(topic.partitions) else UNKNOWN_TOPIC
@@ -94,7 +124,7 @@ class TransactionApi(GroupApi):
         message = call.message
         who = Identity(message.producer_id, message.producer_epoch)
         code = self._not_coordinator(call, message.transactional_id)
-        code = code or self.transactions[message.transactional_id].add(who, set(), {message.group_id})
+        code = code or self._add(call, message.transactional_id, who, set(), {message.group_id})
         return protocol.AddOffsetsToTxnResponse(error_code=code)
 
     def _on_TxnOffsetCommit(self, call: Call) -> Answer:
@@ -103,20 +133,29 @@ class TransactionApi(GroupApi):
         transaction = self.transactions[message.transactional_id]
         code = self._not_coordinator(call, message.group_id)
         if not code and call.version >= 5:
-            code = transaction.add(who, set(), {message.group_id})
+            code = self._add(call, message.transactional_id, who, set(), {message.group_id})
         elif not code:
-            code = transaction.refuses(who) or (0 if message.group_id in transaction.groups else INVALID_TXN_STATE)
+            code = transaction.refuses(who)
+            if not code and not transaction.groups:  # all groups' offsets are in one partition here
+                code = TRANSACTION_ABORTABLE if call.version == 4 else INVALID_TXN_STATE
+        code = INVALID_EPOCH if code == FENCED else code
+        member = message.member_id, message.generation_id
+        refusal = self.refuses_member(message.group_id, *member, is_transactional=True)
+        if not refusal and self.before_4:  # there is a group then, even if it has nothing
+            self.groups.setdefault(message.group_id, Group())
+        code = code or refusal
         topics = []
         for topic in message.topics:
             parts = []
             for asked in topic.partitions:
                 index = asked.partition_index
-                own = code or self.offset_errors.get((topic.name, index), 0)
+                own = code or self._unknown(topic.name, index) or self.offset_errors.get((topic.name, index), 0)
                 parts.append(response.TxnOffsetCommitResponsePartition(partition_index=index, error_code=own))
                 if not own:
                     kept = Kept(asked.committed_offset, asked.committed_leader_epoch, asked.committed_metadata)
-                    self.pending_offsets[message.group_id][topic.name, index] = kept
-                    self.unstable.add((message.group_id, topic.name, index))
+                    self.groups.setdefault(message.group_id, Group())
+                    pending = self.pending_offsets[message.group_id].setdefault(message.producer_id, {})
+                    pending[topic.name, index] = kept, next(self.commits)
             topics.append(response.TxnOffsetCommitResponseTopic(name=topic.name, partitions=parts))
         return response(topics=topics)
 
@@ -131,6 +170,32 @@ class TransactionApi(GroupApi):
             )
             self._decide(message.transactional_id)
         return protocol.EndTxnResponse(error_code=code, producer_id=identity.producer_id, producer_epoch=identity.epoch)
+
+    def _on_DescribeTransactions(self, call: Call) -> Answer:
+        response = protocol.DescribeTransactionsResponse
+        states = []
+        for transactional_id in call.message.transactional_ids:
+            found = response.TransactionState(transactional_id=transactional_id)
+            states.append(found)
+            found.error_code = self._not_coordinator(call, transactional_id)
+            known = self.transactions.get(transactional_id)
+            if found.error_code or known is None or known.producer_id < 0:
+                found.error_code = found.error_code or TRANSACTIONAL_ID_NOT_FOUND
+                continue
+            found.transaction_state = STATES[known.state]
+            found.producer_id, found.producer_epoch = known.producer_id, known.epoch
+            for topic in sorted({name for name, _ in known.partitions}):
+                indexes = sorted(index for name, index in known.partitions if name == topic)
+                found.topics.append(response.TopicData(topic=topic, partitions=indexes))
+        return response(transaction_states=states)
+
+    def expire_transactions(self) -> None:
+        """The coordinators look for transactions that have been open for too long, and abort them."""
+        now_ms = self.loop.time() * 1000
+        for transactional_id, transaction in list(self.transactions.items()):
+            until = self.begun_ms.get(transactional_id, now_ms) + self.timeouts_ms.get(transactional_id, 0)
+            if transaction.state is State.ONGOING and now_ms >= until:
+                self.expire_transaction(transactional_id)
 
     def expire_transaction(self, transactional_id: str) -> None:
         """The transaction has been open for too long: the coordinator aborts it."""
@@ -152,36 +217,43 @@ class TransactionApi(GroupApi):
         committed, partitions, groups = decision
         for name, index in partitions:
             log = self.topics[name].partitions[index]
-            marker: dict[str, object] = {"key": b"\0\0\0" + bytes([committed]), "value": bytes(6)}
-            log.append(
-                encode_batch(
-                    [marker],
-                    producer_id=transaction.producer_id,
-                    producer_epoch=transaction.epoch,
-                    transactional=True,
-                    control=True,
-                )
+            record: dict[str, object] = {"key": b"\0\0\0" + bytes([committed]), "value": bytes(6)}
+            marker = encode_batch(
+                [record],
+                producer_id=transaction.producer_id,
+                producer_epoch=transaction.epoch,
+                transactional=True,
+                control=True,
             )
-            epoch, recent = log.producers.get(transaction.producer_id, (-1, None))
-            if recent is not None and transaction.epoch > epoch:
-                recent.clear()
-                log.producers[transaction.producer_id] = (transaction.epoch, recent)
-        for group in groups:
-            offsets = self.pending_offsets.pop(group, {})
-            self.unstable -= {(group, *where) for where in offsets}
-            if committed:
-                self.committed[group].update(offsets)
+            log.end_transaction(transaction.producer_id, transaction.epoch, marker, commit=committed)
+        for group in list(self.pending_offsets) if groups else ():  # all are in the partition that has the marker
+            offsets = self.pending_offsets[group].pop(transaction.producer_id, {})
+            for where, (kept, order) in offsets.items():
+                if committed:
+                    self.keep(group, where, kept, order)
 
-    def transaction_refuses(self, call: Call, where: tuple[str, int], batch: RecordBatch) -> int:
+    def transaction_refuses(self, call: Call, where: tuple[str, int], log: Log, batch: RecordBatch) -> int:
         """The error code for a batch that is not in an open transaction of its producer (KIP-890)."""
         if not batch.is_transactional:
             return 0
         transaction = self.transactions[call.message.transactional_id]
         who = Identity(batch.producer_id, batch.producer_epoch)
+        known, _ = log.remembered(batch.producer_id)
+        if batch.producer_id in log.open and known == batch.producer_epoch:
+            return 0  # the leader knows of it
+        if batch.producer_epoch < known:
+            return INVALID_EPOCH
+        # It lets none begin with a number that lies after one that it has refused, and in version 2 with 0 only.
+        lowest = log.verified.get(batch.producer_id, batch.base_sequence)
+        from_zero = call.version >= 12 and known != batch.producer_epoch
+        log.verified[batch.producer_id] = 0 if from_zero else min(batch.base_sequence, lowest)
         if call.version >= 12:
-            return transaction.add(who, {where}, set())
-        code = transaction.refuses(who)
-        return INVALID_TXN_STATE if not code and where not in transaction.partitions else code
+            code = self._add(call, call.message.transactional_id, who, {where}, set())
+        else:
+            code = transaction.refuses(who)
+            if not code and where not in transaction.partitions:
+                code = TRANSACTION_ABORTABLE if call.version == 11 else INVALID_TXN_STATE
+        return INVALID_EPOCH if code == FENCED else code
 
 
 def committed_values(log: Log) -> list[bytes | None]:

@@ -472,7 +472,7 @@ def test_the_coordinator_aborts_a_transaction_that_takes_too_long(world: World) 
 
 @pytest.mark.parametrize("arrives", [False, True])
 def test_an_abort_while_the_transaction_before_is_still_being_ended(world: World, *, arrives: bool) -> None:
-    """In version 2 a coordinator knows nothing of the next epoch until all markers are written, and calls it fenced."""
+    """A coordinator answers nothing about the next epoch until all markers are written."""
     work = Transacting(world)
     work.transact(b"1")
     world.pass_time(1)

@@ -31,8 +31,9 @@ class State(Enum):
 
 @dataclass
 class Coordinator:
-    """What it keeps of one transactional id."""
+    """What it keeps of one transactional id; `before_4`: as Kafka 3.9 does."""
 
+    before_4: bool = False
     producer_id: int = -1
     epoch: int = -1
     last_epoch: int = -1  # the one before, if a request of it may be a repeated one
@@ -59,8 +60,10 @@ class Coordinator:
             self.fence()
             return CONCURRENT, nobody
         if current.epoch >= 0 and current.epoch != self.epoch:
-            repeated = current.epoch == self.last_epoch
-            return (0, Identity(self.producer_id, self.epoch)) if repeated else (FENCED, nobody)
+            if current.epoch != self.last_epoch:
+                return FENCED, nobody
+            self.state = State.EMPTY
+            return 0, Identity(self.producer_id, self.epoch)
         self.last_epoch = current.epoch
         self.epoch += 1
         self.state = State.EMPTY
@@ -69,12 +72,14 @@ class Coordinator:
     def fence(self) -> None:
         """Abort what is open, in the name of nobody: a producer came anew, or the transaction took too long."""
         if self.state is State.ONGOING:
+            self.last_epoch = -1 if self.before_4 else self.epoch
             self.epoch += 1
-            self.last_epoch = -1
             self.state = State.PREPARE_ABORT
 
     def refuses(self, who: Identity) -> int:
         """The error code for a request of this producer about an open transaction."""
+        if self.preparing and not self.before_4:
+            return CONCURRENT
         if who.producer_id != self.producer_id:
             return INVALID_MAPPING
         if who.epoch != self.epoch:
@@ -92,19 +97,21 @@ class Coordinator:
 
     def end(self, who: Identity, *, commit: bool, version: int) -> tuple[int, Identity]:
         """EndTxn: an error code, and the next identity with version 2."""
+        second = version >= 2
+        if second and self.preparing:
+            return CONCURRENT, Identity(-1, -1)
         if who.producer_id != self.producer_id:
             return INVALID_MAPPING, Identity(-1, -1)
-        second = version >= 2
-        # The end has raised the epoch. While it goes on, only who asks for it again is known: under the next epoch
-        # there is nothing to end yet, and the answer is the same as for a producer of long ago.
-        repeated = second and who.epoch + 1 == self.epoch and self.state not in (State.ONGOING, State.EMPTY)
-        if not repeated and (who.epoch != self.epoch or (second and self.preparing)):
+        # The end has raised the epoch. Who asks for it again is known until something new has begun.
+        is_complete = self.state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+        repeated = second and is_complete and who.epoch + 1 == self.epoch
+        if who.epoch != self.epoch and not repeated:
             return FENCED, Identity(-1, -1)
         prepared, complete = (
             (State.PREPARE_COMMIT, State.COMPLETE_COMMIT) if commit else (State.PREPARE_ABORT, State.COMPLETE_ABORT)
         )
         if self.preparing:
-            return CONCURRENT if self.state is prepared else INVALID_TXN_STATE, Identity(-1, -1)
+            return CONCURRENT, Identity(-1, -1)
         if self.state is State.ONGOING:
             return self._prepare(prepared, second=second)
         if self.state is complete and (repeated or not second):

@@ -1,0 +1,199 @@
+"""Short sequences of requests, drawn at random, played in two worlds, and cut down to what they differ by.
+
+A sequence is data: what stands in it does not depend on answers, but for sequence numbers, which count on from what was
+taken. So it can be played in any world, and with steps left out.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tests.scenarios.scene import CONCURRENT_TRANSACTIONS, Kafka, Scene, error
+
+LENGTH = 25
+PLAYERS = {"a": "x", "b": "x", "c": "y", "i": None}  # and their transactional ids
+PLACES = (("t", 0), ("t", 1))
+GROUPS = ("g", "h")
+WAITS = error(CONCURRENT_TRANSACTIONS)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One request: a method of `Play` and its arguments."""
+
+    name: str
+    arguments: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(map(repr, self.arguments))})"
+
+
+class Play:
+    """A scene in which steps are made."""
+
+    def __init__(self, kafka: Kafka, transaction_version: int) -> None:
+        self.scene = Scene(kafka, transaction_version=transaction_version)
+        self.next: dict[tuple[int, int, tuple[str, int]], int] = {}  # by producer id, epoch and partition
+        self.scene.topic(partitions=len(PLACES))
+        for who in ("a", "c", "i"):
+            self.init(who, PLAYERS[who], None)
+        self.scene.who["b"] = replace(self.scene.who["a"])  # the same producer, as it was when it began
+
+    def make(self, step: Step) -> None:
+        """One step, and what it starts comes to its end."""
+        getattr(self, step.name)(*step.arguments)
+        if step.name in ("init", "end"):
+            for transactional_id in ("x", "y"):
+                self.scene.settle(transactional_id)
+
+    def init(self, who: str, transactional_id: str | None, current: tuple[str, int] | None) -> None:
+        self.scene.init(who, transactional_id, current=current)
+
+    def produce(self, who: str, to: tuple[str, int], shift: int, count: int, epoch: int, transactional: bool) -> None:
+        producer = self.scene.who[who]
+        key = producer.producer_id, producer.epoch + epoch, to
+        sequence = max(self.next.get(key, 0) + shift, 0)
+        if key[1] < 0:
+            return
+        self.scene.produce(
+            who,
+            sequence,
+            count,
+            to=to,
+            epoch=epoch,
+            transactional=transactional and producer.transactional_id is not None,
+        )
+        if " -> ok" in self.scene.lines[-1]:
+            self.next[key] = max(sequence + count, self.next.get(key, 0))
+
+    def add(self, who: str, to: tuple[str, int], epoch: int) -> None:
+        self.scene.add(who, to, epoch=epoch)
+
+    def add_offsets(self, who: str, group: str, epoch: int) -> None:
+        self.scene.add_offsets(who, group, epoch=epoch)
+
+    def txn_commit(self, who: str, group: str, to: tuple[str, int], offset: int, epoch: int) -> None:
+        if self.scene.who[who].epoch + epoch >= 0:  # 3.9 has no answer to such a number
+            self.scene.txn_commit(who, {to: offset}, group, epoch=epoch)
+
+    def end(self, who: str, commit: bool, epoch: int) -> None:
+        self.scene.end(who, commit=commit, epoch=epoch, settle=False)
+
+    def commit(self, group: str, to: tuple[str, int], offset: int) -> None:
+        self.scene.commit({to: offset}, group)
+
+    def delete_offsets(self, group: str, to: tuple[str, int]) -> None:
+        self.scene.delete_offsets(to, group=group)
+
+    def look(self, place: tuple[str, int]) -> None:
+        """All that can be seen."""
+        topic, partition = place
+        self.scene.read(topic, partition, committed=True)
+        self.scene.ends(topic, partition)
+        self.scene.producers(topic, partition)
+
+    def look_at_coordinators(self) -> None:
+        for transactional_id in ("x", "y"):
+            self.scene.transaction(transactional_id)
+        for stable in (False, True):
+            self.scene.committed(*GROUPS, places=PLACES, stable=stable)
+        self.scene.committed(*GROUPS, places=None)
+
+
+def draw(chance: random.Random, transaction_version: int, version: str) -> list[Step]:
+    """A sequence of requests for a version of Kafka: most of them make sense, so that some get somewhere.
+
+    3.9 takes what is committed with an epoch to come, and never gets rid of the transaction: its markers' is lower.
+    """
+    steps: list[Step] = []
+
+    def off(wrong: float = 0.08) -> int:
+        return chance.choice([-1, 1] if version >= "4" else [-1]) if chance.random() < wrong else 0
+
+    makers: list[tuple[int, Callable[[str], Step]]] = [
+        (
+            10,
+            lambda who: Step(
+                "produce",
+                (
+                    who,
+                    chance.choice(PLACES),
+                    chance.choice([0, 0, 0, 0, 0, -1, -2, -5, 1]),
+                    chance.choice([1, 1, 2]),
+                    off(),
+                    chance.random() < 0.95,
+                ),
+            ),
+        ),
+        (5, lambda who: Step("end", (who, chance.random() < 0.6, off(0.15)))),
+        (6 if transaction_version == 1 else 1, lambda who: Step("add", (who, chance.choice(PLACES), off()))),
+        (
+            3,
+            lambda who: Step(
+                "txn_commit", (who, chance.choice(GROUPS), chance.choice(PLACES), chance.randrange(99), off())
+            ),
+        ),
+        (3 if transaction_version == 1 else 0, lambda who: Step("add_offsets", (who, chance.choice(GROUPS), off()))),
+        (1, lambda who: Step("init", (who, PLAYERS[who], chance.choice([None, (who, 0), (who, off())])))),
+        (1, lambda _: Step("commit", (chance.choice(GROUPS), chance.choice(PLACES), chance.randrange(99)))),
+        (1, lambda _: Step("delete_offsets", (chance.choice(GROUPS), chance.choice(PLACES)))),
+        (2, lambda _: Step("look", (chance.choice(PLACES),))),
+    ]
+    weights = [weight for weight, _ in makers]
+    while len(steps) < LENGTH:
+        (_, make) = chance.choices(makers, weights)[0]
+        who = chance.choice("aaaabcci")
+        step = make(who)
+        if who == "i" and step.name in ("end", "add", "txn_commit", "add_offsets"):
+            continue
+        steps.append(step)
+    return [*steps, *(Step("look", (place,)) for place in PLACES), Step("look_at_coordinators", ())]
+
+
+def play_steps(kafka: Kafka, steps: Sequence[Step], transaction_version: int) -> list[str]:
+    """What is said when these steps are made."""
+    play = Play(kafka, transaction_version)
+    for step in steps:
+        play.make(step)
+    return play.scene.lines
+
+
+def shrink(steps: list[Step], differs: Callable[[list[Step]], bool]) -> list[Step]:
+    """Fewer steps that differ as well: halves are left out, then quarters, then single ones."""
+    size = len(steps) // 2
+    while size:
+        at = 0
+        while at < len(steps):
+            fewer = steps[:at] + steps[at + size :]
+            if differs(fewer):
+                steps = fewer
+            else:
+                at += size
+        size //= 2
+    return steps
+
+
+def first_difference(real: Sequence[str], other: Sequence[str]) -> str:
+    """What was said up to where the two differ; empty if they do not."""
+    for number, (mine, its) in enumerate(zip(real, other, strict=False)):
+        if mine != its:
+            before = "".join(f"    {line}\n" for line in real[:number])
+            return f"{before}    Kafka: {mine}\n    here:  {its}"
+    return ""
+
+
+def compare(
+    real: Callable[[Sequence[Step]], list[str]], other: Callable[[Sequence[Step]], list[str]], steps: list[Step]
+) -> str:
+    """What the worlds differ by, in the fewest steps; empty if they do not differ."""
+
+    def difference(some: Sequence[Step]) -> str:
+        return first_difference(real(some), other(some))
+
+    if not difference(steps):
+        return ""
+    fewest = shrink(steps, lambda some: bool(difference(some)))
+    return "\n".join([*map(str, fewest), difference(fewest) or "(not again)"])
