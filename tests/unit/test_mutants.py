@@ -4,6 +4,7 @@ import ast
 import contextlib
 import json
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -610,3 +611,35 @@ def test_a_report_goes_on_where_it_stopped(tmp_path: Path) -> None:
     other = report.Report(path, 1, 2, ["net"], "another program")
     other.load()
     assert other.known(site) is None
+
+
+SETUP = """
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+setup(ext_modules=cythonize([Extension("kafwire._low", ["kafwire/_low.pyx"])], build_dir="build/cython"))
+"""
+LOW = "def low(int a, int b):\n    if a < b:\n        return a\n    return b\n"
+LOW_TESTS = "from kafwire._low import low\ndef test_low(): assert low(1, 2) == 1 and low(2, 1) == 1\n"
+
+
+def test_compiled_breaks_are_built_in_the_copy_and_mended(tree: Path, trial_in: Callable[[Path], Tried]) -> None:
+    files = {"setup.py": SETUP, "kafwire/_low.pyx": LOW, "tests/unit/test_low.py": LOW_TESTS}
+    for name, text in files.items():
+        (tree / name).write_text(text)
+    with (tree / ".gitignore").open("a") as file:
+        file.write("*.so\n")
+    command = [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"]
+    subprocess.run(command, cwd=tree, check=True, capture_output=True)
+    (built,) = tree.glob("kafwire/*.so")
+    trial, _, _ = trial_in(tree)
+    compiled = next(area for area in rules.AREAS if area.name == "cython")
+    by_pattern = {site.pattern: site for site in drawing.all_sites(tree, [compiled])}
+    outcome = trial.judge(by_pattern["guard dropped"], whole=False)
+    assert (outcome.status, outcome.test) == ("killed", "tests/unit/test_low.py::test_low")
+    wrong = replace(by_pattern["guard dropped"], edits=(Edit(0, 0, "no such word\n"),))
+    assert trial.judge(wrong, whole=False).status == "not built"
+    copied = tree / "build" / "mutants" / "copy" / "kafwire" / built.name
+    assert copied.read_bytes() == built.read_bytes()
+    assert (
+        trial.judge(by_pattern["boundary moved"], whole=False).status == "unseen"
+    )  # the smaller of two that are equal
