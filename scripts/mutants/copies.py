@@ -110,8 +110,8 @@ class Copy:
         self._touch(target)
 
     def _touch(self, path: Path) -> None:
-        """Give it a time that it never had: compiled files are found stale by it, in whole seconds."""
-        self._ticks += 1
+        """Give it a time that is later than all that was made of it, in whole seconds: that is found stale by it."""
+        self._ticks = max(self._ticks, time.time()) + 1
         os.utime(path, (self._ticks, self._ticks))
 
     def environment(self) -> dict[str, str]:

@@ -3,8 +3,10 @@
 import ast
 import contextlib
 import json
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -622,7 +624,9 @@ LOW = "def low(int a, int b):\n    if a < b:\n        return a\n    return b\n"
 LOW_TESTS = "from kafwire._low import low\ndef test_low(): assert low(1, 2) == 1 and low(2, 1) == 1\n"
 
 
-def test_compiled_breaks_are_built_in_the_copy_and_mended(tree: Path, trial_in: Callable[[Path], Tried]) -> None:
+def test_compiled_breaks_are_built_in_the_copy_and_mended(
+    tree: Path, trial_in: Callable[[Path], Tried], monkeypatch: pytest.MonkeyPatch
+) -> None:
     files = {"setup.py": SETUP, "kafwire/_low.pyx": LOW, "tests/unit/test_low.py": LOW_TESTS}
     for name, text in files.items():
         (tree / name).write_text(text)
@@ -636,10 +640,14 @@ def test_compiled_breaks_are_built_in_the_copy_and_mended(tree: Path, trial_in: 
     by_pattern = {site.pattern: site for site in drawing.all_sites(tree, [compiled])}
     outcome = trial.judge(by_pattern["guard dropped"], whole=False)
     assert (outcome.status, outcome.test) == ("killed", "tests/unit/test_low.py::test_low")
+    # Whatever was made of a break lately is not taken for what is made of the next.
+    made = tree / "build" / "mutants" / "copy" / "build" / "cython" / "kafwire" / "_low.c"
+    later = time.time() + 3600
+    os.utime(made, (later, later))
+    monkeypatch.setattr(time, "time", lambda: later)
+    outcome = trial.judge(by_pattern["boundary moved"], whole=False)
+    assert (outcome.status, outcome.test) == ("unseen", "")  # the smaller of two that are equal
     wrong = replace(by_pattern["guard dropped"], edits=(Edit(0, 0, "no such word\n"),))
     assert trial.judge(wrong, whole=False).status == "not built"
     copied = tree / "build" / "mutants" / "copy" / "kafwire" / built.name
     assert copied.read_bytes() == built.read_bytes()
-    assert (
-        trial.judge(by_pattern["boundary moved"], whole=False).status == "unseen"
-    )  # the smaller of two that are equal
