@@ -292,7 +292,7 @@ class AsyncConsumer:
 
     async def position(self, partition: TopicPartition) -> int:
         """The offset of the next record that will be handed out."""
-        rest = self._hand.rest()
+        rest = self._hand.next()
         if rest is not None and rest[0] == partition:
             return rest[1]
         await self._take_back_from(self._reading, [partition])
@@ -330,8 +330,8 @@ class AsyncConsumer:
         """Records that are there and were not handed out, as the last fetch answer knew. See `Consumer.lag`."""
         self._check()
         if partition is not None:
-            return self._core.lag(partition, self._hand.rest())
-        return {where: self._core.lag(where, self._hand.rest()) for where in self._core.assignment}
+            return self._core.lag(partition, self._hand.next())
+        return {where: self._core.lag(where, self._hand.next()) for where in self._core.assignment}
 
     def high_watermark(self, partition: TopicPartition) -> int | None:
         """The offset after the last record that readers may have, as the last fetch answer knew; None before the first.

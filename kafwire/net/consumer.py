@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from operator import length_hint
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafwire import protocol
@@ -666,6 +667,13 @@ class HandedOut:
             return None
         offset = self.records.next_offset
         return where, offset if offset >= 0 else batch.base_offset
+
+    def next(self) -> tuple[TopicPartition, int] | None:
+        """The partition in hand and the offset of its next record; None when all in hand were handed out.
+
+        Then the next one may lie further on than where the batch ended: behind markers that came after it.
+        """
+        return self.rest() if length_hint(self.records) else None
 
     def put_back(self, only: Iterable[TopicPartition] | None = None) -> Rest | None:
         """Let go of what is in hand (of these partitions); what is left of it is to be fetched again."""

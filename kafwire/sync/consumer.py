@@ -269,7 +269,7 @@ class Consumer:
     def position(self, partition: TopicPartition) -> int:
         """The offset of the next record that will be handed out."""
         self._check()
-        rest = self._hand.rest()
+        rest = self._hand.next()
         if rest is not None and rest[0] == partition:
             return rest[1]
         return self._engine.run(self._core.position(partition))
@@ -313,8 +313,8 @@ class Consumer:
         """
         self._check()
         if partition is not None:
-            return self._core.lag(partition, self._hand.rest())
-        return {where: self._core.lag(where, self._hand.rest()) for where in self._core.assignment}
+            return self._core.lag(partition, self._hand.next())
+        return {where: self._core.lag(where, self._hand.next()) for where in self._core.assignment}
 
     def high_watermark(self, partition: TopicPartition) -> int | None:
         """The offset after the last record that readers may have, as the last fetch answer knew; None before the first.

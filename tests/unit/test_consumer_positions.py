@@ -12,7 +12,7 @@ from kafwire import protocol
 from kafwire.config import ConsumerConfig
 from kafwire.errors import BrokerError, ConfigError, KafkaError, LogTruncatedError
 from kafwire.net.cluster import Cluster
-from kafwire.net.consumer import ConsumerCore, Selection, layouts
+from kafwire.net.consumer import ConsumerCore, HandedOut, Selection, layouts
 from kafwire.records import encode_batch
 from kafwire.structs import Offset, Tail, TopicPartition
 from tests.unit.simulated import World
@@ -373,6 +373,35 @@ def test_positions_are_those_of_the_reader() -> None:
             for expected in (0, 3, 6, 9):
                 assert world.run(consuming.core.position(WHERE)) == expected
                 consuming.take()
+
+
+@pytest.mark.shapes("as_written")
+def test_a_batch_that_was_handed_out_record_by_record_does_not_hold_the_position() -> None:
+    """Behind its last record there may be markers, which come later and bring no batch."""
+    with World() as world:
+        fill(world, "t", batches=1, records=3)
+        with Consuming(world, topics="t") as consuming:
+            consuming.idle()
+            batch = consuming.take()
+            assert batch is not None
+            hand = HandedOut(consuming.core, iter([batch]))
+            assert hand.next() is None
+            for offset in (1, 2):
+                next(hand.records)
+                assert hand.next() == (WHERE, offset)
+                assert consuming.core.lag(WHERE, hand.next()) == 3 - offset
+            next(hand.records)
+            assert hand.next() is None
+            log = log_of(world)
+            marker = encode_batch(
+                [(b"\0\0\0\1", bytes(6))], control=True, transactional=True, producer_id=7, producer_epoch=0
+            )
+            for _ in range(2):
+                log.append(marker)
+            consuming.until(lambda: consuming.queue.position(0) == 5)
+            assert world.run(consuming.core.position(WHERE)) == 5
+            assert hand.next() is None
+            assert consuming.core.lag(WHERE, hand.next()) == 0
 
 
 @pytest.mark.shapes("as_written")
