@@ -277,10 +277,6 @@ class Transaction:
         """Whether partitions wait to be added."""
         return bool(self._pending)
 
-    def batch_delivered(self) -> None:
-        """A batch is in the log: so the coordinator has a transaction of this producer."""
-        self._is_open = self._is_certain = True
-
     def batch_failed(self, error: KafkaError, *, numbered: bool) -> None:
         """A batch of the transaction was given up, maybe after it had got a number."""
         if numbered:
@@ -372,10 +368,7 @@ class Transaction:
         """Whether an abort's error says that there is no transaction, where there may well be none."""
         if action.committed:
             return False
-        # Version 2: while the markers of the transaction before are being written, an end under the epoch that it has
-        # brought is refused as that of a fenced producer. Whether there is another producer, the fresh epoch will tell.
-        vague = (INVALID_TXN_STATE, PRODUCER_FENCED) if self.version >= 2 else (INVALID_TXN_STATE,)
-        return code in UNKNOWN_THERE or (code in vague and not self._is_certain)
+        return code in UNKNOWN_THERE or (code == INVALID_TXN_STATE and not self._is_certain)
 
     def _on_partitions_added(self, partitions: Iterable[Partition]) -> None:
         for where in partitions:

@@ -640,8 +640,6 @@ class Sender:
             self.counters.delivered(sink, batch)
             self._unfinished.pop(batch, None)
             self._failures = 0
-            if self.transactions is not None:
-                self.transactions.batch_delivered()
             return True
         if verdict is Verdict.DIVIDE:
             return False
@@ -692,8 +690,6 @@ class Sender:
         if verdict is Verdict.DELIVERED:
             self.counters.delivered(sink, batch)
             self._unfinished.pop(batch, None)
-            if self.transactions is not None:
-                self.transactions.batch_delivered()
             batch.succeed(place.offset, place.log_append_ms)
         elif verdict is Verdict.FAILED:
             self._give_up(batch, batch.last_error or KafkaError(f"{sink.name}: the broker did not take a batch"))

@@ -195,10 +195,6 @@ class Transactions:
             self._news.set()
         return admitted
 
-    def batch_delivered(self) -> None:
-        """A batch is in the log."""
-        self._logic.batch_delivered()
-
     def batch_failed(self, error: KafkaError, *, numbered: bool) -> None:
         """A batch was given up."""
         self._logic.batch_failed(error, numbered=numbered)

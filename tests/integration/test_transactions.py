@@ -116,19 +116,6 @@ def test_an_exception_aborts(broker: KafkaCluster, topic: str) -> None:
     assert offset_of(broker, group, where) is None
 
 
-def test_who_aborts_right_after_a_commit_is_not_fenced(broker: KafkaCluster, topic: str) -> None:
-    """While markers are written, a coordinator of version 2 knows nothing of the epoch that the commit has brought."""
-    with producer_of(broker, linger_ms=0) as producer:
-        for number in range(100):
-            with producer.transaction():
-                for partition in (0, 1):
-                    producer.send(topic, b"%d" % number, partition=partition)
-            producer.begin_transaction()
-            producer.send(topic, b"gone", partition=number % 2)
-            producer.abort_transaction()
-    assert committed(broker, topic) == sorted(b"%d" % number for number in range(100) for _ in "ab")
-
-
 def test_nothing_is_sent_outside_a_transaction(broker: KafkaCluster, topic: str) -> None:
     with producer_of(broker) as producer:
         with pytest.raises(TransactionStateError, match=r"not initialized; call init_transactions\(\) first"):

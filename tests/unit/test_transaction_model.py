@@ -171,7 +171,6 @@ class World:
         assert version >= 2 or code != INVALID_TXN_STATE or self.delivered_late, "sent before it was added"
         if code == 0:
             self.batches.pop(0)
-            self.producer.batch_delivered()
         elif code not in (None, 51) or (code is None and self.chance.random() < 0.2):  # its time is up
             self.batches.pop(0)
             self.producer.batch_failed(KafkaError(f"error {code}"), numbered=True)
