@@ -214,6 +214,17 @@ def a_producer_bumps_its_epoch(s: Scene) -> None:
 
 
 @scenario(versions=(1, 2))
+def a_producer_bumps_its_epoch_in_the_name_of_another(s: Scene) -> None:
+    s.init("a", "x")
+    s.init("o", "y")
+    s.who["o"].transactional_id = "x"
+    s.init("b", "x", current=("o", 0))
+    s.init("b", "x")
+    s.init("c", "x", current=("a", 0))
+    s.transaction("x")
+
+
+@scenario(versions=(1, 2))
 def a_producer_bumps_its_epoch_while_a_transaction_is_open(s: Scene) -> None:
     s.topic()
     s.init("a", "x")
