@@ -95,7 +95,12 @@ RIGHT_IN_TESTS = [
     ("tests/unit/test_sender.py", "*.wait()", 1, "of the simulated world's loop, which has a limit"),
     ("tests/unit/test_accumulator_interleaved.py", "*.wait()", 1, "its own, with a deadline"),
     ("tests/integration/scripted_broker.py", "*.wait()", 1, "a broker that says nothing until it is stopped"),
-    ("tests/integration/test_acks.py", "time.sleep", 1, "what waits in the socket of a paused node cannot be seen"),
+    (
+        "tests/integration/test_three_acks.py",
+        "time.sleep",
+        1,
+        "what waits in a paused node's socket cannot be seen",
+    ),
     ("tests/integration/test_async_producer.py", "*.result()", 2, "an awaitable's, which does not wait"),
     ("tests/integration/test_async_producer.py", "asyncio.sleep", 2, "until it is cancelled, under a timeout"),
     ("tests/integration/test_async_scan.py", "asyncio.sleep", 1, "cancelled at various moments"),

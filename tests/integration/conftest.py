@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from kafwire.testing import KafkaCluster
 from kafwire.testing.faults import FaultProxy
+
+# How long a follower's fetch is parked at its leader (replica.fetch.wait.max.ms).
+PARKED_MS = 200
 
 
 @pytest.fixture(scope="module")
@@ -22,3 +26,73 @@ def address() -> Iterator[str]:
             port = front.bootstrap.rpartition(":")[2]
             print(f"the documents' broker is at port {port}")
             yield f"localhost:{port}"
+
+
+@pytest.fixture(scope="session")
+def _three() -> Iterator[KafkaCluster]:
+    """Node 1 is in rack r1, and so on; a consumer in a rack may read from the replica there (KIP-392)."""
+    properties = {
+        "min.insync.replicas": 2,
+        "default.replication.factor": 3,
+        "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+        "replica.lag.time.max.ms": 3000,
+        "log.cleaner.backoff.ms": 100,
+        "connections.max.idle.ms": 10_000,
+    }
+    running = KafkaCluster(3, properties=properties, heap="320m")
+    make = running._make_node
+
+    def in_rack(node_id: int, port: int, controllers: Any) -> Any:
+        running._properties["broker.rack"] = f"r{node_id}"
+        return make(node_id, port, controllers)
+
+    running._make_node = in_rack  # type: ignore[method-assign]
+    with running:
+        yield running
+
+
+@pytest.fixture
+def three(_three: KafkaCluster) -> KafkaCluster:
+    """Three nodes, all of them up."""
+    return _all_up(_three)
+
+
+@pytest.fixture(scope="session")
+def _three_proxied() -> Iterator[KafkaCluster]:
+    properties = {"min.insync.replicas": 2, "default.replication.factor": 3, "replica.fetch.wait.max.ms": PARKED_MS}
+    with KafkaCluster(3, proxies=True, properties=properties, heap="320m") as running:
+        yield running
+
+
+@pytest.fixture
+def three_proxied(_three_proxied: KafkaCluster) -> Iterator[KafkaCluster]:
+    """Three nodes behind proxies, all of them up, and no faults; a follower's fetch waits for `PARKED_MS` at most."""
+    _all_up(_three_proxied).proxy.restart()
+    yield _three_proxied
+    _three_proxied.proxy.restart()
+
+
+def _all_up(cluster: KafkaCluster) -> KafkaCluster:
+    for node in cluster.nodes:
+        node.resume()
+        node.start(wait=False)
+    for node in cluster.nodes:
+        node.wait_ready()
+    return cluster
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[tuple[str, int]]]:
+    """Host names that this test gives, and what they resolve to."""
+    found: dict[str, list[tuple[str, int]]] = {}
+    real = socket.getaddrinfo
+
+    def look_up(host: str, port: int, *others: Any, **options: Any) -> list[Any]:
+        if host not in found:
+            return list(real(host, port, *others, **options))
+        if options.get("flags", 0) & socket.AI_NUMERICHOST:
+            raise socket.gaierror("not a number")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", address) for address in found[host]]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    return found

@@ -16,7 +16,6 @@ from kafwire.errors import BrokerError, KafkaTimeoutError
 from kafwire.net.cluster import Cluster
 from kafwire.net.engine import engine
 from kafwire.net.group_offsets import Committed, GroupOffsets, OffsetToCommit
-from kafwire.testing.pytest_plugin import ClusterFactory
 from tests.integration.limits import within
 
 Where = tuple[str, int]
@@ -171,17 +170,3 @@ def test_a_topic_made_again_does_not_take_the_old_ones_offsets(request: pytest.F
         with pytest.raises(kafwire.KafkaError, match=f"topic '{topic_name}' was deleted and made again"):
             ours.commit({(topic_name, 0): OffsetToCommit(6)})
         assert ours.fetch((topic_name, 0)) == [None]
-
-
-def test_commits_go_on_when_the_coordinator_dies(make_cluster: ClusterFactory) -> None:
-    cluster = make_cluster(nodes=3)
-    with kafwire.Client(cluster.bootstrap) as client:
-        client.create_topic("t", partitions=2)
-    with offsets_of(cluster.bootstrap, "g") as ours:
-        ours.commit({("t", 0): OffsetToCommit(1), ("t", 1): OffsetToCommit(1)})
-        first = ours.offsets.coordinator
-        assert first is not None
-        cluster.node(first).kill()
-        ours.commit({("t", 0): OffsetToCommit(2)})
-        assert ours.offsets.coordinator not in (None, first)
-        assert ours.fetch(("t", 0), ("t", 1)) == [Committed(2, -1, ""), Committed(1, -1, "")]

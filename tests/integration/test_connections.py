@@ -2,7 +2,6 @@
 
 import itertools
 import logging
-import socket
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
@@ -18,8 +17,7 @@ from kafwire.errors import BrokerError
 from kafwire.net.cluster import Cluster
 from kafwire.net.engine import engine
 from kafwire.net.lane import Lane
-from kafwire.testing.cluster import KafkaCluster, Node, _free_ports
-from kafwire.testing.pytest_plugin import ClusterFactory
+from kafwire.testing.cluster import KafkaCluster, Node
 from tests.integration.limits import within
 from tests.waiting import until
 
@@ -51,23 +49,6 @@ class OnIpv6(KafkaCluster):
         text = text.replace("security.protocol.map=", "security.protocol.map=SIX:PLAINTEXT,")
         node._configuration.write_text(text)
         return node
-
-
-@pytest.fixture
-def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[tuple[str, int]]]:
-    """Host names that this test gives, and what they resolve to."""
-    found: dict[str, list[tuple[str, int]]] = {}
-    real = socket.getaddrinfo
-
-    def look_up(host: str, port: int, *others: Any, **options: Any) -> list[Any]:
-        if host not in found:
-            return list(real(host, port, *others, **options))
-        if options.get("flags", 0) & socket.AI_NUMERICHOST:
-            raise socket.gaierror("not a number")
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", address) for address in found[host]]
-
-    monkeypatch.setattr(socket, "getaddrinfo", look_up)
-    return found
 
 
 @pytest.fixture
@@ -169,49 +150,6 @@ def test_lanes_count_what_a_real_broker_sends(cluster: KafkaCluster, on_engine: 
     run(client.refresh())
     assert lane not in client.lanes
     assert not lane.is_ready
-
-
-def test_all_brokers_go_on_at_other_ports(
-    make_cluster: ClusterFactory, names: dict[str, list[tuple[str, int]]], topic_name: str
-) -> None:
-    """Only the name in `bootstrap_servers` leads to them (KIP-899). What is sent meanwhile arrives once, in order."""
-    running = make_cluster(3, heap="320m")
-
-    def boot_from(node: Node) -> None:
-        names["boot.example"] = [("127.0.0.1", node.port)]
-
-    boot_from(running.node(1))
-    sent = [b"%d" % number for number in range(30)]
-    with within(110), kafwire.Producer("boot.example:9092", **SOON) as producer:
-        client = kafwire.Client("boot.example:9092")
-        client.create_topic(topic_name, partitions=1, replication_factor=3)
-        consumer = kafwire.Consumer("boot.example:9092", topics=topic_name, start="earliest", **SOON)
-        with client, consumer:
-            for value in sent[:10]:
-                producer.send(topic_name, value).result(10)
-            assert [record.value for record in itertools.islice(consumer, 10)] == sent[:10]
-            old = {broker.port for broker in client.metadata().brokers}
-            for node in running.nodes:
-                node.kill()
-            deliveries = [producer.send(topic_name, value) for value in sent[10:20]]
-            with _free_ports(3) as ports:
-                for node, port in zip(running.nodes, ports, strict=True):
-                    old_address, node.port = node.address, port
-                    text = node._configuration.read_text()
-                    node._configuration.write_text(text.replace(f"//{old_address}", f"//{node.address}"))
-            for node in running.nodes:
-                node.start(wait=False)
-            for node in running.nodes:
-                node.wait_ready()
-            boot_from(running.node(3))
-            deliveries += [producer.send(topic_name, value) for value in sent[20:]]
-            for delivery in deliveries:
-                delivery.result(60)
-            assert [record.value for record in itertools.islice(consumer, 20)] == sent[10:]
-            new = {broker.port for broker in client.metadata().brokers}
-            assert new == {node.port for node in running.nodes}
-            assert not new & old
-        assert values(running.bootstrap, topic_name) == sent
 
 
 def test_another_cluster_at_the_same_address(topic_name: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -90,8 +90,8 @@ def test_an_interrupted_stream_leaves_its_partition_to_others(cluster: KafkaClus
 
     with Consumer(cluster.bootstrap, topics=where.topic, start="earliest") as consumer:
         for _ in range(3):
-            between_step_and_outcome(consumer._engine, interrupt)
-            with pytest.raises(KeyboardInterrupt):
+            with pytest.raises(KeyboardInterrupt):  # on a busy machine it may come before the claim
+                between_step_and_outcome(consumer._engine, interrupt)
                 consumer.partition_stream(where)
         assert sum(map(len, consumer.batches(timeout=1))) == EACH
         assert sum(map(len, consumer.partition_stream(where, timeout=0.1))) == 0

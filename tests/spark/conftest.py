@@ -32,10 +32,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A session that finds the data source by itself, as nothing registers it."""
-    # The interpreter of the tests and this tree, in every worker.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    with pytest.MonkeyPatch.context() as patch:
+        # The interpreter of the tests and this tree, in every worker.
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        patch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
+        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        session = _session()
+        yield session
+        session.stop()
+
+
+def _session() -> SparkSession:
     session = (
         SparkSession.builder.master("local[2]")
         .appName("kafwire tests")
@@ -48,8 +55,7 @@ def spark() -> Iterator[SparkSession]:
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
+    return session
 
 
 @pytest.fixture

@@ -27,28 +27,6 @@ PARTITIONS = 6
 SOON: dict[str, Any] = {"retry_backoff_ms": 20, "retry_backoff_max_ms": 200, "request_timeout_ms": 3_000}
 
 
-@pytest.fixture(scope="module")
-def three() -> Iterator[KafkaCluster]:
-    """Node 1 is in rack r1, and so on; a consumer in a rack may read from the replica there (KIP-392)."""
-    properties = {
-        "min.insync.replicas": 1,
-        "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
-        "replica.lag.time.max.ms": 3000,
-        "log.cleaner.backoff.ms": 100,
-        "connections.max.idle.ms": 10_000,
-    }
-    running = KafkaCluster(3, properties=properties, heap="320m")
-    make = running._make_node
-
-    def in_rack(node_id: int, port: int, controllers: Any) -> Any:
-        running._properties["broker.rack"] = f"r{node_id}"
-        return make(node_id, port, controllers)
-
-    running._make_node = in_rack  # type: ignore[method-assign]
-    with running:
-        yield running
-
-
 @pytest.fixture
 def faces() -> Iterator[list[Face]]:
     with face_named("blocking") as blocking, face_named("async") as awaited:
@@ -78,7 +56,8 @@ def place(cluster: KafkaCluster, topic: str, replicas: list[list[int]], **config
             for index, nodes in enumerate(replicas)
         ]
         wanted.configs = [
-            request.CreatableTopicConfig(name=name.replace("_", "."), value=value) for name, value in config.items()
+            request.CreatableTopicConfig(name=name.replace("_", "."), value=value)
+            for name, value in {"min_insync_replicas": "1", **config}.items()
         ]
         request.topics = [wanted]
         answer = client.call(request, broker=client.metadata().controller_id)

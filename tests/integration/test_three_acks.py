@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -13,35 +12,18 @@ import pytest
 import kafwire
 from kafwire.testing.cluster import KafkaCluster
 from kafwire.testing.faults import DropResponse, Reset, Rule
+from tests.integration.conftest import PARKED_MS
 from tests.integration.consuming import make_topic
 from tests.waiting import until
 
-# Longer than a follower's fetch is parked at its leader (replica.fetch.wait.max.ms).
-PARKED_MS = 200
 # Long enough for a busy machine to elect a leader in.
 OPTIONS: dict[str, Any] = {"linger_ms": 0, "retry_backoff_ms": 50, "retry_backoff_max_ms": 500}
 ACKS: dict[str, Any] = {"none": 0, "leader": 1, "all": "all"}
 
 
-@pytest.fixture(scope="module")
-def three() -> Iterator[KafkaCluster]:
-    properties = {
-        "min.insync.replicas": 2,
-        "broker.session.timeout.ms": 4_000,
-        "broker.heartbeat.interval.ms": 500,
-        "replica.fetch.wait.max.ms": PARKED_MS,
-    }
-    with KafkaCluster(3, proxies=True, properties=properties, heap="320m") as running:
-        yield running
-
-
 @pytest.fixture
-def cluster(three: KafkaCluster) -> Iterator[KafkaCluster]:
-    for node in three.nodes:
-        node.start()
-    three.proxy.restart()
-    yield three
-    three.proxy.restart()
+def cluster(three_proxied: KafkaCluster) -> KafkaCluster:
+    return three_proxied
 
 
 def values(cluster: KafkaCluster, topic: str) -> list[bytes]:
