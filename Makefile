@@ -1,4 +1,5 @@
-# make test     all tests: unit, conformance, integration, spark; and the unit tests on every other CPython here
+# make test     all tests, the same every time: unit, conformance, integration, spark; those of C on the newest other CPython
+# make test-all what that leaves out: long tests, fresh seeds, ten times the examples, every CPython here (SHARD=number)
 # make demo     the flights of 2013 through Kafka and Spark, and back
 # make bench    speed beside other clients, on one broker (BENCH=name: only that row)
 # make bench-strategies   the strategies of fetching beside each other, into docs/fetching.md
@@ -27,6 +28,10 @@ DETACH ?=
 RESUME ?=
 COUNT ?= 60
 AREA ?=
+SHARD ?= all
+
+# Built extensions are kept under a hash of what they are made from, for this folder and others.
+export KAFWIRE_BUILD_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kafwire/built
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -35,17 +40,20 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-com
 SOURCES := setup.py $(wildcard kafwire/*.pyx kafwire/*.pxd kafwire/native/*.c kafwire/native/*.h)
 
 .DELETE_ON_ERROR:
-.PHONY: build test demo bench bench-strategies bench-sweep dist fuzz soak soak-status mutants lint format jars clean
+.PHONY: build test test-all demo bench bench-strategies bench-sweep dist fuzz soak soak-status mutants lint format jars ready clean
 
 build: $(VENV)/built $(VENV)/linked
 
-test: build $(VENV)/has-test jars
-	@status=0; set -x; \
-	$(if $(TESTS),$(BIN)/python -m pytest $(TESTS) || status=1, \
-	    $(BIN)/python -m pytest -n $(JOBS) --maxschedchunk=8 tests/unit || status=1; \
-	    $(BIN)/python -m pytest --ignore tests/unit --ignore tests/fuzz || status=1); \
-	$(BIN)/python scripts/other_pythons.py || status=1; \
-	exit $$status
+test: ready
+	$(if $(TESTS),$(BIN)/python -m pytest $(TESTS),$(BIN)/python scripts/run_tests.py)
+
+test-all: ready $(VENV)/has-long
+	$(BIN)/python scripts/run_tests.py --shard $(SHARD)
+
+# Compiling and downloading at once.
+ready: $(VENV)/made
+	@$(MAKE) --no-print-directory -j 2 $(VENV)/built jars
+	@$(MAKE) --no-print-directory build
 
 demo: build $(VENV)/has-demo jars
 	$(BIN)/python -m demo
@@ -88,6 +96,7 @@ format: $(VENV)/has-lint
 
 jars: $(VENV)/has-test
 	@$(BIN)/python -m kafwire.testing.cluster fetch 4.3.1 3.9.1 >/dev/null
+	@$(BIN)/python -m kafwire.testing.cluster prepare
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .*_cache .hypothesis

@@ -118,8 +118,13 @@ def install(wheel: Path, folder: Path, *extras: str) -> Path:
     python = folder / "bin" / "python"
     what = f"kafwire[{','.join(extras)}] @ {wheel.as_uri()}" if extras else str(wheel)
     pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet", what]
-    subprocess.run(pip, check=True, cwd=folder)
+    subprocess.run(pip, check=True, cwd=folder, env=_outside())
     return python
+
+
+def _outside() -> dict[str, str]:
+    """The environment of somebody who has no PYTHONPATH: what lies there, pip takes as installed."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
 
 
 def main() -> int:
@@ -132,8 +137,7 @@ def main() -> int:
         print(f"{file.relative_to(ROOT)}: {file.stat().st_size:,} bytes")
     folder = DIST.parent / "empty"
     python = install(wheel, folder)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    done = subprocess.run([python, "-c", TRY], cwd=folder, env=environment, check=False)
+    done = subprocess.run([python, "-c", TRY], cwd=folder, env=_outside(), check=False)
     return done.returncode
 
 

@@ -1,12 +1,18 @@
 """Run the unit tests on every other CPython >= 3.12 of this machine.
 
+    python scripts/other_pythons.py               # all unit tests but the longest, on each
+    python scripts/other_pythons.py --only 3.12   # on this one, if it is here
+    python scripts/other_pythons.py --boundary    # on the newest, the files that import compiled modules
+
 Looks for `python3.N` on the PATH and in pyenv's folder of versions. Each gets an environment of its own under .venv,
 with the extra `unit`, and the extensions built in place (their file names differ by version). What cannot be set up or
 fails makes this script fail; pre-releases and free-threaded builds are named and left alone.
 """
 
+import argparse
 import hashlib
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -28,7 +34,10 @@ LONG = [
     "kept_alive",
     "elsewhere",
 ]
-TESTS = ["tests/unit", *(f"--ignore=tests/unit/{name}.py" for name in LEFT_OUT), "-k", f"not ({' or '.join(LONG)})"]
+ALL = ["tests/unit", *(f"--ignore=tests/unit/{name}.py" for name in LEFT_OUT)]
+WITHOUT = f"not ({' or '.join(LONG)})"
+# What differs by version is C's side of Python: these tests call it without anything between.
+COMPILED = re.compile(r"\bkafwire\._[a-z]|\bfrom kafwire import _[a-z]|\bkafwire\.(?:arrow|compression|records)\b")
 ASK = (
     "import sys, sysconfig; print(sys.implementation.name, *sys.version_info[:4],"
     "int(bool(sysconfig.get_config_var('Py_GIL_DISABLED'))), sys.executable)"
@@ -83,15 +92,22 @@ def prepare(version: tuple[int, int], interpreter: Path) -> Path:
     return python
 
 
-def test(version: tuple[int, int], interpreter: Path) -> bool:
+def boundary() -> list[str]:
+    """The unit tests that import compiled modules, or what is one name above them."""
+    left_out = {f"{name}.py" for name in LEFT_OUT}
+    files = [path for path in sorted((ROOT / "tests" / "unit").glob("test_*.py")) if path.name not in left_out]
+    return [str(path.relative_to(ROOT)) for path in files if COMPILED.search(path.read_text())]
+
+
+def test(version: tuple[int, int], interpreter: Path, tests: list[str]) -> bool:
     """Build, and run the unit tests; False if anything fails."""
     print(f"=== unit tests on CPython {version[0]}.{version[1]}: {interpreter}", flush=True)
     build = ["setup.py", "--quiet", "build_ext", "--inplace", "--parallel", str(os.cpu_count() or 1)]
     try:
         python = prepare(version, interpreter)
         subprocess.run([python, *build], cwd=ROOT, check=True)
-        options = ["-q", "-p", "no:cacheprovider", "-n", str(os.cpu_count() or 1), "--maxschedchunk=8"]
-        subprocess.run([python, "-m", "pytest", *options, *TESTS], cwd=ROOT, check=True)
+        options = ["-q", "-p", "no:cacheprovider", "-n", str(os.cpu_count() or 1), "--maxschedchunk=8", "-k", WITHOUT]
+        subprocess.run([python, "-m", "pytest", *options, *tests], cwd=ROOT, check=True)
     except subprocess.CalledProcessError as error:
         print(f"failed on CPython {version[0]}.{version[1]}: {shlex.join(map(str, error.cmd))}", flush=True)
         return False
@@ -99,9 +115,20 @@ def test(version: tuple[int, int], interpreter: Path) -> bool:
 
 
 def main() -> int:
-    outcomes = [test(version, interpreter) for version, interpreter in interpreters().items()]
+    """Parse the command line, and test what it chooses."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--boundary", action="store_true", help="on the newest, the tests that import compiled modules")
+    parser.add_argument("--only", metavar="3.N", help="on this one, if it is here")
+    options = parser.parse_args()
+    found = interpreters()
+    if options.only:
+        found = {version: path for version, path in found.items() if f"{version[0]}.{version[1]}" == options.only}
+    if options.boundary:
+        found = dict(sorted(found.items())[-1:])
+    tests = boundary() if options.boundary else ALL
+    outcomes = [test(version, interpreter, tests) for version, interpreter in found.items()]
     if not outcomes:
-        print("no other CPython >= 3.12 on this machine")
+        print(f"no other CPython {options.only or '>= 3.12'} on this machine")
     return 0 if all(outcomes) else 1
 
 

@@ -10,7 +10,7 @@ from hypothesis import settings
 
 from tests import seeds
 
-pytest_plugins = ["kafwire.testing.pytest_plugin"]
+pytest_plugins = ["kafwire.testing.pytest_plugin", "tests.parts"]
 
 # Where a test may be skipped, what it says then, and why that is no gap. For any other reason, it has failed.
 MAY_BE_SKIPPED = [

@@ -617,14 +617,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     start.add_argument("--version", default=DEFAULT_VERSION, help=f"Kafka's version (default: {DEFAULT_VERSION})")
     start.add_argument("--property", action="append", default=[], metavar="KEY=VALUE", help="a broker property")
     start.add_argument("--heap", default="512m", help="Java's -Xmx per node (default: 512m)")
-    fetch = commands.add_parser("fetch", help="fetch the jars of a version, and make its starts quick")
+    fetch = commands.add_parser("fetch", help="fetch the jars of a version, without starting anything")
     fetch.add_argument("versions", nargs="*", default=[DEFAULT_VERSION], metavar="VERSION")
+    ready = commands.add_parser("prepare", help="make starts of a version quick, once per user (some seconds)")
+    ready.add_argument("versions", nargs="*", default=[DEFAULT_VERSION], metavar="VERSION")
     chosen = parser.parse_args(arguments)
     try:
+        if chosen.command == "prepare":
+            for version in chosen.versions:
+                prepare(version)
+            return 0
         if chosen.command == "fetch":
             for version in chosen.versions:
                 print(class_path(version))
-                prepare(version)
             return 0
         if wrong := [item for item in chosen.property if "=" not in item]:
             parser.error(f"--property takes KEY=VALUE, not {wrong[0]!r}")

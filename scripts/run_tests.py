@@ -1,0 +1,122 @@
+"""Run all tests, and say what each part took and which 20 tests were the slowest.
+
+    python scripts/run_tests.py              # the everyday run
+    python scripts/run_tests.py --shard 3    # a part of the long run; or all; or commit: one by its number
+
+The everyday run is the same every time: seeds are fixed (tests/seeds.py). The long run draws and prints fresh ones.
+"""
+
+import argparse
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+JOBS = os.cpu_count() or 1
+SLOWEST = 20
+FRESH = {"KAFWIRE_SEED": "fresh"}
+MORE = {**FRESH, "KAFWIRE_EXAMPLES": "10"}
+PYTHON = sys.executable
+PYTEST = [PYTHON, "-m", "pytest", "-q"]
+UNIT = [*PYTEST, "-n", str(JOBS), "--maxschedchunk=8", "tests/unit"]
+# Brokers and Spark wait more than they compute.
+REAL = [*PYTEST, "-n", str(JOBS + 1), "--dist", "loadgroup", "--ignore=tests/unit", "--ignore=tests/fuzz"]
+OTHERS = [PYTHON, "scripts/other_pythons.py"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A command, and what its environment has besides."""
+
+    name: str
+    command: list[str]
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+EVERYDAY = [
+    Step("unit", UNIT),
+    Step("brokers, Spark, Java", [*REAL, "tests"]),
+    Step("the newest other Python", [*OTHERS, "--boundary"]),
+]
+# What the everyday run leaves out, in parts of a few minutes each: CI runs one of them, by the commit's number.
+PARTS = 8
+SHARDS = [
+    *(
+        Step(f"unit, long, {part}/{PARTS}", [*UNIT, "--long", f"--part={part}/{PARTS}"], MORE)
+        for part in range(1, PARTS + 1)
+    ),
+    *(
+        Step(f"Java's classes, {part}/3", [*REAL, f"--part={part}/3", "tests/conformance"], MORE)
+        for part in range(1, 4)
+    ),
+    *(Step(f"unit on Python {version}", [*OTHERS, "--only", version]) for version in ("3.12", "3.13")),
+]
+# And what takes longer: on demand.
+LONG = [
+    *SHARDS,
+    Step("brokers and Spark, fresh seeds", [*REAL, "--long", "--ignore=tests/conformance", "tests"], FRESH),
+    Step("schedules", [*UNIT, "--long", "-k", "schedules or random"], {**FRESH, "KAFWIRE_SCHEDULES": "5000"}),
+    Step(
+        "coverage of Python's lines", [*UNIT, "--cov=kafwire", "--cov-branch", "--cov-report=term-missing:skip-covered"]
+    ),
+    Step("soak", ["make", "soak", "MINUTES=60"]),
+    Step("fuzz", ["make", "fuzz", "SECONDS=1800"]),
+]
+
+
+def shards(chosen: str) -> list[Step]:
+    """The parts of the long run that were asked for."""
+    if chosen == "all":
+        return LONG
+    if chosen == "commit":
+        asked = subprocess.run(
+            ["git", "rev-list", "--count", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        return [SHARDS[int(asked.stdout) % len(SHARDS)]]
+    return [LONG[int(chosen) - 1]]
+
+
+def run(step: Step, durations: Path) -> tuple[float, bool]:
+    """The seconds that a step took, and whether it passed."""
+    print(f"=== {step.name}: {shlex.join(step.command)}", flush=True)
+    began = time.monotonic()
+    environment = {**os.environ, **step.environment, "KAFWIRE_DURATIONS": str(durations)}
+    done = subprocess.run(step.command, cwd=ROOT, env=environment, check=False)
+    return time.monotonic() - began, done.returncode == 0
+
+
+def slowest(durations: Path) -> Iterator[str]:
+    """Lines about the slowest tests."""
+    rows = [line.split("\t", 1) for line in durations.read_text().splitlines()] if durations.exists() else []
+    for seconds, name in sorted(((float(seconds), name) for seconds, name in rows), reverse=True)[:SLOWEST]:
+        yield f"{seconds:8.1f} s  {name}"
+
+
+def main() -> int:
+    """Parse the command line, run the steps, print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    numbers = [str(number) for number in range(1, len(LONG) + 1)]
+    parser.add_argument(
+        "--shard", choices=["all", "commit", *numbers], help="; ".join(f"{n}: {s.name}" for n, s in enumerate(LONG, 1))
+    )
+    options = parser.parse_args()
+    steps = shards(options.shard) if options.shard else EVERYDAY
+    with tempfile.TemporaryDirectory() as folder:
+        durations = Path(folder) / "durations"
+        results = [(step, *run(step, durations)) for step in steps]
+        print(f"=== the slowest {SLOWEST}", *slowest(durations), sep="\n")
+    print("=== time")
+    for step, seconds, passed in results:
+        print(f"{seconds:8.0f} s  {'passed' if passed else 'FAILED'}  {step.name}")
+    print(f"{sum(seconds for _, seconds, _ in results):8.0f} s  in all", flush=True)
+    return 0 if all(passed for *_, passed in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
