@@ -52,8 +52,8 @@ test-all: ready $(VENV)/has-long
 
 # Compiling and downloading at once.
 ready: $(VENV)/made
-	@$(MAKE) --no-print-directory -j 2 $(VENV)/built jars
-	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory -j 2 $(VENV)/built $(VENV)/has-test
+	@$(MAKE) --no-print-directory build jars
 
 demo: build $(VENV)/has-demo jars
 	$(BIN)/python -m demo
@@ -94,7 +94,7 @@ format: $(VENV)/has-lint
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-jars: $(VENV)/has-test
+jars: $(VENV)/built $(VENV)/has-test
 	@$(BIN)/python -m kafwire.testing.cluster fetch 4.3.1 3.9.1 >/dev/null
 	@$(BIN)/python -m kafwire.testing.cluster prepare
 
