@@ -104,15 +104,15 @@ class Sender:
         self._stopped = False
         self._retiring: asyncio.Task[None] | None = None
         self.counters = ProduceCounters()
-        self._reporter: Reporter | None = None
-        if config.metrics_hook is not None:
-            self._reporter = Reporter(cluster.engine, config.metrics_hook, config.metrics_interval_ms)
-            cluster.engine.start(self._reporter.start, self.metrics)
         self.transactions = None if config.transactional_id is None else Transactions(self, config.transactional_id)
         self._doubts = Doubts(cluster, config, self._run, self._on_fate)
         self._express: ExpressWays | None = None
         if config.linger_ms == 0 and config.acks != 0 and self.transactions is None:
             self._express = ExpressWays(self)
+        self._reporter: Reporter | None = None
+        if config.metrics_hook is not None:  # the engine may take a snapshot at once: of what is complete
+            self._reporter = Reporter(cluster.engine, config.metrics_hook, config.metrics_interval_ms)
+            cluster.engine.start(self._reporter.start, self.metrics)
         cluster.on_change(self._on_change)
         cluster.on_overdue(self._leave_hung)
         cluster.engine.join(self)

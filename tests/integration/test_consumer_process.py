@@ -118,7 +118,8 @@ def test_ctrl_c_ends_a_read_that_waits(cluster: KafkaCluster, topic: str, read: 
         with within(8):
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=20)
-    assert out.replace("something\n", "") == "interrupted\n"
+    # The second line and those after it are not waited for: Ctrl-C may come while one is printed.
+    assert out.replace("something", "").replace("\n", "") == "interrupted"
     assert process.returncode == -signal.SIGINT
     assert "KeyboardInterrupt" in err
     assert "Exception ignored" not in err

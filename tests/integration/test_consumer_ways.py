@@ -365,7 +365,8 @@ def test_0044_partitions_added(face: Face, bootstrap: str, topic_name: str) -> N
             request.topics = [request.CreatePartitionsTopic(name=topic_name, count=3, assignments=None)]
             answer = client.call(request, broker=client.metadata().controller_id)
             assert answer.results[0].error_code == 0, answer
-            until(lambda: len(client.topic(topic_name).partitions) == 3)
+            # Asked anew each time: what is kept may be of before the broker had heard of it.
+            until(lambda: [len(topic.partitions) for topic in client.metadata([topic_name]).topics] == [3])
         expected = fill(bootstrap, topic_name, 3, 5, first=5)
         assert take(consumer, 15).values == expected
         assert consumer.assignment == set(partitions_of(topic_name, 3))

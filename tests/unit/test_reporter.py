@@ -7,7 +7,7 @@ import gc
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ import pytest
 import kafwire
 from kafwire.net.engine import LEAVE_S, LOOK_UPS, Engine
 from kafwire.net.reporter import Reporter
-from tests.unit.simulated import World
+from tests.unit.simulated import SimulatedEngine, World
 from tests.unit.test_sender import Work
 from tests.waiting import until
 
@@ -155,6 +155,21 @@ def test_a_dropped_producer_goes(kind: Any, *, has_hook: bool) -> None:
         return gone() is None
 
     until(is_gone)
+
+
+def test_the_first_snapshot_may_be_taken_before_the_constructor_returns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine is another thread: to it the sender is complete as soon as it hears of the reporter."""
+    found: list[dict[str, Any]] = []
+
+    def at_once(_: Reporter, snapshot: Callable[[], dict[str, Any]]) -> None:
+        found.append(snapshot())
+
+    monkeypatch.setattr(Reporter, "start", at_once)
+    monkeypatch.setattr(SimulatedEngine, "start", lambda _, function, *arguments: function(*arguments))
+    with World() as world:
+        world.create_topic("t")
+        Work(world, "t", metrics_hook=print)
+    assert len(found) == 1
 
 
 def test_what_a_dropped_producer_was_given_is_sent() -> None:
