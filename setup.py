@@ -132,7 +132,9 @@ class BuildExtensions(build_ext):
         self._kept: dict[str, Path] = {} if cache is None else {ext.name: cache.place(ext) for ext in self.extensions}
         missing = [ext for ext in self.extensions if ext.name not in self._kept or not self._kept[ext.name].exists()]
         processes = self.parallel if len(missing) > 1 else 0
-        made = cythonize(missing, nthreads=processes, compiler_directives=DIRECTIVES, build_dir="build/cython")
+        made = cythonize(
+            missing, nthreads=processes, compiler_directives=DIRECTIVES, build_dir="build/cython", quiet=True
+        )
         for ext, c in zip(missing, made, strict=True):
             ext.sources = c.sources
         super().build_extensions()

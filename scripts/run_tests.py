@@ -61,7 +61,7 @@ SHARDS = [
 LONG = [
     *SHARDS,
     Step("brokers and Spark, fresh seeds", [*REAL, "--long", "--ignore=tests/conformance", "tests"], FRESH),
-    Step("schedules", [*UNIT, "--long", "-k", "schedules or random"], {**FRESH, "KAFWIRE_SCHEDULES": "5000"}),
+    Step("schedules", [*UNIT, "--long", "-k", "schedules or random"], {**FRESH, "KAFWIRE_EXAMPLES": "25"}),
     Step(
         "coverage of Python's lines", [*UNIT, "--cov=kafwire", "--cov-branch", "--cov-report=term-missing:skip-covered"]
     ),
