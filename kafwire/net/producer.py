@@ -899,9 +899,6 @@ class Sender:
             for batch in self._take_out(sink):
                 self._give_up(batch, error, numbered=batch.attempts > 0)
         for where, sink in list(self._waiting.items()):
-            for batch in list(sink.sequencer.retries):
-                sink.sequencer.give_up(batch)
-                self._give_up(batch, error)
             self._give_up_waiting(where, sink, error)
         return not self.accumulator.passes and not self._all_batches()
 

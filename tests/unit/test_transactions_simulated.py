@@ -333,6 +333,34 @@ def test_an_abort_drops_what_was_not_sent(world: World) -> None:
     assert len(world.made("Produce")) == 1
 
 
+@pytest.mark.parametrize("stored", [True, False])
+def test_an_abort_says_of_what_was_sent_and_not_answered_that_it_may_be_stored(world: World, *, stored: bool) -> None:
+    """Nobody who reads committed records sees it; others do, and its offset is taken."""
+    work = Transacting(world)
+    work.begin()
+    sends: list[Call] = []
+
+    def handler(call: Call) -> Answer:
+        sends.append(call)
+        if stored and len(sends) == 1:
+            world._on_Produce(call)
+        return HANGUP
+
+    world.on("Produce", handler)
+    sent = work.send("t", b"1")
+    while not sends:
+        world.pass_time(0.01)
+    world.pass_time(0.01)
+    work.abort()
+    error = sent.exception()
+    assert isinstance(error, TransactionAbortedError)
+    assert error.in_doubt
+    assert world.topics["t"].partitions[0].values() == [b"1"] * stored
+    world.off("Produce")
+    work.transact(b"2")
+    assert work.seen == [b"2"]
+
+
 def test_an_abort_waits_for_what_is_in_flight(world: World) -> None:
     work = Transacting(world)
     work.begin()
