@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from kafwire.structs import TopicPartition
-from kafwire.testing.history import History
-from kafwire.testing.history.tokens import encode
+from kafwire.testing.history import Dress, History, View
+from kafwire.testing.history.tokens import SIZE, encode
 
 COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
 GROUP = "g"
@@ -47,11 +47,25 @@ class Sent:
     offset: int | None = None  # in the log
     told_offset: int | None = None  # acknowledged
     raw: bytes | None = None  # a value that is none of ours
+    size: int = SIZE
+    dress: Dress | None = None
+    changed: dict[str, Any] = field(default_factory=dict)  # of what is read
 
     @property
     def value(self) -> bytes:
+        if self.raw is not None:
+            return self.raw
         number = self.transaction.number if self.transaction else 0
-        return self.raw if self.raw is not None else encode(self.producer, self.key, self.sequence, number)
+        whole = encode(self.producer, self.key, self.sequence, number, size=self.size, dress=self.dress)
+        longer = whole[:SIZE] * (self.size // SIZE + 3)
+        return longer[: self.changed.get("size", self.size)]
+
+    def seen_in(self, where: TopicPartition, changed: dict[str, Any]) -> Dress:
+        """What a reader finds besides the value."""
+        sent = self.dress or Dress()
+        time = 1_760_000_000_000 if sent.timestamp_ms is None else sent.timestamp_ms
+        found = sent._replace(timestamp_ms=time, partition=where.partition)
+        return found._replace(**{name: value for name, value in (self.changed | changed).items() if name != "size"})
 
     @property
     def is_shown(self) -> bool:
@@ -70,9 +84,17 @@ class Seen:
     instead: dict[tuple[TopicPartition, int], Sent] = field(default_factory=dict)
     again: tuple[TopicPartition, int] | None = None
     final: bool = True
+    live: bool = False
+    closed: bool = True
+    # A live one: gaps (start, end) that it was told of, and how it goes on after so many offsets (at, back to).
+    gaps: dict[TopicPartition, list[tuple[int, int]]] = field(default_factory=dict)
+    returns: dict[TopicPartition, list[tuple[int, int]]] = field(default_factory=dict)
+    jumps: set[tuple[TopicPartition, int]] = field(default_factory=set)  # it moves on past these of its own
+    changed: dict[tuple[TopicPartition, int], dict[str, Any]] = field(default_factory=dict)
 
     def covers(self, where: TopicPartition, offset: int) -> bool:
-        return self.starts.get(where, 0) <= offset < self.ends.get(where, 0)
+        told = any(first <= offset < end for first, end in self.gaps.get(where, ()))
+        return self.starts.get(where, 0) <= offset < self.ends.get(where, 0) and not told
 
 
 class Unfit(Exception):
@@ -100,6 +122,8 @@ class World:
         self.taken: dict[TopicPartition, int] = {}
         self.group: dict[TopicPartition, int | None] = dict.fromkeys(self.inputs)
         self.views: list[Seen] = []
+        self.lives: list[Seen] = []
+        self.looks = chance.random() < 0.8  # readers do, at keys and all
         self.appended_in: dict[Transaction, dict[TopicPartition, int]] = {}
         self.play(steps)
 
@@ -141,9 +165,32 @@ class World:
             if sum(each.isolation == late.isolation for each in finals) > 1:
                 late.starts[where] = chance.randint(0, len(self.logs[where]))
         chance.shuffle(finals)
+        for number in range(chance.randint(0, 3)):
+            self.lives.append(self.live(f"live {number}"))
+            self.operations.append(("view", self.lives[-1]))
         for view in finals:
             self.views.append(view)
             self.operations.append(("view", view))
+
+    def live(self, name: str) -> Seen:
+        """A reader that was there all the time; it comes to the end, or is killed before."""
+        chance = self.chance
+        view = Seen(name, chance.choice([COMMITTED, UNCOMMITTED]), self.ends(), final=False, live=True)
+        view.closed = chance.random() < 0.7
+        for where in self.partitions:
+            if not view.closed:
+                view.ends[where] = chance.randint(0, view.ends[where])
+            end = view.ends[where]
+            view.starts[where] = chance.choice([0, 0, 0, chance.randint(0, end)])
+            start = view.starts[where]
+            if end - start > 2 and chance.random() < 0.3:
+                first = chance.randint(start + 1, end - 1)
+                view.gaps[where] = [(first, chance.randint(first + 1, end))]
+            if end - start > 2 and where not in view.gaps:
+                for _ in range(chance.randint(0, 2)):
+                    at = chance.randint(start + 1, end)
+                    view.returns.setdefault(where, []).append((at, chance.randint(start, at)))
+        return view
 
     def ends(self) -> dict[TopicPartition, int]:
         return {where: len(log) for where, log in self.logs.items()}
@@ -176,7 +223,12 @@ class World:
             record = Sent(producer, chance.randrange(self.keys), sequence, transaction)
             record.where = self.partitions[(record.key * 7 + producer) % len(self.partitions)]
             records.append(record)
-        self.operations.append(("invoke", producer, [r.key for r in records], transaction))
+        size, dressed = chance.choice([SIZE, SIZE, SIZE + 1, 100]), chance.random() < 0.7
+        for record in records:
+            record.size = size
+            if dressed:
+                record.dress = self.dress(record)
+        self.operations.append(("invoke", producer, records, transaction))
         self.sent += records
         careless = producer in self.careless
         for record in records:
@@ -194,6 +246,16 @@ class World:
                     self.be_careless(record)
             if record.outcome != "unknown" or chance.random() < 0.5:
                 self.pending.append(record)
+
+    def dress(self, record: Sent) -> Dress:
+        chance = self.chance
+        headers: list[tuple[str, bytes | None]] = [("a", b"1"), ("a", None), ("ü", b"")]
+        return Dress(
+            chance.choice([None, b"", b"%d" % record.key]),
+            tuple(headers[: chance.randint(0, 3)]),
+            chance.choice([None, 1_700_000_000_000 + record.sequence]),
+            chance.choice([None, record.where.partition]),
+        )
 
     def be_careless(self, record: Sent) -> None:
         """A producer that promises nothing loses a record, or has it twice."""
@@ -249,8 +311,8 @@ class World:
 
     # -- writing
 
-    def rows(self, view: Seen, where: TopicPartition) -> list[tuple[int, bytes]]:
-        found = []
+    def rows(self, view: Seen, where: TopicPartition) -> list[tuple[int, bytes, Dress]]:
+        found: list[tuple[int, bytes, Dress]] = []
         for offset in range(view.starts.get(where, 0), view.ends.get(where, 0)):
             record = self.logs[where][offset]
             shown = record is not None and (view.isolation == UNCOMMITTED or record.is_shown)
@@ -258,9 +320,13 @@ class World:
                 shown = False
             if (where, offset) in view.instead:
                 record, shown = view.instead[where, offset], True
+            if any(first <= offset < end for first, end in view.gaps.get(where, ())):
+                shown = False
             if shown:
                 assert record is not None
-                found.append((offset, record.value))
+                changed = view.changed.get((where, offset), {})
+                value = record.value[: changed.get("size", len(record.value))]
+                found.append((offset, value, record.seen_in(where, changed)))
         if view.again is not None and view.again[0] == where:
             found.append(next(row for row in found if row[0] == view.again[1]))
         return found
@@ -276,9 +342,11 @@ class World:
             }
             for name, *rest in self.operations:
                 if name == "invoke":
-                    producer, keys, transaction = rest
+                    producer, records, transaction = rest
                     number = transaction.number if transaction else 0
-                    writers[producer].invoke(keys, transaction=number)
+                    dresses = [r.dress for r in records] if records[0].dress else None
+                    keys = [r.key for r in records]
+                    writers[producer].invoke(keys, transaction=number, size=records[0].size, dresses=dresses)
                 elif name == "outcome":
                     (record,) = rest
                     writer = writers[record.producer]
@@ -303,20 +371,50 @@ class World:
             history.group_offsets(GROUP, self.group)
 
     def write_view(self, history: History, view: Seen, chance: random.Random) -> None:
-        seen = history.view(view.name, view.isolation)
+        seen = history.view(view.name, view.isolation, live=view.live)
         for where in self.partitions:
             rows = self.rows(view, where)
+            if view.live:
+                self.follow(seen, view, where, rows)
+                continue
             while rows:
                 count = chance.randint(1, 40)
-                seen.add(*where, [o for o, _ in rows[:count]], [v for _, v in rows[:count]])
+                self.give(seen, where, rows[:count])
                 rows = rows[count:]
+        if not view.closed:
+            seen.flush()
+            return
         seen.close({where: (view.starts.get(where, 0), end) for where, end in view.ends.items()})
+
+    def give(self, seen: View, where: TopicPartition, rows: list[tuple[int, bytes, Dress]]) -> None:
+        dresses = [dress for _, _, dress in rows] if self.looks else None
+        seen.add(*where, [offset for offset, _, _ in rows], [value for _, value, _ in rows], dresses)
+
+    def follow(self, seen: View, view: Seen, where: TopicPartition, rows: list[tuple[int, bytes, Dress]]) -> None:
+        """Read on and on: back where it was before, past what it was told is gone, and past what it should not."""
+        at = view.starts.get(where, 0)
+        seen.move(*where, at)
+        again = [row for row in rows if view.again == (where, row[0])]
+        rows = rows[:-1] if again and len(again) > 1 else rows
+        turns = [(upto, back, False) for upto, back in view.returns.get(where, ())]
+        turns += [(first, end, True) for first, end in view.gaps.get(where, ())]
+        turns += [(offset, offset + 1, False) for place, offset in view.jumps if place == where]
+        for upto, to, told in turns:
+            self.give(seen, where, [row for row in rows if at <= row[0] < upto])
+            seen.move(*where, to, "told" if told else "", told=told)
+            at = to
+        self.give(seen, where, [row for row in rows if at <= row[0]])
+        if len(again) > 1:
+            self.give(seen, where, again[:1])
 
     # -- looking for a place for a mistake
 
     @property
     def finals(self) -> list[Seen]:
         return [view for view in self.views if view.final]
+
+    def following(self, isolation: str) -> list[Seen]:
+        return [view for view in self.lives if view.isolation == isolation]
 
     def of(self, isolation: str) -> list[Seen]:
         return [view for view in self.views if view.isolation == isolation]

@@ -18,6 +18,7 @@ LOST, DUPLICATED, MISORDERED, TORN, PHANTOM, DISAGREEMENT = (
     "phantom",
     "disagreement",
 )
+ALTERED, SKIPPED, REPEATED, DIRTY = "altered", "skipped", "repeated", "dirty"
 
 
 @dataclass
@@ -100,6 +101,8 @@ def cut_off_what_was_seen_before(world: World) -> Expected:
         lambda r: r.offset is not None and all(each is None for each in world.logs[r.where][r.offset + 1 :])
     )
     early = [view for view in shown_by(world, UNCOMMITTED, record) if not view.final]
+    if any(view.covers(record.where, record.offset or 0) for view in world.lives):
+        raise Unfit
     if not early or not world.whole or any(not view.final for view in shown_by(world, COMMITTED, record)):
         raise Unfit
     if any(view.starts for view in world.finals):
@@ -126,23 +129,24 @@ def hide_a_committed_transaction(world: World) -> Expected:
 
 def have_a_record_twice(world: World) -> Expected:
     record = world.pick(lambda r: visible(world, r) and (r.transaction is None or r.transaction.real == "commit"))
-    where = world.chance.choice([record.where, *world.partitions])
-    offset: int | None = world.grow(record, where)
-    if where < record.where:  # whichever place comes second is the wrong one
-        where, offset = record.where, record.offset
-    return Expected(DUPLICATED, place(where, offset), name(record))
+    # Behind its place: an earlier partition would have it out of order.
+    where = world.chance.choice([record.where, *(other for other in world.partitions if other > record.where)])
+    if record.dress is not None:
+        record.dress = record.dress._replace(partition=None)  # else it is in the wrong place too
+    return Expected(DUPLICATED, place(where, world.grow(record, where)), name(record))
 
 
 # -- I3
 
 
-def swap_two_records_of_a_key(world: World) -> Expected:
+def swap_two_records_of_a_producer(world: World) -> Expected:
+    """Of one key or of two: order is a partition's."""
     pairs = []
-    lanes: dict[tuple[int, int, TopicPartition], Sent] = {}
+    lanes: dict[tuple[int, TopicPartition], Sent] = {}
     for record in world.sent:
         if record.offset is None or record.producer in world.careless:
             continue
-        lane = (record.producer, record.key, record.where)
+        lane = (record.producer, record.where)
         before = lanes.get(lane)
         if before is not None and before.transaction is record.transaction and visible(world, record):
             pairs.append((before, record))
@@ -162,12 +166,12 @@ def swap_two_records_of_a_key(world: World) -> Expected:
 
 
 def give_an_observer_a_record_again(world: World) -> Expected:
-    view = world.chance.choice(world.views)
-    rows = [(where, offset) for where in world.partitions for offset, _ in world.rows(view, where)]
+    view = world.chance.choice([*world.views, *world.lives])
+    rows = [(where, offset) for where in world.partitions for offset, *_ in world.rows(view, where)]
     if not rows:
         raise Unfit
     view.again = world.chance.choice(rows)
-    return Expected(MISORDERED, place(*view.again), view.name)
+    return Expected(REPEATED, place(*view.again), view.name)
 
 
 # -- I4
@@ -183,13 +187,13 @@ def pick_transaction(world: World, fits: object) -> Transaction:
 
 def hide(world: World, record: Sent) -> None:
     assert record.offset is not None
-    for view in world.of(COMMITTED):
+    for view in (*world.of(COMMITTED), *world.following(COMMITTED)):
         view.hidden.add((record.where, record.offset))
 
 
 def show(world: World, record: Sent) -> None:
     assert record.offset is not None
-    for view in world.of(COMMITTED):
+    for view in (*world.of(COMMITTED), *world.following(COMMITTED)):
         if view.covers(record.where, record.offset):
             view.instead[record.where, record.offset] = record
 
@@ -259,7 +263,7 @@ def show_an_aborted_transaction(world: World) -> Expected:
     shown = world.chance.sample(there, world.chance.randint(1, len(there)))
     for record in shown:
         show(world, record)
-    return Expected(PHANTOM, "", f"p{transaction.producer} transaction {transaction.number}", len(shown))
+    return Expected(DIRTY, "", f"p{transaction.producer} transaction {transaction.number}", len(shown))
 
 
 def set_a_group_to_another_offset(world: World) -> Expected:
@@ -280,6 +284,8 @@ def set_a_group_to_another_offset(world: World) -> Expected:
     # If nobody was told that it committed, an older offset may be right.
     choices = [c for c in choices if c is None or c not in undecided | {max(certain, default=-1)}]
     wrong = world.chance.choice(choices)
+    if not certain and wrong == right + 100:
+        raise Unfit  # there is no operation to name
     world.group[where] = wrong
     return Expected(TORN, place(where, -1 if wrong is None else wrong), "group g")
 
@@ -349,7 +355,7 @@ def add_a_value_of_someone_else(world: World) -> Expected:
 def add_a_damaged_value(world: World) -> Expected:
     whole = world.pick(lambda r: r.outcome != "fail")
     raw = bytearray(whole.value)
-    raw[world.chance.randrange(2, 16)] ^= 1 << world.chance.randrange(8)
+    raw[world.chance.randrange(2, 24)] ^= 1 << world.chance.randrange(8)
     where = world.chance.choice(world.partitions)
     offset = world.grow(Sent(1, 0, 0, raw=bytes(raw)), where)
     return Expected(PHANTOM, place(where, offset), "")
@@ -387,6 +393,8 @@ def one_of_several(world: World, *, told: bool = False) -> tuple[Seen, Sent]:
     record = world.pick(
         lambda r: r.offset is not None and world.logs[r.where].count(r) == 1 and (not told or r.told_offset is not None)
     )
+    if any(r is not record and (r.where, r.told_offset) == (record.where, record.offset) for r in world.sent):
+        raise Unfit  # who promises nothing was told the same place
     whole, committed = shown_by(world, UNCOMMITTED, record), shown_by(world, COMMITTED, record)
     fit = whole if len(whole) > 1 or committed else []
     if len(committed) > 1 or (whole and record.transaction is None):
@@ -415,6 +423,175 @@ def keep_a_plain_record_from_read_committed(world: World) -> Expected:
     return Expected(DISAGREEMENT, place(record.where, record.offset), name(record))
 
 
+# -- what a record was sent with
+
+
+def known_to_all(world: World, *, dressed: bool = True) -> Sent:
+    """A record that every reader would see changed, and that has the clothes to change."""
+    if dressed and not world.looks:
+        raise Unfit
+    return world.pick(
+        lambda r: (
+            r.offset is not None
+            and world.logs[r.where].count(r) == 1
+            and visible(world, r)
+            and (r.dress is not None or not dressed)
+        )
+    )
+
+
+def change_a_key(world: World) -> Expected:
+    record = known_to_all(world)
+    assert record.dress is not None
+    key = record.dress.key
+    others = [None, b"", b"%d" % record.key, b"%d" % (record.key + 1)]
+    record.changed["key"] = world.chance.choice([other for other in others if other != key])
+    return Expected(ALTERED, place(record.where, record.offset), f"key={record.changed['key']!r}")
+
+
+def change_the_headers(world: World) -> Expected:
+    record = known_to_all(world)
+    assert record.dress is not None
+    headers = tuple(record.dress.headers)
+    changes = [(*headers, ("a", None)), (*headers, ("a", b"")), headers[::-1], headers[1:], headers[:-1]]
+    record.changed["headers"] = world.chance.choice([other for other in changes if other != headers])
+    return Expected(ALTERED, place(record.where, record.offset), f"headers={record.changed['headers']!r}")
+
+
+def change_a_time(world: World) -> Expected:
+    record = known_to_all(world)
+    assert record.dress is not None
+    if record.dress.timestamp_ms is None:
+        raise Unfit
+    record.changed["timestamp_ms"] = record.dress.timestamp_ms + world.chance.choice([-1, 1, 3_600_000])
+    return Expected(ALTERED, place(record.where, record.offset), f"timestamp_ms={record.changed['timestamp_ms']}")
+
+
+def put_a_record_into_another_partition(world: World) -> Expected:
+    """Its producer is told where it is: not where it was sent to."""
+    record = known_to_all(world)
+    assert record.dress is not None
+    if record.dress.partition is None:
+        raise Unfit
+    record.dress = record.dress._replace(partition=record.where.partition + 1)
+    return Expected(ALTERED, place(record.where, record.offset), f"partition={record.where.partition}")
+
+
+def cut_or_lengthen_a_value(world: World) -> Expected:
+    """It is still nothing but its token, again and again."""
+    record = known_to_all(world, dressed=False)
+    if record.dress is not None and not world.looks:
+        raise Unfit
+    record.changed["size"] = world.chance.choice([s for s in (24, 48, record.size - 1, record.size + 1) if s >= 24])
+    if record.changed["size"] == record.size:
+        raise Unfit
+    said = f"a value of {record.changed['size']} bytes" if world.looks else name(record)
+    return Expected(ALTERED, place(record.where, record.offset), said)
+
+
+# -- readers that are there all the time
+
+
+def live_record(world: World, *, whole: bool = False) -> tuple[Seen, Sent]:
+    """A record that a live reader sees, and others too in the end."""
+    fits = []
+    for view in world.lives:
+        for where in world.partitions:
+            for offset, *_ in world.rows(view, where):
+                record = world.logs[where][offset]
+                assert record is not None
+                if record.producer in world.careless or not finally_seen(world, view, where, offset):
+                    continue
+                if not whole or record.dress is not None:
+                    fits.append((view, record))
+    if not fits:
+        raise Unfit
+    view, record = world.chance.choice(fits)
+    if record.offset is None or world.logs[record.where].count(record) != 1:
+        raise Unfit
+    return view, record
+
+
+def finally_seen(world: World, view: Seen, where: TopicPartition, offset: int) -> bool:
+    return any(
+        other.covers(where, offset) and other.final and other.isolation == view.isolation for other in world.views
+    )
+
+
+def pass_over_a_record(world: World) -> Expected:
+    """It is left out, or the reader goes on behind it without having been told to."""
+    view, record = live_record(world)
+    assert record.offset is not None
+    later = [offset for offset, *_ in world.rows(view, record.where) if offset > record.offset]
+    if record.where in view.gaps or not (view.closed or later):
+        raise Unfit  # it was told that there is a gap from where it was; it may have been killed before it
+    view.hidden.add((record.where, record.offset))
+    if world.chance.random() < 0.5 and record.where not in view.returns:
+        view.jumps.add((record.where, record.offset))
+    return Expected(SKIPPED, place(record.where, record.offset), view.name)
+
+
+def begin_behind_a_record(world: World) -> Expected:
+    """A reader that was killed begins anew behind what it was given: its offset was committed too early."""
+    view, record = live_record(world)
+    assert record.offset is not None
+    if record.where in view.returns or record.where in view.gaps or view.starts[record.where] == record.offset:
+        raise Unfit
+    view.hidden.add((record.where, record.offset))
+    view.jumps.add((record.where, record.offset))
+    return Expected(SKIPPED, place(record.where, record.offset), view.name)
+
+
+def show_a_live_reader_an_aborted_record(world: World) -> Expected:
+    fits = [
+        (view, record)
+        for view in world.following(COMMITTED)
+        for record in world.sent
+        if record.offset is not None and not record.is_shown and record.producer not in world.careless
+        if record.transaction is not None and record.transaction.told == "abort"
+        if view.covers(record.where, record.offset) and finally_seen(world, view, record.where, record.offset)
+    ]
+    if not fits or not world.whole or any(view.starts for view in world.finals):
+        raise Unfit
+    view, record = world.chance.choice(fits)
+    assert record.offset is not None
+    view.instead[record.where, record.offset] = record
+    return Expected(DIRTY, place(record.where, record.offset), view.name)
+
+
+def show_a_live_reader_another_record(world: World) -> Expected:
+    view, record = live_record(world)
+    other = world.pick(lambda r: r is not record and r.outcome != "fail")
+    assert record.offset is not None
+    view.instead[record.where, record.offset] = other
+    return Expected(DISAGREEMENT, place(record.where, record.offset), view.name)
+
+
+def show_a_live_reader_a_record_where_there_is_none(world: World) -> Expected:
+    fits = [
+        (view, where, offset)
+        for view in world.lives
+        for where in world.partitions
+        for offset, record in enumerate(world.logs[where])
+        if record is None and view.covers(where, offset) and finally_seen(world, view, where, offset)
+    ]
+    if not fits or not world.whole:
+        raise Unfit
+    view, where, offset = world.chance.choice(fits)
+    other = world.pick(lambda r: r.outcome != "fail")
+    view.instead[where, offset] = other
+    return Expected(DISAGREEMENT, place(where, offset), view.name)
+
+
+def give_a_live_reader_a_changed_record(world: World) -> Expected:
+    view, record = live_record(world, whole=True)
+    if not world.looks:
+        raise Unfit
+    assert record.offset is not None
+    view.changed[record.where, record.offset] = {"key": b"another"}
+    return Expected(ALTERED, place(record.where, record.offset), view.name)
+
+
 MISTAKES = [
     lose_an_acknowledged_record,
     lose_a_record_acknowledged_without_an_offset,
@@ -422,7 +599,7 @@ MISTAKES = [
     cut_off_what_was_seen_before,
     hide_a_committed_transaction,
     have_a_record_twice,
-    swap_two_records_of_a_key,
+    swap_two_records_of_a_producer,
     give_an_observer_a_record_again,
     tear_a_committed_transaction,
     drop_a_record_that_a_commit_said_is_there,
@@ -439,4 +616,15 @@ MISTAKES = [
     show_one_observer_another_record,
     acknowledge_a_record_elsewhere,
     keep_a_plain_record_from_read_committed,
+    change_a_key,
+    change_the_headers,
+    change_a_time,
+    put_a_record_into_another_partition,
+    cut_or_lengthen_a_value,
+    pass_over_a_record,
+    begin_behind_a_record,
+    show_a_live_reader_an_aborted_record,
+    show_a_live_reader_another_record,
+    show_a_live_reader_a_record_where_there_is_none,
+    give_a_live_reader_a_changed_record,
 ]

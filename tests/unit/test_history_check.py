@@ -118,7 +118,7 @@ def test_a_finding_tells_what_where_and_by_which_operations(tmp_path: Path) -> N
     assert finding.what == "kafwire #0 was acknowledged here, and is nowhere"
     assert [line.split(" s ", 1)[1] for line in finding.operations] == ["kafwire #0 invoked", "kafwire #0 ok at t-0@0"]
     assert str(report).splitlines()[1:3] == [
-        "lost=1 duplicated=0 misordered=0 torn=0 phantom=0 disagreement=0",
+        "lost=1 duplicated=0 misordered=0 torn=0 phantom=0 disagreement=0 altered=0 skipped=0 repeated=0 dirty=0",
         "lost t-0@0: kafwire #0 was acknowledged here, and is nowhere",
     ]
 
@@ -213,7 +213,7 @@ def test_an_observer_that_sees_different_records_at_an_offset_disagrees_with_its
         seen.add("t", 0, [1], [made[1][1]])
         seen.close({T0: (0, 2)})
     report = check(path)
-    assert {kind: number for kind, number in report.found.items() if number} == {"misordered": 1, "disagreement": 1}
+    assert {kind: number for kind, number in report.found.items() if number} == {"repeated": 1, "disagreement": 1}
     assert {finding.where for finding in report.findings} == {"t-0@1"}
     assert "kafwire (view 0, read_uncommitted) saw p1 #2 of key 1, and later p1 #1 of key 1" in str(report)
 
@@ -394,8 +394,8 @@ def test_long_values_carry_their_tokens_and_their_filler(tmp_path: Path) -> None
     path = tmp_path / "history"
     with History(path) as history:
         writer = history.producer(1)
-        made = [writer.invoke([1], size=size)[0][1] for size in (16, 17, 100, 1000)]
-        assert [len(value) for value in made] == [16, 17, 100, 1000]
+        made = [writer.invoke([1], size=size)[0][1] for size in (24, 25, 100, 1000)]
+        assert [len(value) for value in made] == [24, 25, 100, 1000]
         writer.ok_all(range(4), "t", 0, range(4))
         seen = history.view("kafwire")
         seen.add("t", 0, range(4), made)

@@ -182,8 +182,8 @@ def test_what_cannot_have_happened_is_refused(tmp_path: Path) -> None:
         assert writer.next_sequence == 1
         with pytest.raises(HistoryError, match="ends in one of"):
             writer.end(writer.begin(), "maybe")
-        with pytest.raises(HistoryError, match="16 bytes at least"):
-            writer.invoke([1], size=15)
+        with pytest.raises(HistoryError, match="24 bytes at least"):
+            writer.invoke([1], size=23)
         for key in (-1, 1 << 32):
             with pytest.raises(HistoryError, match="keys are numbers from 0"):
                 writer.invoke([1, key])

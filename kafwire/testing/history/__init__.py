@@ -10,7 +10,7 @@
     report = check("run.history")
     assert report.ok, str(report)
 
-    tokens            what a value says: producer, key, sequence, transaction
+    tokens            what a value says: producer, key, sequence, transaction, and what its record was sent with
     entries, log      what a history file holds, and how it is appended to and read
     record            `History`, `Writer` and `View`: what happened, written down as it happens
     observe           topics and a group's offsets read back with kafwire or confluent-kafka
@@ -27,9 +27,11 @@ from kafwire.testing.history.log import HistoryError
 from kafwire.testing.history.observe import observe, observe_group
 from kafwire.testing.history.record import History, View, Writer
 from kafwire.testing.history.report import KINDS, Finding, Report
+from kafwire.testing.history.tokens import Dress
 
 __all__ = [
     "KINDS",
+    "Dress",
     "Finding",
     "History",
     "HistoryError",

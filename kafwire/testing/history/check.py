@@ -1,7 +1,7 @@
 """`check`: the judgement of a history. docs/reliability.md says what is judged; the rules stand at their places here.
 
 Each partition's log is gone through by windows of offsets, so memory does not grow with its length. What goes beyond a
-window is a byte for each record, counters for each transaction, and the last sequence of each key in a partition.
+window is a byte for each record, counters for each transaction, and the last sequence of each producer in a partition.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from zlib import crc32
 
 from kafwire.structs import TopicPartition
 from kafwire.testing.history import columns, entries
+from kafwire.testing.history import tokens as marks
 from kafwire.testing.history.columns import NOT_READ, SHOWN, WITHHELD, Column, Sweep
 from kafwire.testing.history.explain import Draft, explain
 from kafwire.testing.history.index import (
@@ -29,6 +30,8 @@ from kafwire.testing.history.index import (
     ViewState,
 )
 from kafwire.testing.history.report import (
+    ALTERED,
+    DIRTY,
     DISAGREEMENT,
     DUPLICATED,
     KINDS,
@@ -36,6 +39,8 @@ from kafwire.testing.history.report import (
     MISORDERED,
     PHANTOM,
     PROMISES,
+    REPEATED,
+    SKIPPED,
     TORN,
     Report,
 )
@@ -116,18 +121,18 @@ class _Judge:
         if self._kept[kind] < self._limit:
             self._kept[kind] += 1
             known = [TOKEN.unpack(token) for token in tokens if token != EMPTY]
-            involved = dict.fromkeys((*((token[0], token[2]) for token in known), *records))
-            owners = dict.fromkeys((token[0], token[3]) for token in known if token[3])
+            involved = dict.fromkeys((*((token[0], token[3]) for token in known), *records))
+            owners = dict.fromkeys((token[0], token[4]) for token in known if token[4])
             self.drafts.append(
                 Draft(kind, what, where, offset, amount, tuple(involved), tuple(owners), tuple(transactions))
             )
 
     def settle(self) -> None:
         """Judge what only the whole log tells."""
-        for view in self.index.views:
+        for view in (*self.index.views, *self.index.live):
             for where, first, last, place in view.returns:
                 what = f"{view.name} was given this offset after {last}, though it did not seek"
-                self.find(MISORDERED, what, where, first, entries.Read.unpack(self.index.body(place)).token_at(first))
+                self.find(REPEATED, what, where, first, entries.Read.unpack(self.index.body(place)).token_at(first))
         for mismatches in self.mismatches:
             for record, offset in zip(mismatches.records, mismatches.offsets, strict=True):
                 self._settle_mismatch(mismatches.partition, record, offset)
@@ -187,7 +192,7 @@ class _Judge:
         if outcome == entries.ABORT:
             if shown:
                 what = f"{name} was aborted, yet read_committed shows {shown} of its {sent} records"
-                self.find(PHANTOM, what, None, None, transactions=mine, amount=shown)
+                self.find(DIRTY, what, None, None, transactions=mine, amount=shown)
         elif shown and withheld + absent > 0:
             what = f"read_committed shows {shown} of the {sent} records of {name}, which {_OUTCOMES[outcome]}"
             self.find(TORN, what, None, None, transactions=mine)
@@ -271,6 +276,8 @@ class _Judge:
             "undecided_there": there,
             "unjudged": unjudged,
             "views": len(self.index.views),
+            "live": len(self.index.live),
+            "followed": sum(view.records for view in self.index.live),
             "read": self.read,
             "offsets": self._offsets,
         }
@@ -285,12 +292,16 @@ class _PartitionJudge:
         self._where = where
         self._acks = self._index.acks.get(where)
         self._views = [view for view in self._index.views if where in view.ranges]
-        self._ranges = {id(view): view.ranges[where] for view in self._views}
+        self._live = [view for view in self._index.live if where in view.ranges]
+        self._ranges = {id(view): view.ranges[where] for view in (*self._views, *self._live)}
         for isolation in (entries.UNCOMMITTED, entries.COMMITTED):
             # A log does not become shorter: the last to come should see what any before saw.
             views = sorted((v for v in self._views if v.isolation == isolation), key=lambda view: view.began_us)
             if views:
-                end = max(view.ranges[where][1] for view in views)
+                spans = [v.spans[where] for v in self._live if v.isolation == isolation and where in v.spans]
+                began = views[-1].began_us
+                seen = (high + 1 for s in spans for high, at in zip(s.high, s.time_us, strict=True) if at <= began)
+                end = max(*(view.ranges[where][1] for view in views), 0, *seen)
                 self._ranges[id(views[-1])] = (views[-1].ranges[where][0], end)
         self._mismatches = _Mismatches(where)
         judge.mismatches.append(self._mismatches)
@@ -305,7 +316,8 @@ class _PartitionJudge:
     def judge(self) -> None:
         """Find what is wrong in this partition."""
         acks = Sweep(self._acks) if self._acks is not None else None
-        sweeps = {id(view): Sweep(view.spans[self._where]) for view in self._views if self._where in view.spans}
+        views = [view for view in (*self._views, *self._live) if self._where in view.spans]
+        sweeps = {id(view): Sweep(view.spans[self._where]) for view in views}
         every = [sweep for sweep in (acks, *sweeps.values()) if sweep is not None]
         top = max((sweep.top for sweep in every), default=0)
         base = 0
@@ -321,6 +333,8 @@ class _PartitionJudge:
                 elif _record(token) != record:
                     self._mismatch(record, base + slot)
             self._judge_window(log, expected, states, known, base)
+            for view in self._live:
+                self._judge_live(view, sweeps.get(id(view)), log, states, known, base, end)
             base = end
 
     def _expected(self, acks: Sweep | None, base: int, end: int) -> tuple[array[int], list[tuple[int, int]]]:
@@ -383,6 +397,50 @@ class _PartitionJudge:
         states = columns.reconcile(log, known, shown, covered, prefer, differ)
         return log, states, known
 
+    def _judge_live(
+        self,
+        view: ViewState,
+        sweep: Sweep | None,
+        log: bytearray,
+        states: bytearray,
+        known: bytearray,
+        base: int,
+        end: int,
+    ) -> None:
+        """What a reader saw while all went on is what the log turned out to be: nothing less, nothing else."""
+        start, stop = self._ranges[id(view)]
+        low, high = max(start, base) - base, min(stop, end) - base
+        if low >= high:
+            return
+        column = Column(view.name, bytearray((end - base) * SIZE), low, high)
+        if sweep is not None:
+            self._fill(column, view, sweep, base, end)
+        excused = view.excused.get(self._where, ())
+        committed = view.isolation == entries.COMMITTED
+        for slot, there in columns.differences(column, log, known, states if committed else None):
+            place = slice(slot * SIZE, slot * SIZE + SIZE)
+            saw = bytes(column.data[place])
+            offset = base + slot
+            if saw == EMPTY:
+                if not any(first <= offset < last for first, last in excused):
+                    what = f"{view.name} passed over {_described(there)}"
+                    self._judge.find(SKIPPED, what, self._where, offset, there)
+            elif there == EMPTY and log[place] == saw:
+                if not TOKEN.unpack(saw)[4]:
+                    continue  # in no transaction: that others are not shown it was told
+                what = f"{view.name} was shown {_described(saw)}, which read_committed does not see"
+                self._judge.find(DIRTY, what, self._where, offset, saw)
+            elif there != EMPTY and _is_altered(saw) and _record(saw) == _record(there):
+                self._altered(saw, offset, f" to {view.name}")
+            else:
+                what = f"{view.name} saw {_described(saw)}; the log has {_described(there)}"
+                self._judge.find(DISAGREEMENT, what, self._where, offset, saw, there)
+
+    def _altered(self, token: bytes, offset: int, whom: str = "") -> None:
+        said = self._index.remarks.get((self._where, offset), "of which no more is known")
+        what = f"{_described(token)} is not what was sent{whom}: {said}"
+        self._judge.find(ALTERED, what, self._where, offset, token)
+
     def _fill(self, column: Column, view: ViewState, sweep: Sweep, base: int, end: int) -> None:
         def disagree(slot: int, before: bytes, now: bytes) -> None:
             what = f"{view.name} saw {_described(before)}, and later {_described(now)}"
@@ -399,7 +457,7 @@ class _PartitionJudge:
         last = self._last
         read = 0
         rows = zip(TOKEN.iter_unpack(log), CHECKED.iter_unpack(log), expected, strict=True)
-        for slot, ((number, key, sequence, transaction, check_sum), (body,), acked) in enumerate(rows):
+        for slot, ((number, mark, _, sequence, transaction, _, check_sum), (body,), acked) in enumerate(rows):
             if not number:
                 if acked:
                     self._absent(acked, base + slot, states[slot], known[slot])
@@ -409,7 +467,7 @@ class _PartitionJudge:
                 self._mismatch(acked, base + slot)
             state = producers.get(number)
             token = bytes(log[slot * SIZE : slot * SIZE + SIZE])
-            is_sound = crc32(body) & 0xFFFF == check_sum
+            is_sound = crc32(body) == check_sum
             if state is None or sequence >= len(state.flags) or not is_sound:
                 self._phantom(token, base + slot, is_sound=is_sound)
                 continue
@@ -423,12 +481,13 @@ class _PartitionJudge:
                 what = f"{_name(state, sequence)} failed for certain, and is in the log"
                 self._judge.find(PHANTOM, what, self._where, base + slot, token)
                 continue
-            lane = number << _ID_SHIFT | key
-            before = last.get(lane, -1)
+            if mark & marks.ALTERED:
+                self._altered(token, base + slot)
+            before = last.get(number, -1)
             if sequence > before:
-                last[lane] = sequence
+                last[number] = sequence
             else:
-                what = f"{_name(state, sequence)} of key {key} comes after #{before}"
+                what = f"{_name(state, sequence)} comes after #{before}"
                 others = [(number, before)]
                 self._judge.find(MISORDERED, what, self._where, base + slot, token, records=others, of=state)
             if transaction:
@@ -460,7 +519,7 @@ class _PartitionJudge:
         self._mismatches.offsets.append(offset)
 
     def _phantom(self, token: bytes, offset: int, *, is_sound: bool) -> None:
-        number, key, sequence, _, _ = TOKEN.unpack(token)
+        number, _, key, sequence, *_ = TOKEN.unpack(token)
         if not is_sound:
             what = f"a damaged value: {token.hex()}"
         elif number == FOREIGN:
@@ -475,8 +534,12 @@ _OUTCOMES = {OPEN: "has no end", entries.UNKNOWN: "ended nobody knows how", entr
 
 
 def _record(token: bytes | bytearray) -> int:
-    number, _, sequence, _, _ = TOKEN.unpack(token)
+    number, _, _, sequence, *_ = TOKEN.unpack(token)
     return int(number << _ID_SHIFT | sequence)
+
+
+def _is_altered(token: bytes) -> bool:
+    return bool(TOKEN.unpack(token)[1] & marks.ALTERED)
 
 
 def _name(state: ProducerState, sequence: int) -> str:
@@ -486,7 +549,7 @@ def _name(state: ProducerState, sequence: int) -> str:
 def _described(token: bytes) -> str:
     if token == EMPTY:
         return "nothing"
-    number, key, sequence, transaction, _ = TOKEN.unpack(token)
+    number, _, key, sequence, transaction, *_ = TOKEN.unpack(token)
     if number == FOREIGN:
         return "a value that no producer made"
     inside = f" in transaction {transaction}" if transaction else ""

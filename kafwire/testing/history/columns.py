@@ -1,7 +1,7 @@
 """A partition's log by windows of offsets: what each observer saw as a column of tokens, several of them as one.
 
-A column has a slot of 16 bytes for each offset; zeros where there is nothing. Columns are compared as bytes, and slot
-by slot only where that differs.
+A column has a slot of 24 bytes, a token's, for each offset; zeros where there is nothing. Columns are compared as
+bytes, and slot by slot only where that differs.
 """
 
 from __future__ import annotations
@@ -161,6 +161,32 @@ def reconcile(
                     differ(slot)
                 log[place] = prefer(slot, other, mine) if known[slot] else mine
     return states
+
+
+def differences(
+    live: Column, log: bytearray, known: bytearray, states: bytearray | None
+) -> Iterator[tuple[int, bytes]]:
+    """Where a live reader saw something else than it should have: (slot, what it should have seen).
+
+    With `states`, of `reconcile`, it reads committed records. What nobody else looked at is left out.
+    """
+    for low, high in _blocks(live.low, live.high):
+        begin, end = low * SIZE, high * SIZE
+        whole = known.count(_YES, low, high) if states is None else states.count(SHOWN, low, high)
+        if whole == high - low and live.data[begin:end] == log[begin:end]:
+            continue
+        for slot in range(low, high):
+            place = slice(slot * SIZE, slot * SIZE + SIZE)
+            there = bytes(log[place])
+            if states is None:
+                if not known[slot] and there == EMPTY:
+                    continue
+            elif states[slot] == NOT_READ:
+                continue
+            elif states[slot] == WITHHELD:
+                there = EMPTY
+            if live.data[place] != there:
+                yield slot, there
 
 
 def _blocks(low: int, high: int) -> Iterator[tuple[int, int]]:

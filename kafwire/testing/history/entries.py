@@ -195,20 +195,21 @@ class End(_Plain):
 
 @dataclass(frozen=True, slots=True)
 class Viewing(_Plain):
-    """An observer begins to read."""
+    """An observer begins to read; `live`: while producers and faults go on, from where its `Moved` entries say."""
 
     KIND: ClassVar = 9
-    HEAD: ClassVar = struct.Struct("<HB")
+    HEAD: ClassVar = struct.Struct("<HB?")
     TEXT: ClassVar = True
     number: int
     isolation: int
+    live: bool
     name: str
 
 
 def label(view: Viewing) -> str:
     """How reports call an observer's reading."""
     isolation = "read_committed" if view.isolation == COMMITTED else "read_uncommitted"
-    return f"{view.name} (view {view.number}, {isolation})"
+    return f"{view.name} ({'live view' if view.live else 'view'} {view.number}, {isolation})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +278,33 @@ class Viewed:
 
 
 @dataclass(frozen=True, slots=True)
+class Moved(_Plain):
+    """A live observer reads on at `offset`: its own choice, or it was `told` that what lies between is gone."""
+
+    KIND: ClassVar = 13
+    HEAD: ClassVar = struct.Struct("<HHq?")
+    TEXT: ClassVar = True
+    view: int
+    partition: int
+    offset: int
+    told: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remark(_Plain):
+    """What an observer has to say of a record that it was given."""
+
+    KIND: ClassVar = 14
+    HEAD: ClassVar = struct.Struct("<HHq")
+    TEXT: ClassVar = True
+    view: int
+    partition: int
+    offset: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class GroupOffset(_Plain):
     """A group's offset as an observer saw it; `NO_OFFSET` for none."""
 
@@ -289,10 +317,6 @@ class GroupOffset(_Plain):
 
 
 Entry = (
-    Partition | Producer | Invoke | Ok | Outcome | Begin | Offset | End | Viewing | Read | Viewed | GroupOffset
+    Partition | Producer | Invoke | Ok | Outcome | Begin | Offset | End
+    | Viewing | Read | Viewed | GroupOffset | Moved | Remark
 )  # fmt: skip
-
-CLASSES: dict[int, type[Entry]] = {
-    cls.KIND: cls
-    for cls in (Partition, Producer, Invoke, Ok, Outcome, Begin, Offset, End, Viewing, Read, Viewed, GroupOffset)
-}

@@ -134,7 +134,7 @@ class _Explainer:
         records, transactions = self._records, self._transactions
         offsets = (offset for first, count in read.runs for offset in range(first, first + count))
         rows = TOKEN.iter_unpack(read.tokens)
-        for offset, (producer, _, sequence, transaction, _) in zip(offsets, rows, strict=True):
+        for offset, (producer, _, _, sequence, transaction, *_) in zip(offsets, rows, strict=True):
             mine = producer in records and sequence in records[producer]
             ours = transaction and (producer, transaction) in transactions
             if not mine and not ours:

@@ -9,7 +9,7 @@ import os
 from array import array
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from kafwire.structs import TopicPartition
 from kafwire.testing.history import entries
@@ -89,13 +89,19 @@ class Spans:
 
 
 class ViewState:
-    """One reading of an observer. `ranges` says what it covers; `returns` where it was given earlier offsets again."""
+    """One reading of an observer. `ranges` says what it covers; `returns` where it was given earlier offsets again.
 
-    def __init__(self, name: str, isolation: int, began_us: int) -> None:
+    A live one may begin anew at earlier offsets, and `excused` (first, end) are those that it was told are gone.
+    """
+
+    def __init__(self, name: str, isolation: int, began_us: int, *, live: bool = False) -> None:
         self.name = name
         self.isolation = isolation
         self.began_us = began_us
+        self.live = live
         self.complete = False
+        self.records = 0
+        self.excused: dict[TopicPartition, list[tuple[int, int]]] = defaultdict(list)
         self.ranges: dict[TopicPartition, tuple[int, int]] = {}
         self.spans: dict[TopicPartition, Spans] = defaultdict(Spans)
         self.returns: list[tuple[TopicPartition, int, int, int]] = []  # partition, offset, the one before, place
@@ -108,11 +114,21 @@ class ViewState:
             if first <= last:
                 self.returns.append((where, first, last, place))
             self._last[where] = first + count - 1
+            self.records += count
         low = min(first for first, _ in runs)
         high = max(first + count for first, count in runs) - 1
         self.spans[where].add(low, high, place, time_us)
 
-    def end(self, ranges: Iterator[tuple[TopicPartition, int, int]]) -> None:
+    def move(self, where: TopicPartition, offset: int, *, told: bool) -> None:
+        """Take note that it reads on elsewhere."""
+        start, end = self.ranges.get(where, (offset, offset))
+        self.ranges[where] = (min(start, offset), max(end, offset))
+        before = self._last.get(where, offset - 1) + 1
+        if told and before < offset:
+            self.excused[where].append((before, offset))
+        self._last[where] = offset - 1
+
+    def end(self, ranges: Iterable[tuple[TopicPartition, int, int]]) -> None:
         """It came to its end. What it was given outside its ranges is covered too."""
         self.complete = True
         self.ranges = {where: (start, end) for where, start, end in ranges}
@@ -129,6 +145,9 @@ class Index:
         self.producers: dict[int, ProducerState] = {}
         self.acks: dict[TopicPartition, Spans] = defaultdict(Spans)
         self.views: list[ViewState] = []
+        self.live: list[ViewState] = []
+        # What observers said of records, by partition and offset; the last of several.
+        self.remarks: dict[tuple[TopicPartition, int], str] = {}
         # Of a group's offset: who took it where, and the last that was seen.
         self.taken: dict[tuple[str, TopicPartition], list[tuple[int, int, int]]] = defaultdict(list)
         self.observed: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
@@ -142,12 +161,16 @@ class Index:
         except BaseException:
             self.close()
             raise
-        self.views = [view for view in self.views if view.complete]
+        self.live = [view for view in self.views if view.live]
+        self.views = [view for view in self.views if view.complete and not view.live]
+        for view in self.live:
+            if not view.complete:  # it was killed: what it saw until then counts
+                view.end((where, *ends) for where, ends in view.ranges.items())
 
     @property
     def partitions(self) -> list[TopicPartition]:
         """All partitions that were written to or read."""
-        read = {where for view in self.views for where in view.ranges}
+        read = {where for view in (*self.views, *self.live) for where in view.ranges}
         return sorted(read | set(self.acks))
 
     @property
@@ -201,6 +224,8 @@ class _File:
             entries.Read.KIND: self._on_read,
             entries.Viewed.KIND: self._on_viewed,
             entries.GroupOffset.KIND: self._on_group_offset,
+            entries.Moved.KIND: self._on_moved,
+            entries.Remark.KIND: self._on_remark,
         }
 
     def read(self, reader: LogReader) -> None:
@@ -291,7 +316,7 @@ class _File:
         entry = entries.Viewing.unpack(placed.body)
         if entry.number != len(self._views):
             raise HistoryError(f"view number {entry.number} after {len(self._views)} of them")
-        self._views.append(ViewState(entries.label(entry), entry.isolation, self._now))
+        self._views.append(ViewState(entries.label(entry), entry.isolation, self._now, live=entry.live))
         self._index.views.append(self._views[-1])
 
     def _on_read(self, placed: Placed) -> None:
@@ -302,6 +327,14 @@ class _File:
     def _on_viewed(self, placed: Placed) -> None:
         entry = entries.Viewed.unpack(placed.body)
         self._views[entry.view].end((self._partitions[number], start, end) for number, start, end in entry.ranges)
+
+    def _on_moved(self, placed: Placed) -> None:
+        entry = entries.Moved.unpack(placed.body)
+        self._views[entry.view].move(self._partitions[entry.partition], entry.offset, told=entry.told)
+
+    def _on_remark(self, placed: Placed) -> None:
+        entry = entries.Remark.unpack(placed.body)
+        self._index.remarks[self._partitions[entry.partition], entry.offset] = entry.text
 
     def _on_group_offset(self, placed: Placed) -> None:
         entry = entries.GroupOffset.unpack(placed.body)

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, NamedTuple, Self
 
-MAGIC = b"kafwire history 1\n"
+MAGIC = b"kafwire history 2\n"
 
 _HEAD = struct.Struct("<IBQ")
 _CHECKS = struct.Struct("<II")

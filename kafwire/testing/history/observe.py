@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import kafwire
 from kafwire.errors import KafkaTimeoutError
+from kafwire.records import Batch
 from kafwire.structs import TopicPartition
 from kafwire.testing.history.record import History
 from kafwire.testing.history.report import place_of
+from kafwire.testing.history.tokens import Dress
 
 Ranges = dict[TopicPartition, tuple[int, int]]
-Rows = tuple[str, int, Sequence[int], Sequence[bytes | None]]
+Rows = tuple[str, int, Sequence[int], Sequence[bytes | None], Sequence[Dress]]
 
 _CONSUMED_AT_ONCE = 10_000
 _POLL_SECONDS = 1.0
@@ -38,21 +40,32 @@ def observe(
     watermarks, read_committed at last stable offsets. Raises what the client raises, and `KafkaTimeoutError` when
     confluent-kafka gets nothing for `timeout_s` seconds; the view then does not count.
     """
-    readers = {"kafwire": _by_kafwire, "confluent-kafka": _by_confluent}
-    reader = readers.get(client)
-    if reader is None:
-        raise ValueError(f"client: one of {', '.join(readers)}, not {client!r}")
+    reader = _reader(client)
     names = [topics] if isinstance(topics, str) else list(topics)
     view = history.view(name or client, isolation_level)
     ranges: Ranges = {}
     count = 0
-    for topic, partition, offsets, values in reader(
+    for topic, partition, offsets, values, dresses in reader(
         bootstrap_servers, names, isolation_level, ranges, timeout_s, options
     ):
-        view.add(topic, partition, offsets, values)
+        view.add(topic, partition, offsets, values, dresses)
         count += len(offsets)
     view.close(ranges)
     return count
+
+
+def read_all(
+    bootstrap_servers: str, topics: Sequence[str], *, client: str, isolation_level: str, timeout_s: float = 60.0
+) -> Iterator[Rows]:
+    """What `observe` writes down: (topic, partition, offsets, values, dresses), each partition in its order."""
+    return _reader(client)(bootstrap_servers, topics, isolation_level, {}, timeout_s, {})
+
+
+def _reader(client: str) -> Callable[..., Iterator[Rows]]:
+    readers: dict[str, Callable[..., Iterator[Rows]]] = {"kafwire": _by_kafwire, "confluent-kafka": _by_confluent}
+    if client not in readers:
+        raise ValueError(f"client: one of {', '.join(readers)}, not {client!r}")
+    return readers[client]
 
 
 def observe_group(
@@ -77,15 +90,25 @@ def _by_kafwire(
     options: Mapping[str, Any],
 ) -> Iterator[Rows]:
     plain = {name.replace(".", "_"): value for name, value in options.items()}
-    columns = ["offset", "value"]
-    with kafwire.scan(bootstrap, topics, isolation_level=isolation_level, columns=columns, **plain) as scan:
+    with kafwire.scan(bootstrap, topics, isolation_level=isolation_level, **plain) as scan:
         for r in scan.ranges:
             ranges[TopicPartition(r.topic, r.partition)] = (r.start, r.end)
         for batch in scan.batches():
             assert batch.topic is not None
             assert batch.partition is not None
-            records = list(batch)
-            yield batch.topic, batch.partition, [r.offset for r in records], [r.value for r in records]
+            yield batch.topic, batch.partition, *rows_of(batch)
+
+
+def rows_of(batch: Batch) -> tuple[list[int], list[bytes | None], list[Dress]]:
+    """What `View.add` takes of a batch of kafwire's: offsets, values, and what the records have besides."""
+    records = list(batch)
+    partition = batch.partition
+    dresses = [Dress(r.key, r.headers, r.timestamp_ms, partition) for r in records]
+    return [r.offset for r in records], [r.value for r in records], dresses
+
+
+def _headers_of(message: Any) -> Sequence[tuple[str, bytes | None]]:
+    return message.headers() or ()
 
 
 def _by_confluent(
@@ -129,7 +152,7 @@ def _by_confluent(
                 raise KafkaTimeoutError(
                     f"confluent-kafka read nothing for {timeout_s} s, and did not come to the end of {missing}"
                 )
-            gathered: dict[TopicPartition, tuple[list[int], list[bytes | None]]] = {}
+            gathered: dict[TopicPartition, tuple[list[int], list[bytes | None], list[Dress]]] = {}
             for message in messages:
                 named, partition, offset = message.topic(), message.partition(), message.offset()
                 error = message.error()
@@ -144,12 +167,13 @@ def _by_confluent(
                 if where in ranges:
                     continue  # written after its end was seen
                 if error is None:
-                    offsets, values = gathered.setdefault(where, ([], []))
+                    offsets, values, dresses = gathered.setdefault(where, ([], [], []))
                     offsets.append(offset)
                     values.append(message.value())
+                    dresses.append(Dress(message.key(), _headers_of(message), message.timestamp()[1], partition))
                 else:
                     ranges[where] = (starts[where], offset)
-            for where, (offsets, values) in gathered.items():
-                yield where.topic, where.partition, offsets, values
+            for where, (offsets, values, dresses) in gathered.items():
+                yield where.topic, where.partition, offsets, values, dresses
     finally:
         consumer.close()

@@ -14,10 +14,11 @@ from kafwire.structs import TopicPartition
 from kafwire.testing.history import entries
 from kafwire.testing.history.log import HistoryError, LogWriter, Placed
 from kafwire.testing.history.report import PROMISES
-from kafwire.testing.history.tokens import FOREIGN, SIZE, encode, tokens_of
+from kafwire.testing.history.tokens import FOREIGN, SIZE, Dress, dressed_tokens_of, encode, tokens_of
 
 _BUFFERED_ACKS = 4096
 _READ_RECORDS = 8192
+_REMARKS = 20  # of a view; so many records that are not what was sent are described
 _ISOLATION = {"read_uncommitted": entries.UNCOMMITTED, "read_committed": entries.COMMITTED}
 _OUTCOMES = {"commit": entries.COMMIT, "abort": entries.ABORT, "unknown": entries.UNKNOWN}
 _LAST = 0xFFFFFFFF
@@ -66,8 +67,12 @@ class History:
             writer = self._writers[number] = Writer(self, number, name)
             return writer
 
-    def view(self, observer: str, isolation_level: str = "read_uncommitted") -> View:
-        """Who writes down what an observer reads; to be asked for before it learns where its topics end."""
+    def view(self, observer: str, isolation_level: str = "read_uncommitted", *, live: bool = False) -> View:
+        """Who writes down what an observer reads; to be asked for before it learns where its topics end.
+
+        A `live` one reads while producers and faults go on. It is judged by what the others see in the end, and says
+        nothing of the logs itself; what it has read counts even if it never comes to its end.
+        """
         isolation = _ISOLATION.get(isolation_level)
         if isolation is None:
             raise HistoryError(f"isolation_level: read_uncommitted or read_committed, not {isolation_level!r}")
@@ -75,7 +80,7 @@ class History:
             self.flush()
             number = self._views
             self._views += 1
-            self._write(entries.Viewing(number, isolation, observer))
+            self._write(entries.Viewing(number, isolation, live, observer))
         return View(self, number)
 
     def group_offsets(self, group: str, offsets: Mapping[TopicPartition, int | None]) -> None:
@@ -161,11 +166,13 @@ class Writer:
         self._history = history
         self._acks: dict[TopicPartition, tuple[array[int], array[int]]] = {}
 
-    def invoke(self, keys: Iterable[int], *, transaction: int = 0, size: int = SIZE) -> list[tuple[int, bytes]]:
+    def invoke(
+        self, keys: Iterable[int], *, transaction: int = 0, size: int = SIZE, dresses: Sequence[Dress] | None = None
+    ) -> list[tuple[int, bytes]]:
         """Say that a record for each key (uint32) is about to be sent; returns (sequence, value of `size` bytes).
 
-        Order is promised for each key within a partition. What is then not sent at all has to `fail`, at the latest
-        before its transaction commits.
+        `dresses` say what else each record is sent with; whoever reads it then judges that too. Order is promised
+        within a partition. What is then not sent at all has to `fail`, at the latest before its transaction commits.
         """
         if size < SIZE:
             raise HistoryError(f"a value has {SIZE} bytes at least, not {size}")
@@ -175,10 +182,11 @@ class Writer:
             first = self.next_sequence
             if first + len(chosen) > _LAST:
                 raise HistoryError(f"producer {self.number} has sent {first} records; there are no more sequences")
+            clothes: Sequence[Dress | None] = dresses if dresses is not None else [None] * len(chosen)
             try:
                 made = [
-                    (sequence, encode(self.number, key, sequence, transaction, size=size))
-                    for sequence, key in enumerate(chosen, first)
+                    (sequence, encode(self.number, key, sequence, transaction, size=size, dress=dress))
+                    for sequence, (key, dress) in enumerate(zip(chosen, clothes, strict=True), first)
                 ]
             except struct.error as error:
                 raise HistoryError(f"keys are numbers from 0 to {_LAST}: {error}") from None
@@ -264,33 +272,79 @@ class View:
     def __init__(self, history: History, number: int) -> None:
         self._history = history
         self._number = number
-        self._gathered: dict[TopicPartition, tuple[list[int], list[bytes | None]]] = {}
+        self._gathered: dict[TopicPartition, tuple[list[int], list[bytes]]] = {}
+        self._remarks = 0
 
-    def add(self, topic: str, partition: int, offsets: Iterable[int], values: Iterable[bytes | None]) -> None:
-        """Records of one partition, in the order in which the observer was given them."""
+    def add(
+        self,
+        topic: str,
+        partition: int,
+        offsets: Iterable[int],
+        values: Iterable[bytes | None],
+        dresses: Iterable[Dress] | None = None,
+    ) -> None:
+        """Records of one partition, in the order in which the observer was given them.
+
+        `dresses` are what they had besides their values, if the observer looked; then that is judged too.
+        """
         where = TopicPartition(topic, partition)
+        read = list(offsets)
+        if dresses is None:
+            tokens = tokens_of(values)
+        else:
+            # Once: they may be iterators.
+            given, seen = list(values), list(dresses)
+            tokens, altered = dressed_tokens_of(given, seen)
+            for place in altered:
+                self._remark(where, read[place], given[place], seen[place])
+        if len(tokens) != SIZE * len(read):
+            raise HistoryError(f"{topic}-{partition}: {len(read)} offsets, {len(tokens) // SIZE} values")
         gathered = self._gathered.setdefault(where, ([], []))
-        gathered[0].extend(offsets)
-        gathered[1].extend(values)
+        gathered[0].extend(read)
+        gathered[1].append(tokens)
         if len(gathered[0]) >= _READ_RECORDS:
             self._write(where)
 
+    def move(self, topic: str, partition: int, offset: int, why: str = "", *, told: bool = False) -> None:
+        """A live observer reads on at `offset`, as it chose to, or as it was `told` that what lies before is gone.
+
+        To be said of each partition before its first record. Without being told it must not pass over anything.
+        """
+        where = TopicPartition(topic, partition)
+        self.flush(where)
+        history = self._history
+        with history._lock:
+            history._write(entries.Moved(self._number, history._number(where), offset, told, why))
+
+    def flush(self, *only: TopicPartition) -> None:
+        """Write what was gathered, of these partitions or all: more than that is not lost with the process."""
+        for where in only or list(self._gathered):
+            if where in self._gathered:
+                self._write(where)
+
     def close(self, ranges: Mapping[TopicPartition, tuple[int, int]]) -> None:
         """The observer came to its end: in these ranges of offsets (start, end) it has seen all there is."""
-        for where in list(self._gathered):
-            self._write(where)
+        self.flush()
         history = self._history
         with history._lock:
             seen = [(history._number(TopicPartition(*where)), *ends) for where, ends in ranges.items()]
             history._write(entries.Viewed(self._number, seen))
 
+    def _remark(self, where: TopicPartition, offset: int, value: bytes | None, dress: Dress) -> None:
+        self._remarks += 1
+        if self._remarks > _REMARKS:
+            return
+        size = "no value" if value is None else f"a value of {len(value)} bytes"
+        history = self._history
+        with history._lock:
+            number = history._number(where)
+            history._write(entries.Remark(self._number, number, offset, f"{size}, {dress}"))
+
     def _write(self, where: TopicPartition) -> None:
-        offsets, values = self._gathered.pop(where)
-        if len(offsets) != len(values):
-            raise HistoryError(f"{where.topic}-{where.partition}: {len(offsets)} offsets, {len(values)} values")
+        offsets, tokens = self._gathered.pop(where)
         if not offsets:
             return
-        read = entries.Read.of(self._number, 0, _runs(offsets), tokens_of(values))
+        read = entries.Read.of(self._number, 0, _runs(offsets), b"".join(tokens))
         history = self._history
         with history._lock:
             history._write(entries.Read(read.view, history._number(where), read.runs, read.packed))

@@ -9,8 +9,10 @@ from kafwire.structs import TopicPartition
 
 # What can be wrong. The first three are a producer's to promise.
 LOST, DUPLICATED, MISORDERED = PROMISES = ("lost", "duplicated", "misordered")
-TORN, PHANTOM, DISAGREEMENT = "torn", "phantom", "disagreement"
-KINDS = (*PROMISES, TORN, PHANTOM, DISAGREEMENT)
+TORN, PHANTOM, DISAGREEMENT, ALTERED = "torn", "phantom", "disagreement", "altered"
+# What readers promise.
+SKIPPED, REPEATED, DIRTY = "skipped", "repeated", "dirty"
+KINDS = (*PROMISES, TORN, PHANTOM, DISAGREEMENT, ALTERED, SKIPPED, REPEATED, DIRTY)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,50 +1,137 @@
-"""What a value says: who sent it, for which key, as which of its records, in which of its transactions.
+"""What a value says: who sent it, for which key, as which of its records, in which of its transactions, and with what.
 
-A value is a token of 16 bytes, which is repeated to fill longer ones: producer uint16, key uint32, sequence uint32,
-transaction uint32 (0: none), all little-endian, and the lower half of the CRC-32 of these 14 bytes.
+A value is a token of 24 bytes, which is repeated to fill longer ones: producer uint16, marks uint16, key uint32,
+sequence uint32, transaction uint32 (0: none), seal uint32, all little-endian, and the CRC-32 of these 20 bytes. The
+seal is a checksum of the value's size and of what the record was given besides, its `Dress`; the marks say what of
+that it is of. So whoever reads a record can tell, without asking anybody, whether it is still what was sent.
 """
 
 import struct
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-TOKEN = struct.Struct("<HIIIH")
+TOKEN = struct.Struct("<HHIIIII")
 SIZE = TOKEN.size
-CHECKED = struct.Struct("<14s2x")  # what a token's checksum is of
+CHECKED = struct.Struct("<20s4x")  # what a token's checksum is of
 EMPTY = bytes(SIZE)
 
 # Producers have numbers from 1 below it. Its own tokens stand for values that no producer made.
 FOREIGN = 0xFFFF
 
+# The marks: what the seal is of besides the size. ALTERED is the reader's: it is not what the seal says.
+DRESSED, TIMED, PLACED = 1, 2, 4
+ALTERED = 0x8000
+
 _NOBODY = bytes(2)
-_BODY = struct.Struct("<HIII")
-_CHECK = struct.Struct("<H")
+_BODY = struct.Struct("<HHIIII")
+_CHECK = struct.Struct("<I")
+_SEALED = struct.Struct("<iiqi")
+_MARKS = struct.Struct("<2xH12xI")  # marks, seal
+
+Headers = Sequence[tuple[str, bytes | None]]
 
 
-def encode(producer: int, key: int, sequence: int, transaction: int = 0, *, size: int = SIZE) -> bytes:
-    """The value of `size` bytes, at least 16, of one record."""
-    body = _BODY.pack(producer, key, sequence, transaction)
-    token = body + _CHECK.pack(zlib.crc32(body) & 0xFFFF)
+class Dress(NamedTuple):
+    """What a record has besides its value.
+
+    A time or a partition of None was left to the client, so it may be any when the record is read.
+    """
+
+    key: bytes | None = None
+    headers: Headers = ()
+    timestamp_ms: int | None = None
+    partition: int | None = None
+
+
+def encode(
+    producer: int, key: int, sequence: int, transaction: int = 0, *, size: int = SIZE, dress: Dress | None = None
+) -> bytes:
+    """The value of `size` bytes, at least 24, of one record that is sent with `dress` (None: nobody is to look)."""
+    marks, seal = _seal(size, dress)
+    token = _token(producer, marks, key, sequence, transaction, seal)
     return token if size == SIZE else _filled(token, size)
 
 
 def tokens_of(values: Iterable[bytes | None]) -> bytes:
-    """The tokens of values as they were read, one after the other.
+    """The tokens of values as they were read, one after the other; nothing but their sizes is known of their records.
 
     A value that is not wholly what `encode` made becomes a foreign token: its length and checksum in place of key and
     sequence.
     """
-    return b"".join(
-        [value if value and len(value) == SIZE and value[:2] != _NOBODY else _token_of(value) for value in values]
-    )
+    return b"".join([_token_of(value) for value in values])
+
+
+def dressed_tokens_of(values: Iterable[bytes | None], dresses: Iterable[Dress]) -> tuple[bytes, list[int]]:
+    """The same of records of which everything is known; and the places of those that are not what was sent."""
+    tokens: list[bytes] = []
+    altered = []
+    for value, dress in zip(values, dresses, strict=True):
+        if value is None or len(value) < SIZE or value[SIZE:] != value[:-SIZE] or value[:2] == _NOBODY:
+            tokens.append(_token_of(value))
+            continue
+        token = value[:SIZE]
+        marks, seal = _MARKS.unpack_from(token)
+        if marks & DRESSED:
+            key, headers, timestamp_ms, partition = dress
+            is_right = seal == _checksum(
+                len(value),
+                key,
+                headers,
+                timestamp_ms if marks & TIMED else None,
+                partition if marks & PLACED else None,
+            )
+        else:  # where nobody was to look, the seal is the size
+            is_right = seal == len(value)
+        if not is_right:
+            token = _altered(token)
+            altered.append(len(tokens))
+        tokens.append(token)
+    return b"".join(tokens), altered
 
 
 def _token_of(value: bytes | None) -> bytes:
-    if value is not None and len(value) > SIZE and value[:2] != _NOBODY:
+    # What repeats itself is the same as what follows it.
+    if value and len(value) >= SIZE and value[SIZE:] == value[:-SIZE] and value[:2] != _NOBODY:
         token = value[:SIZE]
-        if value == _filled(token, len(value)):
-            return token
-    return encode(FOREIGN, 0 if value is None else len(value) + 1, zlib.crc32(value or b""))
+        marks, seal = _MARKS.unpack_from(token)
+        return token if marks & DRESSED or seal == len(value) else _altered(token)
+    return _token(FOREIGN, 0, 0 if value is None else len(value) + 1, zlib.crc32(value or b""), 0, 0)
+
+
+def _token(producer: int, marks: int, key: int, sequence: int, transaction: int, seal: int) -> bytes:
+    body = _BODY.pack(producer, marks, key, sequence, transaction, seal)
+    return body + _CHECK.pack(zlib.crc32(body))
+
+
+def _altered(token: bytes) -> bytes:
+    """The token, marked; one that is damaged in itself stays as it is."""
+    producer, marks, key, sequence, transaction, seal, check = TOKEN.unpack(token)
+    if zlib.crc32(token[: _BODY.size]) != check:
+        return token
+    return _token(producer, marks | ALTERED, key, sequence, transaction, seal)
+
+
+def _seal(size: int, dress: Dress | None) -> tuple[int, int]:
+    """Marks and seal."""
+    if dress is None:
+        return 0, size
+    marks = DRESSED
+    if dress.timestamp_ms is not None:
+        marks |= TIMED
+    if dress.partition is not None:
+        marks |= PLACED
+    return marks, _checksum(size, *dress)
+
+
+def _checksum(size: int, key: bytes | None, headers: Headers, timestamp_ms: int | None, partition: int | None) -> int:
+    length = -1 if key is None else len(key)
+    found = zlib.crc32(key or b"", zlib.crc32(_SEALED.pack(size, length, timestamp_ms or 0, partition or 0)))
+    for name, value in headers:
+        text = name.encode()
+        found = zlib.crc32(b"%d,%d:" % (len(text), -1 if value is None else len(value)), found)
+        found = zlib.crc32(value or b"", zlib.crc32(text, found))
+    return found
 
 
 def _filled(token: bytes, size: int) -> bytes:
