@@ -37,6 +37,7 @@ from types import FrameType, TracebackType
 from typing import Self
 
 from kafwire.testing.faults import FaultProxy, Rule
+from kafwire.testing.faults.sources import source_of
 from kafwire.testing.kafka import (
     DEFAULT_VERSION,
     LOG4J2_CONFIGURATION,
@@ -49,6 +50,7 @@ from kafwire.testing.kafka import (
 
 _HOST = "127.0.0.1"
 _STARTS = 3
+_CONTROLLER = 100  # what stands before a node's controller is known by the node's id and this
 _POLL_SECONDS = 0.03
 _TAIL_LINES = 60
 # Below the range that Linux and macOS take ports of outgoing connections from, so that a node finds its port free
@@ -213,6 +215,8 @@ class KafkaCluster:
     compile in haste: a node starts with half the CPU time, and is slower than others after half a minute under load.
 
     `proxies` puts a `FaultProxy` before the nodes, with no rules or with those given; `fault_seed` is its seed.
+    `partitions` puts another one between the nodes, before their listeners for each other and for controllers, so that
+    `part` can cut nodes off from others, which clients still reach; Linux only.
 
     Topics are not created by asking for them, logs are kept forever, groups form without delay, and the internal topics
     have one partition and as many replicas as there are nodes.
@@ -233,6 +237,7 @@ class KafkaCluster:
         quick: bool = True,
         proxies: bool | Sequence[Rule] = False,
         fault_seed: int | None = None,
+        partitions: bool = False,
     ) -> None:
         if not 1 <= nodes <= 3:
             message = f"a test cluster has 1 to 3 nodes, not {nodes}"
@@ -249,6 +254,9 @@ class KafkaCluster:
         self._rules = None if proxies is False else () if proxies is True else tuple(proxies)
         self._fault_seed = fault_seed
         self._proxy: FaultProxy | None = None
+        self._partitions = partitions
+        self._between: FaultProxy | None = None
+        self._inner_ports: list[dict[int, int]] = []  # between brokers, before it, and before controllers; by node
         self._proxy_ports: list[dict[int, int]] = []  # before and behind the proxies, by node
         self._folder: Path | None = None
         self._guard: subprocess.Popen[str] | None = None
@@ -281,6 +289,29 @@ class KafkaCluster:
         """The node with this id; ids count from 1."""
         return self.nodes[node_id - 1]
 
+    def part(self, one: int, *others: int) -> None:
+        """Cut a node off from these others (none named: from all), either way, until `rejoin`.
+
+        Raises `ClusterError` without `partitions`.
+        """
+        if self._between is None:
+            message = "nothing stands between these nodes: KafkaCluster(..., partitions=True) does"
+            raise ClusterError(message)
+        for other in others or (node.id for node in self.nodes if node.id != one):
+            for target, source in ((one, other), (other, one)):
+                self._between.sever(target, source)
+                self._between.sever(_CONTROLLER + target, source)
+
+    def use_version(self, version: str) -> None:
+        """Start nodes that are started from now on with another version, on the data that they have."""
+        self._class_path = class_path(version)
+        self.version = version
+
+    def rejoin(self) -> None:
+        """End all that `part` began."""
+        if self._between is not None:
+            self._between.heal()
+
     def start(self) -> None:
         """Format and start all nodes; returns when each of them serves requests and knows all the others."""
         self._class_path = class_path(self.version)
@@ -301,8 +332,9 @@ class KafkaCluster:
         """Kill all nodes and remove their data. Does nothing in a forked child."""
         if os.getpid() != self._owner:
             return
-        if self._proxy is not None:
-            self._proxy.close()
+        for proxy in (self._proxy, self._between):
+            if proxy is not None:
+                proxy.close()
         for node in self.nodes:
             node.kill()
         if self._guard is not None and self._guard.stdin is not None:
@@ -375,10 +407,12 @@ class KafkaCluster:
             [sys.executable, "-I", "-S", "-c", _GUARD], stdin=subprocess.PIPE, text=True, start_new_session=True
         )
         self._tell_guard(f"folder {self._folder}")
-        kinds = 2 if self._rules is None else 4
+        outer, inner = 0 if self._rules is None else 2, 3 if self._partitions else 0
+        kinds = 2 + outer + inner
         with _free_ports(kinds * self._count) as ports:
-            listeners, controllers, *proxies = (dict(enumerate(ports[kind::kinds], 1)) for kind in range(kinds))
-        self._proxy_ports = proxies
+            listeners, controllers, *rest = (dict(enumerate(ports[kind::kinds], 1)) for kind in range(kinds))
+        self._proxy_ports = proxies = rest[:outer]
+        self._inner_ports = rest[outer:]
         self.nodes = [self._make_node(node_id, listeners[node_id], controllers) for node_id in listeners]
         if self._rules is not None:
             fronts, behind = proxies
@@ -389,6 +423,8 @@ class KafkaCluster:
                 self._proxy.start()
             except OSError as error:
                 raise ClusterError(f"the proxies cannot listen: {error}") from error
+        if self._partitions:
+            self._stand_between(controllers)
         self._format()
         for node in self.nodes:
             node.start(wait=False)
@@ -400,6 +436,21 @@ class KafkaCluster:
                 if time.monotonic() > deadline:
                     raise ClusterError(node._explain(f"did not see all nodes within {self._start_timeout:g} s"))
                 time.sleep(_POLL_SECONDS)
+
+    def _stand_between(self, controllers: Mapping[int, int]) -> None:
+        brokers, *fronts = self._inner_ports
+        targets = {node: f"{_HOST}:{port}" for node, port in brokers.items()}
+        targets |= {_CONTROLLER + node: f"{_HOST}:{port}" for node, port in controllers.items()}
+        ports = fronts[0] | {_CONTROLLER + node: port for node, port in fronts[1].items()}
+
+        def who(port: int) -> int | None:
+            return source_of(port, {node.id: node.pid for node in self.nodes if node.pid is not None})
+
+        self._between = FaultProxy(targets, ports=ports, frames=False, source_of=who)
+        try:
+            self._between.start()
+        except OSError as error:
+            raise ClusterError(f"the proxies between nodes cannot listen: {error}") from error
 
     def _make_node(self, node_id: int, port: int, controllers: Mapping[int, int]) -> Node:
         assert self._folder is not None
@@ -435,6 +486,16 @@ class KafkaCluster:
             properties["listeners"] += f",PROXIED://{_HOST}:{behind}"
             properties["advertised.listeners"] += f",PROXIED://{_HOST}:{front}"
             properties["listener.security.protocol.map"] += ",PROXIED:PLAINTEXT"
+        if self._inner_ports:
+            # Nodes find each other, and controllers, by what stands between them; clients do not use these listeners.
+            brokers, brokers_front, controllers_front = self._inner_ports
+            voters = ",".join(f"{voter}@{_HOST}:{at}" for voter, at in controllers_front.items())
+            properties["controller.quorum.voters"] = voters
+            properties["listeners"] += f",INNER://{_HOST}:{brokers[node_id]}"
+            properties["advertised.listeners"] += f",INNER://{_HOST}:{brokers_front[node_id]}"
+            properties["advertised.listeners"] += f",CONTROLLER://{_HOST}:{controllers_front[node_id]}"
+            properties["listener.security.protocol.map"] += ",INNER:PLAINTEXT"
+            properties["inter.broker.listener.name"] = "INNER"
         properties |= self._properties
         node = Node(self, node_id, folder, port, properties)
         node.properties.setdefault("log.dirs", str(node.data))

@@ -220,6 +220,33 @@ def test_a_response_comes_twice() -> None:
     assert staged.received == FIRST + FIRST + SECOND
 
 
+def test_a_request_comes_twice_and_is_answered_once() -> None:
+    staged = Staged(Rule(Duplicate("request"), count=1))
+    staged.say(ONE + TWO)
+    assert staged.sent == ONE + ONE + TWO
+    assert staged.events == [(0, "Metadata", Duplicate("request"))]
+    staged.reply(FIRST)
+    assert staged.received == FIRST
+    staged.reply(FIRST + SECOND)
+    assert staged.received == FIRST + SECOND
+
+
+def test_a_request_that_came_twice_is_answered_once_after_a_pardon() -> None:
+    staged = Staged(Rule(Duplicate("request"), count=1))
+    staged.say(ONE + TWO)
+    staged.talk.pardon()
+    staged.reply(FIRST + FIRST + SECOND)
+    assert staged.received == FIRST + SECOND
+
+
+def test_a_request_that_came_twice_without_any_answer_leaves_the_others_theirs() -> None:
+    """As with acks=0."""
+    staged = Staged(Rule(Duplicate("request"), count=1))
+    staged.say(ONE + TWO)
+    staged.reply(SECOND)
+    assert staged.received == SECOND
+
+
 def test_a_response_is_overtaken() -> None:
     staged = Staged(Rule(Reorder(1.0), count=1))
     staged.say(ONE + TWO + THREE)

@@ -15,7 +15,7 @@ they are, and no fault of frames meets them.
 import math
 import struct
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from kafwire.errors import ProtocolError
@@ -67,24 +67,29 @@ class Stage(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Owed:
-    """A request whose response is to come, and the fault that the response will meet."""
+    """A request whose response is to come, and the fault that the response will meet.
+
+    `again`: the request was delivered twice, and this is the response that the client does not expect.
+    """
 
     occasion: Occasion
     request_class: type[Request[Response]]
     decision: Decision | None
+    again: bool = False
 
 
 class Conversation:
     """Frames in from both sides, faults met, what comes of them out on two lines."""
 
-    def __init__(self, broker: int, number: int, stage: Stage) -> None:
+    def __init__(self, broker: int, number: int, stage: Stage, *, frames: bool = True) -> None:
+        """Of a connection to a broker; without `frames` bytes pass as they come, and meet no faults of frames."""
         self.broker = broker
         self.number = number
         self.to_broker = Line()
         self.to_client = Line()
         self._stage = stage
-        self._requests: FrameStream | None = FrameStream()  # None: what comes is no frames
-        self._responses: FrameStream | None = FrameStream()
+        self._requests: FrameStream | None = FrameStream() if frames else None  # None: what comes is no frames
+        self._responses: FrameStream | None = FrameStream() if frames else None
         self._owed: deque[_Owed] = deque()
         self._kept: tuple[bytes, _Owed, Reorder, float] | None = None  # a response that the next one overtakes
         self._silenced = False  # a fault has ended the connection: what the client says is not heard any more
@@ -206,7 +211,7 @@ class Conversation:
         if self._kept is not None:
             self.to_client.put(self._kept[0])
             self._kept = None
-        self._owed = deque(_Owed(owed.occasion, owed.request_class, None) for owed in self._owed)
+        self._owed = deque(replace(owed, decision=None) for owed in self._owed)
 
     # -- frames
 
@@ -257,6 +262,10 @@ class Conversation:
                 if changed is None:
                     return False
                 self.to_broker.put(changed)
+            case Duplicate():
+                self._owe(_Owed(occasion, request_class, None, again=True))
+                self.to_broker.put(frame)
+                self.to_broker.put(frame)
             case _:
                 self.impose(fault, now, behind=True)
                 self.to_broker.put(frame)
@@ -264,6 +273,8 @@ class Conversation:
 
     def _on_response(self, frame: bytes, now: float) -> None:
         owed = self._answered(frame)
+        if owed is not None and owed.again:
+            return
         before, self._kept = self._kept, None
         if owed is None or owed.decision is None:
             self.to_client.put(frame)
@@ -361,9 +372,9 @@ class Conversation:
 
 def _is_of_response(fault: Fault) -> bool:
     match fault:
-        case DropResponse() | Duplicate() | Reorder():
+        case DropResponse() | Reorder():
             return True
-        case Delay() | Cut() | Corrupt():
+        case Delay() | Cut() | Corrupt() | Duplicate():
             return fault.way == "response"
     return False
 

@@ -21,9 +21,21 @@ class Front:
     """Everything but the constructor is called in the reactor's thread."""
 
     def __init__(
-        self, reactor: Reactor, stage: Stage, broker: int, port: int, target: str, numbers: Callable[[], int]
+        self,
+        reactor: Reactor,
+        stage: Stage,
+        broker: int,
+        port: int,
+        target: str,
+        numbers: Callable[[], int],
+        *,
+        frames: bool = True,
+        source_of: Callable[[int], int | None] | None = None,
     ) -> None:
-        """Take a port (0: any) for the server at `target`, "host:port". `numbers` gives each connection its number."""
+        """Take a port (0: any) for the server at `target`, "host:port". `numbers` gives each connection its number.
+
+        Without `frames` no fault of frames meets what passes. `source_of` tells by a client's port who it is.
+        """
         host, _, target_port = target.rpartition(":")
         found = socket.getaddrinfo(host.strip("[]"), int(target_port), type=socket.SOCK_STREAM)
         self._family: int = found[0][0]
@@ -33,6 +45,9 @@ class Front:
         self._reactor = reactor
         self._stage = stage
         self._numbers = numbers
+        self._frames = frames
+        self._source_of = source_of
+        self._severed: set[int] = set()
         self._conditions: list[tuple[BlackHole | Throttle, float]] = []
         self._up = True
         self._refused_until = -math.inf
@@ -80,8 +95,18 @@ class Front:
             link.talk.condition(fault, now, until)
             self._reactor.later(now, link.pump)
 
+    def sever(self, source: int) -> None:
+        """Let nothing through to or from this client, until `heal`: its connections stay, and those to come are so."""
+        self._severed.add(source)
+        now = self._reactor.now()
+        for link in self.links:
+            if link.source == source:
+                link.talk.condition(BlackHole(), now, math.inf)
+                self._reactor.later(now, link.pump)
+
     def heal(self) -> None:
-        """End what `refuse` and `condition` began, and the conditions of single connections."""
+        """End what `refuse`, `sever` and `condition` began, and the conditions of single connections."""
+        self._severed.clear()
         self._conditions.clear()
         self.refuse(-math.inf)
         now = self._reactor.now()
@@ -116,13 +141,17 @@ class Front:
 
     def _on_accepted(self, client: socket.socket) -> None:
         now = self._reactor.now()
-        talk = Conversation(self.broker, self._numbers(), self._stage)
+        talk = Conversation(self.broker, self._numbers(), self._stage, frames=self._frames)
         try:
             link = Link(self._reactor, talk, client, self._family, self._target, self.links.discard)
         except OSError:  # no descriptor is left for the other side
             client.close()
             return
         self.links.add(link)
+        if self._source_of is not None:
+            link.source = self._source_of(client.getpeername()[1])
+            if link.source in self._severed:
+                talk.condition(BlackHole(), now, math.inf)
         for fault, until in self._conditions:  # in order, those that are over too: a later one replaced an earlier
             talk.condition(fault, now, until)
         talk.open(now)

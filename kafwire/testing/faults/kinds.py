@@ -144,7 +144,9 @@ class Corrupt(Fault):
 
 @dataclass(frozen=True, slots=True)
 class Duplicate(Fault):
-    """The response is delivered twice."""
+    """The response is delivered twice; or the request is, and the client sees the answer to the first of the two."""
+
+    way: Way = "response"
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ class Link:
     ) -> None:
         """Take over a client's socket, and connect to an address; `ended` is called when both sockets are closed."""
         self.talk = talk
+        self.source: int | None = None  # who the client is, where that is known
         self._reactor = reactor
         self._ended = ended
         self._client: socket.socket | None = client

@@ -27,6 +27,9 @@ class FaultProxy:
     instead. `rules` are asked in order for each request, and the first that wants it plays its fault. `seed` decides
     all that is left to chance; a new one if None. `ports` are the ports to listen at, any free ones by default.
 
+    Without `frames` bytes pass as they come: nothing is known of requests, and what is for them meets none. With
+    `source_of`, which tells by a client's port who it is, `sever` can part that client from a broker.
+
     One thread, which sleeps until a socket or a fault is due, serves all brokers. The methods may be called from any
     other thread, and return when what they say is done.
 
@@ -40,9 +43,13 @@ class FaultProxy:
         *,
         seed: int | None = None,
         ports: Mapping[int, int] | None = None,
+        frames: bool = True,
+        source_of: Callable[[int], int | None] | None = None,
     ) -> None:
         self._targets = dict(targets)
         self._ports = dict(ports or {})
+        self._frames = frames
+        self._source_of = source_of
         self._stage = _Stage(tuple(rules), seed)
         self._addresses: dict[int, str] = {}
         self._reactor: Reactor | None = None
@@ -89,6 +96,10 @@ class FaultProxy:
                 self._stage.play(fault, front)
 
         self._call(command)
+
+    def sever(self, broker: int, source: int) -> None:
+        """Let nothing through between a broker and a client that `source_of` names, either way, until `heal`."""
+        self._call(lambda: self._stage.fronts[broker].sever(source))
 
     def heal(self) -> None:
         """End black holes, throttles and refusals now; what is delayed comes when it is due, and the rules stay."""
@@ -156,7 +167,16 @@ class FaultProxy:
         try:
             for broker, target in self._targets.items():
                 port = self._ports.get(broker, 0)
-                front = stage.fronts[broker] = Front(reactor, stage, broker, port, target, lambda: next(numbers))
+                front = stage.fronts[broker] = Front(
+                    reactor,
+                    stage,
+                    broker,
+                    port,
+                    target,
+                    lambda: next(numbers),
+                    frames=self._frames,
+                    source_of=self._source_of,
+                )
                 self._addresses[broker] = front.address
         except BaseException:
             stage.close()

@@ -1,0 +1,111 @@
+"""Whose connections pass a proxy, and clients that are parted from a server."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from kafwire.testing.faults import FaultProxy
+from kafwire.testing.faults.sources import is_known, pid_of, source_of
+
+pytestmark = pytest.mark.skipif(not is_known(), reason="this system does not tell whose a connection is")
+DEADLINE_S = 20.0
+
+
+@pytest.fixture
+def echo() -> Iterator[str]:
+    """A server that sends back what it gets."""
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        while True:
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            threading.Thread(target=talk, args=(connection,), daemon=True).start()
+
+    def talk(connection: socket.socket) -> None:
+        with connection:
+            while data := connection.recv(1000):
+                connection.sendall(data)
+
+    threading.Thread(target=serve, daemon=True).start()
+    yield f"127.0.0.1:{server.getsockname()[1]}"
+    server.shutdown(socket.SHUT_RDWR)
+    server.close()
+
+
+def connect(address: str) -> socket.socket:
+    host, _, port = address.rpartition(":")
+    return socket.create_connection((host, int(port)), timeout=DEADLINE_S)
+
+
+def test_a_connection_is_known_by_its_port(echo: str) -> None:
+    with connect(echo) as client:
+        port = client.getsockname()[1]
+        assert pid_of(port, [1, os.getpid()]) == os.getpid()
+        assert pid_of(port, [1]) is None
+        assert source_of(port, {7: os.getpid()}) == 7
+        assert source_of(port, {7: 1}) is None
+    assert pid_of(port, [os.getpid()]) is None
+    assert pid_of(int(echo.rpartition(":")[2]), []) is None
+
+
+def test_another_process_is_told_apart(echo: str) -> None:
+    program = f"""
+import socket
+client = socket.create_connection({("127.0.0.1", int(echo.rpartition(":")[2]))!r})
+print(client.getsockname()[1], flush=True)
+input()
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        port = int(other.stdout.readline())
+        assert source_of(port, {1: os.getpid(), 2: other.pid}) == 2
+        other.communicate(b"\n")
+
+
+@pytest.mark.parametrize("frames", [False, True])
+def test_a_client_that_is_parted_hears_nothing_until_it_is_not(echo: str, frames: bool) -> None:
+    me = {"pid": os.getpid()}
+
+    def who(port: int) -> int | None:
+        return source_of(port, {3: me["pid"]})
+
+    noise = b"\xff\xff\xff\xff what is no frame"
+    with FaultProxy({1: echo}, frames=frames, source_of=who) as proxy, connect(proxy.bootstrap) as old:
+        old.sendall(noise)
+        assert received(old, len(noise)) == noise
+        proxy.sever(1, 2)  # somebody else
+        old.sendall(noise)
+        assert received(old, len(noise)) == noise
+        proxy.sever(1, 3)
+        old.sendall(noise)
+        with connect(proxy.bootstrap) as new:
+            new.sendall(noise)
+            for silent in (old, new):
+                silent.settimeout(0.2)
+                with pytest.raises(TimeoutError):
+                    silent.recv(1)
+                silent.settimeout(DEADLINE_S)
+            proxy.heal()
+            for client in (old, new):
+                assert received(client, len(noise)) == noise
+                client.sendall(noise)
+                assert received(client, len(noise)) == noise
+
+
+def received(client: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        piece = client.recv(size - len(data))
+        assert piece
+        data += piece
+    return data
