@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import os
 import platform
 import random
@@ -18,9 +19,10 @@ from pathlib import Path
 
 from kafwire.testing.cluster import ClusterError, KafkaCluster
 from kafwire.testing.kafka import SetupError
-from soak import evidence, matrix, summary
+from soak import evidence, matrix, memory, perils, summary
 from soak.cluster import PROPERTIES, Unwell
 from soak.mistakes import MISTAKES
+from soak.perils import PERILS
 from soak.script import episodes
 from soak.segment import Outcome, SegmentRun, Stopped
 from soak.state import State
@@ -30,6 +32,7 @@ ROOT = Path(__file__).parent.parent
 RUNS = ROOT / "build" / "soak"
 LATEST = RUNS / "latest"
 SEGMENT_S = 300.0
+LONG_MINUTES = 30
 HEAP = "512m"
 # Nodes that live for minutes: the quick compiler alone starts them sooner than it would pay to optimise.
 JVM_OPTIONS = ("-XX:TieredStopAtLevel=1",)
@@ -53,9 +56,13 @@ class Run:
         state = self.state
         state.pid = os.getpid()
         try:
+            self._perils()
+            if state.finished:
+                return self._finish()
             cluster = KafkaCluster(
                 3,
                 proxies=True,
+                partitions=True,
                 fault_seed=state.seed,
                 properties=PROPERTIES,
                 heap=HEAP,
@@ -82,6 +89,20 @@ class Run:
             print(error, file=sys.stderr)
             return 2
         return self._finish()
+
+    def _perils(self) -> None:
+        """Those that are wanted and were not played yet."""
+        state = self.state
+        for name in [name for name in state.wanted if name not in state.perils]:
+            if self._stopping:
+                raise Stopped
+            self._enter(f"peril {name}")
+            (result,) = perils.run([name], self._tell)
+            state.perils[name] = result.as_json()
+            state.violations += result.violations
+            state.save(self.folder)
+            if state.violations:
+                return
 
     def _segment(self, cluster: KafkaCluster) -> None:
         state = self.state
@@ -130,6 +151,12 @@ class Run:
         state.recovery_s = max(state.recovery_s, outcome.recovery_s)
         state.settled_s = max(state.settled_s, outcome.settled_s)
         state.peak_mib = max(state.peak_mib, outcome.peak_mib)
+        # This process reads and judges; it grows with the segment, not with the run.
+        mine = {"begun": outcome.judge_mib[0], "end": memory.resident_mib(), "peak": memory.peak_mib()}
+        outcome.memory["the judge"] = mine
+        for name, told in outcome.memory.items():
+            before = state.memory.setdefault(name, dict.fromkeys(told, 0.0))
+            state.memory[name] = max(before, told, key=lambda one: one["peak"])
         state.seconds += outcome.seconds
         state.episode = max(state.episode, outcome.episode)
         state.segment += 1
@@ -140,6 +167,7 @@ class Run:
         self._enter("violated" if state.violations else "finished")
         text = summary.text(state)
         (self.folder / "summary.md").write_text(text)
+        (self.folder / "summary.json").write_text(json.dumps(summary.figures(state), indent=1))
         print(text)
         if summary.document(ROOT / "docs" / "reliability.md", state):
             print("written to docs/reliability.md")
@@ -172,6 +200,17 @@ def status(folder: Path) -> int:
     if not alive and state.phase != "finished":
         print(f"to go on: python -m soak --resume {folder.resolve()}")
     return 0 if alive or state.phase == "finished" else 1
+
+
+def chosen(given: str | None, minutes: float) -> list[str]:
+    """The perils of a run: those that were named, or all in one that is long."""
+    if given is None:
+        return list(PERILS) if minutes >= LONG_MINUTES else []
+    names = list(PERILS) if given == "all" else [name for name in given.split(",") if name]
+    unknown = [name for name in names if name not in PERILS]
+    if unknown:
+        raise SystemExit(f"no peril is called {', '.join(unknown)}: there are {', '.join(PERILS)}")
+    return names
 
 
 def _alive(pid: int) -> bool:
@@ -212,6 +251,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--status", nargs="?", type=Path, const=LATEST, metavar="FOLDER", help="say where a run is")
     parser.add_argument("--segment", type=int, help="this segment only, as a violation's report says it")
     parser.add_argument("--episode", type=int, default=0, help="the episode to begin with")
+    parser.add_argument("--perils", help=f"faults with oracles of their own, all or some of {', '.join(PERILS)}")
     parser.add_argument("--mistake", choices=MISTAKES, help="plant a mistake, which is to be found")
     return parser
 
@@ -232,6 +272,7 @@ def main() -> int:
         folder = (options.folder or RUNS / f"{time.strftime('%Y%m%d-%H%M%S')}-{seed}").resolve()
         folder.mkdir(parents=True, exist_ok=True)
         state = State(seed, options.minutes, options.rate, segment=options.segment or 0, episode=options.episode)
+        state.wanted = chosen(options.perils, options.minutes)
         state.save(folder)
     if folder.parent == RUNS:
         LATEST.unlink(missing_ok=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 import kafwire
 from kafwire.errors import KafkaError
+from kafwire.protocol.describe_quorum import DescribeQuorumRequest
 from kafwire.structs import TopicPartition
 from kafwire.testing.cluster import KafkaCluster
 from soak.matrix import Topic
@@ -23,6 +24,7 @@ PROPERTIES = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 2_000,
     "log.cleaner.enable": "false",
 }
+_METADATA = "__cluster_metadata"
 _WHOLE_S = 300.0
 _POLL_S = 0.3
 
@@ -59,12 +61,25 @@ class Watch:
         if strike.whom == "leader":
             places = [TopicPartition(topic.name, place) for topic in topics for place in range(topic.partitions)]
             where = places[strike.number % len(places)]
+        elif strike.whom == "controller":
+            return self.controller() or 1 + strike.number % nodes
         else:
             where = TopicPartition(TRANSACTION_STATE if strike.whom == "transactions" else CONSUMER_OFFSETS, 0)
         for part in self._partitions(where.topic):
             if part.partition_index == where.partition and part.leader_id > 0:
                 return int(part.leader_id)
         return 1 + strike.number % nodes
+
+    def controller(self) -> int | None:
+        """The active controller; None while there is none."""
+        ask = DescribeQuorumRequest
+        parts = [ask.PartitionData(partition_index=0)]
+        try:
+            answer = self._client.call(ask(topics=[ask.TopicData(topic_name=_METADATA, partitions=parts)]))
+        except KafkaError:
+            return None
+        leaders = [part.leader_id for topic in answer.topics for part in topic.partitions]
+        return leaders[0] if leaders and leaders[0] > 0 else None
 
     def wait_whole(self, topics: Iterable[Topic], wait: Callable[[float], None]) -> None:
         """Return when all nodes run and every partition has all its replicas in sync."""

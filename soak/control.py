@@ -52,15 +52,21 @@ class Base(Runner):
         workload = self.workload
         keys = self.keys(workload.rows)
         topic = self.chance.choice(workload.topics)
-        made = self.writer.invoke(keys, transaction=transaction, size=workload.size)
-        for place, (key, (sequence, value)) in enumerate(zip(keys, made, strict=True)):
+        dresses = [
+            self.dress(key, b"%d" % key, (key + transaction + (place if transaction else 0)) % topic.partitions)
+            for place, key in enumerate(keys)
+        ]
+        made = self.writer.invoke(keys, transaction=transaction, size=workload.size, dresses=dresses)
+        for dress, (sequence, value) in zip(dresses, made, strict=True):
             self.started += 1
             try:
                 producer.produce(
                     topic.name,
                     value,
-                    key=b"%d" % key,
-                    partition=(key + transaction + (place if transaction else 0)) % topic.partitions,
+                    key=dress.key,
+                    headers=list(dress.headers),
+                    timestamp=dress.timestamp_ms or 0,  # 0: now
+                    partition=-1 if dress.partition is None else dress.partition,
                     on_delivery=partial(self.on_delivery, sequence),
                 )
             except (BufferError, ck.KafkaException) as error:

@@ -44,6 +44,14 @@ class Director:
     def _strike(self, strike: Strike, topics: tuple[Topic, ...]) -> None:
         node = self._cluster.node(self._watch.whom(strike, topics))
         self._tell(f"{strike.blow} node {node.id} ({strike.whom}) for {strike.seconds:g} s")
+        if strike.blow == "part":
+            self._cluster.part(node.id)
+            try:
+                self._wait(strike.seconds)
+            finally:
+                self._cluster.rejoin()
+            self.faults["node parted"] += 1
+            return
         if strike.blow == "pause":
             node.pause()
             try:

@@ -9,11 +9,12 @@ from typing import Any
 import pyarrow as pa
 
 import kafwire
-from kafwire.errors import KafkaError, KafkaTimeoutError, RecordTooLargeError
+from kafwire.errors import KafkaError
+from kafwire.testing.history import Dress
 from soak.matrix import SEND, Topic
 from soak.runner import Runner
 
-_WAIT_S = 0.2
+_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 # An outcome must come of itself by the delivery time-out; this only says which workload hangs.
 _HUNG_S = 180.0
 
@@ -29,14 +30,17 @@ class Sender(Runner):
         self._pending: deque[tuple[int, kafwire.Delivery]] = deque()
         window = workload.window if workload.kind == SEND else 1
         with self.make(self.bootstrap, **workload.options) as producer:
+            self.producer = producer
             while not self.stopping:
                 self.pace(workload.rows)
                 while len(self._pending) >= window:
                     self._settle(wait=True)
                 keys = self.keys(workload.rows)
                 topic = self.chance.choice(workload.topics)
-                for key, (sequence, value) in zip(keys, self.writer.invoke(keys, size=workload.size), strict=True):
-                    self._send(producer, topic, key, sequence, value)
+                dresses = [self._dress(topic, key) for key in keys]
+                made = self.writer.invoke(keys, size=workload.size, dresses=dresses)
+                for dress, (sequence, value) in zip(dresses, made, strict=True):
+                    self._send(producer, topic, dress, sequence, value)
             producer.flush(_HUNG_S)
             while self._pending:
                 self._settle(wait=True)
@@ -46,13 +50,23 @@ class Sender(Runner):
         while self._pending and self._pending[0][1].done():
             self._settle(wait=False)
 
-    def _send(self, producer: Any, topic: Topic, key: int, sequence: int, value: bytes) -> None:
+    def _dress(self, topic: Topic, key: int) -> Dress:
+        """The partition is named; or it follows from the key, by a hash that is not kafwire's; or it may be any."""
         placement = self.workload.placement
+        given = b"%d" % key if placement == "key" else None
         partition = key % topic.partitions if placement == "partition" else None
+        return self.dress(key, given, partition_of(given, topic.partitions) if given is not None else partition)
+
+    def _send(self, producer: Any, topic: Topic, dress: Dress, sequence: int, value: bytes) -> None:
         self.started += 1
         try:
             delivery = producer.send(
-                topic.name, value, key=b"%d" % key if placement == "key" else None, partition=partition
+                topic.name,
+                value,
+                key=dress.key,
+                headers=dress.headers or None,
+                timestamp_ms=dress.timestamp_ms,
+                partition=dress.partition if self.workload.placement == "partition" else None,
             )
         except KafkaError as error:  # it was not taken, so it is not sent
             self.failed([sequence], error, certain=True)
@@ -65,7 +79,7 @@ class Sender(Runner):
         sequence, delivery = self._pending.popleft()
         error = delivery.exception(_HUNG_S if wait else 0)
         if error is not None:
-            self.failed([sequence], error, certain=is_certain(error))
+            self.failed([sequence], error, certain=not error.in_doubt)
         else:
             meta = delivery.result(0)
             self.writer.ok(sequence, meta.topic, meta.partition, meta.offset)
@@ -83,6 +97,7 @@ class BatchSender(Runner):
         workload = self.workload
         self._pending: deque[tuple[Mapping[int, list[int]], kafwire.BatchDelivery]] = deque()
         with self.make(self.bootstrap, **workload.options) as producer:
+            self.producer = producer
             while not self.stopping:
                 self.pace(workload.rows)
                 while len(self._pending) * workload.rows >= workload.window:
@@ -101,14 +116,18 @@ class BatchSender(Runner):
         keys = self.keys(self.workload.rows)
         shift = self.chance.randrange(topic.partitions)
         partitions = [(key + place // 16 + shift) % topic.partitions for place, key in enumerate(keys)]
-        made = self.writer.invoke(keys, size=self.workload.size)
-        rows = pa.table(
-            {
-                "value": pa.array([value for _, value in made], pa.binary()),
-                "key": pa.array([b"%d" % key for key in keys], pa.binary()),
-                "partition": pa.array(partitions, pa.int32()),
-            }
-        )
+        dresses = [self.dress(key, b"%d" % key, partition) for key, partition in zip(keys, partitions, strict=True)]
+        made = self.writer.invoke(keys, size=self.workload.size, dresses=dresses)
+        columns: dict[str, pa.Array] = {
+            "value": pa.array([value for _, value in made], pa.binary()),
+            "key": pa.array([dress.key for dress in dresses], pa.binary()),
+            "partition": pa.array(partitions, pa.int32()),
+        }
+        if self.workload.headers:
+            columns["headers"] = pa.array([_pairs(dress) for dress in dresses], _HEADERS)
+        if self.workload.timed:
+            columns["timestamp"] = pa.array([dress.timestamp_ms for dress in dresses], pa.timestamp("ms", "UTC"))
+        rows = pa.table(columns)
         placed: dict[int, list[int]] = {}
         for partition, (sequence, _) in zip(partitions, made, strict=True):
             placed.setdefault(partition, []).append(sequence)
@@ -126,7 +145,8 @@ class BatchSender(Runner):
             ranges = delivery.result(_HUNG_S if wait else 0)
         except KafkaError as error:
             # It says what became of the first batch that failed, and nothing of the others.
-            self.failed([sequence for some in placed.values() for sequence in some], error, certain=False)
+            alone = len(delivery.parts) == 1 and not error.in_doubt
+            self.failed([sequence for some in placed.values() for sequence in some], error, certain=alone)
             return
         taken = dict.fromkeys(placed, 0)
         for topic, partition, first, count in ranges:
@@ -139,8 +159,19 @@ class BatchSender(Runner):
             raise AssertionError(f"send_batch told of too few or too many rows, by partition: {short}")
 
 
-def is_certain(error: KafkaError) -> bool:
-    """Whether an error says that the record is not in the log, and never will be."""
-    if isinstance(error, KafkaTimeoutError):
-        return "could not be sent" in str(error)
-    return isinstance(error, RecordTooLargeError)
+def _pairs(dress: Dress) -> list[dict[str, Any]]:
+    return [{"key": name, "value": value} for name, value in dress.headers]
+
+
+def partition_of(key: bytes, partitions: int) -> int:
+    """Where a key belongs, by murmur2 as Java's client has it."""
+    mask, m = 0xFFFFFFFF, 0x5BD1E995
+    h = 0x9747B28C ^ len(key)
+    whole = len(key) // 4 * 4
+    for at in range(0, whole, 4):
+        k = int.from_bytes(key[at : at + 4], "little") * m & mask
+        h = h * m & mask ^ (k ^ k >> 24) * m & mask
+    if key[whole:]:
+        h = (h ^ int.from_bytes(key[whole:], "little")) * m & mask
+    h = (h ^ h >> 13) * m & mask
+    return ((h ^ h >> 15) & 0x7FFFFFFF) % partitions

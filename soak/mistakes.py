@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self
 
 import kafwire
 from kafwire.structs import RecordMetadata, TopicPartition
-from kafwire.testing.history import History, View
+from kafwire.testing.history import Dress, History, View
+from soak import hop
+from soak.readers import Rows
 
 _EVERY = 200
 _OFTEN = 20
@@ -20,10 +22,9 @@ class _Planted:
         self._producer = kafwire.Producer(bootstrap, **options)
         self._count = 0
 
-    def send(self, topic: str, value: bytes, *, key: bytes | None, partition: int | None) -> Any:
+    def send(self, topic: str, value: bytes, **given: Any) -> Any:
         """Send, in the wrong way where it is time for that."""
         self._count += 1
-        given = {"key": key, "partition": partition}
         return self.mistake(topic, value, given) if self._count % _EVERY == 0 else self.right(topic, value, given)
 
     def right(self, topic: str, value: bytes, given: dict[str, Any]) -> Any:
@@ -114,7 +115,7 @@ class _Overtake(_Planted):
 
     def right(self, topic: str, value: bytes, given: dict[str, Any]) -> Any:
         delivery = super().right(topic, value, given)
-        if self._kept is not None and self._kept[0] == topic and self._kept[2] == given:
+        if self._kept is not None and self._kept[0] == topic and self._kept[2]["partition"] == given["partition"]:
             kept, self._kept = self._kept, None
             super().right(*kept)
         return delivery
@@ -133,6 +134,38 @@ class _Overtake(_Planted):
         super().flush(timeout)
 
 
+class _Rekey(_Planted):
+    """Sends a record with another key."""
+
+    def mistake(self, topic: str, value: bytes, given: dict[str, Any]) -> Any:
+        return self.right(topic, value, given | {"key": b"another"})
+
+
+class _Misplace(_Planted):
+    """Sends a record to the first partition, wherever it belongs, and says so."""
+
+    def mistake(self, topic: str, value: bytes, given: dict[str, Any]) -> Any:
+        return self.right(topic, value, given | {"partition": 0})
+
+
+class _Denied:
+    """A delivery that is said to have failed, certainly."""
+
+    def done(self) -> bool:
+        return True
+
+    def exception(self, _timeout: float) -> Exception:
+        return kafwire.errors.KafkaTimeoutError("it was not sent, so it says")
+
+
+class _Deny(_Planted):
+    """Sends a record, and says that it certainly is not there."""
+
+    def mistake(self, topic: str, value: bytes, given: dict[str, Any]) -> Any:
+        self.right(topic, value, given)
+        return _Denied()
+
+
 class _PlantedInTransactions:
     """A transactional producer that makes its mistake every so many records."""
 
@@ -143,21 +176,21 @@ class _PlantedInTransactions:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._producer, name)
 
-    def send(self, topic: str, value: bytes, *, key: bytes, partition: int) -> Any:
+    def send(self, topic: str, value: bytes, **given: Any) -> Any:
         self._count += 1
         if self._count % _OFTEN == 0:
-            return self.mistake(topic, value, key, partition)
-        return self._producer.send(topic, value, key=key, partition=partition)
+            return self.mistake(topic, value, given)
+        return self._producer.send(topic, value, **given)
 
-    def mistake(self, topic: str, value: bytes, key: bytes, partition: int) -> Any:
+    def mistake(self, topic: str, value: bytes, given: dict[str, Any]) -> Any:
         """Send as it should be."""
-        return self._producer.send(topic, value, key=key, partition=partition)
+        return self._producer.send(topic, value, **given)
 
 
 class _Tear(_PlantedInTransactions):
     """Leaves a record of a transaction out, and commits all the same."""
 
-    def mistake(self, topic: str, value: bytes, key: bytes, partition: int) -> Any:  # noqa: ARG002
+    def mistake(self, topic: str, value: bytes, given: dict[str, Any]) -> Any:  # noqa: ARG002
         return _Forgotten()
 
 
@@ -168,8 +201,8 @@ class _Outside(_PlantedInTransactions):
         super().__init__(bootstrap, **options)
         self._other = kafwire.Producer(bootstrap)
 
-    def mistake(self, topic: str, value: bytes, key: bytes, partition: int) -> Any:
-        return self._other.send(topic, value, key=key, partition=partition)
+    def mistake(self, topic: str, value: bytes, given: dict[str, Any]) -> Any:
+        return self._other.send(topic, value, **given)
 
     def close(self, *timeout: float) -> None:
         self._other.close()
@@ -183,20 +216,59 @@ class _Behind(_PlantedInTransactions):
         self._producer.send_offsets({where: offset - 1 for where, offset in offsets.items()}, *given)
 
 
-PRODUCERS: dict[str, type[_Planted]] = {"resend": _Resend, "drop": _Drop, "early": _Early, "overtake": _Overtake}
+PRODUCERS: dict[str, type[_Planted]] = {
+    "resend": _Resend,
+    "drop": _Drop,
+    "early": _Early,
+    "overtake": _Overtake,
+    "rekey": _Rekey,
+    "misplace": _Misplace,
+    "deny": _Deny,
+}
 TRANSACTIONAL: dict[str, type[_PlantedInTransactions]] = {"tear": _Tear, "outside": _Outside, "behind": _Behind}
-MISTAKES = (*PRODUCERS, *TRANSACTIONAL, "skip")
+
+
+def _leap(rows: Rows) -> Iterator[Rows]:
+    """Pass over a record here and there."""
+    where, offsets, values, dresses, next_offset = rows
+    kept = [place for place, offset in enumerate(offsets) if offset % _EVERY != _EVERY - 1]
+    yield (
+        where,
+        [offsets[place] for place in kept],
+        [values[place] for place in kept],
+        [dresses[place] for place in kept],
+        next_offset,
+    )
+
+
+def _again(rows: Rows) -> Iterator[Rows]:
+    """Give some records twice."""
+    yield rows
+    if rows[1] and rows[1][0] % _OFTEN == 0:
+        yield rows
+
+
+READERS: dict[str, Callable[[Rows], Iterator[Rows]]] = {"leap": _leap, "again": _again}
+MISTAKES = (*PRODUCERS, *TRANSACTIONAL, *READERS, *hop.MISTAKES, "skip", "dirty")
 
 
 class SkippingHistory(History):
     """A history whose observers leave out a record here and there."""
 
-    def view(self, observer: str, isolation_level: str = "read_uncommitted") -> View:
+    def view(self, observer: str, isolation_level: str = "read_uncommitted", *, live: bool = False) -> View:
         """As it should be, but for what `_SkippingView` does."""
-        return _SkippingView(self, super().view(observer, isolation_level)._number)
+        return _SkippingView(self, super().view(observer, isolation_level, live=live)._number)
 
 
 class _SkippingView(View):
-    def add(self, topic: str, partition: int, offsets: Iterable[int], values: Iterable[bytes | None]) -> None:
-        kept = [pair for pair in zip(offsets, values, strict=True) if pair[0] % _EVERY != _EVERY - 1]
-        super().add(topic, partition, [offset for offset, _ in kept], [value for _, value in kept])
+    def add(
+        self,
+        topic: str,
+        partition: int,
+        offsets: Iterable[int],
+        values: Iterable[bytes | None],
+        dresses: Iterable[Dress] | None = None,
+    ) -> None:
+        assert dresses is not None
+        kept = [row for row in zip(offsets, values, dresses, strict=True) if row[0] % _EVERY != _EVERY - 1]
+        super().add(topic, partition, [row[0] for row in kept], [row[1] for row in kept], [row[2] for row in kept])

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 
-from kafwire.testing.history import History, Writer
+from kafwire.testing.history import Dress, History, Writer
 from soak.matrix import Workload
 
 # How far behind its pace a workload may be and still catch up.
@@ -77,17 +77,22 @@ class Runner(ABC):
         """A key for each row."""
         return [self.chance.randrange(self.workload.keys) for _ in range(rows)]
 
+    def dress(self, key: int, given: bytes | None, partition: int | None) -> Dress:
+        """What a record of a key is sent with besides its value."""
+        headers = (("key", b"%d" % key), ("none", None))[: self.workload.headers]
+        return Dress(given, headers, int(time.time() * 1000) if self.workload.timed else None, partition)
+
     def succeeded(self, count: int) -> None:
         """Count acknowledged records."""
         self.counts["acked"] += count
         self.last_success = time.monotonic()
 
-    def failed(self, sequences: Sequence[int], error: BaseException | str, *, certain: bool) -> None:
+    def failed(self, sequences: Sequence[int], error: BaseException | str, *, certain: bool, whose: str = "") -> None:
         """Write down that records are certainly not there, or that nobody knows."""
         if sequences:
             (self.writer.fail if certain else self.writer.unknown)(sequences, str(error)[:200])
         self.counts["failed" if certain else "unknown"] += len(sequences)
-        self.counts[f"error {name_of(error)}"] += 1
+        self.counts[f"error {whose}{name_of(error)}"] += 1
 
     def _run(self) -> None:
         try:

@@ -31,8 +31,8 @@ from kafwire.testing.faults import (
 
 T = TypeVar("T")
 
-Blow = Literal["kill", "pause", "restart"]
-Whom = Literal["leader", "transactions", "offsets", "node"]
+Blow = Literal["kill", "pause", "restart", "part"]
+Whom = Literal["leader", "transactions", "offsets", "controller", "node"]
 
 BROKERS = (1, 2, 3)
 TRANSACTIONAL = (
@@ -46,8 +46,9 @@ _AIMS: tuple[str | tuple[str, ...] | None, ...] = ("Produce", "Produce", TRANSAC
 class Strike:
     """Something done to a node: `blow` is SIGKILL, SIGSTOP or an orderly stop; `seconds` later it goes on.
 
-    `whom`: the leader of a topic's partition, both by a number that wraps at how many there are; the coordinator of
-    transactions or of groups; or the node of that number.
+    Or it is parted from the other nodes, not from clients. `whom`: the leader of a topic's partition, both by a number
+    that wraps at how many there are; the coordinator of transactions or of groups; the active controller; or the node
+    of that number.
     """
 
     blow: Blow
@@ -57,11 +58,21 @@ class Strike:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientBlow:
+    """SIGKILL, or SIGSTOP for `seconds`, to a client by a number that wraps; `at` seconds after the episode began."""
+
+    at: float
+    blow: Literal["kill", "pause"]
+    number: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Episode:
     """Faults for `seconds` at least, then `rest` seconds without any.
 
     `rules` are those of the proxies, drawn from `seed`. `strikes` come one after the other, each when the cluster is
-    whole again.
+    whole again; `clients` are struck meanwhile.
     """
 
     number: int
@@ -71,11 +82,13 @@ class Episode:
     rest: float
     rules: tuple[Rule, ...]
     strikes: tuple[Strike, ...]
+    clients: tuple[ClientBlow, ...] = ()
 
 
 def episodes(seed: int) -> Iterator[Episode]:
     """All episodes of a seed, in order."""
     chance = random.Random(f"{seed}/episodes")
+    clients = random.Random(f"{seed}/clients")
     sorts = _dealt(chance, ("network", "node", "both", "network", "both", "network"))
     networks = _dealt(chance, tuple(_NETWORK))
     nodes = _dealt(chance, tuple(_NODES))
@@ -101,8 +114,17 @@ def episodes(seed: int) -> Iterator[Episode]:
             rest=round(chance.uniform(2, 5), 3),
             rules=tuple(rules),
             strikes=strikes,
+            clients=tuple(_clients(clients)),
         )
         number += 1
+
+
+def _clients(chance: random.Random) -> Iterator[ClientBlow]:
+    """Up to three blows; a pause may be longer than a transaction may be open."""
+    for _ in range(chance.choice((0, 1, 1, 2, 3))):
+        blow: Literal["kill", "pause"] = chance.choice(("kill", "kill", "pause"))
+        seconds = round(chance.choice((chance.uniform(0.1, 3), chance.uniform(8, 14))), 3) if blow == "pause" else 0.0
+        yield ClientBlow(round(chance.uniform(0, 8), 3), blow, chance.randrange(100), seconds)
 
 
 def _dealt(chance: random.Random, deck: Sequence[T]) -> Iterator[T]:
@@ -167,6 +189,12 @@ _NETWORK: dict[str, Callable[[random.Random], Rule]] = {
         most=6,
     ),
     "held requests": _rule(lambda _: Hold((0.05, 4.0)), aims=("Produce", TRANSACTIONAL)),
+    "requests twice": _rule(
+        lambda _: Duplicate("request"),
+        # A second InitProducerId would fence the producer that sent the first.
+        aims=("Produce", "Fetch", ("AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn")),
+        most=20,
+    ),
     "answers twice": _rule(lambda _: Duplicate(), most=5),
     "answers out of order": _rule(lambda _: Reorder(0.5), most=5),
     "refused connections": _rule(
@@ -202,6 +230,11 @@ _NODES: dict[str, Callable[[random.Random], list[Strike]]] = {
     "transaction coordinator killed": _one("kill", ("transactions",), (0, 8)),
     "transaction coordinator paused": _one("pause", ("transactions",), (1, 12)),
     "group coordinator killed": _one("kill", ("offsets",), (0, 5)),
+    "controller killed": _one("kill", ("controller",), (0, 5)),
+    "controller paused": _one("pause", ("controller",), (2, 10)),
+    "leader parted": _one("part", ("leader",), (1, 15)),
+    "coordinator parted": _one("part", ("transactions", "offsets"), (1, 15)),
+    "controller parted": _one("part", ("controller",), (1, 12)),
     "leaders one after another": _leaders,
     "rolling restart": _rolling,
 }

@@ -56,6 +56,10 @@ class State:
     settled_s: float = 0.0
     peak_mib: float = 0.0
     violations: list[str] = field(default_factory=list)
+    wanted: list[str] = field(default_factory=list)
+    perils: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # By process: the most MiB of it, and how many it had 30 s after its start and at its end, of the worst segment.
+    memory: dict[str, dict[str, float]] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
     pid: int = 0
     phase: str = ""

@@ -17,6 +17,8 @@ _POLL_S = 0.2
 _PAUSE_S = 0.1
 # So many of the transactions that are aborted have all their records in the logs.
 _FLUSHED = 0.5
+# And in so many of all another producer takes over.
+_USURPED = 0.01
 # What a producer leaves open is aborted so soon.
 TRANSACTION_MS = 20_000
 
@@ -35,9 +37,46 @@ class Transactions(Runner):
         self.producer = self.fresh()
         while not self.stopping:
             self.pace(self.workload.rows)
-            if self.transaction(self.workload.rows) is None:
+            if self.chance.random() < _USURPED:
+                self.usurp()
+            elif self.transaction(self.workload.rows) is None:
                 self.renew()
         self.producer.close()
+
+    def usurp(self) -> None:
+        """Another producer with the same id takes over in the middle of a transaction of this one, which goes on.
+
+        Nobody who reads committed records sees what the one before it sent, and it is told.
+        """
+        self.started += 1
+        number = self.writer.begin()
+        old = self.producer
+        sent: list[tuple[int, kafwire.Delivery]] = []
+        begun = False
+        try:
+            old.begin_transaction(_CALL_S)
+            begun = True
+            self._send(number, self.workload.rows // 2 or 1, sent)
+            if self.chance.random() < _FLUSHED:
+                old.flush(_CALL_S)
+        except KafkaError as error:
+            self.counts[f"error usurped {name_of(error)}"] += 1
+        self.producer = self.fresh()
+        try:
+            if begun:
+                old.commit_transaction(_CALL_S)
+                raise AssertionError(f"transaction {number} was committed by a producer that another had replaced")
+        except TransactionError as error:
+            self.counts[f"error usurped {name_of(error)}"] += 1
+        try:
+            old.close(0.0)
+        except KafkaError as error:
+            self.counts[f"error close {name_of(error)}"] += 1
+        self._settle(sent, "usurped ")
+        self.writer.end(number, "abort")
+        self.counts["aborted"] += 1
+        self.counts["usurped"] += 1
+        self.settled += 1
 
     def fresh(self) -> Any:
         """A producer, with all that one before it left open decided."""
@@ -108,14 +147,23 @@ class Transactions(Runner):
         return True
 
     def _send(self, number: int, rows: int, sent: list[tuple[int, kafwire.Delivery]]) -> None:
+        topics = self.workload.topics
+        dresses = []
         keys = self.keys(rows)
-        made = self.writer.invoke(keys, transaction=number, size=self.workload.size)
+        for place, key in enumerate(keys):
+            topic = topics[(number + place) % len(topics)]
+            dresses.append(self.dress(key, b"%d" % key, (key + place) % topic.partitions))
+        made = self.writer.invoke(keys, transaction=number, size=self.workload.size, dresses=dresses)
         left = [sequence for sequence, _ in made]
         try:
-            for place, (key, (sequence, value)) in enumerate(zip(keys, made, strict=True)):
-                topic = self.workload.topics[(number + place) % len(self.workload.topics)]
+            for place, (dress, (sequence, value)) in enumerate(zip(dresses, made, strict=True)):
                 delivery = self.producer.send(
-                    topic.name, value, key=b"%d" % key, partition=(key + place) % topic.partitions
+                    topics[(number + place) % len(topics)].name,
+                    value,
+                    key=dress.key,
+                    headers=dress.headers or None,
+                    timestamp_ms=dress.timestamp_ms,
+                    partition=dress.partition,
                 )
                 sent.append((sequence, delivery))
                 del left[0]
@@ -123,13 +171,13 @@ class Transactions(Runner):
             if left:
                 self.writer.fail(left, "not sent")
 
-    def _settle(self, sent: Sequence[tuple[int, kafwire.Delivery]]) -> None:
+    def _settle(self, sent: Sequence[tuple[int, kafwire.Delivery]], whose: str = "") -> None:
         """Write down what became of the records; all outcomes are known when a transaction is decided."""
         for sequence, delivery in sent:
             if not delivery.done():
-                self.failed([sequence], "open", certain=False)
+                self.failed([sequence], "open", certain=False, whose=whose)
             elif (error := delivery.exception(0)) is not None:
-                self.failed([sequence], error, certain=False)
+                self.failed([sequence], error, certain=not error.in_doubt, whose=whose)
             else:
                 meta = delivery.result(0)
                 self.writer.ok(sequence, meta.topic, meta.partition, meta.offset)

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from kafwire.testing.cluster import KafkaCluster
-from soak import matrix
+from soak import hop, matrix
 from soak.evidence import keep
 from soak.matrix import KAFWIRE, SEND, Segment
-from soak.mistakes import MISTAKES, TRANSACTIONAL
+from soak.mistakes import MISTAKES, READERS, TRANSACTIONAL
 from soak.script import Episode
 from soak.segment import Outcome, SegmentRun
 from tests import seeds
@@ -25,9 +25,18 @@ FOUND_AS = {
     "early": {"lost"},
     "overtake": {"misordered"},
     "tear": {"torn"},
-    "outside": {"phantom"},
+    "outside": {"dirty"},
     "behind": {"torn"},
     "skip": {"lost"},
+    "rekey": {"altered"},
+    "misplace": {"altered"},
+    "deny": {"phantom"},
+    "leap": {"skipped"},
+    "again": {"repeated"},
+    "dirty": {"dirty"},
+    # By the chain, which has a judge of its own.
+    "forget": set(),
+    "twice": set(),
 }
 NUMBERS = itertools.count()
 
@@ -62,24 +71,38 @@ def test_nothing_is_found_where_nothing_is_wrong(proxied: KafkaCluster, tmp_path
     assert outcome.control.counts["committed"] > 0
     assert not any((outcome.kafwire.found + outcome.control.found).values())
     assert outcome.kafwire.counts["views"] == outcome.control.counts["views"] == 4
+    assert outcome.kafwire.counts["live"] == 4
+    assert outcome.kafwire.counts["followed"] > 1_000
+    assert outcome.kafwire.counts["chain"] > 50
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_found(proxied: KafkaCluster, tmp_path: Path, mistake: str) -> None:
-    segment = matrix.segment(1, next(NUMBERS))
-    if mistake in TRANSACTIONAL:
+    number = next(NUMBERS)
+    segment = matrix.segment(1, number)
+    while any(topic.partitions == 1 for topic in segment.topics):
+        number += 1_000
+        segment = matrix.segment(1, number)
+    if mistake in TRANSACTIONAL or mistake == "dirty":
         alone = tuple(
             replace(one, rate=2_000.0, rows=20, aborts=0.5) for one in segment.processes["kafwire-transactions"]
         )
     else:
         sender = next(one for one in segment.workloads if one.kind == SEND)
-        alone = (replace(sender, rate=2_000.0, rows=20, keys=1, placement="partition"),)
-    segment = replace(segment, processes={KAFWIRE: alone}, control_topics=())
+        alone = (replace(sender, rate=2_000.0, rows=20, keys=7, placement="partition"),)
+    readings = segment.readings if mistake in (*READERS, "dirty") else ()
+    hops = segment.hops if mistake in hop.MISTAKES else ()
+    if hops:
+        alone = tuple(replace(one, rate=1_000.0) for one in segment.workloads if one.topics == (hops[0].source,))
+    segment = replace(segment, processes={KAFWIRE: alone}, control_topics=(), readings=readings, hops=hops)
     folder = tmp_path / "segment"
     outcome = run(segment, proxied, folder, mistake)
     assert outcome.violations
     assert {kind for kind, count in outcome.kafwire.found.items() if count} >= FOUND_AS[mistake]
     (report,) = outcome.reports.values()
+    if mistake in hop.MISTAKES:
+        assert all("the chain" in violation for violation in outcome.violations)
+        return
     assert report.findings
     keep(folder, proxied, outcome.reports, segment.topics)
     listed = [file.read_text() for file in (folder / "segments" / "node-1").glob("soak-*.txt")]

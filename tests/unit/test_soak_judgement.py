@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from kafwire.testing.history import KINDS, Report
+from soak import judgement
 from soak import segment as module
 from soak.matrix import CONTROL, segment
 from soak.script import Episode
 from soak.segment import SegmentRun
+from soak.state import Tally
 from soak.workers import Broken, ControlBroken
 
 EPISODE = Episode(4, "resets", 1, 1.0, 1.0, (), ())
@@ -29,6 +31,11 @@ class FakeProcess:
         self.crash: Exception | None = None
         self.killed = False
         self._took = took
+
+    reads = False
+
+    def reach(self, number: int, _ends: object) -> None:
+        self.mark(number)
 
     def mark(self, number: int) -> None:
         if self._took is not None:
@@ -58,16 +65,47 @@ def watch(readable: float) -> Any:
 
 def report(**counts: int) -> Report:
     found = {kind: counts.pop(kind, 0) for kind in KINDS}
-    return Report(found=found, tolerated={}, counts={"unread": 0, "unjudged": 0} | counts, findings=())
+    names = ("unread", "unjudged", "invoked", "unknown", "committed", "aborted", "undecided")
+    return Report(found=found, tolerated={}, counts=dict.fromkeys(names, 0) | counts, findings=())
 
 
 @pytest.mark.parametrize("name", [*KINDS, "unread", "unjudged"])
 def test_each_finding_is_a_violation(run: SegmentRun, name: str) -> None:
-    run._accuse(report())
+    run._accuse(report(), Tally())
     assert run.outcome.violations == []
-    run._accuse(report(**{name: 2}))
+    run._accuse(report(**{name: 2}), Tally())
     assert len(run.outcome.violations) == 1
     assert f"{name}=2" in run.outcome.violations[0] or f"{name}: 2" in run.outcome.violations[0]
+
+
+def test_memory_is_told_when_all_had_begun_at_the_end_and_at_the_most() -> None:
+    told = [(float(second), 100.0 + second) for second in range(0, 300, 7)]
+    assert module.trend(told, 431.27) == {"begun": 135.0, "end": 394.0, "peak": 431.3}
+    assert module.trend([], 5.0) == {"begun": 0.0, "end": 0.0, "peak": 5.0}
+
+
+def test_doubt_has_its_measure(run: SegmentRun) -> None:
+    run._accuse(report(invoked=1_000_000, unknown=120_000, committed=800, aborted=180, undecided=20), Tally())
+    assert run.outcome.violations == []
+    run._accuse(report(invoked=1_000_000, unknown=120_001, committed=800, aborted=180, undecided=31), Tally())
+    assert [violation.split(":")[0] for violation in run.outcome.violations] == ["unknown", "undecided"]
+
+
+def test_an_error_that_nobody_allowed_for_is_a_violation(run: SegmentRun) -> None:
+    run._accuse(report(), Tally(errors=Counter(dict.fromkeys(judgement.TOLERATED, 3))))
+    assert run.outcome.violations == []
+    run._accuse(report(), Tally(errors=Counter({"error BrokerError OUT_OF_ORDER_SEQUENCE_NUMBER": 1})))
+    assert len(run.outcome.violations) == 1
+    assert "OUT_OF_ORDER_SEQUENCE_NUMBER" in run.outcome.violations[0]
+
+
+def test_a_reader_that_does_not_come_to_the_end_is_a_violation(run: SegmentRun) -> None:
+    reader = FakeProcess("kafwire-readers", None)
+    reader.reads = True
+    run._processes = [FakeProcess("kafwire", 0.1), reader]  # type: ignore[list-item]
+    run._recover(watch(0.1), EPISODE)
+    assert len(run.outcome.violations) == 1
+    assert "kafwire-readers has not settled" in run.outcome.violations[0]
 
 
 def test_a_recovery_in_time_is_none(run: SegmentRun) -> None:

@@ -15,8 +15,9 @@ import pytest
 
 from kafwire.testing.cluster import ClusterError
 from soak import __main__ as program
-from soak import evidence
+from soak import evidence, perils
 from soak.matrix import Segment
+from soak.perils import PERILS, Result
 from soak.script import Episode
 from soak.segment import Outcome
 from soak.state import State, Tally
@@ -45,6 +46,15 @@ class World:
         self.played: Played = []
         self.happens: Callable[[int, Outcome], None] = lambda _number, _outcome: None
         self.kept: list[Path] = []
+        self.perils: list[str] = []
+        self.spoilt: dict[str, str] = {}
+
+    def run_perils(self, names: list[str], _tell: object) -> list[Result]:
+        self.perils += names
+        return [Result(name, acked=10, missing=4, told=1, violations=self._found(name)) for name in names]
+
+    def _found(self, name: str) -> list[str]:
+        return [self.spoilt[name]] if name in self.spoilt else []
 
     def segment_run(self, segment: Segment, *_: Any, **__: Any) -> SimpleNamespace:
         outcome = Outcome()
@@ -68,6 +78,7 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
     monkeypatch.setattr(program, "KafkaCluster", FakeCluster)
     monkeypatch.setattr(program, "SegmentRun", made.segment_run)
     monkeypatch.setattr(program, "ROOT", tmp_path)
+    monkeypatch.setattr(perils, "run", made.run_perils)
     monkeypatch.setattr(evidence, "keep", lambda folder, *_: made.kept.append(folder))
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     return made
@@ -155,6 +166,37 @@ def test_what_is_not_kafwires_doing_is_another_exit_code(
     world.happens = fail
     assert run(monkeypatch, "--seed", "7", "--folder", str(tmp_path / "run")) == 2
     assert State.load(tmp_path / "run").phase == f"failed: {error}"
+
+
+def test_a_long_run_plays_the_perils_first(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    assert run(monkeypatch, "--minutes", "30", "--seed", "7", "--folder", str(folder)) == 0
+    assert world.perils == list(PERILS)
+    state = State.load(folder)
+    assert {name: (one["acked"], one["missing"]) for name, one in state.perils.items()} == dict.fromkeys(
+        PERILS, (10, 4)
+    )
+    assert "unclean" in (folder / "summary.md").read_text()
+    assert json.loads((folder / "summary.json").read_text())["perils"]["unclean"]["told"] == 1
+
+
+def test_perils_are_named(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    arguments = ("--minutes", "3", "--seed", "7", "--folder")
+    assert run(monkeypatch, *arguments, str(tmp_path / "none")) == 0
+    assert world.perils == []
+    assert run(monkeypatch, *arguments, str(tmp_path / "two"), "--perils", "grown,unclean") == 0
+    assert world.perils == ["grown", "unclean"]
+    with pytest.raises(SystemExit, match="no peril is called flood"):
+        run(monkeypatch, *arguments, str(tmp_path / "wrong"), "--perils", "flood")
+
+
+def test_a_violation_in_a_peril_ends_a_run(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    world.spoilt["grown"] = "1 lost, and no log lost them"
+    folder = tmp_path / "run"
+    assert run(monkeypatch, "--seed", "7", "--folder", str(folder), "--perils", "delete-records,grown,unclean") == 1
+    assert world.perils == ["delete-records", "grown"]
+    assert world.played == []
+    assert State.load(folder).violations == ["1 lost, and no log lost them"]
 
 
 def test_one_segment_alone(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

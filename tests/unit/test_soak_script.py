@@ -6,10 +6,10 @@ import itertools
 import json
 from collections import Counter
 
-from kafwire.config import ProducerConfig
+from kafwire.config import ConsumerConfig, ProducerConfig
 from kafwire.testing.faults import BlackHole, Refuse, Throttle
 from soak import matrix, script
-from soak.matrix import CONTROL, KAFWIRE, Workload
+from soak.matrix import CONTROL, KAFWIRE, Reading, Workload
 from soak.script import Episode, episodes
 from tests import seeds
 
@@ -84,6 +84,24 @@ def test_a_segment_has_all_kinds_and_codecs(seed: int) -> None:
     for workload in one.workloads:
         assert {*workload.topics, *filter(None, [workload.source])} <= known
         ProducerConfig.build({"bootstrap_servers": "localhost:9092", **workload.options})
+
+
+@seeds.several(SEEDS)
+def test_readers_are_of_each_strategy_face_and_level(seed: int) -> None:
+    readings = matrix.segment(seed, 0).readings
+    assert {one.strategy for one in readings} == set(matrix.STRATEGIES)
+    assert {(one.face, one.isolation_level) for one in readings} == set(itertools.product(matrix.FACES, matrix.LEVELS))
+    assert sorted(one.commits for one in readings) == ["", "", matrix.AUTO, matrix.MANUAL]
+    for one in readings:
+        assert one.topics == matrix.segment(seed, 0).topics
+        ConsumerConfig.build({"bootstrap_servers": "localhost:9092", **one.options})
+        assert Reading.from_json(json.loads(json.dumps(one.as_json()))) == one
+
+
+def test_all_ways_of_reading_come() -> None:
+    ways = {(one.face, one.way) for seed in range(SEEDS) for one in matrix.segment(seed, 0).readings}
+    both = itertools.product(matrix.FACES, ("poll", "batches", "streams"))
+    assert ways == {*both, ("blocking", "arrow"), ("async", "records")}
 
 
 def test_workloads_survive_json() -> None:

@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from kafwire.errors import KafkaError, KafkaTimeoutError, RecordTooLargeError, broker_error
+from kafwire.errors import KafkaError, KafkaTimeoutError, broker_error
 from kafwire.testing.history import History, check
 from soak.__main__ import status
-from soak.idempotent import is_certain
+from soak.idempotent import partition_of
 from soak.matrix import SEND, Workload, segment
 from soak.runner import Runner, name_of
 from soak.state import State
 from soak.worker import Mark
+from tests.unit import reference_partitions
 from tests.waiting import until
 
 
@@ -96,13 +97,15 @@ def test_outcomes_are_written_down_as_they_are(history: History, tmp_path: Path)
     assert runner.counts["error refused"] == runner.counts["error KafkaTimeoutError"] == 1
 
 
-def test_what_is_certain() -> None:
-    assert is_certain(RecordTooLargeError("too large"))
-    assert is_certain(KafkaTimeoutError("3 record(s) to t-0 could not be sent within delivery_timeout_ms (1): why"))
-    assert not is_certain(KafkaTimeoutError("3 record(s) to t-0 were sent but not acknowledged"))
-    assert not is_certain(broker_error(45))
+def test_an_error_has_a_name() -> None:
     assert name_of(broker_error(45)) == "BrokerError OUT_OF_ORDER_SEQUENCE_NUMBER"
     assert name_of(KafkaError("x")) == "KafkaError"
+
+
+def test_keys_are_placed_as_java_does() -> None:
+    for key in (b"", b"1", b"17", b"999", b"1234", b"-12345"):
+        for partitions in (1, 2, 3, 4, 7):
+            assert partition_of(key, partitions) == reference_partitions.partition_of(key, partitions)
 
 
 @pytest.mark.parametrize(

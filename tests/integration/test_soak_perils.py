@@ -1,0 +1,22 @@
+"""The soak's perils on real clusters: what is missing is what the log lost, and readers were told."""
+
+from __future__ import annotations
+
+import pytest
+
+from soak import perils
+
+pytestmark = pytest.mark.long
+
+LOSES = {"delete-records", "compacted", "made-anew", "unclean"}
+
+
+@pytest.mark.parametrize("name", perils.PERILS)
+def test_a_peril(name: str) -> None:
+    (result,) = perils.run([name], print)
+    assert result.violations == []
+    if result.skipped:
+        return  # it says why; the summary does too
+    assert result.acked > 500
+    assert (result.missing > 0) == (name in LOSES)
+    assert (result.told > 0) == (name in LOSES - {"compacted"})
