@@ -44,7 +44,7 @@ EVERYDAY = [
     Step("brokers, Spark, Java", [*REAL, "tests"]),
     Step("the newest other Python", [*OTHERS, "--boundary"]),
 ]
-# What the everyday run leaves out, in parts of a few minutes each: CI runs one of them, by the commit's number.
+# What the everyday run leaves out, in parts of some minutes each.
 PARTS = 8
 SHARDS = [
     *(
