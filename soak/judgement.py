@@ -16,6 +16,7 @@ TOLERATED = {
     "error again TransactionTimeoutError": "the same, of a commit",
     "error TransactionAbortableError": "a record of a transaction was not sent in time, or it was open for too long",
     "error TransactionAbortedError": "the record was in a transaction that was aborted",
+    "error BrokerError INVALID_PRODUCER_EPOCH": "a transaction was open for too long, and its coordinator ended it",
     "error close KafkaTimeoutError": "a producer that can do nothing more is closed with records in hand",
     "error read CorruptBatchError": "records were damaged on their way",
     "error poll CorruptBatchError": "the same",

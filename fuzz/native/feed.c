@@ -114,11 +114,13 @@ static size_t read_batches(const uint8_t *data, size_t size, int64_t offset, int
     int64_t after = -1;
     while (s.at + 12 <= size) {
         int64_t base = integer(&s, 8), length = integer(&s, 4);
-        if (length < 49) return 0;
+        if (length < 14) return 0;
         if (s.at + 4 >= size) break;
         int32_t leader = (int32_t)integer(&s, 4);
-        if (octet(&s) != 2) return 0;
+        int magic = (int8_t)octet(&s);
+        if (magic < 0 || magic > 2 || length < (magic == 2 ? 49 : magic == 1 ? 22 : 14)) return 0;
         if ((uint64_t)length > size - whole - 12) break;
+        if (magic != 2) return 0;
         pass(&s, 6);
         int64_t delta = integer(&s, 4);
         pass(&s, 30);

@@ -137,7 +137,7 @@ static inline int kw_batches_read(const uint8_t *data, size_t size, int64_t star
                 return -1;
             }
             if (header.magic == 2 && header.base_offset + header.last_offset_delta >= high_watermark &&
-                header.last_offset_delta + 1 != header.count) {
+                (int64_t)header.last_offset_delta + 1 != header.count) {
                 *reason = "a batch above the high watermark that has not as many records as offsets: "
                           "bytes were changed in the log or on their way";
                 return -1;
