@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from kafwire.testing.history import Report
 
 # Of these a client may tell its user under the faults that are played, and of nothing else.
+# What no fault explains: kafwire numbers what it sends.
+NEVER = {f"error BrokerError {name}" for name in ("OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID")}
 TOLERATED = {
     # A delivery or a transactional call that came to its time-out, and a deadline of a connection's.
     "error KafkaTimeoutError": "no answer came in time",
@@ -61,11 +63,8 @@ def judged(report: Report, errors: Mapping[str, int]) -> list[str]:
         if counts[name] > share * all_of_them + more:
             violations.append(f"{name}: {counts[name]} of {all_of_them} {of}, more than {share:.0%} and {more}")
     # What a broker refuses under such faults has many names, and that it is not in the log is judged by the log.
-    strange = {
-        name: count
-        for name, count in errors.items()
-        if count and name not in TOLERATED and not name.startswith("error BrokerError ")
-    }
+    refused = {name for name in errors if name.startswith("error BrokerError ")} - NEVER
+    strange = {name: count for name, count in errors.items() if count and name not in TOLERATED.keys() | refused}
     if strange:
         violations.append(f"errors that nobody allowed for: {strange}")
     return violations
