@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from kafwire.testing.history import Report
 
-# Of these a client may tell its user under the faults that are played, and of nothing else.
 # What no fault explains: kafwire numbers what it sends.
 NEVER = {f"error BrokerError {name}" for name in ("OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID")}
+# Of these a client may tell its user under the faults that are played, and of what a broker refuses.
 TOLERATED = {
     # A delivery or a transactional call that came to its time-out, and a deadline of a connection's.
     "error KafkaTimeoutError": "no answer came in time",

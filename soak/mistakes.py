@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self
 
@@ -15,7 +16,7 @@ _EVERY = 200
 _OFTEN = 20
 
 
-class _Planted:
+class _Planted(ABC):
     """A producer as far as the workloads need one; every so many records it makes its mistake."""
 
     def __init__(self, bootstrap: str, **options: Any) -> None:
@@ -31,9 +32,9 @@ class _Planted:
         """Send as it should be."""
         return self._producer.send(topic, value, **given)
 
+    @abstractmethod
     def mistake(self, topic: str, value: bytes, given: dict[str, Any]) -> Any:
         """Send as it should not be."""
-        raise NotImplementedError
 
     def flush(self, timeout: float) -> None:
         """Flush."""

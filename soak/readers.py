@@ -14,6 +14,7 @@ import random
 import threading
 import time
 import traceback
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -211,35 +212,40 @@ def _rows(batch: Batch) -> Rows:
     return TopicPartition(batch.topic or "", batch.partition or 0), *rows_of(batch), batch.next_offset
 
 
-class _Face:
+class _Face(ABC):
     """What a reader needs of a consumer, blocking."""
 
+    @abstractmethod
     def open(self, bootstrap: str, **options: Any) -> None:
-        raise NotImplementedError
+        """Begin to read."""
 
+    @abstractmethod
     def read(self, way: str, places: list[TopicPartition], found: list[Rows]) -> None:
         """Add what is given, also if it ends with an error."""
-        raise NotImplementedError
 
+    @abstractmethod
     def position(self, where: TopicPartition) -> int:
-        raise NotImplementedError
+        """Where it reads on."""
 
+    @abstractmethod
     def seek(self, where: TopicPartition) -> None:
         """Read on where it is."""
-        raise NotImplementedError
 
+    @abstractmethod
     def commit(self, offsets: dict[TopicPartition, int]) -> None:
-        raise NotImplementedError
+        """Commit these."""
 
+    @abstractmethod
     def close(self) -> None:
-        raise NotImplementedError
+        """Close."""
 
+    @abstractmethod
     def drop(self) -> None:
         """Close what is open, whatever it says to that."""
-        raise NotImplementedError
 
     def end(self) -> None:
-        """Free what it has."""
+        """Free what it has: nothing."""
+        return
 
 
 class _Blocking(_Face):

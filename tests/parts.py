@@ -19,8 +19,8 @@ TOGETHER = {
     "tests/spark/": "spark",
     "tests/integration/test_three_": "three nodes",
 }
-# The groups that take longest begin first, so that no process ends long after the others.
-FIRST: tuple[str, ...] = ("spark", "three nodes")
+# These groups begin first: begun late, they would keep one process busy when the others have ended.
+FIRST = ("spark", "three nodes")
 
 
 def group(nodeid: str) -> str:

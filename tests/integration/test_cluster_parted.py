@@ -8,13 +8,9 @@ import kafwire
 from kafwire.errors import KafkaTimeoutError
 from kafwire.structs import TopicPartition
 from kafwire.testing.cluster import ClusterError, KafkaCluster
-from kafwire.testing.faults.sources import is_known
 from tests.waiting import until
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(not is_known(), reason="this system does not tell whose a connection is"),
-]
+pytestmark = pytest.mark.long
 
 
 def test_a_leader_that_is_parted_leads_no_more() -> None:

@@ -2,11 +2,10 @@
 
 import contextlib
 import os
-import socket
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-__all__ = ["is_known", "pid_of", "source_of"]
+__all__ = ["pid_of", "source_of"]
 
 _PROC = Path("/proc")
 _TABLES = ("net/tcp", "net/tcp6")
@@ -44,9 +43,3 @@ def _inodes(port: int) -> list[str]:
                 if fields[1].endswith(wanted) and not fields[2].endswith(nobody):
                     found.append(f"socket:[{fields[9]}]")
     return found
-
-
-def is_known() -> bool:
-    """Whether this system tells."""
-    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
-        return pid_of(client.getsockname()[1], [os.getpid()]) == os.getpid()
