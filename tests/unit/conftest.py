@@ -4,10 +4,15 @@ Among so many only the strategy that is the default is tried. They are 1,000 in 
 takes seconds then; and 100 in the others.
 """
 
+import gc
+from collections.abc import Iterator
+
 import pytest
 
 from tests import seeds
 from tests.unit import simulated_consumer
+from tests.unit.simulated import World
+from tests.unit.simulated_faces import KINDS, Face
 from tests.unit.simulated_log import Topics
 
 AS_WRITTEN = "as_written"
@@ -51,3 +56,16 @@ def shape(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
         thousand = seeds.is_long(request.config) or request.node.get_closest_marker("thousand") is not None
         monkeypatch.setattr(Topics, "least_partitions", 1000 if thousand else 100)
     return name
+
+
+@pytest.fixture(params=KINDS)
+def face(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Face]:
+    """Each face, in a world of two brokers."""
+    with World(brokers=2) as world:
+        gc.freeze()  # a test that has something dropped need not wait for all that others left
+        try:
+            made = Face(request.param, world, monkeypatch)
+            yield made
+            made.end()
+        finally:
+            gc.unfreeze()
