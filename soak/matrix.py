@@ -257,8 +257,7 @@ def _readings(chance: random.Random, name: str, topics: tuple[Topic, ...]) -> tu
     strategies = chance.sample(STRATEGIES, 4)
     commits = chance.sample((AUTO, MANUAL, "", ""), 4)
     levels = chance.sample(LEVELS, 2)
-    # Not by streams of partitions: where they are taken in turn, one may wait for the long polls of others.
-    ways = [chance.choice((POLL, BATCHES, RECORDS if number % 2 else ARROW)) for number in range(4)]
+    ways = [chance.choice((POLL, BATCHES, STREAMS, RECORDS if number % 2 else ARROW)) for number in range(4)]
     return tuple(
         Reading(
             f"{name}-reader-{number}",
@@ -274,7 +273,7 @@ def _readings(chance: random.Random, name: str, topics: tuple[Topic, ...]) -> tu
                 "request_timeout_ms": chance.choice((2_000, 4_000, 8_000)),
                 "fetch_max_bytes": chance.choice((1 << 16, 1 << 20, 8 << 20)),
                 "chunk_bytes": chance.choice((1, 1 << 16, 4 << 20)),
-                # Streams take turns: a request that waits longer than a turn would keep the next one waiting.
+                # More than a stream's turn lasts: it is left while requests for it, or for others, are parked.
                 "fetch_max_wait_ms": 500,
                 **(
                     {"single_socket": True}

@@ -36,6 +36,9 @@ _POLL_S = 0.2
 _STREAM_S = 0.15
 _PAUSE_S = 0.1
 _AT_ONCE = 20
+# A turn of a stream that never falls silent. While others have theirs, many batches of single records may come to it.
+_TURN_S = 0.5
+_TURN_BATCHES = 1_000
 _COMMIT_S = 1.0
 
 # Where, offsets, values, what they have besides; and where it goes on.
@@ -270,8 +273,11 @@ class _Blocking(_Face):
             for where in places:
                 stream: Any = consumer.partition_stream(where, _STREAM_S)
                 try:
-                    for batch in itertools.islice(stream, _AT_ONCE):
+                    ends_at = time.monotonic() + _TURN_S
+                    for batch in itertools.islice(stream, _TURN_BATCHES):
                         found.append(_rows(batch))
+                        if time.monotonic() > ends_at:
+                            break
                 finally:
                     stream.close()
         else:
@@ -343,12 +349,12 @@ class _Async(_Face):
         elif way == STREAMS:
             for where in places:
                 stream = consumer.partition_stream(where, _STREAM_S)
-                taken = 0
+                left, ends_at = _TURN_BATCHES, time.monotonic() + _TURN_S
                 try:
                     async for batch in stream:
                         found.append(_rows(batch))
-                        taken += 1
-                        if taken == _AT_ONCE:
+                        left -= 1
+                        if not left or time.monotonic() > ends_at:
                             break
                 finally:
                     await stream.aclose()

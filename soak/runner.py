@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 import threading
 import time
 import traceback
@@ -10,12 +11,15 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 
+from kafwire.errors import BrokerError
 from kafwire.testing.history import Dress, History, Writer
 from soak.matrix import Workload
 
 # How far behind its pace a workload may be and still catch up.
 _CATCH_UP_S = 2.0
 _LOOK_S = 0.05
+# Of each refusal that a workload meets, so many are written down.
+_TOLD = 20
 
 
 class Runner(ABC):
@@ -92,7 +96,10 @@ class Runner(ABC):
         if sequences:
             (self.writer.fail if certain else self.writer.unknown)(sequences, str(error)[:200])
         self.counts["failed" if certain else "unknown"] += len(sequences)
-        self.counts[f"error {whose}{name_of(error)}"] += 1
+        name = f"error {whose}{name_of(error)}"
+        self.counts[name] += 1
+        if isinstance(error, BrokerError) and self.counts[name] <= _TOLD:
+            print(f"{time.strftime('%X')} {self.workload.name}: {whose}records {sequences}: {error}", file=sys.stderr)
 
     def _run(self) -> None:
         try:

@@ -353,7 +353,10 @@ class ConsumerCore:
         if cursor in self._claimed:
             self._claimed.discard(cursor)
             self.fetcher.queue.claim(cursor.number, False)
-            cursor.asked_for = self._flowing
+            if self._flowing:
+                self.fetcher.ask([cursor])
+            else:
+                self.fetcher.leave(cursor)
             self.fetcher.pause(cursor, paused=cursor.paused)
 
     async def pause(self, partitions: Iterable[TopicPartition], *, paused: bool) -> None:

@@ -72,6 +72,7 @@ class Fetcher:
         self._homeless: dict[FetchCursor, None] = {}
         self._lost: dict[FetchCursor, None] = {}  # of them: the metadata does not tell where they are
         self._settling: dict[FetchCursor, int] = {}  # of them: on their way to that broker
+        self._parting: dict[FetchCursor, None] = {}  # whose readers are gone; the next request asks for them
         self._unplaced: dict[FetchCursor, int] = {}  # whose position is to be found by this time
         self._newly_lost = asyncio.Event()
         self._soon: set[Callable[[], None]] = set()
@@ -104,7 +105,7 @@ class Fetcher:
             self._vacant[cursor.topic, cursor.topic_id, cursor.partition] = cursor.number
         self.cursors.pop((cursor.topic, cursor.partition), None)
         self._numbered.pop(cursor.number, None)
-        for state in (self._homeless, self._lost, self._settling, self._unplaced):
+        for state in (self._homeless, self._lost, self._settling, self._unplaced, self._parting):
             state.pop(cursor, None)
         self._leave(cursor)
         self._do_soon(self.pump)  # what it had in its buffer is free for others
@@ -140,9 +141,28 @@ class Fetcher:
     def ask(self, cursors: Iterable[FetchCursor]) -> None:
         """Somebody reads these: demand begins."""
         for cursor in cursors:
+            self._parting.pop(cursor, None)
             if not cursor.asked_for:
                 cursor.asked_for = True
                 self._update(cursor)
+
+    def leave(self, cursor: FetchCursor) -> None:
+        """Its reader is gone: demand ends. But where another request was parked all the time, the next one asks for it.
+
+        So whoever comes again and again, and never for as long as requests are parked, finds records when he comes.
+        """
+        source = self._homes.get(cursor)
+        if source is not None and source.keeps_waiting(cursor) and not self.queue.queued(cursor.number)[0]:
+            self._parting[cursor] = None
+        else:
+            cursor.asked_for = False
+
+    def part(self, source: Source) -> None:
+        """A request of `source` is made up: whom nobody reads any more, it asks for the last time."""
+        for cursor in [cursor for cursor in self._parting if cursor in source.session]:
+            del self._parting[cursor]
+            cursor.asked_for = False
+            source.update(cursor)
 
     def pause(self, cursor: FetchCursor, *, paused: bool) -> None:
         """Fetch no more of it, or again; what is buffered stays."""

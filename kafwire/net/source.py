@@ -139,6 +139,10 @@ class Source:
         if self._goes_aside and self.session.in_flight and not self.session.covers(cursor):
             self._go_aside_later()
 
+    def keeps_waiting(self, cursor: FetchCursor) -> bool:
+        """Whether it is wanted, and the request in flight does not ask for it."""
+        return self.session.in_flight and cursor in self.session and not self.session.covers(cursor)
+
     def _on_wire(self, cursor: FetchCursor) -> tuple[object, int]:
         """What the broker calls a cursor's partition."""
         return cursor.topic_id if self._by_id else cursor.topic, cursor.partition
@@ -260,6 +264,7 @@ class Source:
             self._by_id = by_id
             self.session.renew()
         plan = self.session.plan()
+        fetcher.part(self)
         correlation_id = self.lane.next_correlation_id()
         request = self._encode(plan, correlation_id, fetcher.budget.records_bytes(need))
         self._reserved = need

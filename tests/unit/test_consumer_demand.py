@@ -329,3 +329,69 @@ def test_small_slices_do_not_keep_large_answers() -> None:
                 consuming.until(lambda: consuming.rows.get(("t", 8)) == rows["t", 8])
             consuming.queue.compact()
             assert 0 < consuming.queue.queued_bytes() < 3000
+
+
+@pytest.mark.parametrize("rest_s", [0.0, 0.2, 0.75, 1.9])
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
+def test_streams_that_take_turns_all_get_on(strategy: dict[str, Any], rest_s: float) -> None:
+    """Each is read for less than a request is parked. Whoever was left meanwhile has his records the next time."""
+    with World() as world:
+        rows = fill(world, "t", partitions=3)
+        fill(world, "quiet", batches=0)
+        with Consuming(world, topics=["t", "quiet"], asks=False, **strategy) as consuming:
+            for _ in range(12):
+                for topic, number in (("quiet", 0), ("t", 0), ("t", 1), ("t", 2)):
+                    reader = consuming.stream(number, topic)
+                    until = world.engine.now_ms() + 150.0
+                    while world.engine.now_ms() < until:
+                        if consuming.take(reader) is None:
+                            consuming.idle(0.01)
+                    reader.close()
+                    consuming.claims[TopicPartition(topic, number)].close()
+                consuming.idle(rest_s)
+            assert consuming.rows == rows
+
+
+def visit(consuming: Consuming, topic: str, seconds: float) -> None:
+    """A stream of the topic's partition, which reads nothing and is closed."""
+    reader = consuming.stream(0, topic)
+    consuming.idle(seconds)
+    reader.close()
+    consuming.claims[TopicPartition(topic, 0)].close()
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
+def test_who_is_left_is_asked_for_once_at_most(strategy: dict[str, Any]) -> None:
+    """His records are there when he comes again; in the meantime nothing more is asked for him."""
+    with World() as world:
+        fill(world, "t", partitions=1, batches=40, size=1_000)
+        fill(world, "quiet", batches=0)
+        options = {"max_partition_fetch_bytes": 5_000} | strategy
+        with Consuming(world, topics=["t", "quiet"], asks=False, **options) as consuming:
+            visit(consuming, "quiet", 0.02)
+            consuming.idle(30)
+            assert len(consuming.fetches()) == 1  # the one that was parked as he left
+            # With a connection of its own, or one aside, a partition is asked for as soon as somebody comes.
+            waits = strategy.get("fetch_strategy") == "per_node" or strategy.get("single_socket")
+            for _ in range(2):  # what lies in his buffer the second time is enough
+                visit(consuming, "quiet", 0.02)
+                visit(consuming, "t", 0.0)
+                consuming.idle(5)
+                made = len(consuming.fetches())
+                consuming.idle(30)
+                assert len(consuming.fetches()) == made
+                if waits:
+                    assert consuming.queue.queued(consuming.cursor().number)[0] == 1
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
+def test_who_comes_back_before_he_was_asked_for_reads_on(strategy: dict[str, Any]) -> None:
+    with World() as world:
+        rows = fill(world, "t", partitions=1, batches=40, size=1_000)
+        fill(world, "quiet", batches=0)
+        options = {"max_partition_fetch_bytes": 5_000} | strategy
+        with Consuming(world, topics=["t", "quiet"], asks=False, **options) as consuming:
+            visit(consuming, "quiet", 0.02)
+            visit(consuming, "t", 0.0)
+            reader = consuming.stream(0)
+            consuming.until(lambda: consuming.take(reader) is None and consuming.rows == rows, reads=False)

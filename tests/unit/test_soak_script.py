@@ -100,7 +100,7 @@ def test_readers_are_of_each_strategy_face_and_level(seed: int) -> None:
 
 def test_all_ways_of_reading_come() -> None:
     ways = {(one.face, one.way) for seed in range(SEEDS) for one in matrix.segment(seed, 0).readings}
-    both = itertools.product(matrix.FACES, ("poll", "batches"))
+    both = itertools.product(matrix.FACES, ("poll", "batches", "streams"))
     assert ways == {*both, ("blocking", "arrow"), ("async", "records")}
 
 

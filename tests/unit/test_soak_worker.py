@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -95,6 +96,20 @@ def test_outcomes_are_written_down_as_they_are(history: History, tmp_path: Path)
     counts = check(tmp_path / "history").counts
     assert (counts["failed"], counts["unknown"]) == (1, 2)
     assert runner.counts["error refused"] == runner.counts["error KafkaTimeoutError"] == 1
+
+
+def test_refusals_are_told_with_their_time_and_not_without_end(
+    history: History, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runner = Idle(workload(producer=1), history, "", 1)
+    runner.writer.invoke([1] * 100)
+    for sequence in range(50):
+        runner.failed([sequence], broker_error(47, "producing to t-0"), certain=True)
+    runner.failed([50], KafkaTimeoutError("late"), certain=False)
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 20
+    assert all("producing to t-0" in line and "INVALID_PRODUCER_EPOCH" in line for line in told)
+    assert re.match(rf"\d\d:\d\d:\d\d {re.escape(runner.workload.name)}: records \[0\]: ", told[0])
 
 
 def test_an_error_has_a_name() -> None:
