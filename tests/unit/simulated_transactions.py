@@ -216,7 +216,10 @@ class TransactionApi(GroupApi):
             return
         committed, partitions, groups = decision
         for name, index in partitions:
-            log = self.topics[name].partitions[index]
+            topic = self.topics.get(name)
+            if topic is None or index >= len(topic.partitions):
+                continue  # deleted meanwhile: no marker is owed to what is not there
+            log = topic.partitions[index]
             record: dict[str, object] = {"key": b"\0\0\0" + bytes([committed]), "value": bytes(6)}
             marker = encode_batch(
                 [record],

@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
+from kafwire.errors import KafkaConnectionError
 from kafwire.logic.sequence import Sequencer
 from kafwire.net import producer
 from kafwire.net.lane import Lane
 from tests.unit.simulated import World
 from tests.unit.simulated_kafka import HANGUP, NEVER, Call
-from tests.unit.test_sender import Work, log_of, values
+from tests.unit.test_sender import Work, errors, log_of, values
+
+NOT_ENOUGH_REPLICAS = 19
 
 
 def test_a_broker_that_moves_while_a_request_hangs_on_it_holds_nobody_up() -> None:
@@ -136,3 +139,42 @@ def test_a_defect_in_finding_out_what_became_of_a_batch_is_logged_once_and_it_is
         work.flush()
         assert delivery.result().offset == 0
         assert len([record for record in caplog.records if record.exc_info and record.exc_info[0] is LookupError]) == 1
+
+
+@pytest.mark.parametrize("how", ["lost", "not sent", "refused"])
+def test_a_batch_that_comes_back_has_its_leader_looked_up_before_it_goes_out_again(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with World(brokers=2) as world:
+        world.create_topic("t", replicas=2)
+        leader = log_of(world).leader
+        work = Work(world, "t", linger_ms=0, retry_backoff_ms=1_000, retry_backoff_max_ms=1_000)
+        work.send("t", b"first")
+        work.flush()
+        world.pass_time(5)
+
+        def move(call: Call | None = None) -> Any:
+            world.off("Produce")
+            world.move_leader("t", 0, 3 - leader)
+            return HANGUP if how == "lost" else None if call is None else errors(NOT_ENOUGH_REPLICAS)(call)
+
+        if how == "not sent":
+            send = Lane.send
+
+            def closed(*args: Any, **options: Any) -> Any:
+                monkeypatch.setattr(Lane, "send", send)
+                move()
+                raise KafkaConnectionError("closed meanwhile")
+
+            monkeypatch.setattr(Lane, "send", closed)
+        else:
+            world.on("Produce", move)
+        before, asked = len(world.made("Produce")), len(world.made("Metadata"))
+        delivery = work.send("t", b"second")
+        world.pass_time(0.9)
+        assert (len(world.made("Metadata")) > asked) == (how != "refused"), "it may be too few replicas, but there"
+        work.flush()
+        assert delivery.exception() is None
+        nodes = [call.node for call in world.made("Produce")[before:]]
+        tried = [] if how == "not sent" else [leader]
+        assert nodes == [*tried, *([leader] if how == "refused" else []), 3 - leader]

@@ -16,6 +16,9 @@ from kafwire.records import decode_batches
 from tests.unit.simulated import World
 from tests.unit.simulated_kafka import HANGUP, NEVER, Call
 from tests.unit.test_sender import NOT_LEADER, Work, errors, log_of, produced
+from tests.unit.transacting import Transacting
+
+NOT_ENOUGH_REPLICAS = 19
 
 KEYS = [b"k%d" % i for i in range(40)]
 
@@ -358,3 +361,35 @@ def test_metrics_tell_of_records_to_a_partition_that_was_gone_before_anything_wa
         partitions = work.sender.metrics()["partitions"]
         assert partitions["t", 5]["records_failed"] == 1
         assert partitions["t", 5]["batches_in_flight"] == 0
+
+
+@pytest.mark.parametrize("attempts", [0, 1])
+def test_a_transaction_that_loses_a_batch_with_its_partition_has_a_new_epoch_if_it_was_numbered(attempts: int) -> None:
+    with World() as world:
+        world.transaction_version = 1
+        world.create_topic("t", partitions=4)
+        work = Transacting(world, linger_ms=0 if attempts else 60_000)
+        work.transact(b"first")
+        work.begin()
+
+        async def refuse_late(call: Call) -> Any:
+            await asyncio.sleep(5)
+            return errors(NOT_ENOUGH_REPLICAS)(call)
+
+        world.on("Produce", refuse_late)
+        delivery = work.send("t", b"v", partition=3)
+        world.pass_time(1)
+        assert len(world.made("Produce")) == 1 + attempts
+        world.create_topic("t", partitions=2)
+        world.off("Produce")
+        for _ in range(2):  # it is believed when it has been told for a second
+            world.run(work.cluster.refresh())
+            world.pass_time(1.1)
+        work.flush()
+        with pytest.raises(KafkaError, match="made anew"):
+            delivery.result(0)
+        before = len(world.made("InitProducerId"))
+        work.abort()
+        work.transact(b"next")
+        assert len(world.made("InitProducerId")) - before == attempts
+        assert b"next" in work.seen
