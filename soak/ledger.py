@@ -73,13 +73,17 @@ class Judgement:
 
 
 def judge(ledger: Ledger, logs: Logs, lost: Callable[[Acked], bool], how: How) -> Judgement:
-    """Judge logs as they are in the end; `lost` is the oracle, and `how` is what the peril does to logs."""
+    """Judge logs as they are in the end; `lost` is the oracle, and `how` is what the peril does to logs.
+
+    Where it leaves holes, `lost` says what may be gone: a cleaner goes on in its own time.
+    """
     found: list[str] = []
     there = {where: dict(rows) for where, rows in logs.items()}
     missing = [one for one in ledger.acked if there.get(one.where, {}).get(one.offset) != one.value]
     gone = {one.value for one in missing}
     _tell(found, "lost, and no log lost them", (one for one in missing if not lost(one)))
-    _tell(found, "lost by the log, and in it", (one for one in ledger.acked if one.value not in gone and lost(one)))
+    if how != HOLES:
+        _tell(found, "lost by the log, and in it", (one for one in ledger.acked if one.value not in gone and lost(one)))
     _judge_logs(found, ledger, logs)
     for where, readings in ledger.readings.items():
         acked = {one.offset: one.value for one in ledger.acked if one.where == where}
@@ -87,6 +91,13 @@ def judge(ledger: Ledger, logs: Logs, lost: Callable[[Acked], bool], how: How) -
             _judge_reading(found, reading, f"{reading.name} of {where}", there.get(where, {}), acked, gone, ledger, how)
     told = sum(isinstance(event, Told) for some in ledger.readings.values() for one in some for event in one.events)
     return Judgement(found, len(ledger.acked), len(missing), told)
+
+
+def same(first: Logs, later: Logs, how: How) -> bool:
+    """Whether two have read the same; between them a cleaner may have made more holes."""
+    if how != HOLES:
+        return first == later
+    return first.keys() == later.keys() and all(set(rows) <= set(first[where]) for where, rows in later.items())
 
 
 def _judge_logs(found: list[str], ledger: Ledger, logs: Logs) -> None:

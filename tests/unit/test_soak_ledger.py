@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kafwire.structs import TopicPartition
-from soak.ledger import BEGINS, CUT, HOLES, NOTHING, Acked, How, Ledger, Reading, Told, judge
+from soak.ledger import BEGINS, CUT, HOLES, NOTHING, Acked, How, Ledger, Reading, Told, judge, same
 
 T0 = TopicPartition("t", 0)
 Logs = dict[TopicPartition, list[tuple[int, bytes]]]
@@ -173,3 +173,23 @@ def test_a_reader_that_is_not_told_is_a_violation(case: Callable[[], Case], says
         planted[0].acked.append(Acked(T0, 20, value(120), b"", 50.0))
         events.append((20, value(120)))
     assert any(says in violation for violation in judge(*planted).violations)
+
+
+def test_what_a_cleaner_has_not_come_to_yet_is_there() -> None:
+    ledger, logs, lost, how = holes()
+    logs[T0].insert(0, (16, value(16)))
+    ledger.readings[T0][0].events.insert(-3, (16, value(16)))
+    judgement = judge(ledger, logs, lost, how)
+    assert judgement.violations == []
+    assert judgement.missing == 16
+
+
+def test_two_read_the_same_log_but_for_what_a_cleaner_took_between_them() -> None:
+    _, log = made()
+    fewer, changed = {T0: log[T0][5:]}, {T0: [*log[T0][:-1], (19, b"else")]}
+    for how in (NOTHING, CUT, BEGINS, HOLES):
+        assert same(log, dict(log), how)
+        assert not same(log, changed, how)
+        assert not same(log, {}, how)
+        assert not same(fewer, log, how)
+        assert same(log, fewer, how) == (how == HOLES)
