@@ -45,3 +45,15 @@ def test_the_latest_are_remembered() -> None:
     for epoch in range(MOST + 3):
         it.note(epoch, epoch + 1, epoch)
     assert [it.before(offset) for offset in (1, 3, 4, MOST + 3)] == [-1, -1, 3, MOST + 2]
+
+
+def test_what_says_nothing_takes_no_place() -> None:
+    it = FetchedEpochs()
+    for epoch in range(MOST):
+        it.note(epoch, epoch + 1, epoch)
+    it.note(MOST, MOST + 5, -1)
+    it.note(MOST + 5, MOST + 5, MOST)
+    assert it.before(1) == 0
+    it.note(MOST + 5, MOST + 6, MOST)
+    assert it.before(1) == -1
+    assert it.before(MOST + 6) == MOST

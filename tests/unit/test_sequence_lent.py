@@ -456,3 +456,21 @@ def test_without_idempotence_what_is_in_flight_is_taken_over_too(code: int, retr
     assert sequencer.outcome(taken, code, retriable=retriable) is verdict
     assert not sequencer.wants_epoch(None)
     assert list(sequencer.retries) == ([taken] if verdict is Verdict.RETRY else [])
+
+
+@pytest.mark.parametrize("in_flight", [True, False])
+def test_numbers_go_on_where_the_borrower_has_come_to(*, in_flight: bool) -> None:
+    it = Sequencer[Batch](idempotent=True, limit=5)
+    identity = Identity(*SELF)
+    first, second, third = batches(2, 3, 4)
+    assert it.send(deque([first]), identity) is first
+    assert it.outcome(first, 0, retriable=False) is Verdict.DELIVERED
+    lent = it.lend(identity)
+    assert lent is not None
+    assert lent[1:] == (first.count, 1)
+    borrower = Borrower(*lent)
+    borrower.send(deque([second]))
+    it.resume(borrower.sequence, borrower.ordinal, second if in_flight else None)
+    assert list(it.in_flight) == ([second] if in_flight else [])
+    assert it.send(deque([third]), identity) is third
+    assert (third.sequence, third.ordinal) == (first.count + second.count, 2)
