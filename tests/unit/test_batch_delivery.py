@@ -177,3 +177,56 @@ def test_send_and_wait_gives_the_metadata(store: Store) -> None:
         assert (meta.topic, meta.partition, meta.offset, meta.timestamp_ms) == ("t", 2, 0, 5)
 
     asyncio.run(scenario())
+
+
+def test_one_record_awaited_says_what_became_of_it(store: Store) -> None:
+    async def scenario() -> None:
+        producer = parts_of(AsyncProducer, store)
+        good, bad = [await producer.send("t", b"v", partition=partition) for partition in (0, 1)]
+        called: list[Any] = []
+        good.add_done_callback(called.append)
+        for delivery in (good, bad):
+            assert not delivery.done()
+            for ask in (delivery.result, delivery.exception):
+                with pytest.raises(KafkaError, match="not known yet"):
+                    ask()
+        bad._delivery.batch.fail(KafkaError("refused"))
+        good._delivery.batch.succeed(7, -1)
+        assert good.done()
+        assert called == []
+        await asyncio.sleep(0)
+        assert called == [good]
+        assert (good.result().offset, good.exception()) == (7, None)
+        assert (await good).offset == 7
+        assert str(bad.exception()) == "refused"
+        with pytest.raises(KafkaError, match="refused"):
+            bad.result()
+        with pytest.raises(KafkaError, match="refused"):
+            await bad
+
+    asyncio.run(scenario())
+
+
+def test_who_is_cancelled_stops_waiting_and_the_record_goes_on(store: Store) -> None:
+    async def scenario() -> None:
+        producer = parts_of(AsyncProducer, store)
+        delivery = await producer.send("t", b"v", partition=0)
+
+        async def wait() -> int:
+            meta = await delivery
+            return int(meta.offset)
+
+        cancelled, other = asyncio.ensure_future(wait()), asyncio.ensure_future(wait())
+        await asyncio.sleep(0)
+        cancelled.cancel("enough")
+        with pytest.raises(asyncio.CancelledError, match="enough"):
+            await cancelled
+        assert not other.done()
+        assert not delivery.done()
+        delivery._delivery.batch.succeed(3, -1)
+        assert await asyncio.wait_for(other, 10) == 3
+        late = asyncio.ensure_future(wait())
+        assert await late == 3
+        assert not late.cancel()
+
+    asyncio.run(scenario())

@@ -208,6 +208,26 @@ def test_lag(watermark: int, stable: int, delivered: int, all_of_it: int | None,
     assert it.lag(delivered, committed_only=True) == committed
 
 
+@pytest.mark.parametrize(
+    ("delivered", "fed_end", "lag"),
+    [
+        (9, 15, 1),  # what the cursor has judged counts
+        (10, 15, 0),
+        (11, 15, 4),  # the reader has records of an answer that the cursor has not seen
+        (11, 11, 0),
+        (11, -1, 0),
+    ],
+)
+@pytest.mark.parametrize("committed_only", [True, False])
+def test_lag_of_a_reader_that_is_ahead_of_the_engine(
+    delivered: int, fed_end: int, lag: int, *, committed_only: bool
+) -> None:
+    it = cursor()
+    it.high_watermark = 10 if not committed_only else 12
+    it.last_stable = 10 if committed_only else 8
+    assert it.lag(delivered, committed_only=committed_only, fed_end=fed_end) == lag
+
+
 @given(
     limit=st.integers(1, 1 << 32),
     fetch_max_bytes=st.integers(1, 1 << 28),
