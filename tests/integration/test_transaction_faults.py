@@ -17,9 +17,9 @@ import pytest
 
 import kafwire
 from kafwire import TopicPartition
-from kafwire.errors import ProducerFencedError, TransactionAbortableError
+from kafwire.errors import BrokerError, ProducerFencedError, TransactionAbortableError
 from kafwire.testing.cluster import KafkaCluster
-from kafwire.testing.faults import Delay, DropResponse, Hold, Reset, Rule
+from kafwire.testing.faults import Corrupt, Delay, DropResponse, Hold, Reset, Rule
 from tests.integration.java_client import JavaClient, Written
 from tests.integration.test_interop import create
 from tests.integration.test_transactions import committed, offset_of
@@ -256,6 +256,58 @@ def test_clients_read_what_the_others_committed(broken: KafkaCluster, topic_name
     assert sorted(read_by_confluent(broken.direct, topic_name, 2)) == sorted(expected)
     by_java = java_client.consume(broken.direct, topic_name, isolation_level="read_committed")
     assert sorted(seen.value or b"" for seen in by_java) == sorted(expected)
+
+
+# Of a batch with one small record, what its checksum covers, and where in that its header says who sent it, and what.
+COVERED, PRODUCER_ID, EPOCH, SEQUENCE, VALUE = 54, range(22, 30), range(30, 32), range(32, 36), range(46, 53)
+
+
+def damage(at: int, *, partitions: int = 1, mask: int = 1) -> Rule:
+    """Changes a byte of the first batch of the next request, of so many batches with one small record."""
+    return Rule(Corrupt("request", spot=(at + 0.5) / (partitions * COVERED), mask=mask), api="Produce", count=1)
+
+
+REFUSED = {"INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING"}
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+@pytest.mark.parametrize("at", [PRODUCER_ID[-1], EPOCH[0], EPOCH[1]])
+def test_a_producer_that_is_damaged_on_its_way_is_refused_and_not_recognised(
+    broken: KafkaCluster, topic_name: str, at: int, partitions: int
+) -> None:
+    """Brokers look at who sends before they look at the checksum: what is damaged there is no CORRUPT_MESSAGE to them.
+
+    It may as well be true: so the user is told, and the transaction can only be aborted. The next one can be committed.
+    """
+    create(Direct(broken), topic_name, 2)  # type: ignore[arg-type]
+    with kafwire.Producer(broken.bootstrap, transactional_id=topic_name, **QUICK | {"linger_ms": 50}) as producer:
+        producer.init_transactions()
+        broken.proxy.add(damage(at, partitions=partitions))
+        producer.begin_transaction()
+        deliveries = [producer.send(topic_name, b"damaged", partition=number) for number in range(partitions)]
+        errors = [delivery.exception(30) for delivery in deliveries]
+        assert all(isinstance(error, BrokerError) and error.name in REFUSED and not error.in_doubt for error in errors)
+        with pytest.raises(TransactionAbortableError):
+            producer.commit_transaction()
+        producer.abort_transaction()
+        with producer.transaction():
+            producer.send(topic_name, b"next", partition=0)
+    assert [event.kind for event in broken.proxy.events] == ["Corrupt"]
+    assert committed(Direct(broken), topic_name) == [b"next"]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("at", "mask"), [(0, 255), (1, 16), (SEQUENCE[0], 128), (SEQUENCE[3], 1), (VALUE[0], 1)])
+def test_what_else_is_damaged_on_its_way_is_sent_again(
+    broken: KafkaCluster, topic_name: str, at: int, mask: int
+) -> None:
+    create(Direct(broken), topic_name, 1)  # type: ignore[arg-type]
+    with kafwire.Producer(broken.bootstrap, transactional_id=topic_name, **QUICK) as producer:
+        producer.init_transactions()
+        broken.proxy.add(damage(at, mask=mask))
+        with producer.transaction():
+            producer.send(topic_name, b"damaged", partition=0)
+    assert [event.kind for event in broken.proxy.events] == ["Corrupt"]
+    assert committed(Direct(broken), topic_name) == [b"damaged"]  # type: ignore[arg-type]
 
 
 def test_a_producer_of_another_client_is_fenced(broken: KafkaCluster, topic_name: str) -> None:

@@ -416,6 +416,20 @@ def test_all_records_of_a_request_can_be_damaged() -> None:
     assert sides == {False, True}
 
 
+def test_damage_makes_no_sequence_negative() -> None:
+    """Brokers would call that one out of order, whatever its checksum."""
+    batch = batches(1)
+    frame, covered = produce(9, [batch]), len(batch) - 21
+    for place in range(covered):
+        for mask in (0x80, 0xFF):
+            staged = Staged(Rule(Corrupt("request", spot=(place + 0.5) / covered, mask=mask)))
+            staged.say(frame)
+            changed = {at: pair[0] ^ pair[1] for at, pair in enumerate(zip(frame, staged.sent, strict=True))}
+            begin = frame.index(batch) + 21
+            expected = mask if place != 32 else mask & 0x7F or 1
+            assert {at - begin: by for at, by in changed.items() if by} == {place: expected}
+
+
 @pytest.mark.parametrize("version", range(4, 19))
 @pytest.mark.parametrize("spot", [0.0, 0.5, 0.999999])
 def test_damage_to_fetched_records_is_what_their_checksums_see(version: int, spot: float) -> None:

@@ -47,6 +47,8 @@ __all__ = ["Conversation", "Stage"]
 # Requests without an answer are forgotten when so many came behind them.
 _REMEMBERED = 65536
 _CORRELATION_ID = struct.Struct(">i")
+# Of what the checksum of a record batch covers, the first byte of its sequence.
+_SEQUENCE = 32
 
 
 class Stage(Protocol):
@@ -417,8 +419,11 @@ def _corrupted(
     left = int(fault.spot * sum(end - start for start, end in spans))
     for start, end in spans:
         if left < end - start:
+            mask = fault.mask
+            if fault.where == "records" and fault.way == "request" and left == _SEQUENCE:
+                mask = mask & 0x7F or 1
             changed = bytearray(frame)
-            changed[start + left] ^= fault.mask
+            changed[start + left] ^= mask
             return bytes(changed)
         left -= end - start
     return None

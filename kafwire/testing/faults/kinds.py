@@ -120,7 +120,8 @@ class Corrupt(Fault):
     """One byte of the request or response is changed, by exclusive or with `mask` (1 to 255).
 
     `where` it lies: in "records", what the checksums of record batches cover, in Produce requests and Fetch responses;
-    a frame without any passes, and counts as not met. Or "anywhere" behind the frame's size, which can change the
+    a frame without any passes, and counts as not met; the sign of a batch's sequence stays, as brokers call a negative
+    one out of order before they look at the checksum. Or "anywhere" behind the frame's size, which can change the
     meaning of a message unseen, as only records have checksums. `spot` is the place in there, from 0 to below 1. Spot
     and mask are drawn if None.
     """
