@@ -279,6 +279,7 @@ def main() -> int:
         LATEST.symlink_to(folder.name)
     if options.detach:
         return _detach(["--resume", str(folder)], folder)
+    memory.few_arenas()
     print(f"seed {state.seed}, folder {folder}", flush=True)
     return Run(folder, state, mistake=options.mistake, only=options.segment is not None).run()
 

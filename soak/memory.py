@@ -17,6 +17,7 @@ _MIB = 1 << 20
 _FIRST_MIB = 250.0
 _STEP_MIB = 100.0
 _TYPES = 15
+_ARENA_MAX = -8  # of glibc's mallopt
 
 
 def resident_mib(pid: int | str = "self") -> float:
@@ -37,6 +38,19 @@ def peak_mib() -> float:
     except OSError:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return next((round(int(line.split()[1]) / 1024, 1) for line in lines if line.startswith("VmHWM:")), 0.0)
+
+
+def few_arenas(count: int = 2) -> bool:
+    """Let malloc have so many arenas, where it is glibc's; whether it is. To be called before there are other threads.
+
+    It has eight for each processor, and each keeps what it once had. Who reads with several clients, one after the
+    other and each with threads of its own, ends with all of them full of what is free.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return False
+    return bool(mallopt(_ARENA_MAX, count))
 
 
 class Watcher:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -41,3 +42,33 @@ def test_it_is_written_down_each_time_that_it_has_grown(tmp_path: Path, monkeypa
         assert text.count("MiB resident") == text.count("under way: 7") == text.count("objects: ") == told
     assert "Python's blocks" in text
     assert "resident MiB of" in text
+
+
+def test_many_threads_have_few_arenas() -> None:
+    """Each thread that allocates at the same time as others would have one of its own."""
+    child = """
+import ctypes, os, sys, threading
+from soak import memory
+if sys.argv[1:]:
+    assert memory.few_arenas(int(sys.argv[1]))
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+barrier = threading.Barrier(12)
+found = []
+def allocate():
+    barrier.wait(30)
+    found.append(libc.malloc(1000) >> 26)  # arenas begin at multiples of 64 MiB
+    barrier.wait(30)
+threads = [threading.Thread(target=allocate) for _ in range(12)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(len(set(found)))
+"""
+    if platform.libc_ver()[0] != "glibc":
+        assert not memory.few_arenas()
+        return
+    counts = [
+        int(subprocess.run([sys.executable, "-c", child, *given], capture_output=True, text=True, check=True).stdout)
+        for given in ([], ["2"])
+    ]
+    assert counts[0] > 2 >= counts[1]
