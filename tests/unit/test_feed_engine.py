@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from kafwire.net.offsets import EARLIEST
 from tests.unit.simulated import World
 from tests.unit.simulated_consumer import Consuming, fill, write
+from tests.unit.simulated_log import Call
 
 LAG_S = 0.2
 
@@ -111,5 +113,24 @@ def test_a_partition_that_was_removed_in_between_disturbs_nobody() -> None:
         lagging.engine(lambda: lagging.consuming.fetcher.remove(lagging.cursor, claimed=False))
         lagging.rows["t", 0] = lagging.rows["t", 0][:12]
         lagging.rows["t", 1] += write(world, "t", 1, records=2)
+        lagging.consuming.until_read(lagging.rows)
+        lagging.consuming.close()
+
+
+def test_going_back_by_time_while_it_is_asked_for_aside_gives_everything_once_and_in_order() -> None:
+    async def slow(_: Call) -> None:
+        await asyncio.sleep(0.3)
+
+    with World() as world:
+        lagging = Lagging(world, partitions=2)
+        fetcher = lagging.consuming.fetcher
+        world.on("Fetch", slow)
+        before = len(world.made("Fetch"))
+        lagging.engine(lambda: fetcher.seek(lagging.cursor, 9))  # the request that is parked does not name it so
+        lagging.consuming.until(lambda: len(world.made("Fetch")) > before, 5, reads=False)
+        assert lagging.cursor in fetcher._homes[lagging.cursor]._lent
+        world.off("Fetch")
+        lagging.consuming.rows.pop(("t", 0))
+        lagging.engine(lambda: fetcher.seek_by_time(lagging.cursor, EARLIEST))
         lagging.consuming.until_read(lagging.rows)
         lagging.consuming.close()
