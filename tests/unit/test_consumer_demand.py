@@ -262,6 +262,28 @@ def test_idle_consumers_ask_seldom(strategy: dict[str, Any]) -> None:
             assert len(consuming.fetches()) - before <= sources * (10_000 / each + 1)
 
 
+@pytest.mark.parametrize(
+    ("options", "field", "asked"),
+    [
+        ({}, "max_wait_ms", 500),
+        ({"fetch_max_wait_ms": 70}, "max_wait_ms", 70),
+        ({"single_socket": True}, "max_wait_ms", 100),
+        ({"single_socket": True, "fetch_max_wait_ms": 70}, "max_wait_ms", 70),
+        ({}, "min_bytes", 1),
+        ({"fetch_min_bytes": 1000}, "min_bytes", 1000),
+        ({}, "isolation_level", 0),
+        ({"isolation_level": "read_committed"}, "isolation_level", 1),
+        ({"client_rack": "r"}, "rack_id", "r"),
+    ],
+)
+def test_requests_ask_for_what_the_options_say(options: dict[str, Any], field: str, asked: Any) -> None:
+    with World() as world:
+        fill(world, "t")
+        with Consuming(world, topics="t", **options) as consuming:
+            consuming.idle(1)
+            assert {getattr(call.message, field) for call in consuming.fetches()} == {asked}
+
+
 @pytest.mark.parametrize("strategy", FAIR, ids=str)
 def test_a_quiet_partition_beside_a_flooded_one(strategy: dict[str, Any]) -> None:
     with World() as world:
