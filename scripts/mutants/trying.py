@@ -20,6 +20,7 @@ QUICK_SECONDS = (2.0, 8.0, 30.0)
 OPTIONS = ("-q", "-x", "--tb=line", "-p", "no:cacheprovider")
 SLACK_SECONDS = 30.0  # for starting, and for a machine that is busy; and so many times as long as unbroken
 SLACK_TIMES = 10
+TOO_LONG = ("Timeout (>", "no end in sight")  # in what is said of a test that may only have been slow
 
 
 @dataclass(frozen=True)
@@ -78,11 +79,18 @@ class Trial:
             part, left = self._cut(left, seconds)
             if not part:
                 break
-            seen = self._run(part)
             done += part
-            if seen.how and (seen.is_sure or self._again(part, seen.test)):
+            while part:
+                seen = self._run(part)
+                if not seen.how:
+                    break
+                if not (seen.is_sure or self._again(part, seen.test)):
+                    unsteady = seen.test
+                    break
+                if seen.test in part and self._fails_anyway(site, part, seen):
+                    part.remove(seen.test)
+                    continue
                 return Outcome("killed", seen.test, seen.how, ran=len(done))
-            unsteady = seen.test or unsteady
         if whole and not unsteady:
             seen = self._run_rest(done)
             if seen.how and self._run([seen.test]).how and self._passes_unbroken(seen.test):
@@ -97,6 +105,19 @@ class Trial:
         if test not in part:
             return bool(self._run(part).how)
         return bool(self._run([test]).how or self._run(part[: part.index(test) + 1]).how)
+
+    def _fails_anyway(self, site: Site, part: list[str], seen: Sighting) -> bool:
+        """Whether a test fails without the break too: it takes too long now, or others leave something behind."""
+        if any(word in seen.how for word in TOO_LONG):
+            run = [seen.test]
+        elif self._run([seen.test]).how:
+            return False
+        else:
+            run = part[: part.index(seen.test) + 1]
+        self._copy.put_right()
+        fails = bool(self._run(run).how)
+        self._copy.put(site)
+        return fails
 
     def _passes_unbroken(self, test: str) -> bool:
         """Whether a test passes without the break; of those that were watched it is known."""
@@ -159,7 +180,7 @@ class Trial:
             return Sighting(failed[0], (lines[-1] if lines else "it failed")[:300], is_sure=failed.count(failed[0]) > 1)
         ended = {test for what, test in said if what != "begins"}
         running = [test for what, test in said if what == "begins" and test not in ended]
-        how = "no end in sight" if status in {None, 124, 137} else f"the process ended with {status}"
+        how = TOO_LONG[1] if status in {None, 124, 137} else f"the process ended with {status}"
         if not said:
             how = f"{how}: {printed.strip()[-300:]}"
         return Sighting(running[-1] if running else (part or [""])[0], how)

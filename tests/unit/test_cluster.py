@@ -530,3 +530,35 @@ def test_a_lane_is_named_by_its_broker(node: int, name: str) -> None:
     with World() as world:
         config = ClientConfig.build({"bootstrap_servers": world.bootstrap})
         assert Lane(world.engine, config, "a.example", 9092, "control", node).where == f"{name} at a.example:9092"
+
+
+def test_who_listens_no_more_is_told_nothing() -> None:
+    with World(brokers=2) as world:
+        world.create_topic("t")
+        cluster = make_cluster(world, request_timeout_ms=5_000)
+        world.run(cluster.refresh(["t"]))
+        heard: dict[str, list[Any]] = {"first": [], "second": [], "third": [], "fourth": []}
+        stop_hearing_lanes = cluster.on_overdue(heard["first"].append)
+        cluster.on_overdue(heard["second"].append)
+        stop_hearing_topics = cluster.on_change(heard["third"].append)
+        cluster.on_change(heard["fourth"].append)
+        for stop in (stop_hearing_lanes, stop_hearing_topics):
+            stop()
+            stop()  # a second time does nothing
+        world.on("DescribeConfigs", lambda _: NEVER)
+        hung = world.loop.create_task(
+            cluster.call(protocol.DescribeConfigsRequest(resources=[]), node=1, timeout_ms=3_000)
+        )
+        world.add_partitions("t", 1)
+        world.pass_time(2)
+        assert {name: bool(told) for name, told in heard.items()} == {
+            "first": False, "second": True, "third": False, "fourth": True,
+        }  # fmt: skip
+        assert heard["fourth"] == [{"t"}]
+        assert {lane.node for lane in heard["second"]} == {1}
+        cluster.shut()
+        world.run(asyncio.wait([hung]))
+        assert hung.exception() is not None
+        known = len(heard["second"]), len(heard["fourth"])
+        world.pass_time(5)
+        assert (len(heard["second"]), len(heard["fourth"])) == known

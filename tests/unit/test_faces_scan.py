@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from kafwire.errors import BrokerError, ConfigError, KafkaError
+from kafwire.net.scan import ScanFetcher
 from kafwire.sync import scan as sync_scan
 from tests.unit.simulated_consumer import fill
 from tests.unit.simulated_faces import Face, rows
@@ -46,6 +47,21 @@ def test_a_block_ends_the_read(face: Face) -> None:
     fetched(face, scan)
     face.leave(scan)
     assert face.all(scan.batches()) == []
+
+
+@pytest.mark.parametrize("end", ["read", "closed", "block"])
+def test_whatever_ends_the_read_ends_its_fetching(face: Face, end: str) -> None:
+    scan = scanned(face)
+    [fetcher] = [member for member in face.engine.members if isinstance(member, ScanFetcher)]
+    if end == "read":
+        assert rows(face.all(scan.batches())) == ALL
+    elif end == "closed":
+        face.get(scan.close())
+    else:
+        face.enter(scan)
+        face.leave(scan)
+    face.world.pass_time(0.1)
+    assert fetcher._stopped
 
 
 @blocking

@@ -107,7 +107,7 @@ def wire() -> Iterator[Wire]:
     settles(native_threads, threads)
     del made.loop
     gc.collect()
-    assert pool_bytes()[0] == live
+    assert pool_bytes()[0] <= live
     assert open_descriptors() == descriptors
 
 
@@ -699,7 +699,7 @@ def test_stopping_while_threads_submit() -> None:
         wire.close()
         del wire
     gc.collect()
-    assert pool_bytes()[0] == live
+    assert pool_bytes()[0] <= live
     assert open_descriptors() == descriptors
 
 

@@ -556,6 +556,23 @@ def test_flaky() -> None:
     assert (outcome.status, outcome.test) == ("unsteady", "tests/unit/test_numbers.py::test_flaky")
 
 
+@pytest.mark.long
+def test_a_test_that_fails_for_what_others_leave_behind_is_no_proof(
+    tree: Path, trial_in: Callable[[Path], Tried]
+) -> None:
+    left = """
+left = []
+def test_leaves(): left.append(twice(0))
+def test_needs_none(): assert twice(0) == 0 and not left
+"""
+    (tree / "tests/unit/test_numbers.py").write_text(TESTS.replace("def test_twice(): assert twice(2) == 4", left))
+    trial, tests, sites = trial_in(tree)
+    tests.failing.clear()  # as if it had been watched by itself
+    site = next(site for site in sites if site.pattern == "term dropped")
+    assert [test.rpartition("::")[2] for test in tests.order(site)] == ["test_leaves", "test_needs_none"]
+    assert trial.judge(site, whole=False).status == "unseen"
+
+
 def test_a_test_that_fails_without_any_break_is_not_asked(tree: Path, trial_in: Callable[[Path], Tried]) -> None:
     (tree / "tests/unit/test_numbers.py").write_text(TESTS + "def test_never(): assert twice(2) == 5\n")
     trial, tests, sites = trial_in(tree)
