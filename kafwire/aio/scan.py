@@ -46,8 +46,7 @@ class AsyncScan(BoundedRead):
             self._decoding = None
             if batch is not None:
                 yield batch
-            elif self._reader.ended:
-                self._end()
+            elif self._reader.ended:  # it has closed itself
                 return
 
     async def close(self) -> None:

@@ -269,7 +269,7 @@ class Producer(RecordSender):
         self._check()
         for topic in new:
             check_topic(topic)
-        self._engine.run(self._sender.learn_topics(new, max(1.0, self._left(deadline) * 1000)))
+        self._engine.run(self._sender.learn_topics(new, self._left(deadline) * 1000))
 
     def _deadline(self) -> float:
         return time.monotonic() + self._config.max_block_ms / 1000
