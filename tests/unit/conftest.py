@@ -4,7 +4,6 @@ Among so many only the strategy that is the default is tried. They are 1,000 in 
 takes seconds then; and 100 in the others.
 """
 
-import gc
 from collections.abc import Iterator
 
 import pytest
@@ -62,10 +61,6 @@ def shape(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
 def face(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Face]:
     """Each face, in a world of two brokers."""
     with World(brokers=2) as world:
-        gc.freeze()  # a test that has something dropped need not wait for all that others left
-        try:
-            made = Face(request.param, world, monkeypatch)
-            yield made
-            made.end()
-        finally:
-            gc.unfreeze()
+        made = Face(request.param, world, monkeypatch)
+        yield made
+        made.end()

@@ -100,6 +100,7 @@ class Wire:
 @pytest.fixture
 def wire() -> Iterator[Wire]:
     gc.collect()
+    gc.collect()  # what other tests have left
     live, descriptors, threads = pool_bytes()[0], open_descriptors(), native_threads()
     made = Wire()
     yield made
@@ -672,6 +673,7 @@ def test_stop_closes_everything_and_what_waits_can_be_drained(wire: Wire) -> Non
 
 
 def test_stopping_while_threads_submit() -> None:
+    gc.collect()  # what other tests have left
     live, descriptors = pool_bytes()[0], open_descriptors()
     for seed in range(20):
         wire = Wire()
