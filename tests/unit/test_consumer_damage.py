@@ -10,7 +10,7 @@ import pytest
 
 from kafwire import protocol
 from kafwire.errors import CorruptBatchError, KafkaError, ProtocolError
-from kafwire.records import encode_batch
+from kafwire.records import Record, encode_batch
 from tests.unit.simulated import World
 from tests.unit.simulated_consumer import STRATEGIES, Consuming, fill, log_of, write
 from tests.unit.simulated_kafka import Call
@@ -28,6 +28,7 @@ BASE_OFFSET, LENGTH, MAGIC, CRC, DELTA, PAYLOAD = 0, 8, 16, 17, 23, 61
 def damage(world: World, at: int, data: bytes, *, batch: int = BAD, number: int = 0) -> None:
     """Change bytes of a batch in the log."""
     stored = log_of(world, "t", number).batches[batch]
+    at %= len(stored.data)
     stored.data = stored.data[:at] + data + stored.data[at + len(data) :]
 
 
@@ -224,3 +225,27 @@ def test_a_part_of_a_batch_alone_is_told() -> None:
             before = len(consuming.fetches())
             consuming.idle(10)
             assert len(consuming.fetches()) <= before + 1
+
+
+@by_batches
+@pytest.mark.parametrize("good", [0, 1, 9])
+@pytest.mark.parametrize("bad", [1, 2, 12])
+def test_what_a_batch_that_breaks_off_has_left_out_is_not_left_out_of_the_next(good: int, bad: int) -> None:
+    """Rows of the next one come where its rows were. Its nulls, up to the damaged record's, are none of theirs."""
+    with World() as world:
+        world.create_topic("t")
+        log = log_of(world)
+        full = [Record(b"v", b"k", timestamp_ms=7, headers=[("h", b"1"), ("i", b"2")]) for _ in range(15)]
+        bare = [Record(None, None, timestamp_ms=-1, headers=[("h", None), ("i", None)]) for _ in range(bad)]
+        for records in (full[:good], bare, full):
+            if records:
+                log.append(encode_batch(records))
+        damage(world, -1, b"\x7e", batch=int(good > 0))  # the last header's value, or so it says, goes on
+        options: dict[str, Any] = {"check_crcs": False, "on_corrupt": "skip", "chunk_bytes": 1 << 20}
+        with Consuming(world, topics="t", **options) as consuming:
+            consuming.idle()
+            found = [record for batch in iter(consuming.take, None) for record in batch]
+            assert [record.offset for record in found] == [*range(good), *range(good + bad, good + bad + 15)]
+            for record in found:
+                assert (record.key, record.value, record.timestamp_ms) == (b"k", b"v", 7)
+                assert list(record.headers) == [("h", b"1"), ("i", b"2")]

@@ -730,3 +730,43 @@ def test_sequences_wrap_to_zero(sequence: int, count: int, expected: int) -> Non
 def test_the_last_epoch_has_no_next() -> None:
     assert Identity(1, LAST_EPOCH).next_epoch is None
     assert Identity(1, 3).next_epoch == Identity(1, 4)
+
+
+@pytest.mark.parametrize("limit", [2, 3, 5])
+def test_behind_a_retry_no_more_goes_than_a_broker_remembers(limit: int) -> None:
+    """It remembers the last `limit` batches: were the retry not among these any more, it would be out of order."""
+    it = Sequencer[Batch](idempotent=True, limit=limit)
+    identity = Identity(7, 0)
+    fresh = deque(batches(*[1] * 20))
+    first = it.send(fresh, identity)
+    assert first is not None
+    assert it.outcome(first, 0, retriable=True) is Verdict.DELIVERED
+    sent = [it.send(fresh, identity) for _ in range(limit)]
+    late, *others = [batch for batch in sent if batch is not None]
+    assert it.outcome(late, NOT_ENOUGH_REPLICAS, retriable=True) is Verdict.RETRY
+    for batch in others:
+        assert it.outcome(batch, 0, retriable=True) is Verdict.DELIVERED
+    assert it.send(fresh, identity) is late
+    assert it.send(fresh, identity) is None, "one more, and the retry would be forgotten"
+    assert it.outcome(late, 0, retriable=True) is Verdict.DELIVERED
+    behind = it.send(fresh, identity)
+    assert behind is not None
+    assert behind.sequence == limit + 1
+
+
+def test_behind_a_retry_others_go_as_long_as_a_broker_remembers_it() -> None:
+    it = Sequencer[Batch](idempotent=True, limit=5)
+    identity = Identity(7, 0)
+    fresh = deque(batches(*[1] * 20))
+    first = it.send(fresh, identity)
+    assert first is not None
+    it.outcome(first, 0, retriable=True)
+    late, other = it.send(fresh, identity), it.send(fresh, identity)
+    assert late is not None
+    assert other is not None
+    it.outcome(late, NOT_ENOUGH_REPLICAS, retriable=True)
+    it.outcome(other, 0, retriable=True)
+    assert it.send(fresh, identity) is late
+    behind = [it.send(fresh, identity) for _ in range(4)]
+    assert [None if batch is None else batch.ordinal - late.ordinal for batch in behind] == [2, 3, 4, None]
+    assert len(it.in_flight) == 4, "there is room for one, but not behind this retry"
