@@ -22,7 +22,7 @@ from kafwire.records import decode_batches
 from tests import seeds
 from tests.unit.accumulating import COOKIE, Store
 from tests.unit.reference_partitions import murmur2, partition_of
-from tests.waiting import ended
+from tests.waiting import ended, until
 
 # Keys and their hashes, as Java's `Utils.murmur2` has them.
 JAVA_MURMUR2 = {
@@ -481,8 +481,9 @@ def test_who_waits_for_room_is_woken_when_there_is_some(make_store: Any) -> None
     while store.accumulator.append("t", b"v" * 100, None, None, None, None) is not None:
         pass
     woken: list[bool] = []
-    waiting = threading.Thread(target=lambda: woken.append(store.accumulator.budget.wait(30)))
+    waiting = threading.Thread(target=lambda: woken.append(store.accumulator.budget.wait(3600)), daemon=True)
     waiting.start()
+    until(lambda: store.accumulator.budget.waiting, "it waits")
     store.deliver()
     ended(waiting)
     assert woken == [True]

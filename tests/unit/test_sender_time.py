@@ -76,7 +76,7 @@ def test_who_waits_for_much_room_is_not_kept_waiting_by_others_small_batches() -
         assert plan is not None
         parts: list[Any] = []
         assert not work.accumulator.append_rows(plan, parts)
-        waiter = threading.Thread(target=lambda: woken.append(work.accumulator.budget.wait(30)))
+        waiter = threading.Thread(target=lambda: woken.append(work.accumulator.budget.wait(3600)), daemon=True)
         waiter.start()
         for number in range(200):
             world.pass_time(0.05)
@@ -109,7 +109,7 @@ def test_who_waits_for_more_than_what_is_on_its_way_gets_the_open_batches_too() 
         assert plan is not None
         assert not work.accumulator.append_rows(plan, [])
         budget = work.accumulator.budget
-        waiter = threading.Thread(target=lambda: woken.append(budget.wait(30)))
+        waiter = threading.Thread(target=lambda: woken.append(budget.wait(3600)), daemon=True)
         woken: list[bool] = []
         waiter.start()
         while not budget.waiting:
