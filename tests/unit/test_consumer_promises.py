@@ -573,3 +573,25 @@ def test_a_failed_partition_raises_without_growing() -> None:
                 consuming.take()
             depths.append(len(raised.traceback))
         assert depths[-1] <= depths[0] + 2
+
+
+def test_a_commit_waits_until_the_engine_has_seen_all_of_it() -> None:
+    """One partition is as far as its reader, the other is not: the epoch of its records is not known before."""
+    with World() as world:
+        rows = fill(world, "t", partitions=2)
+        consuming = group(world, 2, enable_auto_commit=False)
+        consuming.until_read(rows)
+        world.pass_time(0.1)
+        world.engine_lag_s = lambda: 0.2
+        write(world, "t", records=3)
+        consuming.until(lambda: consuming.queue.queued(0)[0], reads=False)
+        consuming.drain()
+        consuming.reader.settle()
+        assert [consuming.cursor(number=number).position for number in (0, 1)] == [12, 12]
+        world.run(consuming.core.commit(None))
+        assert consuming.cursor().position == 15
+        assert committed(world) == {0: 15, 1: 12}
+        [call] = world.made("OffsetCommit")
+        epochs = {part.partition_index: part.committed_leader_epoch for part in call.message.topics[0].partitions}
+        assert epochs == {0: 0, 1: 0}
+        consuming.close()

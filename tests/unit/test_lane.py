@@ -531,6 +531,18 @@ def test_counters_tell_what_went_over_the_wire() -> None:
         assert lane.stats()["requests"] == 4
 
 
+def test_what_went_past_the_engine_is_counted_too() -> None:
+    with World() as world:
+        lane = make_lane(world)
+        numbers = {"batches": 3, "bytes_out": 50, "responses": 2, "bytes_in": 20, "latency_ms_sum": 9.0}
+        for latency_ms_max, most in ((4.0, 4.0), (3.0, 4.0), (5.0, 5.0)):
+            lane.went_by({**numbers, "latency_ms_max": latency_ms_max})
+            assert lane.stats()["latency_ms_max"] == most
+        told = lane.stats()
+        assert [told[name] for name in ("requests", "bytes_out", "responses", "bytes_in")] == [9, 150, 6, 60]
+        assert told["latency_ms_sum"] == 27.0
+
+
 def test_latencies_run_from_the_request_to_its_answer() -> None:
     waits = itertools.cycle([0.2, 0.05])
 
