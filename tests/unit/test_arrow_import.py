@@ -108,6 +108,22 @@ def test_a_header_without_a_key_names_the_row() -> None:
         encode_batch(pa.table({"value": [b"", b""], "headers": headers}))
 
 
+@pytest.mark.parametrize("sliced", [0, 1])
+def test_a_header_that_is_null_has_no_key_whatever_lies_under_it(sliced: int) -> None:
+    pairs = pa.StructArray.from_arrays(
+        [pa.array(["a", "b", "c"]), pa.array([b"1", b"2", b"3"])],
+        names=["key", "value"],
+        mask=pa.array([False, False, True]),
+    )
+    headers = pa.ListArray.from_arrays(pa.array([0, 1, 2, 3], pa.int32()), pairs)
+    table = pa.table({"value": [b""] * 3, "headers": headers})
+    assert [record.headers for record in records(table.slice(sliced, 2 - sliced))] == [[("a", b"1")], [("b", b"2")]][
+        sliced:
+    ]
+    with pytest.raises(ConfigError, match=f"row {2 - sliced}"):
+        encode_batch(table.slice(sliced))
+
+
 @pytest.mark.parametrize(
     ("table", "why"),
     [
