@@ -340,6 +340,21 @@ def test_long_compact_string() -> None:
         MetadataRequest.decode(data, 12)
 
 
+@pytest.mark.parametrize("size", [0, 1, 126, 127, 128, 129, 16_382, 16_383, 16_384])
+def test_lengths_around_those_that_take_a_byte_more(size: int) -> None:
+    """A compact length is one more than the bytes, in groups of seven bits."""
+    message = protocol.SaslAuthenticateRequest(auth_bytes=bytes(size))
+    data = message.encode(2)
+    head = bytes([size + 1]) if size < 127 else bytes([(size + 1) & 127 | 128, (size + 1) >> 7])
+    if size >= 16_383:
+        head = bytes([(size + 1) & 127 | 128, (size + 1) >> 7 & 127 | 128, (size + 1) >> 14])
+    assert data == head + bytes(size) + b"\0"
+    assert protocol.SaslAuthenticateRequest.decode(data, 2) == message
+    topics = [protocol.MetadataRequest.MetadataRequestTopic(name="x") for _ in range(size)]
+    many = protocol.MetadataRequest(topics=topics)
+    assert protocol.MetadataRequest.decode(many.encode(9), 9).topics == topics
+
+
 def test_tagged_field_with_bytes_left_over() -> None:
     message = ApiVersionsResponse(finalized_features_epoch=5)
     data = bytearray(message.encode(3))
