@@ -19,6 +19,7 @@ from kafwire.net.consumer import (
     ArrowStream,
     ConsumerCore,
     HandedOut,
+    Rest,
     Selection,
     layouts,
     milliseconds,
@@ -81,7 +82,7 @@ class Consumer:
         self._core = ConsumerCore(Cluster(self._engine, config), config, selection, make_layout, deserializers)
         self._reader = self._core.reader()
         self._hand = HandedOut(self._core, _Batches(self))
-        self._asked = False
+        self._asked = self._returning = False
         self._closed = False
         try:
             self._engine.run(self._core.start())
@@ -133,7 +134,7 @@ class Consumer:
             pass  # it comes again: what was found is not lost for it
         except BaseException:
             for rest in rests_of(found):
-                self._engine.start(self._core.put_back, rest)
+                self._return(rest)
             raise
         return found
 
@@ -175,8 +176,15 @@ class Consumer:
         """A batch whose records were handed out in part, one by one: the rest is fetched again."""
         rest = self._hand.put_back(only)
         if rest is not None:
-            self._engine.start(self._core.put_back, rest)
+            self._return(rest)
+        if self._returning:
             self._engine.run(self._core.settled())
+            self._returning = False
+
+    def _return(self, rest: Rest) -> None:
+        """Not waited for by who is interrupted: the next one to read does."""
+        self._returning = True
+        self._engine.start(self._core.put_back, rest)
 
     def _check(self) -> None:
         self._engine.check_process()

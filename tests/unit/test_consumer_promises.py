@@ -55,7 +55,7 @@ def blocking(consuming: Consuming) -> Consumer:
     consumer._engine, consumer._core = Engine(consuming.world), consuming.core
     consumer._reader = consuming.core.reader()
     consumer._hand = HandedOut(consuming.core, _Batches(consumer))
-    consumer._asked, consumer._closed = True, False
+    consumer._asked, consumer._returning, consumer._closed = True, False, False
     return made
 
 

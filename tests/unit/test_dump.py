@@ -327,6 +327,10 @@ def test_every_api_is_found_by_its_key() -> None:
 def test_single_frames_never_raise() -> None:
     assert "8 bytes of header; there are 0" in str(read_request(b"").error)
     assert read_response(b"\0", MetadataRequest, 1).error is not None
-    assert read_response(b"\0\0\0\1", MetadataRequest, 99).error is not None
+    for size in range(4):
+        assert read_response(bytes(size), MetadataRequest, 1).correlation_id is None
+    bare = read_response(b"\0\0\0\1", MetadataRequest, 99)
+    assert bare.error is not None
+    assert bare.correlation_id == 1
     frame = read_response(answer(MetadataResponse(), 12, 9)[4:], MetadataRequest, 12)
     assert (frame.correlation_id, frame.error, frame.message) == (9, None, MetadataResponse())

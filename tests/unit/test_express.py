@@ -213,7 +213,9 @@ def test_one_that_waits_no_longer_hears_nothing_and_the_record_goes_on(kafka: Se
         count = lent(producer)
         gate = threading.Event()
         kafka.on("Produce", _held(gate))
+        assert counted(producer)["batches_in_flight"] == 0
         delivery = producer.send("t", b"slow", partition=0)
+        assert counted(producer)["batches_in_flight"] == 1
         with pytest.raises(KafkaError, match="still on its way"):
             delivery.result(0.01)
         called: list[Any] = []

@@ -114,6 +114,43 @@ def test_poll_gives_no_more_than_it_should(
     assert len(face.get(filled.poll())) == min(value, 4 - value)
 
 
+class Interrupted:
+    """A reader that is interrupted before it gives its third batch."""
+
+    def __init__(self, reader: Any) -> None:
+        self._reader = reader
+        self._left = 2
+
+    def read(self, *timeout_ms: int) -> Any:
+        if not self._left:
+            raise KeyboardInterrupt
+        self._left -= 1
+        return self._reader.read(*timeout_ms)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reader, name)
+
+
+def test_an_interrupted_poll_loses_nothing(face: Face, filled: Any) -> None:
+    holder = filled if face.blocks else filled._reading
+    reader = holder._reader
+    holder._reader = Interrupted(reader)
+    with pytest.raises(KeyboardInterrupt):
+        face.get(filled.poll())
+    holder._reader = reader
+    found: list[Any] = []
+    for _ in range(5):
+        found += face.get(filled.poll())
+        face.world.pass_time(1)
+    assert rows(found) == {0: [0, 1, 2, 3, 4, 5], 1: [0, 1, 2, 3, 4, 5]}
+
+
+def test_the_engine_is_asked_to_fetch_once(face: Face, filled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filled._core, "ask", never)
+    assert len(face.get(filled.poll())) == 4
+    assert face.get(filled.poll()) == []
+
+
 def test_poll_waits_for_the_first(face: Face) -> None:
     fill(face.world, "t", batches=1, records=3)
     consumer = face.consumer(topics="t", start="latest")
