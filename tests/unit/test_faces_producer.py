@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
 
@@ -417,3 +418,40 @@ def test_options_in_kafkas_spelling(face: Face) -> None:
     assert isinstance(producer, face.class_of("producer"))
     with pytest.raises(ConfigError, match="a topic's name is needed"):
         face.get(producer.send(5, "x"))
+
+
+@pytest.mark.parametrize("face", ["aio"], indirect=True)
+def test_who_is_cancelled_while_a_thread_encodes_leaves_when_it_has_come_to_a_stop(face: Face) -> None:
+    producer = face.producer()
+    face.get(producer.partitions_for("u"))
+    table = pa.table({"value": [b"v" * 1_000] * 500})
+    real = face.world.loop.run_in_executor
+
+    async def cancelled() -> asyncio.CancelledError:
+        await producer.send("u", b"known")
+        gate = face.world.loop.create_future()
+
+        def slow(executor: Any, function: Any, *args: Any) -> Any:
+            async def later() -> Any:
+                await gate
+                return await real(executor, function, *args)
+
+            return asyncio.ensure_future(later())
+
+        face.world.loop.run_in_executor = slow  # type: ignore[method-assign, assignment]
+        sending = asyncio.ensure_future(producer.send_batch("u", table))
+        await asyncio.sleep(0.1)
+        sending.cancel()
+        await asyncio.sleep(0.1)
+        assert not sending.done(), "rows may be on their way"
+        gate.set_result(None)
+        await asyncio.wait([sending], timeout=5)
+        face.world.loop.run_in_executor = real  # type: ignore[method-assign]
+        with pytest.raises(asyncio.CancelledError) as caught:
+            await sending
+        return caught.value
+
+    error: Any = face.world.run(cancelled())
+    assert len(error.delivery) == 500
+    face.get(producer.flush())
+    assert log_of(face.world, "u").values() == [b"known", *[b"v" * 1_000] * 500]

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -176,6 +177,22 @@ def test_an_advertised_address_that_cannot_be_reached(
             "advertised.listeners",
         ):
             assert words in text
+
+
+@pytest.mark.parametrize("node", [0, 1])
+def test_the_first_broker_may_have_the_number_0(node: int) -> None:
+    with World() as world:
+        world.nodes = {node: replace(world.nodes[1], number=node)}
+
+        def advertise(call: Call) -> Any:
+            answer: Any = world._on_Metadata(call)
+            answer.brokers[0].host = "10.9.9.9"
+            return answer
+
+        world.on("Metadata", advertise)
+        cluster = make_cluster(world, default_api_timeout_ms=3_000)
+        with pytest.raises(KafkaError, match=rf"broker {node} at 10\.9\.9\.9.*advertised\.listeners"):
+            world.run(cluster.call(metadata(), node=node))
 
 
 def test_a_broker_that_was_reached_before_is_not_misadvertised() -> None:
