@@ -1,5 +1,6 @@
 """Fixtures and settings of all tests."""
 
+import gc
 import re
 import signal
 from collections import Counter, defaultdict
@@ -48,6 +49,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("long")]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Keep the tests themselves out of the garbage collector's sight: hundreds of them collect what they dropped."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Some libraries call what is left at the end a leak."""
+    gc.unfreeze()
 
 
 @pytest.hookimpl(tryfirst=True)
