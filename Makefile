@@ -10,7 +10,7 @@
 # make mutants  deliberate breaks, and whether the unit tests see them (SEED=chance, COUNT=60, AREA=net)
 # make lint     ruff, cython-lint, mypy, basedpyright, import-linter
 # make format   what ruff can put right by itself
-# make dist     the source distribution and the wheel built from it, tried in an empty environment; in build/dist
+# make dist     the source distribution and the wheel built from it in build/dist, tried by a new user in an empty environment
 # make build    the environment in .venv and the compiled extensions
 # make clean    away with all that was made here (the jars in the user's cache stay)
 #
@@ -67,8 +67,9 @@ bench-strategies: build $(VENV)/has-bench jars
 bench-sweep: build $(VENV)/has-bench jars
 	$(BIN)/python -m benchmarks.sweep
 
-dist: $(VENV)/has-dist
+dist: ready $(VENV)/has-dist
 	$(BIN)/python scripts/dist.py
+	$(BIN)/python -m pytest -q --long tests/integration/test_first_hour.py
 
 fuzz: build $(VENV)/has-fuzz
 	$(BIN)/python -m pytest -q tests/fuzz

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -31,14 +34,23 @@ from pyspark.sql import SparkSession
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 options = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "flights"}
 """
-SETUP |= {f"spark-python-{number}": SPARK for number in (1, 2, 3)}
+SETUP["spark-python-1"] = SPARK
 
 
-@pytest.mark.parametrize("block", list(blocks("python")), ids=str)
+def programs() -> Iterator[Block]:
+    """The Python blocks; those about Spark as one program, for it takes long to start."""
+    by_document = {document: list(found) for document, found in groupby(blocks("python"), lambda block: block.document)}
+    first, *others = by_document.pop("spark")
+    yield replace(first, text="\n".join(block.text for block in (first, *others)))
+    for found in by_document.values():
+        yield from found
+
+
+@pytest.mark.parametrize("block", list(programs()), ids=str)
 def test_block_runs(block: Block, address: str, tmp_path: Path) -> None:
     setup = SETUP.get(str(block), "")
     if address != ADDRESS:
-        block = Block(block.document, block.number, block.line, block.language, block.text.replace(ADDRESS, address))
+        block = replace(block, text=block.text.replace(ADDRESS, address))
         setup = setup.replace(ADDRESS, address)
     done = run_python(block, setup, tmp_path)
     assert done.returncode == 0, f"{block.document}.md, line {block.line}: {done.stderr[-3000:]}"

@@ -24,8 +24,8 @@ from tests.integration.doc_blocks import ADDRESS, blocks
 from tests.integration.limits import within
 from tests.integration.scripted_broker import closed_port
 
-# The first test waits for the compiler, unless `make dist` was there before.
-pytestmark = pytest.mark.timeout(1200)
+# The first test waits for the compiler, unless `make dist` was there before, which runs all of this.
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
 ENDS_S = 10
 
 
