@@ -12,7 +12,9 @@ By default a seed follows from the test's name, so that every run makes the same
 import hashlib
 import os
 import random
+from collections.abc import Iterable
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -37,13 +39,13 @@ _calls = count()
 
 
 def examples(usual: int) -> int:
-    """How many examples a test draws: `usual`, times $KAFWIRE_EXAMPLES for a long run."""
-    return usual * int(os.environ.get("KAFWIRE_EXAMPLES", "1"))
+    """How many examples a test draws: `usual`, times $KAFWIRE_EXAMPLES, which is more than 1 for a long run."""
+    return max(1, round(usual * float(os.environ.get("KAFWIRE_EXAMPLES", "1"))))
 
 
 def is_long(config: pytest.Config) -> bool:
     """Whether the tests run that are marked `long`, and others in their larger form."""
-    return bool(config.getoption("--long", default=False)) or examples(1) > 1
+    return bool(config.getoption("--long", default=False)) or examples(100) > 100
 
 
 def derived(*parts: object) -> int:
@@ -91,3 +93,15 @@ def header() -> str:
     if GIVEN is not None:
         return f"seeds: {GIVEN} for every test"
     return "seeds: by the tests' names" if DRAWN is None else f"seeds: {VARIABLE}={FRESH}:{DRAWN}"
+
+
+def sampled(cases: Iterable[Any], *every_run: Any) -> list[Any]:
+    """Parameters of a test: all cases, but only those named run in every run, and the others in long runs.
+
+    A case of several values is a tuple, which is named by its first value.
+    """
+    values = [case if isinstance(case, tuple) else (case,) for case in cases]
+    firsts = [case[0] for case in values]
+    missing = [case for case in every_run if case not in firsts]
+    assert not missing, f"no such case: {missing}"
+    return [pytest.param(*case, marks=[] if case[0] in every_run else pytest.mark.long) for case in values]

@@ -166,6 +166,7 @@ def test_what_is_taken_beside_a_broker_that_stands_still_is_delivered_later(
     assert once["records"] <= topics.inspect(topic_name)["records"] <= once["records"] + figures.get("unsure", 0)
 
 
+@pytest.mark.long
 def test_strategies_are_counted_at_the_broker(folder: Path) -> None:
     with counted_broker(folder, heap="512m", properties={}) as broker:
         topics = Topics(broker.bootstrap, build_floor(folder))

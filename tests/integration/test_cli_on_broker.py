@@ -15,6 +15,7 @@ import pytest
 
 import kafwire
 from kafwire.testing.cluster import KafkaCluster
+from tests import seeds
 from tests.waiting import ended
 
 COMMAND = [sys.executable, "-m", "kafwire"]
@@ -69,7 +70,7 @@ def run(bootstrap: str, *arguments: str) -> "subprocess.CompletedProcess[bytes]"
     return subprocess.run([*COMMAND, *arguments], capture_output=True, check=False, timeout=60, env=environment)
 
 
-@pytest.fixture(scope="module", params=["cluster", "cluster_391"])
+@pytest.fixture(scope="module", params=seeds.sampled(["cluster", "cluster_391"], "cluster"))
 def topic(request: pytest.FixtureRequest) -> Topic:
     cluster: KafkaCluster = request.getfixturevalue(request.param)
     made = Topic(cluster.bootstrap, f"cli-{uuid.uuid4().hex[:8]}")

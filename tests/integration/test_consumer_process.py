@@ -20,6 +20,7 @@ import pytest
 import kafwire
 from kafwire import TopicPartition
 from kafwire.testing.cluster import KafkaCluster
+from tests import seeds
 from tests.integration.consuming import fill, make_topic, partitions_of, take, value_of
 from tests.integration.faces import Face, face_named
 from tests.integration.limits import within
@@ -292,7 +293,7 @@ def test_an_arrow_stream_goes_on_while_another_thread_holds_the_gil(cluster: Kaf
 
 def test_a_thousand_partitions(cluster: KafkaCluster, topic_name: str) -> None:
     """All are read, each from both faces; then a trickle into a few of them costs requests that name only those few."""
-    many = 1000
+    many = seeds.examples(100)
     make_topic(cluster.bootstrap, topic_name, many)
     expected = fill(cluster.bootstrap, topic_name, many, 1)
     for name in ("blocking", "async"):

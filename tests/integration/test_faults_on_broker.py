@@ -327,6 +327,7 @@ def test_a_transaction_whose_end_is_not_confirmed(proxied: KafkaCluster, proxy: 
 # -- nodes that come and go
 
 
+@pytest.mark.long
 def test_a_killed_node_comes_back_behind_its_proxy(make_cluster: ClusterFactory, topic_name: str) -> None:
     cluster = make_cluster(proxies=True, fault_seed=7)
     node, bootstrap = cluster.node(1), cluster.bootstrap

@@ -97,7 +97,8 @@ def is_hashed(partitioner: str, key: bytes | None) -> bool:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
-    ("partitioner", "partitions"), [(name, COUNTS[-1 - i]) for i, name in enumerate(HASHED)], ids=str
+    ("partitioner", "partitions"),
+    seeds.sampled([(name, COUNTS[-1 - i]) for i, name in enumerate(HASHED)], "murmur2", "fnv1a"),
 )
 def test_keys_are_placed_as_librdkafka_places_them(
     keys: list[bytes | None], partitioner: str, partitions: int, way: str
@@ -112,7 +113,7 @@ def test_keys_are_placed_as_librdkafka_places_them(
     assert [ours[number] for number in hashed] == [theirs[number] for number in hashed]
 
 
-@pytest.mark.parametrize("partitions", COUNTS)
+@pytest.mark.parametrize("partitions", seeds.sampled(COUNTS, 2, 12))
 def test_keys_are_placed_as_java_places_them(
     java_client: JavaClient, keys: list[bytes | None], partitions: int
 ) -> None:
@@ -130,7 +131,7 @@ def leaderless(partitions: int = 7) -> ScriptedBroker:
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("partitioner", HASHED)
+@pytest.mark.parametrize("partitioner", seeds.sampled(HASHED, "murmur2_random", "consistent"))
 def test_keys_of_partitions_without_a_leader_wait_where_librdkafka_s_do(
     keys: list[bytes | None], partitioner: Any, way: str
 ) -> None:

@@ -186,6 +186,7 @@ def test_a_leader_hangs_and_goes_on(faces: list[Face], three: KafkaCluster, topi
     victim.wait_ready()
 
 
+@pytest.mark.long
 def test_a_rolling_restart(faces: list[Face], three: KafkaCluster, topic_name: str) -> None:
     """One node after another stops in order and comes back: kafka-python #3131, no partition stalls."""
     make_topic(three.bootstrap, topic_name, PARTITIONS)
@@ -352,6 +353,7 @@ def test_1701_compaction_leaves_holes(faces: list[Face], three: KafkaCluster, to
 # -- connections
 
 
+@pytest.mark.long
 def test_0123_connections_that_brokers_close_when_idle(faces: list[Face], three: KafkaCluster, topic_name: str) -> None:
     """Paused for longer than brokers keep a silent connection: what is read next has to come all the same."""
     make_topic(three.bootstrap, topic_name, PARTITIONS)

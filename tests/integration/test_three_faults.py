@@ -113,7 +113,11 @@ def test_a_leader_dies_while_a_scan_reads(three: KafkaCluster, topic_name: str) 
 
 @pytest.mark.parametrize(
     ("ends", "aborts"),
-    [(True, False), (False, False), (False, True)],
+    [
+        pytest.param(True, False, marks=pytest.mark.long),
+        (False, False),
+        pytest.param(False, True, marks=pytest.mark.long),
+    ],
     ids=["before the commit", "in the middle", "before the abort"],
 )
 def test_the_coordinator_of_a_transaction_dies(

@@ -6,6 +6,7 @@ import itertools
 from collections import Counter
 
 import pyarrow as pa
+import pytest
 
 import kafwire
 from kafwire.net.group_offsets import Committed, OffsetToCommit
@@ -74,6 +75,7 @@ def test_all_brokers_go_on_at_other_ports(
         assert values(running.bootstrap, topic_name) == sent
 
 
+@pytest.mark.long
 def test_many_faults_and_a_killed_leader_lose_and_repeat_nothing(three_proxied: KafkaCluster, topic_name: str) -> None:
     faults = [
         Reset(),

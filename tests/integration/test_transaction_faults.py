@@ -20,6 +20,7 @@ from kafwire import TopicPartition
 from kafwire.errors import BrokerError, ProducerFencedError, TransactionAbortableError
 from kafwire.testing.cluster import KafkaCluster
 from kafwire.testing.faults import Corrupt, Delay, DropResponse, Hold, Reset, Rule
+from tests import seeds
 from tests.integration.java_client import JavaClient, Written
 from tests.integration.test_interop import create
 from tests.integration.test_transactions import committed, offset_of
@@ -43,7 +44,7 @@ class Direct:
         self.bootstrap = cluster.direct
 
 
-@pytest.fixture(scope="module", params=["4.3.1", "4.3.1 with version 1", "3.9.1"])
+@pytest.fixture(scope="module", params=seeds.sampled(["4.3.1", "4.3.1 with version 1", "3.9.1"], "4.3.1", "3.9.1"))
 def proxied(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     version, _, older = request.param.partition(" ")
     features = ("--feature", "transaction.version=1") if older else ()
@@ -83,7 +84,7 @@ def test_every_answer_is_lost_once(broken: KafkaCluster, topic_name: str) -> Non
     assert offset_of(Direct(broken), group, IN) == 7  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("fault", [Hold(HELD_S), Delay(HELD_S), DropResponse()], ids=repr)
+@pytest.mark.parametrize("fault", seeds.sampled([Hold(HELD_S), Delay(HELD_S), DropResponse()], Hold(HELD_S)), ids=repr)
 def test_a_slow_end_does_not_decide_a_later_transaction(broken: KafkaCluster, topic_name: str, fault: Any) -> None:
     """KAFKA-17754 on a real broker: the first EndTxn is given up, and arrives while the next transaction is open."""
     create(Direct(broken), topic_name, 2)  # type: ignore[arg-type]
@@ -154,7 +155,7 @@ def test_a_storm(broken: KafkaCluster, topic_name: str) -> None:
     judge(committed(Direct(broken), topic_name), offset_of(Direct(broken), group, IN), told, 3)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("kill_after", [1, 7])
+@pytest.mark.parametrize("kill_after", seeds.sampled([1, 7], 7))
 def test_a_program_that_is_killed_processes_each_record_once(
     broken: KafkaCluster, topic_name: str, kill_after: int
 ) -> None:

@@ -185,7 +185,7 @@ def test_the_engine_is_not_given_what_is_being_filled_nor_what_is_behind_it(two:
     two.check()
 
 
-@seeds.several(150)
+@seeds.several(60)
 def test_any_order_of_passes_keeps_each_threads_order(seed: int) -> None:
     chance = random.Random(seed)
     with Interleaving(3, partitions=2, batch_size=chance.choice([300, 1_000]), chance=seed) as world:

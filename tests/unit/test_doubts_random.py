@@ -99,7 +99,7 @@ class Story:
             assert error is None or self.may_expire or not self.may_read, error
 
 
-@seeds.several(320 // SEEDS_EACH)
+@seeds.several(160 // SEEDS_EACH)
 def test_brokers_that_forget_cost_neither_a_record_nor_the_truth(seed: int) -> None:
     for each in range(seed, seed + SEEDS_EACH):
         Story(each).play()

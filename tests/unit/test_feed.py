@@ -228,7 +228,7 @@ def answers(draw: st.DrawFn) -> list[Part]:
     return found
 
 
-@settings(max_examples=seeds.examples(300))
+@settings(max_examples=seeds.examples(100))
 @given(answers(), st.sampled_from(VERSIONS), st.sampled_from([0, SESSION]), st.sampled_from([0, SESSION]))
 def test_all_that_needs_no_decision_is_taken(parts: list[Part], version: int, asked_session: int, session: int) -> None:
     data = made(*parts, version=version, session=session)
@@ -236,7 +236,7 @@ def test_all_that_needs_no_decision_is_taken(parts: list[Part], version: int, as
     assert check(data, version, wants, asked_session) == judged(data, version, wants, asked_session)[0]
 
 
-@settings(max_examples=seeds.examples(400))
+@settings(max_examples=seeds.examples(150))
 @given(answers(), st.sampled_from(VERSIONS), st.data())
 def test_of_damaged_bytes_nothing_else_is_taken(parts: list[Part], version: int, data: st.DataObject) -> None:
     damaged = bytearray(made(*parts, version=version, session=SESSION))
@@ -257,7 +257,7 @@ def test_of_a_truncated_answer_nothing_is_taken(parts: list[Part], version: int,
     assert check(whole + b"\0", version, wants_of(*parts), 0) == {}
 
 
-@settings(max_examples=seeds.examples(300))
+@settings(max_examples=seeds.examples(100))
 @given(messages(FetchResponse, records=st.none() | records().map(lambda pair: pair[1]), unstable=True), st.data())
 def test_of_any_answer_only_what_the_engine_would_queue_is_taken(
     case: Versioned[FetchResponse], data: st.DataObject

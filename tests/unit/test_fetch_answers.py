@@ -90,7 +90,7 @@ def test_the_shortest_topic_there_can_be_is_read(version: int) -> None:
     assert parse_answer(Buffer(frame_of(message, version)), version).partitions == []
 
 
-@settings(max_examples=seeds.examples(40))
+@settings(max_examples=seeds.examples(20))
 @given(ANSWERS)
 def test_a_truncated_answer_is_an_error_wherever_it_ends(case: Versioned[FetchResponse]) -> None:
     message, version = case
@@ -111,7 +111,7 @@ def test_bytes_left_over_are_an_error(case: Versioned[FetchResponse], more: byte
         parse_answer(Buffer(frame_of(message, version) + more), version)
 
 
-@settings(max_examples=seeds.examples(300))
+@settings(max_examples=seeds.examples(100))
 @given(ANSWERS, st.data())
 def test_damaged_bytes_are_read_otherwise_or_a_protocol_error(
     case: Versioned[FetchResponse], data: st.DataObject
@@ -127,7 +127,7 @@ def test_damaged_bytes_are_read_otherwise_or_a_protocol_error(
             assert part.position + part.size <= len(damaged)
 
 
-@settings(max_examples=seeds.examples(300))
+@settings(max_examples=seeds.examples(100))
 @given(ANSWERS, st.data())
 def test_damaged_bytes_that_the_declared_message_reads_are_read_alike(
     case: Versioned[FetchResponse], data: st.DataObject

@@ -25,7 +25,7 @@ from tests import seeds
 from tests.unit.simulated import World
 from tests.unit.simulated_kafka import HANGUP, Call
 
-SCHEDULES = seeds.examples(60)
+SCHEDULES = seeds.examples(30)
 BROKERS = 3
 HEALED_S = 60.0
 

@@ -16,8 +16,8 @@ from tests.unit import planted_mistakes
 from tests.unit.made_histories import Unfit, World
 from tests.unit.planted_mistakes import MISTAKES, Expected
 
-CORRECT = seeds.examples(250)
-PLANTED = seeds.examples(12)  # of each mistake
+CORRECT = seeds.examples(120)
+PLANTED = seeds.examples(6)  # of each mistake
 TRIES = 400  # for each of these: a mistake does not have its place in every history
 # Seeds that once failed: the finding named so many transactions that the one to blame was not among those shown.
 CASES = [(planted_mistakes.take_only_the_offsets_of_an_undecided_transaction, 411624946)]

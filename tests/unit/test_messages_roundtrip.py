@@ -34,7 +34,7 @@ def assert_survives(message: Message, version: int) -> None:
 
 @pytest.mark.parametrize(("cls", "version"), VERSIONS)
 @given(st.data())
-@settings(max_examples=seeds.examples(8))
+@settings(max_examples=seeds.examples(4))
 def test_round_trip(cls: type[Message], version: int, data: st.DataObject) -> None:
     message = data.draw(reference.messages(cls, version))
     encoded = message.encode(version)
@@ -49,7 +49,7 @@ def test_round_trip(cls: type[Message], version: int, data: st.DataObject) -> No
 
 @pytest.mark.parametrize(("cls", "version"), DAMAGED)
 @given(st.data())
-@settings(max_examples=seeds.examples(3))
+@settings(max_examples=seeds.examples(1))
 def test_cut_anywhere(cls: type[Message], version: int, data: st.DataObject) -> None:
     encoded = data.draw(reference.messages(cls, version)).encode(version)
     for size in range(len(encoded)):
@@ -65,7 +65,7 @@ def test_cut_anywhere(cls: type[Message], version: int, data: st.DataObject) -> 
 
 @pytest.mark.parametrize(("cls", "version"), DAMAGED)
 @given(st.data(), st.integers(0, 2**32 - 1))
-@settings(max_examples=seeds.examples(5))
+@settings(max_examples=seeds.examples(2))
 def test_damaged_anywhere(cls: type[Message], version: int, data: st.DataObject, seed: int) -> None:
     encoded = bytearray(data.draw(reference.messages(cls, version)).encode(version))
     chance = random.Random(seed)
@@ -82,7 +82,7 @@ def test_damaged_anywhere(cls: type[Message], version: int, data: st.DataObject,
 
 
 @given(st.sampled_from(PAIRS), st.binary(max_size=64))
-@settings(max_examples=seeds.examples(500))
+@settings(max_examples=seeds.examples(200))
 def test_noise(pair: tuple[type[Message], int], data: bytes) -> None:
     cls, version = pair
     try:

@@ -641,6 +641,7 @@ LOW = "def low(int a, int b):\n    if a < b:\n        return a\n    return b\n"
 LOW_TESTS = "from kafwire._low import low\ndef test_low(): assert low(1, 2) == 1 and low(2, 1) == 1\n"
 
 
+@pytest.mark.long
 def test_compiled_breaks_are_built_in_the_copy_and_mended(
     tree: Path, trial_in: Callable[[Path], Tried], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,11 +87,11 @@ def run(program: Path, rounds: int) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", seeds.sampled(VARIANTS, "epoll"))
 @pytest.mark.parametrize("sanitizer", [MEMORY, THREADS])
 def test_the_io_thread_holds_under_stress(tmp_path: Path, sanitizer: str, variant: str) -> None:
     program = build(tmp_path, "loop_stress", sanitizer, *VARIANTS[variant])
-    printed = run(program, 15)
+    printed = run(program, seeds.examples(6))
     answers = re.fullmatch(r"ok: \d+ connected, (\d+) answers, \d+ sent, \d+ closed, \d+ posted\n", printed)
     assert answers, printed
     assert int(answers[1]) >= 100
@@ -99,7 +99,7 @@ def test_the_io_thread_holds_under_stress(tmp_path: Path, sanitizer: str, varian
 
 @pytest.mark.parametrize("sanitizer", [MEMORY, THREADS])
 def test_slices_are_read_once_and_in_order_under_stress(tmp_path: Path, sanitizer: str) -> None:
-    printed = run(build(tmp_path, "queue_stress", sanitizer), 20)
+    printed = run(build(tmp_path, "queue_stress", sanitizer), seeds.examples(8))
     names = "read", "dropped", "joined", "told", "failures", "compacted"
     numbers = re.fullmatch("ok: " + ", ".join(rf"(\d+) {name}" for name in names) + "\n", printed)
     assert numbers, printed
@@ -108,7 +108,7 @@ def test_slices_are_read_once_and_in_order_under_stress(tmp_path: Path, sanitize
 
 @pytest.mark.parametrize("sanitizer", [MEMORY, THREADS])
 def test_answers_that_the_io_thread_queues_come_once_under_stress(tmp_path: Path, sanitizer: str) -> None:
-    printed = run(build(tmp_path, "feed_stress", sanitizer), 60)
+    printed = run(build(tmp_path, "feed_stress", sanitizer), seeds.examples(20))
     numbers = re.fullmatch(r"ok: (\d+) fed, (\d+) left, (\d+) told, (\d+) seeks, (\d+) read\n", printed)
     assert numbers, printed
     assert min(map(int, numbers.groups())) >= 100
@@ -116,7 +116,7 @@ def test_answers_that_the_io_thread_queues_come_once_under_stress(tmp_path: Path
 
 @pytest.mark.parametrize("sanitizer", [MEMORY, THREADS])
 def test_express_answers_reach_who_waits_for_them_under_stress(tmp_path: Path, sanitizer: str) -> None:
-    printed = run(build(tmp_path, "express_stress", sanitizer), 10)
+    printed = run(build(tmp_path, "express_stress", sanitizer), seeds.examples(4))
     names = "answered", "called off", "left", "completed", "refused"
     numbers = re.fullmatch("ok: " + ", ".join(rf"(\d+) {name}" for name in names) + "\n", printed)
     assert numbers, printed
@@ -124,7 +124,7 @@ def test_express_answers_reach_who_waits_for_them_under_stress(tmp_path: Path, s
 
 
 def test_the_frame_core_follows_its_model(tmp_path: Path) -> None:
-    assert run(build(tmp_path, "frame_test", MEMORY), 500) == "ok\n"
+    assert run(build(tmp_path, "frame_test", MEMORY), seeds.examples(150)) == "ok\n"
 
 
 def test_a_missing_runtime_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

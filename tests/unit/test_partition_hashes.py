@@ -70,7 +70,7 @@ def keys() -> list[bytes | None]:
     return sample_keys(seed)
 
 
-@pytest.mark.parametrize("partitions", COUNTS)
+@pytest.mark.parametrize("partitions", seeds.sampled(COUNTS, 3, 100))
 @pytest.mark.parametrize("partitioner", HASHED)
 def test_a_hundred_thousand_keys_are_placed_as_librdkafka_places_them(
     keys: list[bytes | None], partitioner: str, partitions: int

@@ -149,7 +149,7 @@ def test_rows_from_arrow_are_encoded_as_they_are(rows: list[Row]) -> None:
     ]
 
 
-@settings(max_examples=seeds.examples(40), suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=seeds.examples(20), suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(batches(), min_size=1, max_size=6), st.integers(1, 5000), st.data())
 def test_chunks_hold_the_records_of_their_batches_within_the_range(
     parts: list[PlainBatch], chunk_bytes: int, data: st.DataObject

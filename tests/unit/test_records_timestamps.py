@@ -58,7 +58,7 @@ def within(rows: list[tuple[int, int | None]], timestamps: tuple[int, int]) -> l
 TIMES = st.integers(0, 40) | st.sampled_from([-1, LOWEST, HIGHEST])
 
 
-@settings(max_examples=seeds.examples(400))
+@settings(max_examples=seeds.examples(150))
 @given(st.lists(record_batches(magic=st.sampled_from([0, 1, 2])), max_size=4), st.data())
 def test_what_is_kept_are_the_records_in_the_range(batches: list[EncodedBatch], data: st.DataObject) -> None:
     for batch in batches:

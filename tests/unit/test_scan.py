@@ -631,7 +631,7 @@ def test_stopping_drops_answers_that_are_still_to_come() -> None:
 # ---- the budget
 
 
-@seeds.several(40)
+@seeds.several(20)
 def test_requests_stay_within_the_budget_whatever_answers_and_reader_do(seed: int) -> None:
     chance = random.Random(seed)
     with World(brokers=chance.randint(1, 4), seed=seed) as world:
@@ -702,7 +702,7 @@ def test_room_for_one_request_is_shared_by_all_brokers_in_turn() -> None:
             assert set(nodes[first : first + 3]) == {1, 2, 3}, nodes
 
 
-@seeds.several(30)
+@seeds.several(15)
 def test_no_partition_with_data_waits_for_more_answers_than_there_are_partitions(seed: int) -> None:
     """Over two topics, with invisible tails that never leave the front of the request."""
     chance = random.Random(seed)
@@ -780,7 +780,7 @@ def test_an_empty_answer_from_a_leader_that_lags_does_not_end_the_read() -> None
         assert read.rows == rows
 
 
-@seeds.several(40)
+@seeds.several(20)
 def test_every_record_is_read_once_and_in_order_whatever_happens(seed: int) -> None:
     """Connections that break, brokers that hang, leaders that move and lag, throttling and holes, in a tight budget."""
     chance = random.Random(seed)

@@ -632,7 +632,7 @@ def ranges(offsets: Iterable[int]) -> bool:
     return all(late == early + 1 for early, late in itertools.pairwise(offsets))
 
 
-@seeds.several(60)
+@seeds.several(30)
 def test_nothing_is_lost_doubled_or_out_of_order_whatever_happens(seed: int) -> None:
     """Answers lost before and after storing, leaders that move, errors, time-outs, batches refused for good."""
     chance = random.Random(seed)
@@ -688,7 +688,7 @@ def test_nothing_is_lost_doubled_or_out_of_order_whatever_happens(seed: int) -> 
         assert all(isinstance(d.exception(), (BrokerError, type(None))) for r in sent.values() for _, d in r)
 
 
-@seeds.several(60)
+@seeds.several(30)
 def test_what_expires_is_told_truly_and_never_stored_twice(seed: int) -> None:
     """Brokers die and hang for longer than `delivery_timeout_ms`: what is said of each record has to be what is so."""
     chance = random.Random(seed)

@@ -26,7 +26,7 @@ from tests.unit.simulated_kafka import HANGUP, NEVER, Call
 from tests.unit.simulated_log import Topic
 from tests.unit.test_sender import NOT_LEADER, Work, errors, values
 
-SCHEDULES = seeds.examples(160)
+SCHEDULES = seeds.examples(80)
 BROKERS = 3
 RECORDS = 80
 TROUBLE_MS = 60_000

@@ -317,7 +317,7 @@ EVENTS = st.one_of(
     reading=st.sampled_from(["", "", "", "not readable", "not permitted"]),
     may_move=st.booleans(),
 )
-@settings(max_examples=seeds.examples(2000), deadline=None)
+@settings(max_examples=seeds.examples(800), deadline=None)
 def test_any_schedule_keeps_order_and_delivers_once(
     counts: list[int],
     too_large: set[int],

@@ -144,7 +144,7 @@ LENDING = st.one_of(
     events=st.lists(LENDING, min_size=5, max_size=60),
     limit=st.integers(1, 5),
 )
-@settings(max_examples=seeds.examples(500), deadline=None)
+@settings(max_examples=seeds.examples(80), deadline=None)
 def test_any_schedule_in_which_it_is_lent_keeps_order_and_delivers_once(
     counts: list[int],
     too_large: set[int],
@@ -169,7 +169,7 @@ def test_any_schedule_in_which_it_is_lent_keeps_order_and_delivers_once(
     counts=st.lists(st.integers(1, 4), min_size=4, max_size=20),
     events=st.lists(st.sampled_from(["send", "send", "answer", "lend", "calm", "recall"]), min_size=5, max_size=60),
 )
-@settings(max_examples=seeds.examples(200), deadline=None)
+@settings(max_examples=seeds.examples(80), deadline=None)
 def test_where_all_goes_well_no_number_is_left_out(counts: list[int], events: list[str]) -> None:
     """Else the partition would have to move to another epoch."""
     world = LendingWorld(batches(*counts))

@@ -42,7 +42,7 @@ from tests import seeds
 from tests.unit import reference_codec, reference_messages
 
 ANY_HEALTH = list(HealthCheck)
-FEW = settings(max_examples=seeds.examples(40), suppress_health_check=ANY_HEALTH)
+FEW = settings(max_examples=seeds.examples(20), suppress_health_check=ANY_HEALTH)
 # Always the same examples: from some beginnings shrinking ends a little above the smallest.
 SHRUNK = settings(
     database=None,
@@ -271,7 +271,7 @@ def test_messages_shrink_to_their_defaults() -> None:
 
 
 @given(mutated(api_messages()))
-@settings(max_examples=seeds.examples(300), suppress_health_check=ANY_HEALTH)
+@settings(max_examples=seeds.examples(50), suppress_health_check=ANY_HEALTH)
 def test_damaged_messages_are_messages_or_an_error(data: Mutated) -> None:
     message, version = data.origin
     try:
@@ -283,7 +283,7 @@ def test_damaged_messages_are_messages_or_an_error(data: Mutated) -> None:
 
 
 @given(mutated(records_blobs(magic=MAGICS)))
-@settings(max_examples=seeds.examples(150), suppress_health_check=ANY_HEALTH)
+@settings(max_examples=seeds.examples(60), suppress_health_check=ANY_HEALTH)
 def test_damaged_batches_are_batches_or_an_error(data: Mutated) -> None:
     try:
         batches = decode_batches(data, max_decompressed=1 << 22)
@@ -295,7 +295,7 @@ def test_damaged_batches_are_batches_or_an_error(data: Mutated) -> None:
 
 
 @given(mutated(frames("response", ["Metadata", "ApiVersions", "Fetch"])))
-@settings(max_examples=seeds.examples(100), suppress_health_check=ANY_HEALTH)
+@settings(max_examples=seeds.examples(50), suppress_health_check=ANY_HEALTH)
 def test_damaged_answers_are_answers_or_an_error(data: Mutated) -> None:
     frame: Frame = data.origin
     asked: Any = MESSAGES[type(frame.message).__name__.replace("Response", "Request")]
@@ -377,7 +377,7 @@ def as_expected(batch: RecordBatch) -> tuple[ExpectedRecord, ...]:
 
 
 @given(record_batches(magic=MAGICS))
-@settings(max_examples=seeds.examples(200), suppress_health_check=ANY_HEALTH)
+@settings(max_examples=seeds.examples(80), suppress_health_check=ANY_HEALTH)
 def test_batches_decode_to_what_they_say(batch: EncodedBatch) -> None:
     (found,) = decode_batches(batch.data)
     assert as_expected(found) == batch.records
@@ -393,7 +393,7 @@ def test_batches_decode_to_what_they_say(batch: EncodedBatch) -> None:
 
 
 @given(record_batches())
-@settings(max_examples=seeds.examples(200), suppress_health_check=ANY_HEALTH)
+@settings(max_examples=seeds.examples(80), suppress_health_check=ANY_HEALTH)
 def test_the_reference_codec_reads_batches_the_same(batch: EncodedBatch) -> None:
     found = reference_codec.decode_batch(batch.data)
     assert (
@@ -456,7 +456,7 @@ def test_batches_as_asked_for() -> None:
 
 
 @given(records_blobs(magic=MAGICS))
-@settings(max_examples=seeds.examples(100), suppress_health_check=ANY_HEALTH)
+@settings(max_examples=seeds.examples(50), suppress_health_check=ANY_HEALTH)
 def test_blobs_decode_to_their_whole_batches(blob: RecordsBlob) -> None:
     found = decode_batches(blob.data)
     assert tuple(record for batch in found for record in as_expected(batch)) == blob.records

@@ -178,15 +178,15 @@ def machine(bug: str) -> type[ConnectionMachine]:
 
 
 def test_frames() -> None:
-    run_state_machine_as_test(FramesMachine, settings=settings(QUIET, max_examples=seeds.examples(150)))
+    run_state_machine_as_test(FramesMachine, settings=settings(QUIET, max_examples=seeds.examples(60)))
 
 
 def test_frames_at_their_limit() -> None:
-    run_state_machine_as_test(SmallFramesMachine, settings=settings(QUIET, max_examples=seeds.examples(50)))
+    run_state_machine_as_test(SmallFramesMachine, settings=settings(QUIET, max_examples=seeds.examples(25)))
 
 
 def test_a_simple_client() -> None:
-    run_state_machine_as_test(machine(""), settings=settings(QUIET, max_examples=seeds.examples(100)))
+    run_state_machine_as_test(machine(""), settings=settings(QUIET, max_examples=seeds.examples(40)))
 
 
 @pytest.mark.parametrize("bug", BUGS)
@@ -212,7 +212,7 @@ def test_faults_may_be_left_out() -> None:
         def connect(self) -> ConnectionAdapter:
             return SimpleAdapter(self.max_frame, "answers by id")
 
-    run_state_machine_as_test(Tolerant, settings=settings(QUIET, max_examples=seeds.examples(100)))
+    run_state_machine_as_test(Tolerant, settings=settings(QUIET, max_examples=seeds.examples(40)))
 
 
 def test_connect_has_to_be_defined() -> None:
