@@ -51,7 +51,7 @@ if "linux" in sysconfig.get_platform():
 
 chosen = [name for name in os.environ.get("KAFWIRE_EXT", "").split(",") if name] or list(SOURCES)
 flags = ["-O3", "-std=gnu11", "-fvisibility=hidden", "-fno-strict-aliasing", "-Wall", "-Wno-unused-function"]
-# Most of an extension's size would be debug symbols, and much of the compiler's time; the names that a profiler shows stay.
+# Debug symbols would be most of an extension, and take the compiler long; the names that a profiler shows stay.
 flags += [] if DEBUG else ["-g0"]
 extensions = [
     Extension(
