@@ -2,6 +2,8 @@
 
 import pytest
 
+import kafwire
+from kafwire.protocol import DescribeAclsRequest
 from kafwire.testing.cluster import KafkaCluster
 from kafwire.testing.fuzzer import Campaign, Options
 from kafwire.testing.fuzzer.campaign import resolve
@@ -11,13 +13,28 @@ SEED = 20_261_121
 REQUESTS = 300
 TIMEOUT = 20.0  # a busy machine is no find
 
-# What these brokers are known to do: (rule, API); docs/fuzzing.md tells more and has the reproducers.
-KNOWN = {("closed", "DescribeAcls"): "a resource type, operation or permission of 0 closes the connection"}
+# What these brokers are known to do, (rule, API), and a request that shows it; docs/fuzzing.md tells more.
+KNOWN = {
+    # A resource type, operation or permission of 0 closes the connection.
+    ("closed", "DescribeAcls"): DescribeAclsRequest(
+        resource_type_filter=0, pattern_type_filter=3, operation=2, permission_type=3
+    ),
+}
 # APIs that are left out, and why.
 LEFT_OUT = {
     "DescribeShareGroupOffsets": "waits 28 s for a partition that does not exist; test_messages_broker.py asks it",
     "OffsetFetch": "Kafka 3.9.1 never answers versions 8 and 9 without groups; test_messages_broker.py asks it",
 }
+
+
+@pytest.mark.parametrize("fixture", ["cluster", "cluster_391"])
+def test_what_is_known_is_so_still(fixture: str, request: pytest.FixtureRequest) -> None:
+    """An entry of `KNOWN` that no broker needs any more would hide what is new."""
+    cluster: KafkaCluster = request.getfixturevalue(fixture)
+    with kafwire.Client(cluster.bootstrap, default_api_timeout_ms=5_000) as client:
+        for asked in KNOWN.values():
+            with pytest.raises(kafwire.KafkaConnectionError, match="closed"):
+                client.call(asked)
 
 
 @pytest.mark.parametrize("fixture", ["cluster", "cluster_391"])
