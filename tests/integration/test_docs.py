@@ -30,6 +30,9 @@ keys, offset, next_offset, where = [1], 0, 1, ("flights", 0)
     "scan-python-4": IMPORTS + "from datetime import UTC, datetime\n",
 }
 SPARK = """
+import kafwire
+with kafwire.Producer("localhost:9092") as producer:
+    producer.send("flights", b"EWR-IAH")
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 options = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "flights"}
