@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -144,9 +145,10 @@ class BatchSender(Runner):
         try:
             ranges = delivery.result(_HUNG_S if wait else 0)
         except KafkaError as error:
-            # It says what became of the first batch that failed, and nothing of the others.
-            alone = len(delivery.parts) == 1 and not error.in_doubt
-            self.failed([sequence for some in placed.values() for sequence in some], error, certain=alone)
+            if delivery.done():
+                self._settle_parts(placed, delivery)
+            else:
+                self.failed([sequence for some in placed.values() for sequence in some], error, certain=False)
             return
         taken = dict.fromkeys(placed, 0)
         for topic, partition, first, count in ranges:
@@ -157,6 +159,27 @@ class BatchSender(Runner):
         short = {partition: len(placed[partition]) - count for partition, count in taken.items()}
         if any(short.values()):
             raise AssertionError(f"send_batch told of too few or too many rows, by partition: {short}")
+
+    def _settle_parts(self, placed: Mapping[int, list[int]], delivery: kafwire.BatchDelivery) -> None:
+        """Some of it failed: what became of each part."""
+        left = {partition: iter(sequences) for partition, sequences in placed.items()}
+        for batch, first, count in delivery.parts:
+            topic, partition = batch.sink.topic, batch.sink.partition
+            sequences = list(itertools.islice(left[partition], count))
+            outcomes = batch.outcomes()
+            begin = 0
+            for size, error in outcomes:
+                at, end = max(begin, first), min(begin + size, first + count)
+                begin += size
+                some = sequences[at - first : end - first] if at < end else []
+                if error is not None and some:
+                    self.failed(some, error, certain=not error.in_doubt)
+                elif some:
+                    # Where it was divided, only what it was divided into knows the offsets.
+                    known = len(outcomes) == 1 and batch.base_offset >= 0
+                    offsets = range(batch.base_offset + at, batch.base_offset + end) if known else [None] * len(some)
+                    self.writer.ok_all(some, topic, partition, offsets)
+                    self.succeeded(len(some))
 
 
 def _pairs(dress: Dress) -> list[dict[str, Any]]:

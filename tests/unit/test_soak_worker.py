@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from kafwire.errors import KafkaError, KafkaTimeoutError, broker_error
-from kafwire.testing.history import History, check
+from kafwire.testing.history import History, check, entries
+from kafwire.testing.history.log import LogReader
 from soak.__main__ import status
-from soak.idempotent import partition_of
+from soak.idempotent import BatchSender, partition_of
 from soak.matrix import SEND, Workload, segment
 from soak.runner import Runner, name_of
 from soak.state import State
@@ -110,6 +114,70 @@ def test_refusals_are_told_with_their_time_and_not_without_end(
     assert len(told) == 20
     assert all("producing to t-0" in line and "INVALID_PRODUCER_EPOCH" in line for line in told)
     assert re.match(rf"\d\d:\d\d:\d\d {re.escape(runner.workload.name)}: records \[0\]: ", told[0])
+
+
+class Sent:
+    """A batch of a `send_batch` that is done; `outcomes` are those of what it was divided into."""
+
+    def __init__(self, partition: int, outcomes: list[tuple[int, KafkaError | None]], base_offset: int = -1) -> None:
+        self.sink = SimpleNamespace(topic="t", partition=partition)
+        self.base_offset = base_offset
+        self._outcomes = outcomes
+
+    def outcomes(self) -> list[tuple[int, KafkaError | None]]:
+        return self._outcomes
+
+
+class Failed:
+    """A `send_batch` of which some failed."""
+
+    def __init__(self, *parts: tuple[Sent, int, int], done: bool = True) -> None:
+        self.parts = parts
+        self.done = lambda: done
+
+    def result(self, _timeout: float) -> object:
+        raise KafkaTimeoutError("the first that failed")
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_of_a_table_each_part_has_its_outcome(history: History, tmp_path: Path, *, done: bool) -> None:
+    runner = BatchSender(workload(producer=1), history, "", 1)
+    runner.writer.invoke([1] * 20)
+    placed = {0: [0, 2, 4, 6, 8, 10, 12], 1: [1, 3, 5, 7, 9, 11, 13, 14, 15, 16]}
+    doubtful = KafkaTimeoutError("?")
+    doubtful.in_doubt = True
+    delivery: Any = Failed(
+        (Sent(0, [(6, None)], base_offset=100), 2, 4),  # behind two of another table
+        (
+            Sent(1, [(3, None), (2, KafkaTimeoutError("not sent")), (3, doubtful)]),
+            1,
+            6,
+        ),  # divided; the last one is another's
+        (Sent(0, [(3, KafkaTimeoutError("not sent"))]), 0, 3),
+        (Sent(1, [(4, doubtful)]), 0, 4),
+        done=done,
+    )
+    runner._pending = deque([(placed, delivery)])
+    runner._settle(wait=True)
+    history.close()
+    oks: dict[int, int] = {}
+    others: dict[int, bool] = {}
+    with LogReader(tmp_path / "history") as reader:
+        written = list(reader.entries())
+    for entry in written:
+        if entry.kind == entries.Ok.KIND:
+            ok = entries.Ok.unpack(entry.body)
+            oks |= dict(zip(ok.sequences, ok.offsets, strict=True))
+        elif entry.kind == entries.Outcome.KIND:
+            outcome = entries.Outcome.unpack(entry.body)
+            others |= dict.fromkeys(outcome.sequences, outcome.certain)
+    if done:
+        assert oks == {0: 102, 2: 103, 4: 104, 6: 105, 1: -1, 3: -1}
+        assert others == dict.fromkeys([5, 7, 8, 10, 12], True) | dict.fromkeys([9, 11, 13, 14, 15, 16], False)
+        assert runner.counts["acked"] == 6
+    else:
+        assert oks == {}
+        assert others == dict.fromkeys([*placed[0], *placed[1]], False)
 
 
 def test_an_error_has_a_name() -> None:
