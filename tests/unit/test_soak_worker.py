@@ -149,10 +149,10 @@ def test_of_a_table_each_part_has_its_outcome(history: History, tmp_path: Path, 
     delivery: Any = Failed(
         (Sent(0, [(6, None)], base_offset=100), 2, 4),  # behind two of another table
         (
-            Sent(1, [(3, None), (2, KafkaTimeoutError("not sent")), (3, doubtful)]),
-            1,
+            Sent(1, [(2, None), (3, None), (2, KafkaTimeoutError("not sent")), (3, doubtful)]),
+            3,
             6,
-        ),  # divided; the last one is another's
+        ),  # divided; what comes first and last is another's
         (Sent(0, [(3, KafkaTimeoutError("not sent"))]), 0, 3),
         (Sent(1, [(4, doubtful)]), 0, 4),
         done=done,
