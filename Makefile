@@ -45,10 +45,10 @@ SOURCES := setup.py $(wildcard kafwire/*.pyx kafwire/*.pxd kafwire/native/*.c ka
 build: $(VENV)/built $(VENV)/linked
 
 test: ready
-	$(if $(TESTS),$(BIN)/python -m pytest $(TESTS),$(BIN)/python scripts/run_tests.py)
+	$(if $(TESTS),$(BIN)/python -m pytest $(TESTS),$(BIN)/python -m scripts.run_tests)
 
 test-all: ready $(VENV)/has-long
-	$(BIN)/python scripts/run_tests.py --shard $(SHARD)
+	$(BIN)/python -m scripts.run_tests --shard $(SHARD)
 
 # Compiling and downloading at once.
 ready: $(VENV)/made

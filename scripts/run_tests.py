@@ -1,7 +1,7 @@
 """Run all tests, and say what each part took and which 20 tests were the slowest.
 
-    python scripts/run_tests.py              # the everyday run
-    python scripts/run_tests.py --shard 3    # a part of the long run; or all; or commit: one by its number
+    python -m scripts.run_tests              # the everyday run
+    python -m scripts.run_tests --shard 3    # a part of the long run; or all; or commit: one by its number
 
 The everyday run is the same every time: seeds are fixed (tests/seeds.py). The long run draws and prints fresh ones, but
 for the part that a commit chooses.
@@ -57,16 +57,16 @@ def parted(name: str, parts: int, command: list[str], environment: dict[str, str
     ]
 
 
-# What the everyday run leaves out, in parts of some minutes each.
+# What the everyday run leaves out: with each commit, one of these.
 SHARDS = [
-    *parted("unit, long", 10, [*UNIT, "--long"], MORE),
-    *parted("brokers and Spark, long", 4, [*REAL, "--long", "-m", "long", "--ignore=tests/conformance", "tests"]),
     *parted("Java's classes", 3, [*REAL, "tests/conformance"], MORE),
     *(Step(f"unit on Python {a}.{b}", [*OTHERS, "--only", f"{a}.{b}"]) for a, b in sorted(interpreters())),
 ]
-# And what takes longer: on demand.
+# And what takes longer, on demand.
 LONG = [
     *SHARDS,
+    *parted("unit, long", 10, [*UNIT, "--long"], MORE),
+    *parted("brokers and Spark, long", 4, [*REAL, "--long", "-m", "long", "--ignore=tests/conformance", "tests"]),
     Step("brokers and Spark, fresh seeds", [*REAL, "--long", "--ignore=tests/conformance", "tests"], FRESH),
     Step("schedules", [*UNIT, "--long", "-k", "schedules or random"], {**FRESH, "KAFWIRE_EXAMPLES": "25"}),
     Step(
