@@ -76,7 +76,9 @@ class Run:
                     "Python": platform.python_version(),
                     "processors": str(os.cpu_count()),
                 }
-                while not state.finished and not self._stopping:
+                while not state.finished:
+                    if self._stopping:
+                        raise Stopped
                     self._segment(cluster)
                     if self._only:
                         break

@@ -123,6 +123,36 @@ def test_a_run_that_was_cut_off_goes_on(world: World, monkeypatch: pytest.Monkey
     assert "1 more segment(s) were begun and cut off" in (tmp_path / "run" / "summary.md").read_text()
 
 
+@pytest.mark.parametrize("during", ["a peril", "a segment"])
+def test_a_run_that_is_stopped_has_not_finished(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, during: str
+) -> None:
+    """Where nobody looks for the signal, the next segment is not begun."""
+    handlers: dict[int, Callable[[int, object], None]] = {}
+    monkeypatch.setattr(signal, "signal", handlers.__setitem__)
+    folder, play = tmp_path / "run", world.run_perils
+
+    def play_and_stop(names: list[str], tell: object) -> list[Result]:
+        if during == "a peril":
+            handlers[signal.SIGTERM](signal.SIGTERM, None)
+        return play(names, tell)
+
+    def stop(number: int, _outcome: Outcome) -> None:
+        if number == 1:
+            handlers[signal.SIGTERM](signal.SIGTERM, None)
+
+    monkeypatch.setattr(perils, "run", play_and_stop)
+    world.happens = stop
+    assert run(monkeypatch, "--minutes", "30", "--perils", "disk-full", "--folder", str(folder)) == 130
+    state = State.load(folder)
+    assert (state.phase, state.segment) == ("stopped", 0 if during == "a peril" else 2)
+    state.pid = 0  # it ended
+    state.save(folder)
+    world.happens = lambda _number, _outcome: None
+    assert run(monkeypatch, "--resume", str(folder)) == 0
+    assert (State.load(folder).segment, world.perils) == (6, ["disk-full"])
+
+
 def test_a_run_that_runs_is_not_gone_on_with(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     State(7, 3, pid=1, phase="segment 0, from episode 0").save(tmp_path)
     assert run(monkeypatch, "--resume", str(tmp_path)) == 2
