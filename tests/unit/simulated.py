@@ -19,12 +19,11 @@ import errno
 import itertools
 import random
 import struct
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Any, Self, TypeVar, cast
-
-import pytest
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 from kafwire import _io, _produce, protocol
 from kafwire._buffer import Buffer
@@ -325,6 +324,7 @@ class World(Kafka):
 
     nodes: dict[int, Node]
     loop: SimulatedLoop
+    _clocks: ClassVar[list[SimulatedClock]] = []  # of the worlds that have not ended
 
     def __init__(self, *, brokers: int = 1, topic_ids: bool = True, seed: int | None = None) -> None:
         if seed is None:
@@ -344,8 +344,9 @@ class World(Kafka):
         self.handlers: dict[str, list[Handler]] = {}
         self.broken: Exception | None = None
         self.engine_lag_s: Callable[[], float] = lambda: 0.0  # until the engine looks at what the I/O thread received
-        self._patch = pytest.MonkeyPatch()
-        self._patch.setattr(_produce, "time", SimulatedClock(self.loop))  # the threads of users read it there
+        self._clock = SimulatedClock(self.loop)
+        self._clocks.append(self._clock)
+        self._set_clock()
 
     def __enter__(self) -> Self:
         return self
@@ -353,7 +354,8 @@ class World(Kafka):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._patch.undo()
+        self._clocks.remove(self._clock)
+        self._set_clock()
         self.run(self._end_tasks())
         self.loop.close()
         self.native.stop()
@@ -361,6 +363,10 @@ class World(Kafka):
             assert not self.loop.problems, self.loop.problems
             if self.broken is not None:
                 raise self.broken
+
+    def _set_clock(self) -> None:
+        """The threads of users read it there; worlds may end in any order."""
+        setattr(_produce, "time", self._clocks[-1] if self._clocks else time)  # noqa: B010 mypy knows it as a module
 
     @property
     def engine(self) -> Engine:

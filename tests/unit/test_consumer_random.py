@@ -147,4 +147,6 @@ class Schedule:
 def test_everything_is_read_once_and_in_order_whatever_happens(seed: int) -> None:
     for each in range(seed, seed + AT_ONCE):
         print(f"seed={each}")
-        Schedule(each).run()
+        schedule = Schedule(each)
+        with schedule.world:
+            schedule.run()
