@@ -29,7 +29,7 @@ PYTHON = sys.executable
 PYTEST = [PYTHON, "-m", "pytest", "-q"]
 UNIT = [*PYTEST, "-n", str(JOBS), "--maxschedchunk=8", "tests/unit"]
 # Brokers and Spark wait more than they compute.
-REAL = [*PYTEST, "-n", str(JOBS + 1), "--dist", "loadgroup", "--ignore=tests/unit", "--ignore=tests/fuzz"]
+REAL = [*PYTEST, "-n", str(JOBS + 2), "--dist", "loadgroup", "--ignore=tests/unit", "--ignore=tests/fuzz"]
 OTHERS = [PYTHON, "scripts/other_pythons.py"]
 
 

@@ -177,7 +177,9 @@ def summary(answer: Any) -> tuple[int, list[tuple[Any, ...]]]:
     return answer.error_code, parts
 
 
-@pytest.mark.parametrize(("running", "versions"), [("cluster", (12, 16, 18)), ("cluster_391", (12, 13, 17))])
+@pytest.mark.parametrize(
+    ("running", "versions"), seeds.sampled([("cluster", (12, 16, 18)), ("cluster_391", (12, 13, 17))], "cluster")
+)
 def test_simulated_broker_answers_as_a_real_one(
     request: pytest.FixtureRequest, topic_name: str, running: str, versions: tuple[int, ...]
 ) -> None:

@@ -94,6 +94,7 @@ def test_killed_stopped_and_paused_node_comes_back_with_port_and_data(
     node.wait_ready()
 
 
+@pytest.mark.long
 def test_three_nodes_outlive_one(make_cluster: ClusterFactory, topic_name: str) -> None:
     cluster = make_cluster(3)
     assert len(set(cluster.bootstrap.split(","))) == 3
@@ -135,6 +136,7 @@ def test_another_process_talks_to_it_and_ends_nothing_by_closing(
     until(lambda: node.pid is None, "the node's end")
 
 
+@pytest.mark.long
 def test_clusters_of_one_template_differ(make_cluster: ClusterFactory) -> None:
     first, second = (make_cluster(nodes) for nodes in (1, 2))
     written = [(node.data / "meta.properties").read_text().splitlines() for node in (*first.nodes, *second.nodes)]

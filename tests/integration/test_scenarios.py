@@ -40,7 +40,7 @@ def test_real_brokers_answer_as_is_written_down(kafka: RealKafka, version: str) 
     assert not complaints, complaints
 
 
-@pytest.mark.parametrize("version", SHARED)
+@pytest.mark.parametrize("version", seeds.sampled(SHARED, DEFAULT_VERSION))
 def test_real_brokers_that_end_or_pause_answer_as_is_written_down(version: str) -> None:
     listed = [scenario for scenario in scenarios(version) if scenario.needs]
     said: dict[str, list[str]] = {}

@@ -62,6 +62,7 @@ def run(segment: Segment, cluster: KafkaCluster, folder: Path, mistake: str | No
     return SegmentRun(segment, 1, cluster, folder, tell=tell, mistake=mistake).run(quiet(), 1.0)
 
 
+@pytest.mark.long  # CI has a soak besides
 def test_nothing_is_found_where_nothing_is_wrong(proxied: KafkaCluster, tmp_path: Path) -> None:
     seed = seeds.of_test()
     segment = matrix.segment(seed, next(NUMBERS))

@@ -279,6 +279,7 @@ def fetched_from(consumer: Any) -> dict[int, int]:
     return found
 
 
+@pytest.mark.long
 def test_0104_a_follower_is_read_and_left_when_it_dies(faces: list[Face], three: KafkaCluster, topic_name: str) -> None:
     bootstrap = three.bootstrap
     place(three, topic_name, [[1, 2, 3]])
