@@ -5,6 +5,7 @@ import re
 import signal
 from collections import Counter, defaultdict
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -24,6 +25,7 @@ MAY_BE_SKIPPED = [
     ),
 ]
 
+_frozen_for: Path | None = None
 _compared: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
 # Hypothesis draws the same examples in every run, unless KAFWIRE_SEED asks for others.
@@ -51,9 +53,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not item.get_closest_marker("long")]
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_finish() -> None:
-    """Keep the tests themselves out of the garbage collector's sight: hundreds of them collect what they dropped."""
+def _freeze() -> None:
+    """Keep all that there is out of the garbage collector's sight: hundreds of tests collect what they dropped."""
     gc.collect()
     gc.freeze()
 
@@ -83,7 +84,11 @@ def _name(item: pytest.Item) -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Seeds are of the test that runs."""
+    """Seeds are of the test that runs; what was imported and made for other modules is not its garbage."""
+    global _frozen_for
+    if item.path != _frozen_for:
+        _frozen_for = item.path
+        _freeze()
     seeds.begin(_name(item))
 
 
