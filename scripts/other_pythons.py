@@ -3,6 +3,7 @@
     python scripts/other_pythons.py               # all unit tests but the longest, on each
     python scripts/other_pythons.py --only 3.12   # on this one, if it is here
     python scripts/other_pythons.py --boundary    # on the newest, the files that import compiled modules
+    python scripts/other_pythons.py --boundary --build    # only make its environment and the extensions
 
 Looks for `python3.N` on the PATH and in pyenv's folder of versions. Each gets an environment of its own under .venv,
 with the extra `unit`, and the extensions built in place (their file names differ by version). What cannot be set up or
@@ -101,13 +102,19 @@ def boundary() -> list[str]:
     return [str(path.relative_to(ROOT)) for path in files if COMPILED.search(path.read_text())]
 
 
+def build(version: tuple[int, int], interpreter: Path) -> Path:
+    """The interpreter of an environment that has the extensions as they are now."""
+    python = prepare(version, interpreter)
+    command = ["setup.py", "--quiet", "build_ext", "--inplace", "--parallel", str(os.cpu_count() or 1)]
+    subprocess.run([python, *command], cwd=ROOT, check=True)
+    return python
+
+
 def test(version: tuple[int, int], interpreter: Path, tests: list[str], more: dict[str, str]) -> bool:
     """Build, and run the unit tests; False if anything fails."""
     print(f"=== unit tests on CPython {version[0]}.{version[1]}: {interpreter}", flush=True)
-    build = ["setup.py", "--quiet", "build_ext", "--inplace", "--parallel", str(os.cpu_count() or 1)]
     try:
-        python = prepare(version, interpreter)
-        subprocess.run([python, *build], cwd=ROOT, check=True)
+        python = build(version, interpreter)
         options = ["-q", "-p", "no:cacheprovider", "-n", str(os.cpu_count() or 1), "--maxschedchunk=8", "-k", WITHOUT]
         subprocess.run([python, "-m", "pytest", *options, *tests], cwd=ROOT, env={**os.environ, **more}, check=True)
     except subprocess.CalledProcessError as error:
@@ -120,6 +127,7 @@ def main() -> int:
     """Parse the command line, and test what it chooses."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--boundary", action="store_true", help="on the newest, the tests that import compiled modules")
+    parser.add_argument("--build", action="store_true", help="make environments and extensions, and test nothing")
     parser.add_argument("--only", metavar="3.N", help="on this one, if it is here")
     options = parser.parse_args()
     found = interpreters()
@@ -127,6 +135,10 @@ def main() -> int:
         found = {version: path for version, path in found.items() if f"{version[0]}.{version[1]}" == options.only}
     if options.boundary:
         found = dict(sorted(found.items())[-1:])
+    if options.build:
+        for version, interpreter in found.items():
+            build(version, interpreter)
+        return 0
     tests, more = (boundary(), FEWER) if options.boundary else (ALL, {})
     outcomes = [test(version, interpreter, tests, more) for version, interpreter in found.items()]
     if not outcomes:
