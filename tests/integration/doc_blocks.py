@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-TIMEOUT_S = 100
+TIMEOUT_S = 250  # Spark takes long to start; pytest has a limit of its own
 ADDRESS = "localhost:9092"  # where the documents have their broker
 
 # Blocks with `await` outside of a function run as in `python -m asyncio`.

@@ -49,7 +49,14 @@ def programs() -> Iterator[Block]:
         yield from found
 
 
-@pytest.mark.parametrize("block", list(programs()), ids=str)
+@pytest.mark.parametrize(
+    "block",
+    [
+        pytest.param(block, marks=[pytest.mark.long, pytest.mark.timeout(300)] if block.document == "spark" else [])
+        for block in programs()
+    ],
+    ids=str,
+)
 def test_block_runs(block: Block, address: str, tmp_path: Path) -> None:
     setup = SETUP.get(str(block), "")
     if address != ADDRESS:

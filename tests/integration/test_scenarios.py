@@ -61,7 +61,7 @@ def test_the_simulated_broker_answers_random_requests_as_kafka_does(
     kafka: RealKafka, version: str, transaction_version: int
 ) -> None:
     first = seeds.of_test()
-    for seed in range(first, first + seeds.examples(20)):
+    for seed in range(first, first + seeds.examples(10)):
         steps = draw(random.Random(seed), transaction_version, version)
 
         def here(some: Sequence[Step]) -> list[str]:
