@@ -1,4 +1,4 @@
-# make test     all tests, the same every time: unit, conformance, integration, spark; those of C on the newest other CPython
+# make test     tests of every run: unit, conformance, integration, spark; those of C on the newest other CPython too
 # make test-all what that leaves out: long tests, fresh seeds, ten times the examples, every CPython here (SHARD=number)
 # make demo     the flights of 2013 through Kafka and Spark, and back
 # make bench    speed beside other clients, on one broker (BENCH=name: only that row)

@@ -36,7 +36,7 @@ LONG = [
     "elsewhere",
 ]
 ALL = ["tests/unit", *(f"--ignore=tests/unit/{name}.py" for name in LEFT_OUT)]
-# Which of its bytes C reads does not depend on how many examples there are of them.
+# Every example calls the same functions of C: a fifth of them is enough.
 FEWER = {"KAFWIRE_EXAMPLES": "0.2"}
 WITHOUT = f"not ({' or '.join(LONG)})"
 # What differs by version is C's side of Python: these tests call it without anything between.

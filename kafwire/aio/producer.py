@@ -296,7 +296,7 @@ class AsyncProducer:
     async def _learn(self, home: Home, topics: list[str], until: float) -> None:
         for topic in topics:
             check_topic(topic)
-        await self._run(self._sender.learn_topics(topics, (until - home.loop.time()) * 1000))
+        await self._run(self._sender.learn_topics(topics, max(0.0, until - home.loop.time()) * 1000))
 
     def _deadline(self, home: Home) -> float:
         return home.loop.time() + self._config.max_block_ms / 1000

@@ -104,6 +104,13 @@ def test_a_fresh_run_makes_other_choices_and_says_how_to_repeat_them(tmp_path: P
     assert not set(one) & set(other)
 
 
+def test_a_sample_is_of_every_run_and_the_other_cases_of_long_runs() -> None:
+    found = seeds.sampled(["a", ("b", 1)], "b")
+    assert [(case.values, [mark.name for mark in case.marks]) for case in found] == [(("a",), ["long"]), (("b", 1), [])]
+    with pytest.raises(AssertionError, match=r"no such case: \['c'\]"):
+        seeds.sampled(["a", ("b", 1)], "b", "c")
+
+
 def test_a_module_has_no_seed_of_a_test(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seeds, "_test", "")
     with pytest.raises(AssertionError, match="no test is running"):
