@@ -500,8 +500,8 @@ class Cluster:
     ) -> list[TopicInfo]:
         """Topics with at least one partition each.
 
-        An unknown one may have been made a moment ago: it is asked for again a few times, or, if `patient`, until the
-        time is up. With `patient` or `fresh`, doubts which of two topics of that name is the newer one are waited out.
+        An unknown one may have been made a moment ago: it is asked for again for 3 s, or, if `patient`, until the time
+        is up. With `patient` or `fresh`, doubts which of two topics of that name is the newer one are waited out.
         With `create` the first request has the broker create those that this client has never seen, and they are waited
         for as long, unless the broker says that it creates none.
         """
@@ -518,10 +518,11 @@ class Cluster:
                 self._wanted -= {n for n in names if n in self.metadata.errors and n not in self.metadata.topics}
                 self._wanted |= self._kept
             raise
-        except KafkaTimeoutError as error:
+        except KafkaTimeoutError:
             unknown = [name for name in names if self.metadata.errors.get(name) == UNKNOWN_TOPIC]
             if unknown:
-                raise broker_error(UNKNOWN_TOPIC, f"{error}{search.what_was_asked(unknown)}") from None
+                limit_ms = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+                raise broker_error(UNKNOWN_TOPIC, search.not_in_time(unknown[0], limit_ms)) from None
             raise
 
     async def create_missing(self, names: Collection[str]) -> None:

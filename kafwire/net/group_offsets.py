@@ -25,6 +25,7 @@ from kafwire.logic.metadata import NO_TOPIC_ID
 from kafwire.net.cluster import Cluster
 from kafwire.net.coordinator import MOVED, Coordinator
 from kafwire.net.lane import Lane
+from kafwire.net.topics import UnknownAnswers
 
 UNKNOWN_TOPIC = 3
 ILLEGAL_GENERATION = 22
@@ -43,8 +44,6 @@ MEMBERS_ONLY = (
 UNKNOWN = (UNKNOWN_TOPIC, UNKNOWN_TOPIC_ID)
 FIRST_VERSION_WITH_GROUPS = 8
 FIRST_VERSION_WITH_TOPIC_IDS = 10
-# A topic made a moment ago is not known to the coordinator yet: so many answers of "unknown" are needed to believe one.
-UNKNOWN_ANSWERS = 4
 
 Partition = tuple[str, int]
 Code = tuple[Partition, int]
@@ -174,10 +173,9 @@ class GroupOffsets:
         wanted = list(wanted)
         if not wanted:
             return
-        answers_of_unknown = 0
+        unknown = UnknownAnswers()
 
         async def once() -> None:
-            nonlocal answers_of_unknown
             lane = await self._coordinator.lane()
             try:
                 codes = await attempt(lane)
@@ -189,8 +187,8 @@ class GroupOffsets:
             if codes:
                 worst = self._worst(codes)
                 if worst in UNKNOWN:
-                    answers_of_unknown += 1
-                    await self._check_exist([where for where, code in codes if code == worst], answers_of_unknown)
+                    unknown.count(self._cluster.engine.now_ms())
+                    await self._check_exist([where for where, code in codes if code == worst], unknown)
                 raise self._explained(worst, f"{doing} {self._what(w for w, code in codes if code == worst)}", lane)
             left_out = [where for where in wanted if where not in done]
             if left_out:
@@ -227,14 +225,14 @@ class GroupOffsets:
             )
         return error
 
-    async def _check_exist(self, partitions: list[Partition], answers: int) -> None:
+    async def _check_exist(self, partitions: list[Partition], unknown: UnknownAnswers) -> None:
         """The coordinator knows no such topic or partition: either it lags behind, or there is none."""
         await self._cluster.refresh(_topics(partitions))
         metadata = self._cluster.metadata
         for topic, partition in partitions:
             info = metadata.topics.get(topic)
             gone = info is None or topic in metadata.errors or partition not in info.partitions
-            if gone and answers >= UNKNOWN_ANSWERS:
+            if gone and unknown.are_believed:
                 raise _Final(broker_error(UNKNOWN_TOPIC, f"{topic}-{partition} of group {self.group_id!r}"))
 
     def _is_another(self, topic: str, known: Mapping[str, uuid.UUID]) -> bool:

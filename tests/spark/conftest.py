@@ -15,6 +15,7 @@ from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
 from kafwire.testing import KafkaCluster
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 
@@ -60,13 +61,17 @@ def _session() -> SparkSession:
 
 @pytest.fixture
 def make_topic(cluster: KafkaCluster, topic_name: str) -> Callable[..., str]:
-    """Makes topics named after the test: `make_topic(partitions, config, suffix)`."""
+    """Makes topics named after the test, and waits until the broker has them: `make_topic(partitions, config, suffix)`.
+
+    A controller answers before its broker has read the news.
+    """
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
 
     def make(partitions: int = 1, config: dict[str, str] | None = None, suffix: str = "") -> str:
         name = topic_name + suffix
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=config or {})
         admin.create_topics([topic])[name].result(30)
+        until(lambda: name in admin.list_topics(timeout=30).topics, f"{name} is known")
         return name
 
     return make

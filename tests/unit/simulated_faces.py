@@ -143,7 +143,7 @@ class Face:
     def drop(self) -> None:
         """Have what was made, and nobody holds any more, dropped as the interpreter does it."""
         self.made.clear()
-        gc.collect(1)  # the young ones: all that this test has made
+        gc.collect()
 
     def end(self) -> None:
         """Close what is open."""

@@ -13,7 +13,7 @@ from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaTimeoutError, ProtocolError
 from kafwire.net.cluster import Cluster
 from kafwire.net.lane import Lane
-from kafwire.net.topics import UNKNOWN_TOPIC_ANSWERS
+from kafwire.net.topics import UNKNOWN_TOPIC_ANSWERS, UNKNOWN_TOPIC_MS, UnknownAnswers
 from tests.unit.simulated import LATENCY_S, World
 from tests.unit.simulated_kafka import HANGUP, NEVER, Call, Log
 
@@ -179,21 +179,45 @@ def test_an_answer_that_cannot_be_read_is_not_asked_for_again() -> None:
         assert len(world.made("Metadata")) == 1
 
 
-def test_an_unknown_topic_is_believed_after_a_few_answers() -> None:
+def test_an_unknown_topic_is_believed_after_a_few_answers_over_three_seconds() -> None:
     with World() as world:
+        began = world.engine.now_ms()
         with pytest.raises(BrokerError, match="topic 'nope' does not exist on 10.0.0.1:9092") as caught:
             world.run(make_cluster(world).topic("nope"))
         assert caught.value.code == 3
-        assert len(world.made("Metadata")) == UNKNOWN_TOPIC_ANSWERS
-        assert world.engine.now_ms() < 1_000_000 + 2_000
+        assert len(world.made("Metadata")) >= UNKNOWN_TOPIC_ANSWERS
+        assert UNKNOWN_TOPIC_MS <= world.engine.now_ms() - began < 2 * UNKNOWN_TOPIC_MS
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "believed"),
+    [
+        ([0], False),
+        ([0, 100, 300, 700], False),  # an answer each time, but nobody had the time to hear of a topic
+        ([0, 1500, 2999, 2999], False),
+        ([0, 2000, 4000], False),  # time enough, but slow answers: they may all be older than the topic
+        ([0, 2000, 4000, 6000], True),
+        ([0, 100, 300, 700, 1500, 3000], True),
+        ([5000, 6000, 7000, 7999], False),
+        ([5000, 6000, 7000, 8000], True),
+    ],
+)
+def test_answers_of_unknown_are_believed_when_they_are_many_and_took_their_time(
+    at_ms: list[float], believed: bool
+) -> None:
+    answers = UnknownAnswers()
+    for now_ms in at_ms:
+        answers.count(now_ms)
+    assert answers.are_believed is believed
 
 
 def test_a_topic_made_a_moment_ago_is_found() -> None:
     def late(call: Call) -> None:
-        if len(world.made("Metadata")) == UNKNOWN_TOPIC_ANSWERS - 1:
+        if world.engine.now_ms() - began > 2_000 and "t" not in world.topics:
             world.create_topic("t")
 
     with World() as world:
+        began = world.engine.now_ms()
         world.on("Metadata", late)
         assert world.run(make_cluster(world).topic("t")).partitions[0].leader == 1
 

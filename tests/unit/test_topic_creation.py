@@ -84,7 +84,7 @@ def test_a_broker_that_creates_no_topics_is_told_from_one_that_is_slow() -> None
         started = world.engine.now_ms()
         with pytest.raises(BrokerError) as caught:
             Work(world, "nope")
-        assert world.engine.now_ms() - started < 2_000
+        assert 3_000 <= world.engine.now_ms() - started < 5_000
         assert asked_to_create(world) == [["nope"]]
     for words in ("topic 'nope' does not exist on 10.0.0.1:9092", "does not create topics", "create it"):
         assert words in str(caught.value)
