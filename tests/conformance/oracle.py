@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Self
 from kafwire.testing.kafka import cache_folder, class_path, java
 
 _SOURCES = Path(__file__).parent / "java"
+_CASES = Path(__file__).parent / "judged_differently.json"
 _INT = struct.Struct(">i")
 
 
@@ -114,9 +115,21 @@ def good(answer: list[bytes] | OracleError) -> list[bytes]:
 
 def reason(listed: dict[str, str], error: Exception) -> str:
     """Why only one side refuses, from a list by what it says; a difference that is not listed is a failure."""
-    reasons = [why for pattern, why in listed.items() if re.search(pattern, str(error))]
-    assert reasons, f"judged differently: {error}"
-    return reasons[0]
+    for pattern, why in zip(listed, reasons(listed), strict=True):
+        if re.search(pattern, str(error)):
+            return why
+    raise AssertionError(f"judged differently: {error}")
+
+
+def reasons(listed: dict[str, str]) -> list[str]:
+    """All that `reason` may say."""
+    return [f"{why} ({pattern})" for pattern, why in listed.items()]
+
+
+def judged_differently(kind: str) -> list[Any]:
+    """Cases of `messages` or `records` that only one side refuses."""
+    cases: list[Any] = json.loads(_CASES.read_text())[kind]
+    return cases
 
 
 def read(name: str, version: int, data: bytes) -> tuple[str | bytes, ...]:
