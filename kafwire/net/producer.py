@@ -434,9 +434,12 @@ class Sender:
             self.transactions.batch_failed(error, numbered=numbered)
 
     def _dismiss(self, where: tuple[str, int], sink: Sink) -> None:
-        """A sink with nothing to send leaves the round; one that waits for an outcome comes back with it."""
+        """A sink with nothing to send leaves the round; one that waits for an outcome comes back with it.
+
+        One whose next batch a thread still fills is told of by that thread, when it gives the batch back closed.
+        """
         sequencer = sink.sequencer
-        if not sink.fresh and not sink.sealed and not sequencer.retries:
+        if not sink.fresh and not sequencer.retries:
             del self._waiting[where]
             if not sequencer.in_flight:
                 self._in_flight_on.pop(where, None)

@@ -523,7 +523,7 @@ class Source:
             except ProtocolError as error:
                 problem = error
                 # Batches before a bad one are good.
-                size = max(0, error.offset - part.position) if error.offset is not None else 0
+                size = error.offset - part.position if error.offset is not None else 0
         if size:
             generation = cursor.generation
             cursor.advance(next_offset, epoch)

@@ -185,6 +185,22 @@ def test_the_engine_is_not_given_what_is_being_filled_nor_what_is_behind_it(two:
     two.check()
 
 
+def test_a_batch_that_was_asked_for_while_it_was_filled_is_told_of_when_it_comes_back(two: Interleaving) -> None:
+    """The engine need not look again: what it can send then is among what it is told of."""
+    first, _ = two.senders
+    accumulator = two.store.accumulator
+    first.send()
+    first.begin_rows(2)
+    (sink,), _ = accumulator.collect(everything=True)
+    assert not sink.advance()
+    assert accumulator.collect()[0] == []
+    first.end()
+    assert accumulator.collect()[0] == [sink]
+    assert len(sink.advance()) == 1
+    first.send()
+    two.check()
+
+
 @seeds.several(60)
 def test_any_order_of_passes_keeps_each_threads_order(seed: int) -> None:
     chance = random.Random(seed)
