@@ -27,6 +27,8 @@
 #define MSG_NOSIGNAL 0 /* then SO_NOSIGPIPE is there */
 #endif
 
+_Static_assert(EAGAIN == EWOULDBLOCK, "one name will do for a socket that is empty or full");
+
 /* Locks. Each connection has one, over its frames and its state. The loop has two: `lock` over the table and the list
  * of connections that want attention, and `out_lock` over what has completed. A connection's lock may be held while one
  * of these two is taken, never the other way round, and the two never together. No lock is held while bytes move:
@@ -470,7 +472,7 @@ static void flush(kw_loop *loop, connection *c) {
         sent = send_step(loop, c);
         if (sent <= 0) break;
     }
-    int error = sent < 0 && sent != -EAGAIN && sent != -EWOULDBLOCK ? (int)-sent : 0;
+    int error = sent < 0 && sent != -EAGAIN ? (int)-sent : 0;
     const char *what = "send";
     if (!error) {
         /* Under the lock: a submitter who finds bytes pending before his own relies on this watch. */
@@ -514,7 +516,7 @@ static void receive(kw_loop *loop, connection *c, size_t turn) {
         int error = errno;
         count(&loop->statistics.receive_calls, 1);
         if (received < 0) {
-            if (error != EAGAIN && error != EWOULDBLOCK) close_by_errno(loop, c, error, "receive");
+            if (error != EAGAIN) close_by_errno(loop, c, error, "receive");
             return;
         }
         if (received == 0) {

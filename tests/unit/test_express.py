@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import signal
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -224,6 +227,66 @@ def test_one_that_waits_no_longer_hears_nothing_and_the_record_goes_on(kafka: Se
         assert delivery.result(SOON_S).offset == count
         until(lambda: called == [delivery], "it is told")
         assert producer.send("t", b"next", partition=0).result(SOON_S).offset == count + 1
+
+
+@contextlib.contextmanager
+def signalled_while_waiting(work: Any) -> Iterator[None]:
+    """Have `work` called once, by a signal's handler that runs on top of what this thread waits for in the block."""
+    left = [work]
+    came = [0]
+
+    def handler(number: int, frame: object) -> None:
+        came[0] += 1
+        if came[0] >= 5 and left:  # the first may have come before the wait
+            left.pop()()
+
+    before = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert not left
+
+
+def test_a_signal_handler_may_wait_for_what_its_thread_waits_for(kafka: ServedKafka) -> None:
+    """The answer comes once: who waited first is called off, and the engine tells both."""
+    with kafwire.Producer(kafka.bootstrap, linger_ms=0) as producer:
+        count = lent(producer)
+        gate = threading.Event()
+        kafka.on("Produce", _held(gate))
+        delivery = producer.send("t", b"slow", partition=0)
+        offsets = []
+
+        def wait_too() -> None:
+            gate.set()
+            offsets.append(delivery.result(SOON_S).offset)
+
+        began = time.monotonic()
+        with signalled_while_waiting(wait_too):
+            offsets.append(delivery.result(SOON_S).offset)
+        assert offsets == [count, count]
+        assert time.monotonic() - began < SOON_S / 2
+        assert producer.send("t", b"next", partition=0).result(SOON_S).offset == count + 1
+
+
+def test_a_purge_ends_a_wait_for_what_is_in_flight(kafka: ServedKafka) -> None:
+    with kafwire.Producer(kafka.bootstrap, linger_ms=0) as producer:
+        lent(producer)
+        gate = threading.Event()
+        kafka.on("Produce", _held(gate))
+        delivery = producer.send("t", b"slow", partition=0)
+        purged: list[int] = []
+        began = time.monotonic()
+        with (
+            signalled_while_waiting(lambda: purged.append(producer.purge(in_flight=True))),
+            pytest.raises(KafkaError, match="purged before they were acknowledged"),
+        ):
+            delivery.result(SOON_S)
+        assert time.monotonic() - began < SOON_S / 2, "the answer is not waited for"
+        assert purged == [1]
+        gate.set()
 
 
 def test_a_purge_takes_it_back_and_gives_up_what_is_in_flight(kafka: ServedKafka) -> None:

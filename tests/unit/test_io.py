@@ -392,6 +392,16 @@ def test_the_peer_closes_at_every_point_of_a_frame(wire: Wire, size: int) -> Non
         assert wire.events(1) == [(CLOSED, number, 0, (errno.EPIPE, reason))]
 
 
+def test_a_peer_that_resets_is_told_from_one_that_closes(wire: Wire) -> None:
+    number, peer = wire.connect()
+    wire.loop.submit(number, 1, 1, [b"request"], True)
+    receive(peer, 11)
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    peer.close()
+    reason = f"receive failed: {os.strerror(errno.ECONNRESET)}"
+    assert wire.events(1) == [(CLOSED, number, 0, (errno.ECONNRESET, reason))]
+
+
 def test_the_peer_resets_at_every_point_of_a_request(wire: Wire) -> None:
     payload = Buffer(b"y" * 200_000)
     for read in (0, 1, 3, 4, 5, 1000, 100_000):
@@ -758,7 +768,9 @@ def test_a_forked_child_cannot_use_it_and_does_not_harm_it(wire: Wire) -> None:
         for call in calls:
             with pytest.raises(RuntimeError, match="after a fork, make a new one"):
                 call()
+        before = open_descriptors()
         loop.stop()
+        assert open_descriptors() == before, "nothing of the parent's is closed"
         fresh = Wire()
         own, own_peer = fresh.connect()
         fresh.loop.submit(own, 1, 1, [b"own"], True)

@@ -19,6 +19,7 @@ NATIVE = ROOT / "kafwire" / "native"
 PROGRAMS = {
     "frame_test": ["frame.c", "buf.c"],
     "loop_stress": ["loop.c", "frame.c", "buf.c"],
+    "queue_test": ["queue.c", "buf.c"],
     "queue_stress": ["queue.c", "buf.c"],
     "feed_stress": ["feed.c", "queue.c", "loop.c", "frame.c", "buf.c"],
     "express_stress": ["express.c"],
@@ -95,6 +96,10 @@ def test_the_io_thread_holds_under_stress(tmp_path: Path, sanitizer: str, varian
     answers = re.fullmatch(r"ok: \d+ connected, (\d+) answers, \d+ sent, \d+ closed, \d+ posted\n", printed)
     assert answers, printed
     assert int(answers[1]) >= 100
+
+
+def test_the_queue_keeps_its_rules(tmp_path: Path) -> None:
+    assert run(build(tmp_path, "queue_test", MEMORY), 1) == "ok\n"
 
 
 @pytest.mark.parametrize("sanitizer", [MEMORY, THREADS])
