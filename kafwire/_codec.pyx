@@ -390,30 +390,19 @@ cdef int set_timestamp_type(Columns *c, int8_t kind, int64_t rows) noexcept nogi
     return 0
 
 
-cdef void restore_bits(kw_buf *bitmap, int64_t start, int64_t stop) noexcept nogil:
-    cdef int64_t row
-    if bitmap is not NULL:
-        for row in range(start, stop):
-            bitmap.data[row >> 3] |= <uint8_t>(1 << (row & 7))
-
-
-cdef void roll_back(Columns *c, const Columns *before, int64_t reached) noexcept nogil:
-    """Forget the rows of a batch that failed half-way, `reached` being the row it had got to."""
-    restore_bits(c.key.validity, before.length, reached + 1)
-    restore_bits(c.value.validity, before.length, reached + 1)
-    restore_bits(c.timestamp_validity, before.length, reached + 1)
-    restore_bits(c.header_value.validity, before.header_count, c.header_capacity)
+cdef void roll_back(Columns *c, const Columns *before) noexcept nogil:
+    """Forget the rows of a batch that failed half-way. Its nulls stay in the bitmaps: only this batch may come there."""
     c.length = before.length
     c.key.used = before.key.used
     c.key.nulls = before.key.nulls
     c.value.used = before.value.used
     c.value.nulls = before.value.nulls
     c.timestamp_nulls = before.timestamp_nulls
-    c.timestamp_type_all = before.timestamp_type_all
     c.header_count = before.header_count
     c.header_key.used = before.header_key.used
     c.header_value.used = before.header_value.used
     c.header_value.nulls = before.header_value.nulls
+    c.header_key_not_utf8 = before.header_key_not_utf8
 
 
 # --- records --------------------------------------------------------------------------------------------------------
@@ -502,7 +491,7 @@ cdef const uint8_t *headers(Columns *c, const uint8_t *p, const uint8_t *stop, i
 
 cdef int append_records(Columns *c, Payload *in_, const DecodeSpec *spec, bint keep_any) noexcept nogil:
     """Decode the records of one batch and append those that `spec` keeps to `c`, or only check them with not
-    `keep_any`. On a failure `c` is as it was before."""
+    `keep_any`. On a failure `c` has the rows that it had before."""
     cdef Columns before
     cdef const uint8_t *p = in_.start
     cdef const uint8_t *end = in_.end
@@ -639,7 +628,7 @@ cdef int append_records(Columns *c, Payload *in_, const DecodeSpec *spec, bint k
         begin = p
         i = in_.count
         reason = "bytes left over after the last record"
-    roll_back(c, &before, row)
+    roll_back(c, &before)
     if reason is NULL:
         return DECODE_NO_MEMORY
     in_.reason = reason
@@ -665,11 +654,7 @@ cdef void spec_init(DecodeSpec *spec) noexcept nogil:
 cdef int compare_aborted(const void *a, const void *b) noexcept nogil:
     cdef const AbortedTransaction *x = <const AbortedTransaction *>a
     cdef const AbortedTransaction *y = <const AbortedTransaction *>b
-    if x.producer_id != y.producer_id:
-        return -1 if x.producer_id < y.producer_id else 1
-    if x.first_offset != y.first_offset:
-        return -1 if x.first_offset < y.first_offset else 1
-    return 0
+    return (x.producer_id > y.producer_id) - (x.producer_id < y.producer_id)
 
 
 cdef void aborted_sort(AbortedTransaction *aborted, int32_t count) noexcept nogil:
@@ -699,10 +684,13 @@ cdef bint is_aborted(const DecodeSpec *spec, int64_t producer_id, int64_t base_o
 
 
 cdef void pass_marker(const DecodeSpec *spec, int64_t producer_id, int64_t offset) noexcept nogil:
-    """A commit or abort marker ends whatever the producer had begun before it."""
+    """A commit or abort marker ends whatever the producer had begun before it.
+
+    Brokers before 2.8 list a transaction without records too: it begins where its marker is (KAFKA-10702).
+    """
     cdef int32_t i = first_of_producer(spec, producer_id)
     while i < spec.aborted_count and spec.aborted[i].producer_id == producer_id:
-        if spec.aborted[i].first_offset < offset:
+        if spec.aborted[i].first_offset <= offset:
             spec.aborted[i].done = 1
         i += 1
 
@@ -867,7 +855,7 @@ cdef int unpack_batch(const uint8_t *batch, size_t at, size_t left, BatchHeader 
         snprintf(status.message, sizeof(status.message), "record %d of %d: %s", in_.record, in_.count, in_.reason)
         return answer
     if c.header_key_not_utf8 and c.length * cost + content_cost(c) > space:
-        roll_back(c, &before, c.length)
+        roll_back(c, &before)
         return no_space(status, header, at, c, in_.count, spec)
     if control and spec.aborted is not NULL and (in_.control_type == 0 or in_.control_type == 1):
         pass_marker(spec, header.producer_id, header.base_offset)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 import tracemalloc
 import zlib
+from typing import Any
 
 import cramjam
 import lz4.frame
@@ -96,7 +97,7 @@ def test_a_negative_batch_length_neither_loops_nor_passes(length: int) -> None:
     assert refused(data, "below the smallest batch").offset == len(whole)
 
 
-def marker(offset: int, commit: bool) -> bytes:
+def marker(offset: int, commit: int) -> bytes:
     pair = (struct.pack(">hh", 0, int(commit)), struct.pack(">hi", 0, 0))
     return encode_batch([pair], base_offset=offset, producer_id=7, transactional=True, control=True)
 
@@ -115,6 +116,38 @@ def test_abort_markers_may_come_twice_and_lists_in_any_order(aborted: list[tuple
     for chunk_bytes in (1, 4 << 20):
         chunks = decode_chunks(log, Layout("t", 0), aborted=aborted, chunk_bytes=chunk_bytes)
         assert [record.value for chunk in chunks for record in chunk] == [b"committed", b"open"]
+
+
+@pytest.mark.parametrize(
+    ("log", "aborted", "kept"),
+    [
+        # brokers before 2.8 list one that had no records, from its marker on (KAFKA-10702)
+        ([(0, False), b"1", (2, True)], [(7, 0)], [b"1"]),
+        ([b"0", (1, False), (2, False), b"3", (4, True)], [(7, 0), (7, 2)], [b"3"]),
+        # the marker that ended it may be gone, by compaction: the next one ends it too
+        ([b"0", (2, True), b"3", (4, True)], [(7, 0)], [b"3"]),
+        # other control records end nothing
+        ([b"0", (1, 2), b"2", (3, False), b"4"], [(7, 0)], [b"4"]),
+    ],
+)
+def test_what_ends_an_aborted_transaction(log: list[Any], aborted: list[tuple[int, int]], kept: list[bytes]) -> None:
+    data = b""
+    for item in log:
+        if isinstance(item, bytes):
+            data += encode_batch([item], base_offset=int(item), producer_id=7, transactional=True)
+        else:
+            data += marker(*item)
+    (chunk,) = decode_chunks(data, Layout("t", 0), aborted=aborted)
+    assert [record.value for record in chunk] == kept
+
+
+def test_what_is_in_no_transaction_is_not_aborted_with_one() -> None:
+    log = b"".join(
+        encode_batch([b"%d" % offset], base_offset=offset, producer_id=7, transactional=offset != 1)
+        for offset in range(3)
+    )
+    (chunk,) = decode_chunks(log + marker(3, False), Layout("t", 0), aborted=[(7, 0)])
+    assert [record.value for record in chunk] == [b"1"]
 
 
 # --- bombs: the checksum comes first --------------------------------------------------------------------------------
