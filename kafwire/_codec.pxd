@@ -158,8 +158,7 @@ cdef void aborted_sort(AbortedTransaction *aborted, int32_t count) noexcept nogi
 
 # Decode whole batches from `data` and append their records to `out`; see DecodeSpec for when it stops. Answers
 # status.kind. On an error `out` holds the rows of all batches before the bad one, and `consumed` is where the bad
-# one starts. Where rows of a batch were taken back (after an error, but DECODE_NEED_CODEC, or at STOP_CHUNK_FULL), only
-# that very batch may be decoded to `out` again.
+# one starts.
 cdef int decode_chunk(const uint8_t *data, size_t size, const DecodeSpec *spec, Columns *out,
                       DecodeStatus *status) noexcept nogil
 

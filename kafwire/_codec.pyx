@@ -390,8 +390,19 @@ cdef int set_timestamp_type(Columns *c, int8_t kind, int64_t rows) noexcept nogi
     return 0
 
 
-cdef void roll_back(Columns *c, const Columns *before) noexcept nogil:
-    """Forget the rows of a batch that failed half-way. Its nulls stay in the bitmaps: only this batch may come there."""
+cdef void restore_bits(kw_buf *bitmap, int64_t start, int64_t stop) noexcept nogil:
+    cdef int64_t row
+    if bitmap is not NULL:
+        for row in range(start, stop):
+            bitmap.data[row >> 3] |= <uint8_t>(1 << (row & 7))
+
+
+cdef void roll_back(Columns *c, const Columns *before, int64_t reached) noexcept nogil:
+    """Forget the rows of a batch that failed half-way, `reached` being the row it had got to."""
+    restore_bits(c.key.validity, before.length, reached + 1)
+    restore_bits(c.value.validity, before.length, reached + 1)
+    restore_bits(c.timestamp_validity, before.length, reached + 1)
+    restore_bits(c.header_value.validity, before.header_count, c.header_capacity)
     c.length = before.length
     c.key.used = before.key.used
     c.key.nulls = before.key.nulls
@@ -491,7 +502,7 @@ cdef const uint8_t *headers(Columns *c, const uint8_t *p, const uint8_t *stop, i
 
 cdef int append_records(Columns *c, Payload *in_, const DecodeSpec *spec, bint keep_any) noexcept nogil:
     """Decode the records of one batch and append those that `spec` keeps to `c`, or only check them with not
-    `keep_any`. On a failure `c` has the rows that it had before."""
+    `keep_any`. On a failure `c` is as it was before."""
     cdef Columns before
     cdef const uint8_t *p = in_.start
     cdef const uint8_t *end = in_.end
@@ -628,7 +639,7 @@ cdef int append_records(Columns *c, Payload *in_, const DecodeSpec *spec, bint k
         begin = p
         i = in_.count
         reason = "bytes left over after the last record"
-    roll_back(c, &before)
+    roll_back(c, &before, row)
     if reason is NULL:
         return DECODE_NO_MEMORY
     in_.reason = reason
@@ -855,7 +866,7 @@ cdef int unpack_batch(const uint8_t *batch, size_t at, size_t left, BatchHeader 
         snprintf(status.message, sizeof(status.message), "record %d of %d: %s", in_.record, in_.count, in_.reason)
         return answer
     if c.header_key_not_utf8 and c.length * cost + content_cost(c) > space:
-        roll_back(c, &before)
+        roll_back(c, &before, c.length)
         return no_space(status, header, at, c, in_.count, spec)
     if control and spec.aborted is not NULL and (in_.control_type == 0 or in_.control_type == 1):
         pass_marker(spec, header.producer_id, header.base_offset)
