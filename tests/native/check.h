@@ -25,6 +25,15 @@ static inline uint64_t roll(dice *state) { /* splitmix64 */
 
 static inline uint64_t below(dice *state, uint64_t limit) { return roll(state) % limit; }
 
+/* How threads meet is not ours to say: whether another round is due, of `rounds` and of at most ten times as many until
+ * each of `counts` has come to `least`. */
+static inline int goes_on(long round, long rounds, const uint64_t *counts, size_t n, uint64_t least) {
+    if (round < rounds) return 1;
+    for (size_t i = 0; i < n; i++)
+        if (counts[i] < least) return round < 10 * rounds;
+    return 0;
+}
+
 static inline void put_u32(uint8_t *p, uint32_t value) {
     for (int i = 0; i < 4; i++) p[i] = (uint8_t)(value >> (24 - 8 * i));
 }

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WAITERS = 6, REQUESTS = 500, STEPS = 3000, CORRELATION_ID = 4, NUMBERS = 24 };
+enum { WAITERS = 6, REQUESTS = 500, STEPS = 3000, CORRELATION_ID = 4, NUMBERS = 24, LEAST = 100 };
 
 /* For the last line: a stress that does nothing shows. */
 static uint64_t answered, called_off, left_early, completed, refused;
@@ -367,7 +367,10 @@ int main(int argc, char **argv) {
     CHECK(argc == 3);
     dice d = strtoull(argv[1], NULL, 10);
     alarm(300); /* a hang is a failure with a core, not a wait */
-    for (long i = strtol(argv[2], NULL, 10); i > 0; i--) {
+    long rounds = strtol(argv[2], NULL, 10);
+    for (long i = 0;; i++) {
+        uint64_t counts[] = {answered, called_off, left_early, completed, refused};
+        if (!goes_on(i, rounds, counts, 5, LEAST)) break;
         every_byte(&d, 0, 0);
         every_byte(&d, below(&d, 60), 0);
         every_byte(&d, 0, below(&d, 60));

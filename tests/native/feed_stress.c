@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 enum { SOURCES = 2, EACH = 3, PLACES = SOURCES * EACH, TURNS = 60, SEEKS = 200, HEADER = 61, MOST = 40, CLAIMED = 1 };
-enum { PARTITION = 4 + 8, MAX_FRAME = 4 << 20, WAIT_MS = 20000, COOKIE = 7 };
+enum { PARTITION = 4 + 8, MAX_FRAME = 4 << 20, WAIT_MS = 20000, COOKIE = 7, LEAST = 100 };
 
 static kw_pool *pool;
 static uint64_t fed, left_over, told, seeks, read_slices; /* for the last line: a stress that does nothing shows */
@@ -417,7 +417,12 @@ int main(int argc, char **argv) {
     alarm(300); /* a hang is a failure with a core, not a wait */
     pool = kw_pool_new(64 << 20);
     CHECK(pool);
-    for (long i = strtol(argv[2], NULL, 10); i > 0; i--) one_round(&d);
+    long rounds = strtol(argv[2], NULL, 10);
+    for (long i = 0;; i++) {
+        uint64_t counts[] = {fed, left_over, told, seeks, read_slices};
+        if (!goes_on(i, rounds, counts, 5, LEAST)) break;
+        one_round(&d);
+    }
     kw_pool_trim(pool, 0);
     printf("ok: %llu fed, %llu left, %llu told, %llu seeks, %llu read\n", (unsigned long long)fed,
            (unsigned long long)left_over, (unsigned long long)told, (unsigned long long)seeks,

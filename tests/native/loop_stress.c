@@ -30,7 +30,7 @@ enum {
     PEER_BUFFER = 16 << 10,
 };
 /* A request: correlation id, 1 when an answer is expected, the answer's size, its own size, then its pattern. */
-enum { REQUEST_HEAD = 16 };
+enum { REQUEST_HEAD = 16, LEAST = 100 };
 
 static kw_pool *pool;
 static uint64_t totals[KW_POSTED + 1]; /* completions by kind, for the last line: a stress that does nothing shows */
@@ -443,7 +443,8 @@ int main(int argc, char **argv) {
     pool = kw_pool_new(64 << 20);
     CHECK(pool);
     for (int kind = PROMPT; kind <= SLOW; kind++) complete_round(&d, kind);
-    for (long i = strtol(argv[2], NULL, 10); i > 0; i--) one_round(&d);
+    long rounds = strtol(argv[2], NULL, 10);
+    for (long i = 0; goes_on(i, rounds, &totals[KW_RESPONSE], 1, LEAST); i++) one_round(&d);
     kw_pool_trim(pool, 0);
     printf("ok: %llu connected, %llu answers, %llu sent, %llu closed, %llu posted\n",
            (unsigned long long)totals[KW_CONNECTED], (unsigned long long)totals[KW_RESPONSE],

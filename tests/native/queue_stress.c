@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PLACES = 12, OWN = 2, RING = 3, READERS = OWN + RING, PUSHES = 3000, GENERATIONS = PUSHES, MOST = 30 };
+enum { PLACES = 12, OWN = 2, RING = 3, READERS = OWN + RING, PUSHES = 3000, GENERATIONS = PUSHES, MOST = 30, LEAST = 20 };
 
 static kw_pool *pool;
 static uint64_t counts[6];
@@ -212,7 +212,8 @@ int main(int argc, char **argv) {
     alarm(300); /* a hang is a failure with a core, not a wait */
     pool = kw_pool_new(64 << 20);
     CHECK(pool);
-    for (long i = strtol(argv[2], NULL, 10); i > 0; i--) one_round(&d);
+    long rounds = strtol(argv[2], NULL, 10);
+    for (long i = 0; goes_on(i, rounds, counts, sizeof counts / sizeof *counts, LEAST); i++) one_round(&d);
     kw_pool_trim(pool, 0);
     printf("ok: %llu read, %llu dropped, %llu joined, %llu told, %llu failures, %llu compacted\n",
            (unsigned long long)counts[READ], (unsigned long long)counts[DROPPED], (unsigned long long)counts[JOINED],
