@@ -99,11 +99,12 @@ def test_the_engine_is_not_woken(broker: ScriptedBroker) -> None:
 def test_in_every_version(broker: ScriptedBroker, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafwire.protocol.ProduceRequest, "max_stable_version", version)
     with kafwire.Producer(broker.bootstrap, **QUICK) as producer, within(20):
-        for value in numbers(20):
+        warm_up(producer, 1)
+        for value in numbers(12):
             producer.send("t", value, partition=1).result(10)
-        assert went_by(producer, 1) >= 20 - FIRST
+        assert went_by(producer, 1) >= 12
     assert {request.version for request in broker.seen("Produce")} == {version}
-    assert broker.values("t", 1) == numbers(20)
+    assert broker.values("t", 1) == [*numbers(FIRST), *numbers(12)]
 
 
 @pytest.mark.parametrize("waits", [True, False])
@@ -408,7 +409,8 @@ def test_numbers_wrap(broker: ScriptedBroker) -> None:
         identity = (producer._sender.identity or pytest.fail("no identity")).producer_id
         _, known = broker._producers["t", 0, identity]
         known.append((2**31 - 21, 1, 1))
-        for value in numbers(40):
+        warm_up(producer)
+        for value in numbers(40 - FIRST):
             producer.send("t", value, partition=0).result(10)
         assert went_by(producer) >= 30
     sequences = [records.decode_batches(stored.data)[0].base_sequence for stored in broker.logs["t", 0]]
