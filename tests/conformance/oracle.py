@@ -113,17 +113,34 @@ def good(answer: list[bytes] | OracleError) -> list[bytes]:
     return answer
 
 
-def reason(listed: dict[str, str], error: Exception) -> str:
-    """Why only one side refuses, from a list by what it says; a difference that is not listed is a failure."""
-    for pattern, why in zip(listed, reasons(listed), strict=True):
+class Differences(NamedTuple):
+    """What Java refuses alone, and what is refused alone here: why, by what the one that refuses says."""
+
+    java_is_stricter: dict[str, str]
+    java_is_laxer: dict[str, str]
+
+    def refusal(self, answer: list[bytes] | OracleError, error: Exception | None) -> str | None:
+        """Why Java, or we, or both refuse; None if nobody does. A difference that is not listed fails."""
+        if error is None:
+            return _reason(self.java_is_stricter, answer) if isinstance(answer, OracleError) else None
+        if isinstance(answer, OracleError):
+            return "damage refused by both"
+        return _reason(self.java_is_laxer, error)
+
+    def reasons(self) -> set[str]:
+        """All that is listed, as `refusal` says it."""
+        return {_said(pattern, why) for listed in self for pattern, why in listed.items()}
+
+
+def _reason(listed: dict[str, str], error: Exception) -> str:
+    for pattern, why in listed.items():
         if re.search(pattern, str(error)):
-            return why
+            return _said(pattern, why)
     raise AssertionError(f"judged differently: {error}")
 
 
-def reasons(listed: dict[str, str]) -> list[str]:
-    """All that `reason` may say."""
-    return [f"{why} ({pattern})" for pattern, why in listed.items()]
+def _said(pattern: str, why: str) -> str:
+    return f"{why} ({pattern})"
 
 
 def judged_differently(kind: str) -> list[Any]:

@@ -13,7 +13,7 @@ from kafwire.protocol import MESSAGES, Message, Request, encode_request_header
 from kafwire.protocol.kafka_json import UNKNOWN_TAGGED_FIELDS, from_json, to_json
 from tests import seeds
 from tests.conformance.definitions import pairs
-from tests.conformance.oracle import Oracle, OracleError, as_read, good, judged_differently, make, read, reason, reasons
+from tests.conformance.oracle import Differences, Oracle, as_read, good, judged_differently, make, read
 from tests.conformance.samples import records_of, samples
 from tests.unit import reference_messages as reference
 
@@ -40,6 +40,7 @@ JAVA_IS_LAXER = {
     r"tagged field \d+ of \d+ bytes runs past": "Java does not look at the size of a tagged field it knows",
     r"inside of a tagged field": "Java does not look at the size of a tagged field it knows",
 }
+DIFFERENCES = Differences(JAVA_IS_STRICTER, JAVA_IS_LAXER)
 
 
 def without_unknown(form: Any) -> Any:
@@ -98,14 +99,13 @@ def test_java_reads_and_writes_the_same(name: str, version: int, oracle: Oracle,
 def check_verdict(oracle: Oracle, name: str, version: int, data: bytes) -> str:
     """Both refuse the bytes, or take them as the same message; or why only one of the two may refuse them."""
     (answer,) = oracle.ask(read(name, version, data))
+    error: Exception | None = None
     try:
         message = MESSAGES[name].decode(data, version)
-    except ProtocolError as error:
-        if isinstance(answer, OracleError):
-            return "damage refused by both"
-        return reason(JAVA_IS_LAXER, located(error, data))
-    if isinstance(answer, OracleError):
-        return reason(JAVA_IS_STRICTER, answer)
+    except ProtocolError as problem:
+        error = located(problem, data)
+    if (refused := DIFFERENCES.refusal(answer, error)) is not None:
+        return refused
     seen = as_read(answer)
     assert seen.written == message.encode(version)
     assert seen.json == without_unknown(to_json(message, version, records=lambda data: ""))
@@ -132,7 +132,7 @@ def test_each_difference_is_still_there(oracle: Oracle) -> None:
     """One case at least for each, which no other describes: an entry that is needed no more fails."""
     cases = judged_differently("messages")
     seen = {check_verdict(oracle, case["message"], case["version"], bytes.fromhex(case["bytes"])) for case in cases}
-    assert seen == {*reasons(JAVA_IS_STRICTER), *reasons(JAVA_IS_LAXER)}
+    assert seen == DIFFERENCES.reasons()
 
 
 def test_error_codes(oracle: Oracle) -> None:

@@ -18,7 +18,7 @@ from kafwire.protocol import MESSAGES
 from kafwire.records import RecordBatch, decode_batches, encode_batch
 from kafwire.testing.strategies.wire import with_right_checksums
 from tests import seeds
-from tests.conformance.oracle import Oracle, OracleError, good, judged_differently, reason, reasons
+from tests.conformance.oracle import Differences, Oracle, good, judged_differently
 
 FORMATS = [(magic, codec) for magic in (0, 1, 2) for codec in CODECS if magic == 2 or codec != "zstd"]
 CONTROL_TYPES = (
@@ -60,6 +60,7 @@ JAVA_IS_LAXER = {
     "an offset delta that .* does not rise, or is beyond": "Java does not compare the offsets of records",
     "delta that is no varint": "Java drops the bits of a varint that are too many",
 }
+DIFFERENCES = Differences(JAVA_IS_STRICTER, JAVA_IS_LAXER)
 
 # --- batches as JSON, in the form that java/Batches.java has ---
 
@@ -318,14 +319,13 @@ def located(error: ProtocolError, data: bytes) -> Exception:
 def check_verdict(oracle: Oracle, data: bytes) -> str:
     """Both refuse the bytes, or find the same batches in them; or why only one of the two may refuse them."""
     (answer,) = oracle.ask(("parse", data))
+    error: Exception | None = None
     try:
         ours = [form_of(batch) for batch in decode_batches(data)]
-    except ProtocolError as error:
-        if isinstance(answer, OracleError):
-            return "damage refused by both"
-        return reason(JAVA_IS_LAXER, located(error, data))
-    if isinstance(answer, OracleError):
-        return reason(JAVA_IS_STRICTER, answer)
+    except ProtocolError as problem:
+        error = located(problem, data)
+    if (refused := DIFFERENCES.refusal(answer, error)) is not None:
+        return refused
     theirs = json.loads(good(answer)[0])["batches"]
     assert list(map(comparable, ours)) == list(map(comparable, theirs))
     return "damage taken by both"
@@ -362,4 +362,4 @@ def test_damage_below_checksum_and_compression_is_judged_as_by_java(
 def test_each_difference_is_still_there(oracle: Oracle) -> None:
     """One case at least for each, which no other describes: an entry that is needed no more fails."""
     seen = {check_verdict(oracle, bytes.fromhex(case)) for case in judged_differently("records")}
-    assert seen == {*reasons(JAVA_IS_STRICTER), *reasons(JAVA_IS_LAXER)}
+    assert seen == DIFFERENCES.reasons()
