@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 UNKNOWN_TOPIC = 3
 LEADER_NOT_AVAILABLE = 5
 # A topic made a moment ago is not known to every broker yet. A broker that shares its cores has been seen to take more
-# than a second. (librdkafka waits 30 s, `topic.metadata.propagation.max.ms`; Java's producer all of `max.block.ms`.)
+# than 0.7 s. (librdkafka waits 30 s, `topic.metadata.propagation.max.ms`; Java's producer all of `max.block.ms`.)
 UNKNOWN_TOPIC_ANSWERS = 4
 UNKNOWN_TOPIC_MS = 3_000
 BROKER_RESOURCE = 4
