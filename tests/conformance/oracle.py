@@ -119,16 +119,16 @@ class Differences(NamedTuple):
     java_is_stricter: dict[str, str]
     java_is_laxer: dict[str, str]
 
-    def refusal(self, answer: list[bytes] | OracleError, error: Exception | None) -> str | None:
-        """Why Java, or we, or both refuse; None if nobody does. A difference that is not listed fails."""
-        if error is None:
-            return _reason(self.java_is_stricter, answer) if isinstance(answer, OracleError) else None
-        if isinstance(answer, OracleError):
-            return "damage refused by both"
-        return _reason(self.java_is_laxer, error)
+    def refused_here(self, error: Exception, answer: list[bytes] | OracleError) -> str:
+        """Why we refuse, alone or as Java does. A difference that is not listed fails."""
+        return "damage refused by both" if isinstance(answer, OracleError) else _reason(self.java_is_laxer, error)
+
+    def refused_by_java(self, error: OracleError) -> str:
+        """Why Java refuses alone. A difference that is not listed fails."""
+        return _reason(self.java_is_stricter, error)
 
     def reasons(self) -> set[str]:
-        """All that is listed, as `refusal` says it."""
+        """All that is listed, as it is said."""
         return {_said(pattern, why) for listed in self for pattern, why in listed.items()}
 
 

@@ -13,7 +13,7 @@ from kafwire.protocol import MESSAGES, Message, Request, encode_request_header
 from kafwire.protocol.kafka_json import UNKNOWN_TAGGED_FIELDS, from_json, to_json
 from tests import seeds
 from tests.conformance.definitions import pairs
-from tests.conformance.oracle import Differences, Oracle, as_read, good, judged_differently, make, read
+from tests.conformance.oracle import Differences, Oracle, OracleError, as_read, good, judged_differently, make, read
 from tests.conformance.samples import records_of, samples
 from tests.unit import reference_messages as reference
 
@@ -99,13 +99,12 @@ def test_java_reads_and_writes_the_same(name: str, version: int, oracle: Oracle,
 def check_verdict(oracle: Oracle, name: str, version: int, data: bytes) -> str:
     """Both refuse the bytes, or take them as the same message; or why only one of the two may refuse them."""
     (answer,) = oracle.ask(read(name, version, data))
-    error: Exception | None = None
     try:
         message = MESSAGES[name].decode(data, version)
-    except ProtocolError as problem:
-        error = located(problem, data)
-    if (refused := DIFFERENCES.refusal(answer, error)) is not None:
-        return refused
+    except ProtocolError as error:
+        return DIFFERENCES.refused_here(located(error, data), answer)
+    if isinstance(answer, OracleError):
+        return DIFFERENCES.refused_by_java(answer)
     seen = as_read(answer)
     assert seen.written == message.encode(version)
     assert seen.json == without_unknown(to_json(message, version, records=lambda data: ""))

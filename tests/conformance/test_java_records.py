@@ -18,7 +18,7 @@ from kafwire.protocol import MESSAGES
 from kafwire.records import RecordBatch, decode_batches, encode_batch
 from kafwire.testing.strategies.wire import with_right_checksums
 from tests import seeds
-from tests.conformance.oracle import Differences, Oracle, good, judged_differently
+from tests.conformance.oracle import Differences, Oracle, OracleError, good, judged_differently
 
 FORMATS = [(magic, codec) for magic in (0, 1, 2) for codec in CODECS if magic == 2 or codec != "zstd"]
 CONTROL_TYPES = (
@@ -319,13 +319,12 @@ def located(error: ProtocolError, data: bytes) -> Exception:
 def check_verdict(oracle: Oracle, data: bytes) -> str:
     """Both refuse the bytes, or find the same batches in them; or why only one of the two may refuse them."""
     (answer,) = oracle.ask(("parse", data))
-    error: Exception | None = None
     try:
         ours = [form_of(batch) for batch in decode_batches(data)]
-    except ProtocolError as problem:
-        error = located(problem, data)
-    if (refused := DIFFERENCES.refusal(answer, error)) is not None:
-        return refused
+    except ProtocolError as error:
+        return DIFFERENCES.refused_here(located(error, data), answer)
+    if isinstance(answer, OracleError):
+        return DIFFERENCES.refused_by_java(answer)
     theirs = json.loads(good(answer)[0])["batches"]
     assert list(map(comparable, ours)) == list(map(comparable, theirs))
     return "damage taken by both"
