@@ -37,7 +37,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-compile
-SOURCES := setup.py $(wildcard kafwire/*.pyx kafwire/*.pxd kafwire/native/*.c kafwire/native/*.h)
+SOURCES := setup.py $(shell find kafwire -name '*.pyx' -o -name '*.pxd' -o -name '*.[ch]')
 
 .DELETE_ON_ERROR:
 .PHONY: build test test-all demo bench bench-strategies bench-sweep dist fuzz soak soak-status mutants lint format jars ready clean
@@ -101,7 +101,7 @@ jars: $(VENV)/built $(VENV)/has-test
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .*_cache .hypothesis
-	rm -f kafwire/*.so
+	find kafwire -name '*.so' -delete
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/made: scripts/check.sh

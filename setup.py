@@ -7,6 +7,7 @@ KAFWIRE_BUILD_CACHE names a folder where built extensions are kept by a hash of 
 import copy
 import hashlib
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -19,51 +20,37 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-NATIVE = "kafwire/native"
-BUF = [f"{NATIVE}/buf.c"]
-SOURCES = {
-    "_buffer": BUF,
-    "_libraries": BUF,
-    "_compress": [*BUF, f"{NATIVE}/snappy.c", f"{NATIVE}/lz4.c"],
-    "_codec": [*BUF, f"{NATIVE}/crc32c.c"],
-    "_legacy": BUF,
-    "_arrow": BUF,
-    "_encode": BUF,
-    "_records": BUF,
-    "_text": [],
-    "_layout": [],
-    "_compose": [],
-    "_message": [],
-    "_frame": [*BUF, f"{NATIVE}/frame.c"],
-    "_io": [*BUF, f"{NATIVE}/frame.c", f"{NATIVE}/loop.c"],
-    "_fetch": BUF,
-    "_slices": [*BUF, f"{NATIVE}/queue.c", f"{NATIVE}/feed.c"],
-    "_delivery": BUF,
-    "_partition": [],
-    "_express": [*BUF, f"{NATIVE}/express.c"],
-    "_produce": BUF,
-}
+PACKAGE = Path("kafwire")
 TRACE = os.environ.get("KAFWIRE_TRACE") == "1"
 DEBUG = os.environ.get("KAFWIRE_DEBUG") == "1"
 LINKING = ["-pthread"]
 if "linux" in sysconfig.get_platform():
     LINKING += ["-ldl", *([] if DEBUG else ["-Wl,--strip-debug"])]
 
-chosen = [name for name in os.environ.get("KAFWIRE_EXT", "").split(",") if name] or list(SOURCES)
+# An extension is a `.pyx` of the tree. What C it links stands in its first line: `# distutils: sources = ...`.
+found = sorted(PACKAGE.rglob("*.pyx"))
+chosen = set(filter(None, os.environ.get("KAFWIRE_EXT", "").split(","))) or {path.stem for path in found}
+if unknown := chosen - {path.stem for path in found}:
+    raise SystemExit(
+        f"KAFWIRE_EXT names {', '.join(sorted(unknown))}; there are {', '.join(path.stem for path in found)}"
+    )
+LINKED = re.compile(r"^# distutils: sources = (.*)$", re.MULTILINE)
+HEADERS = sorted(PACKAGE.rglob("*.h"))
 flags = ["-O3", "-std=gnu11", "-fvisibility=hidden", "-fno-strict-aliasing", "-Wall", "-Wno-unused-function"]
 # Debug symbols would be most of an extension, and take the compiler long; the names that a profiler shows stay.
 flags += [] if DEBUG else ["-g0"]
 extensions = [
     Extension(
-        f"kafwire.{name}",
-        [f"kafwire/{name}.pyx", *SOURCES[name]],
-        include_dirs=["kafwire"],
-        depends=[str(header) for header in sorted(Path(NATIVE).glob("*.h"))],
+        ".".join(path.with_suffix("").parts),
+        [str(path)],
+        include_dirs=["."],
+        depends=[str(header) for header in HEADERS],
         extra_compile_args=flags,
         extra_link_args=LINKING,
         define_macros=[("CYTHON_TRACE_NOGIL", "1")] if TRACE else [],
     )
-    for name in chosen
+    for path in found
+    if path.stem in chosen
 ]
 
 
@@ -88,7 +75,7 @@ class Cache:
         variables = [f"{name}={os.environ.get(name)}" for name in ("CFLAGS", "CPPFLAGS", "LDFLAGS")]
         built_by = sysconfig.get_config_vars("SOABI", "CFLAGS")
         build = [Cython.__version__, *built_by, *compiler, version, *variables, DEBUG, TRACE]
-        declared = sorted([*Path("kafwire").glob("*.pxd"), *Path(NATIVE).glob("*.h"), Path("setup.py")])
+        declared = sorted([*PACKAGE.rglob("*.pxd"), *HEADERS, Path("setup.py")])
         self._common = hashlib.sha256(repr(build).encode())
         for path in declared:
             self._add(self._common, path)
@@ -102,6 +89,9 @@ class Cache:
         digest = self._common.copy()
         for source in ext.sources:
             self._add(digest, Path(source))
+            for linked in LINKED.findall(Path(source).read_text()):
+                for path in linked.split():
+                    self._add(digest, Path(path))
         return self.folder / f"{ext.name}-{digest.hexdigest()[:32]}.so"
 
 

@@ -13,11 +13,11 @@ from typing import Any, Protocol
 import crc32c
 
 from kafwire import protocol
-from kafwire._buffer import Buffer
-from kafwire._fetch import parse_answer, scan_headers
+from kafwire.consumer._fetch import parse_answer, scan_headers
 from kafwire.errors import ProtocolError
+from kafwire.memory._buffer import Buffer
 from kafwire.records import decode_batches
-from kafwire.wire.frames import Frames
+from kafwire.runtime.frames import Frames
 
 VECTORS = Path(__file__).resolve().parent.parent / "tests/data/made.json.gz"
 MAX_DECOMPRESSED = 1 << 22

@@ -41,7 +41,11 @@ if TYPE_CHECKING:
     )
     from kafwire.options import ClientOptions, ConsumerOptions, ProducerOptions, ScanOptions
     from kafwire.records import Batch, Record, RecordBatch
-    from kafwire.structs import (
+    from kafwire.sync.client import Client
+    from kafwire.sync.consumer import Consumer
+    from kafwire.sync.producer import Producer
+    from kafwire.sync.scan import Scan, Split, scan
+    from kafwire.types import (
         BrokerMetadata,
         ClusterMetadata,
         ConsumerGroupMetadata,
@@ -52,10 +56,6 @@ if TYPE_CHECKING:
         TopicMetadata,
         TopicPartition,
     )
-    from kafwire.sync.client import Client
-    from kafwire.sync.consumer import Consumer
-    from kafwire.sync.producer import Producer
-    from kafwire.sync.scan import Scan, Split, scan
 
 
 def _check_free_threading() -> None:
@@ -136,21 +136,21 @@ _HOMES = {
     "AsyncScan": "kafwire.aio.scan",
     "Batch": "kafwire.records",
     "BrokerError": "kafwire.errors",
-    "BrokerMetadata": "kafwire.structs",
+    "BrokerMetadata": "kafwire.types",
     "Client": "kafwire.sync.client",
     "ClientOptions": "kafwire.options",
-    "ClusterMetadata": "kafwire.structs",
+    "ClusterMetadata": "kafwire.types",
     "ConfigError": "kafwire.errors",
     "Consumer": "kafwire.sync.consumer",
-    "ConsumerGroupMetadata": "kafwire.structs",
+    "ConsumerGroupMetadata": "kafwire.types",
     "ConsumerOptions": "kafwire.options",
     "CorruptBatchError": "kafwire.errors",
     "KafkaConnectionError": "kafwire.errors",
     "KafkaError": "kafwire.errors",
     "KafkaTimeoutError": "kafwire.errors",
     "LogTruncatedError": "kafwire.errors",
-    "Offset": "kafwire.structs",
-    "PartitionMetadata": "kafwire.structs",
+    "Offset": "kafwire.types",
+    "PartitionMetadata": "kafwire.types",
     "Producer": "kafwire.sync.producer",
     "ProducerFencedError": "kafwire.errors",
     "ProducerOptions": "kafwire.options",
@@ -158,15 +158,15 @@ _HOMES = {
     "PurgedError": "kafwire.errors",
     "Record": "kafwire.records",
     "RecordBatch": "kafwire.records",
-    "RecordMetadata": "kafwire.structs",
+    "RecordMetadata": "kafwire.types",
     "RecordTooLargeError": "kafwire.errors",
     "Scan": "kafwire.sync.scan",
     "ScanOptions": "kafwire.options",
     "SerializationError": "kafwire.errors",
     "Split": "kafwire.sync.scan",
-    "Tail": "kafwire.structs",
-    "TopicMetadata": "kafwire.structs",
-    "TopicPartition": "kafwire.structs",
+    "Tail": "kafwire.types",
+    "TopicMetadata": "kafwire.types",
+    "TopicPartition": "kafwire.types",
     "TransactionAbortableError": "kafwire.errors",
     "TransactionAbortedError": "kafwire.errors",
     "TransactionError": "kafwire.errors",

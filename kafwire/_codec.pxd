@@ -7,7 +7,7 @@ here is shared between threads except what `_compress` guards. `_arrow` exports 
 """
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 
-from kafwire._buffer cimport kw_buf
+from kafwire.memory._buffer cimport kw_buf
 
 
 cdef enum:
@@ -129,7 +129,7 @@ cdef struct Columns:
 
 
 # The header of one magic 2 batch, or of one magic 0/1 message.
-cdef extern from "native/batch.h" nogil:
+cdef extern from "kafwire/records/native/batch.h" nogil:
     ctypedef struct BatchHeader "kw_batch_header":
         int64_t base_offset
         int32_t length

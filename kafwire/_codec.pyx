@@ -1,3 +1,5 @@
+# decoder: its lines are counted by scripts/coverage.py
+# distutils: sources = kafwire/memory/native/buf.c kafwire/records/native/crc32c.c
 """Record batches to columns; `_codec.pxd` is the contract.
 
 May hold: the wire format of batches and records (KIP-98 and the message formats before it), checks, and column buffers.
@@ -12,16 +14,20 @@ from libc.stdio cimport snprintf
 from libc.stdlib cimport qsort
 from libc.string cimport memcpy, memset
 
-from kafwire._buffer cimport (DISCARD_STEP, __builtin_bswap32, __builtin_bswap64, kw_buf, kw_buf_discard, kw_buf_new,
-                              kw_buf_ref, kw_buf_reserve, kw_buf_unref, kw_pool_budget, move_out, process_pool)
-from kafwire._compress cimport (CODEC_NONE, CODEC_NO_MEMORY, CODEC_OK, CODEC_OVER_BUDGET, CODEC_TOO_LARGE,
-                                CODEC_UNKNOWN, CODEC_UNRESOLVED, CODEC_ZSTD, SLACK, decompress)
-from kafwire._legacy cimport legacy_records
+from kafwire.memory._buffer cimport (
+    DISCARD_STEP, __builtin_bswap32, __builtin_bswap64, kw_buf, kw_buf_discard, kw_buf_new, kw_buf_ref, kw_buf_reserve,
+    kw_buf_unref, kw_pool_budget, move_out, process_pool,
+)
+from kafwire.records._compress cimport (
+    CODEC_NONE, CODEC_NO_MEMORY, CODEC_OK, CODEC_OVER_BUDGET, CODEC_TOO_LARGE, CODEC_UNKNOWN, CODEC_UNRESOLVED,
+    CODEC_ZSTD, SLACK, decompress,
+)
+from kafwire.records._message_set cimport legacy_records
 
 from kafwire.errors import ProtocolError
 
 
-cdef extern from "native/crc32c.h" nogil:
+cdef extern from "kafwire/records/native/crc32c.h" nogil:
     uint32_t kw_crc32c(uint32_t crc, const uint8_t *data, size_t size)
     int kw_crc32c_count()
     const char *kw_crc32c_name(int i)

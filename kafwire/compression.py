@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafwire._compress import NAMES, compress_bytes, decompress_bytes, origin
-from kafwire._compress import codec_id as _codec_id
 from kafwire.errors import ConfigError
+from kafwire.records._compress import NAMES, compress_bytes, decompress_bytes, origin
+from kafwire.records._compress import codec_id as _codec_id
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -50,7 +50,7 @@ def decompress(codec: str, data: Buffer, *, max_decompressed: int = 256 << 20) -
 
 def budget() -> tuple[int, int]:
     """Return the process's budget for decompression in bytes, and how much of it is in use at this moment."""
-    from kafwire._buffer import budget
+    from kafwire.memory._buffer import budget
 
     return budget()
 
@@ -64,6 +64,6 @@ def set_budget(limit_bytes: int) -> None:
     """
     if not isinstance(limit_bytes, int) or not 0 <= limit_bytes < 1 << 63:
         raise ConfigError(f"a budget of {limit_bytes!r} bytes: expected a number from 0 on")
-    from kafwire._buffer import set_budget
+    from kafwire.memory._buffer import set_budget
 
     set_budget(limit_bytes)

@@ -25,7 +25,7 @@ _A_DICT = (
     'kafwire.Producer("localhost:9092", linger_ms=5)'
 )
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-# `logic/partition.py` says what they mean.
+# `producer/partitioner.py` says what they mean.
 PARTITIONERS = (
     *("murmur2_random", "murmur2", "consistent_random", "consistent", "fnv1a_random", "fnv1a"),
     *("random", "round_robin"),

@@ -20,10 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 COPY = ROOT / "build" / "coverage"
-CYTHON = [
-    "_buffer", "_codec", "_legacy", "_compress", "_libraries", "_message", "_layout", "_fetch", "_frame", "_slices",
-]  # fmt: skip
-NATIVE = ["snappy.c", "lz4.c", "crc32c.c", "frame.c", "buf.c"]
+MARK = "decoder: its lines are counted"  # in a comment at the top of a source
 TESTS = [
     "test_records_budget.py",
     "test_records_hostile.py",
@@ -102,8 +99,8 @@ def build() -> None:
         CFLAGS=flags,
         LDFLAGS="--coverage",
     )
-    for made in (COPY / "build/cython/kafwire").glob("*.c"):
-        shutil.copy(made, COPY / "kafwire" / made.name)
+    for made in (COPY / "build/cython").rglob("*.c"):
+        shutil.copy(made, COPY / made.relative_to(COPY / "build/cython"))
 
 
 def test(arguments: list[str]) -> None:
@@ -128,16 +125,22 @@ def test(arguments: list[str]) -> None:
     run([*coverage, "json", "--rcfile=coverage.ini", "-q", "-o", "coverage.json"])
 
 
+def decoders(suffix: str) -> list[Path]:
+    """The sources that say they are counted, from the root of the tree."""
+    found = (path for path in sorted((ROOT / "kafwire").rglob(f"*{suffix}")) if MARK in path.read_text()[:200])
+    return [path.relative_to(ROOT) for path in found]
+
+
 def cython_lines() -> dict[str, tuple[int, list[int]]]:
     """Per source file: lines that can run, and those that did not."""
     files = json.loads((COPY / "coverage.json").read_text())["files"]
     found = {}
-    for name in CYTHON:
+    for decoder in decoders(".pyx"):
         for suffix in (".pyx", ".pxd"):
-            path = f"kafwire/{name}{suffix}"
+            path = str(decoder.with_suffix(suffix))
             if path in files:
-                source = (COPY / path).read_text().split("\n")
-                missing = [line for line in files[path]["missing_lines"] if not HEAD.match(source[line - 1])]
+                lines = (COPY / path).read_text().split("\n")
+                missing = [line for line in files[path]["missing_lines"] if not HEAD.match(lines[line - 1])]
                 found[path] = (len(files[path]["executed_lines"]) + len(missing), missing)
     return found
 
@@ -145,17 +148,19 @@ def cython_lines() -> dict[str, tuple[int, list[int]]]:
 def native_lines() -> dict[str, tuple[int, list[int]]]:
     """The same of the C files, by gcov: a line counts that ran in any of the extensions that link the file."""
     found = {}
-    for name in NATIVE:
+    for path in decoders(".c"):
         ran: dict[int, bool] = {}
-        for notes in COPY.glob(f"build/temp*/*/kafwire/native/{Path(name).stem}.gcno"):
+        for notes in COPY.glob(f"build/temp*/*/{path.with_suffix('.gcno')}"):
             if not notes.with_suffix(".gcda").exists():
                 continue
             command = ["gcov", "--stdout", str(notes)]
             done = subprocess.run(command, cwd=COPY, capture_output=True, text=True, check=True)
-            for count, line in re.findall(r"^ *([0-9#=-]+\*?): *(\d+):", _of_file(done.stdout, name), re.MULTILINE):
+            for count, line in re.findall(
+                r"^ *([0-9#=-]+\*?): *(\d+):", _of_file(done.stdout, path.name), re.MULTILINE
+            ):
                 if count != "-" and line != "0":
                     ran[int(line)] = ran.get(int(line), False) or count[0] not in "#="
-        found[f"kafwire/native/{name}"] = (len(ran), sorted(line for line, hit in ran.items() if not hit))
+        found[str(path)] = (len(ran), sorted(line for line, hit in ran.items() if not hit))
     return found
 
 
@@ -189,10 +194,10 @@ def main() -> None:
     found = cython_lines() | native_lines()
     for path, (lines, missing) in found.items():
         ran = 100 * (lines - len(missing)) / max(lines, 1)
-        print(f"{path:32} {lines:5} lines {ran:6.1f} %" + (f"  {spans(missing)}" if options.missing else ""))
+        print(f"{path:40} {lines:5} lines {ran:6.1f} %" + (f"  {spans(missing)}" if options.missing else ""))
     lines, missing_count = sum(n for n, _ in found.values()), sum(len(m) for _, m in found.values())
     share = 100 * (lines - missing_count) / lines
-    print(f"{'all decoders':32} {lines:5} lines {share:6.1f} %")
+    print(f"{'all decoders':40} {lines:5} lines {share:6.1f} %")
     if share < options.least:
         sys.exit(f"below {options.least:g} %")
 

@@ -29,8 +29,8 @@ WHEEL_LIMIT_BYTES = 8 << 20
 TRY = """
 import importlib, pkgutil, kafwire
 from kafwire.records import decode_batches, encode_batch
-modules = [name for _, name, _ in pkgutil.iter_modules(kafwire.__path__, "kafwire.") if "__" not in name]
-compiled = [name for name in modules if importlib.import_module(name).__file__.endswith(".so")]
+modules = [name for _, name, _ in pkgutil.walk_packages(kafwire.__path__, "kafwire.") if "._" in name]
+compiled = [name for name in modules if "__" not in name and importlib.import_module(name).__file__.endswith(".so")]
 assert len(compiled) >= 20, compiled
 for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
     (batch,) = decode_batches(encode_batch([b"value"], compression=codec))
@@ -98,7 +98,7 @@ def check_wheel(wheel: Path) -> None:
         *(file.relative_to(ROOT) for file in packaged_files() if file.suffix in WHEEL_SUFFIXES and file.parent != ROOT)
     }
     missing = {str(name) for name in wanted} - {str(name) for name in inside}
-    missing |= {file.stem for file in (ROOT / "kafwire").glob("*.pyx")} - {
+    missing |= {file.stem for file in (ROOT / "kafwire").rglob("*.pyx")} - {
         name.name.split(".")[0] for name in inside if name.suffix == ".so"
     }
     if missing:

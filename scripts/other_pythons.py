@@ -40,7 +40,9 @@ ALL = ["tests/unit", *(f"--ignore=tests/unit/{name}.py" for name in LEFT_OUT)]
 FEWER = {"KAFWIRE_EXAMPLES": "0.2"}
 WITHOUT = f"not ({' or '.join(LONG)})"
 # What differs by version is C's side of Python: these tests call it without anything between.
-COMPILED = re.compile(r"\bkafwire\._[a-z]|\bfrom kafwire import _[a-z]|\bkafwire\.(?:arrow|compression|records)\b")
+COMPILED = re.compile(
+    r"\bkafwire(?:\.\w+)?\._[a-z]|\bfrom kafwire(?:\.\w+)? import _[a-z]|\bkafwire\.(?:arrow|compression|records)\b"
+)
 ASK = (
     "import sys, sysconfig; print(sys.implementation.name, *sys.version_info[:4],"
     "int(bool(sysconfig.get_config_var('Py_GIL_DISABLED'))), sys.executable)"

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 
 import kafwire
 from kafwire.errors import KafkaError
-from kafwire.protocol.describe_quorum import DescribeQuorumRequest
-from kafwire.structs import TopicPartition
+from kafwire.protocol.api.describe_quorum import DescribeQuorumRequest
 from kafwire.testing.cluster import KafkaCluster
+from kafwire.types import TopicPartition
 from soak.matrix import Topic
 from soak.script import Strike
 

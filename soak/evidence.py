@@ -7,9 +7,9 @@ import struct
 from pathlib import Path
 from typing import NamedTuple
 
-from kafwire.structs import TopicPartition
 from kafwire.testing.cluster import KafkaCluster
 from kafwire.testing.history import Report
+from kafwire.types import TopicPartition
 from soak.cluster import CONSUMER_OFFSETS, TRANSACTION_STATE
 from soak.matrix import Topic
 

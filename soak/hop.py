@@ -20,7 +20,7 @@ from typing import Any
 
 import kafwire
 from kafwire.errors import KafkaError
-from kafwire.structs import TopicPartition
+from kafwire.types import TopicPartition
 from soak import memory
 from soak.readers import ends_of
 from soak.runner import name_of

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
-from kafwire.structs import TopicPartition
+from kafwire.types import TopicPartition
 
 _SHOWN = 5
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self
 
 import kafwire
-from kafwire.structs import RecordMetadata, TopicPartition
 from kafwire.testing.history import Dress, History, View
+from kafwire.types import RecordMetadata, TopicPartition
 from soak import hop
 from soak.readers import Rows
 

@@ -23,15 +23,15 @@ from typing import Any
 
 import kafwire
 from kafwire.errors import BrokerError, KafkaError, LogTruncatedError, TransactionAbortableError
-from kafwire.protocol.alter_partition_reassignments import AlterPartitionReassignmentsRequest
-from kafwire.protocol.api_versions import ApiVersionsRequest
-from kafwire.protocol.create_partitions import CreatePartitionsRequest
-from kafwire.protocol.delete_records import DeleteRecordsRequest
-from kafwire.protocol.update_features import UpdateFeaturesRequest
-from kafwire.structs import TopicPartition
+from kafwire.protocol.api.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from kafwire.protocol.api.api_versions import ApiVersionsRequest
+from kafwire.protocol.api.create_partitions import CreatePartitionsRequest
+from kafwire.protocol.api.delete_records import DeleteRecordsRequest
+from kafwire.protocol.api.update_features import UpdateFeaturesRequest
 from kafwire.testing.cluster import KafkaCluster, Node
 from kafwire.testing.history.observe import read_all
 from kafwire.testing.kafka import OLDEST_VERSION
+from kafwire.types import TopicPartition
 from soak.ledger import BEGINS, CUT, HOLES, NOTHING, Acked, How, Ledger, Reading, Told, judge, same
 from soak.runner import name_of
 

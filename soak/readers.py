@@ -24,9 +24,9 @@ import pyarrow as pa
 import kafwire
 from kafwire.errors import CorruptBatchError, KafkaError
 from kafwire.records import Batch
-from kafwire.structs import TopicPartition
 from kafwire.testing.history import Dress, History
 from kafwire.testing.history.observe import rows_of
+from kafwire.types import TopicPartition
 from soak.matrix import ARROW, AUTO, BATCHES, BLOCKING, MANUAL, POLL, RECORDS, STREAMS, Reading
 from soak.runner import name_of
 

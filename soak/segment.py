@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kafwire.structs import TopicPartition
 from kafwire.testing.cluster import KafkaCluster
 from kafwire.testing.history import History, Report, check, observe, observe_group
 from kafwire.testing.history.observe import read_all
+from kafwire.types import TopicPartition
 from soak.chain import Row, broken
 from soak.cluster import Watch
 from soak.director import Director

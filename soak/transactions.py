@@ -9,7 +9,7 @@ from typing import Any
 import kafwire
 from kafwire.errors import KafkaError, TransactionError, TransactionTimeoutError
 from kafwire.records import Batch
-from kafwire.structs import TopicPartition
+from kafwire.types import TopicPartition
 from soak.runner import Runner, name_of
 
 _CALL_S = 60.0

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import kafwire
 from benchmarks.workers.common import Options, Pass, Stopwatch, work
-from kafwire._arrow import Layout
-from kafwire._records import decode_chunks
+from kafwire.records._arrow import Layout
+from kafwire.records._records import decode_chunks
 
 COLUMNS = ["offset", "timestamp", "key", "value"]
 TIMES = 20

@@ -12,8 +12,9 @@ from itertools import count
 
 from benchmarks.workers.common import Options, Pass, work
 from benchmarks.workers.waits import wait_for_each
-from kafwire import __version__, _io, protocol
+from kafwire import __version__, protocol
 from kafwire.records import Record, encode_batch
+from kafwire.runtime import _io
 
 VERSION = 9
 MAX_FRAME = 1 << 20

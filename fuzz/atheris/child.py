@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 # Branches of these are the map that guides the search.
 INSTRUMENTED = [
-    *("kafwire.protocol", "kafwire.wire", "kafwire.config", "kafwire.records"),
+    *("kafwire.protocol", "kafwire.config", "kafwire.records"),
     *("kafwire.cli.decoder", "kafwire.cli.output"),
 ]
 

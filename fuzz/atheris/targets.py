@@ -27,14 +27,14 @@ from kafwire.cli.output import JsonWriter
 from kafwire.cli.source import Frame
 from kafwire.errors import ConfigError, ProtocolError
 from kafwire.protocol import MESSAGES, Data, Message, Request
+from kafwire.protocol.batch_json import batch_json, records_json
+from kafwire.protocol.dump import CLIENT, SERVER, Dump, Event, RequestFrame, ResponseFrame, read_request
 from kafwire.protocol.kafka_json import _shape, from_json, to_json
+from kafwire.protocol.lazy_json import BYTES_FORMS
+from kafwire.protocol.log import LogReader, split_batches
 from kafwire.protocol.spec import Struct, Versions, field, int8, int16, int32, int64, record_bytes, uint16, uint32
+from kafwire.protocol.versions import choose
 from kafwire.records import decode_batches
-from kafwire.wire.batch_json import batch_json, records_json
-from kafwire.wire.dump import CLIENT, SERVER, Dump, Event, RequestFrame, ResponseFrame, read_request
-from kafwire.wire.lazy_json import BYTES_FORMS
-from kafwire.wire.log import LogReader, split_batches
-from kafwire.wire.versions import choose
 
 MAX_DECOMPRESSED = 1 << 22
 MAX_MEMORY = 64 << 20

@@ -17,22 +17,25 @@ import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from scripts.tree import CompiledModule, closure, imports_of
+
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path("build/fuzz")  # every path here is relative to ROOT: what is compiled does not depend on where it lies
 HERE = Path("fuzz/native")
-NATIVE = Path("kafwire/native")
+POOL = [Path("kafwire/memory/native/buf.c"), Path("kafwire/memory/native/pool.c")]
+EXACT = HERE / "exact_buf.c"  # what stands in its place where every buffer is to be as small as what it holds
 
 # target -> the modules it calls, or the C files it is of
 IN_C = {
-    "frame": [HERE / "frame.c", NATIVE / "frame.c", NATIVE / "buf.c"],
-    "snappy": [HERE / "snappy.c", NATIVE / "snappy.c"],
-    "feed": [HERE / "feed.c", HERE / "exact_buf.c", NATIVE / "feed.c", NATIVE / "queue.c"],
+    "frame": [HERE / "frame.c", Path("kafwire/runtime/native/frame.c"), *POOL],
+    "snappy": [HERE / "snappy.c", Path("kafwire/records/native/snappy.c")],
+    "feed": [HERE / "feed.c", EXACT, *(Path(f"kafwire/consumer/native/{name}.c") for name in ("feed", "queue"))],
 }
 IN_CYTHON = {
-    "varint": ["_codec"],
-    "header": ["_codec", "_fetch"],
-    "codec": ["_codec"],
-    "message": ["_message"],
+    "varint": ["kafwire._codec"],
+    "header": ["kafwire._codec", "kafwire.consumer._fetch"],
+    "codec": ["kafwire._codec"],
+    "message": ["kafwire.protocol._message"],
 }
 TARGETS = ("frame", "varint", "header", "snappy", "feed", "codec", "message")
 
@@ -130,30 +133,9 @@ def _age(path: Path) -> float:
     return path.stat().st_mtime if path.exists() else 0.0
 
 
-# --- what a module needs --------------------------------------------------------------------------------------------
-
-
-def _text(module: str) -> str:
-    parts = [ROOT / "kafwire" / (module + suffix) for suffix in (".pyx", ".pxd")]
-    return "".join(part.read_text() for part in parts if part.exists())
-
-
-def closure(modules: list[str], source: str) -> list[str]:
-    """Return the extension modules that these, and a target's source, import in C or while they are imported."""
-    found: list[str] = []
-    queue = [*modules, *re.findall(r"from kafwire\.(_\w+) c?import", source)]
-    while queue:
-        module = queue.pop()
-        if module not in found:
-            found.append(module)
-            queue += re.findall(r"from kafwire\.(_\w+) c?import", _text(module))
-    return sorted(found)
-
-
-def native_sources(modules: list[str]) -> list[Path]:
-    """Return the C files that they call, but for the pool."""
-    named = {name for module in modules for name in re.findall(r'from "native/(\w+)\.h"', _text(module))}
-    return [path for name in sorted(named - {"buf"}) if (ROOT / (path := NATIVE / f"{name}.c")).exists()]
+def native_sources(modules: list[CompiledModule]) -> list[Path]:
+    """Return the C files that they link, but for the pool."""
+    return sorted({source for module in modules for source in module.c_sources} - {*POOL})
 
 
 # --- steps ----------------------------------------------------------------------------------------------------------
@@ -166,8 +148,8 @@ class Builder:
         self._compiler = compiler()
         self._words = (_version(self._compiler), *FLAGS)
         self._cython = importlib.metadata.version("cython")
-        self._headers = [path.relative_to(ROOT) for path in sorted((ROOT / NATIVE).glob("*.h"))]
-        self._declarations = [path.relative_to(ROOT) for path in sorted((ROOT / "kafwire").glob("*.pxd"))]
+        self._headers = [path.relative_to(ROOT) for path in sorted((ROOT / "kafwire").rglob("*.h"))]
+        self._declarations = [path.relative_to(ROOT) for path in sorted((ROOT / "kafwire").rglob("*.pxd"))]
         self._pool = ThreadPoolExecutor(jobs or os.cpu_count() or 1)
 
     def build(self, targets: list[str]) -> dict[str, Path]:
@@ -185,18 +167,19 @@ class Builder:
     def _program(self, target: str) -> Path:
         if target in IN_C:
             # without comparisons: what they would teach is in the seeds, and they take a fifth of the time
-            flags = [*OURS, f"-fsanitize=fuzzer,{SANITIZERS}", "-fno-sanitize-coverage=trace-cmp", "-Ikafwire"]
+            flags = [*OURS, f"-fsanitize=fuzzer,{SANITIZERS}", "-fno-sanitize-coverage=trace-cmp", "-I."]
             sources = IN_C[target]
             place = Key(*self._words, *flags).add(*sources, *self._headers).place("programs", target, "")
             return _make(place, [self._compiler, *FLAGS, *flags, *map(str, sources), "-o", "@"])
-        modules = closure(IN_CYTHON[target], (ROOT / HERE / f"{target}.pyx").read_text())
-        names = [*(f"kafwire.{module}" for module in modules), f"fuzz.native.{target}"]
+        called = imports_of((ROOT / HERE / f"{target}.pyx").read_text())
+        modules = closure([*IN_CYTHON[target], *called])
+        names = [*(module.name for module in modules), f"fuzz.native.{target}"]
         objects = list(self._pool.map(self._extension, names))
         registered = " ".join(f'MODULE({name.rpartition(".")[2]}, "{name}")' for name in names)
         interpreter = [f'-DPYTHON="{sys.executable}"', f'-DROOT="{ROOT}"']
         entry = [f"-DMODULES={registered}", f'-DTARGET="fuzz.native.{target}"', *interpreter]
         objects.append(self._object(f"embed-{target}", HERE / "embed.c", [*OURS, *entry]))
-        ours = [HERE / "exact_buf.c", *native_sources(modules)]
+        ours = [EXACT, *native_sources(modules)]
         objects += self._pool.map(lambda source: self._object(source.stem, source, OURS), ours)
         link = [f"-fsanitize=fuzzer,{SANITIZERS}", *map(str, objects), *_python_library()]
         place = Key(*self._words, *link).place("programs", target, "")
@@ -212,7 +195,7 @@ class Builder:
         return self._object(stem, _make(place, cython), GENERATED)
 
     def _object(self, name: str, source: Path, flags: list[str]) -> Path:
-        include = [f"-I{sysconfig.get_path('include')}", f"-I{sysconfig.get_path('platinclude')}", "-Ikafwire"]
+        include = [f"-I{sysconfig.get_path('include')}", f"-I{sysconfig.get_path('platinclude')}", "-I."]
         flags = [*flags, f"-fsanitize=fuzzer-no-link,{SANITIZERS}", *include]
         if source.is_relative_to(BUILD):
             flags += NOT_CHECKED

@@ -8,7 +8,7 @@
  * again between two collections: one block more each time is a leak. What C code allocates past them is LeakSanitizer's. */
 #include <Python.h>
 
-#include "native/buf.h"
+#include "kafwire/memory/native/buf.h"
 
 enum { REPEATS = 8, WINDOW = 20000, GROWTH = 40, FIRST = 16 };
 
@@ -83,7 +83,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
                            "gc.collect()\n"
                            "gc.freeze()\n" /* so that a collection is quick */
                            "for name, module in list(sys.modules.items()):\n"
-                           "    if name.startswith('kafwire._') and module.__spec__.origin != 'built-in':\n"
+                           "    if name.startswith('kafwire.') and (getattr(module, '__file__', None) or '').endswith('.so'):\n"
                            "        raise SystemExit(f'{name} is not linked into this program')\n"))
         exit(1);
     return 0;

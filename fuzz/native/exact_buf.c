@@ -2,7 +2,7 @@
  *
  * So AddressSanitizer sees a byte too many and every use after the last reference, both of which a pool with rounded
  * sizes would hide. Growth is exact while small; above that it doubles, as in buf.c, or growing would be quadratic. */
-#include "native/buf.h"
+#include "kafwire/memory/native/buf.h"
 
 #include <stdlib.h>
 #include <string.h>

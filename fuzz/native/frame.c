@@ -1,7 +1,7 @@
 /* However bytes are cut, the frame core completes the same answers and is poisoned alike; and it frees all it made.
  *
  * Input: one byte of options, one of filler, four that seed the cuts, then what a broker sends. */
-#include "native/frame.h"
+#include "kafwire/runtime/native/frame.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,8 +8,8 @@ from kafwire._codec cimport BatchHeader, batch_header
 
 import traceback
 
-from kafwire._buffer import Buffer
-from kafwire._fetch import parse_answer, scan_headers
+from kafwire.memory._buffer import Buffer
+from kafwire.consumer._fetch import parse_answer, scan_headers
 from kafwire.errors import ProtocolError
 
 

@@ -16,14 +16,14 @@ import crc32c
 
 from fuzz.native import choice
 from fuzz.targets import FetchAnswers, FrameCore, Messages
-from kafwire._arrow import Layout
-from kafwire._buffer import Buffer
-from kafwire._fetch import parse_answer, scan_headers
-from kafwire._io import Loop
-from kafwire._slices import Feed, SliceQueue
 from kafwire.compression import compress, decompress
+from kafwire.consumer._fetch import parse_answer, scan_headers
+from kafwire.consumer._fetch_buffer import Feed, SliceQueue
 from kafwire.errors import ProtocolError
+from kafwire.memory._buffer import Buffer
 from kafwire.records import decode_batches
+from kafwire.records._arrow import Layout
+from kafwire.runtime._io import Loop
 
 RIGHT_CRC, PACK = 1, 2
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

@@ -1,7 +1,7 @@
 /* A block decodes to what a slow, obvious decoder makes of it, or both refuse it; what is encoded decodes to the same.
  *
  * Input: one byte that chooses (odd: encode), then the block or the data. Memory is given exactly as large as promised. */
-#include "native/snappy.h"
+#include "kafwire/records/native/snappy.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,7 +12,7 @@ from collections.abc import Coroutine
 from typing import Any, Generic, TypeVar
 
 from kafwire.errors import KafkaError
-from kafwire.net.engine import Engine
+from kafwire.runtime.engine import Engine
 
 _T = TypeVar("_T")
 

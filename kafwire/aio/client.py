@@ -8,19 +8,19 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from kafwire.aio.bridge import on_engine
+from kafwire.cluster.client_requests import Requests
+from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.metadata import TopicInfo
+from kafwire.cluster.offset_spec import Bound, Timestamps, When
 from kafwire.config import ClientConfig, from_config
 from kafwire.errors import KafkaError
-from kafwire.logic.metadata import TopicInfo
-from kafwire.net.client import Requests
-from kafwire.net.cluster import Cluster
-from kafwire.net.engine import engine
-from kafwire.net.ranges import Bound, Timestamps, When
 from kafwire.options import ClientOptions, ScanOptions
-from kafwire.structs import ClusterMetadata, TopicPartition
+from kafwire.runtime.engine import engine
+from kafwire.types import ClusterMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from kafwire.aio.scan import AsyncScan
-    from kafwire.net.bounded import ProgressOption
+    from kafwire.scanner.reader import ProgressOption
 
 _T = TypeVar("_T")
 
@@ -107,7 +107,7 @@ class AsyncClient:
         Returns an `AsyncScan` once it is known which offsets that comes to.
         """
         from kafwire.aio.scan import AsyncScan
-        from kafwire.net.bounded import Asked
+        from kafwire.scanner.reader import Asked
 
         self._check()
         asked = Asked(

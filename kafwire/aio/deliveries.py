@@ -15,9 +15,9 @@ from collections.abc import Callable, Generator, Hashable
 from functools import partial
 from typing import Any
 
-from kafwire._delivery import BatchDelivery, Budget, Delivery, ProducerBatch
 from kafwire.errors import KafkaError
-from kafwire.structs import RecordMetadata
+from kafwire.producer._batch import BatchDelivery, Budget, Delivery, ProducerBatch
+from kafwire.types import RecordMetadata
 
 log = logging.getLogger("kafwire")
 

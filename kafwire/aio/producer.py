@@ -8,21 +8,30 @@ from collections.abc import Coroutine, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
-from kafwire._arrow import RowsReader
-from kafwire._delivery import BatchDelivery, Delivery
 from kafwire.aio.bridge import on_engine
 from kafwire.aio.deliveries import AsyncBatchDelivery, AsyncDelivery, Home, Homes
 from kafwire.aio.transaction import AsyncTransactionBlock
+from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig, from_config
 from kafwire.errors import ConfigError, KafkaError
-from kafwire.net.cluster import Cluster
-from kafwire.net.engine import engine
-from kafwire.net.producer import Sender, undelivered
-from kafwire.net.sending import CLOSED, Header, carry, check_partition, check_topic, given_up, no_room, wrong_argument
-from kafwire.net.serializing import Serializers
-from kafwire.net.transactions import Transactions
 from kafwire.options import ProducerOptions
-from kafwire.structs import ConsumerGroupMetadata, RecordMetadata, TopicPartition
+from kafwire.producer._batch import BatchDelivery, Delivery
+from kafwire.producer.arguments import (
+    CLOSED,
+    Header,
+    carry,
+    check_partition,
+    check_topic,
+    given_up,
+    no_room,
+    wrong_argument,
+)
+from kafwire.producer.sender import Sender, undelivered
+from kafwire.producer.transaction_manager import Transactions
+from kafwire.records._arrow import RowsReader
+from kafwire.runtime.engine import engine
+from kafwire.serializer_calls import Serializers
+from kafwire.types import ConsumerGroupMetadata, RecordMetadata, TopicPartition
 
 log = logging.getLogger("kafwire")
 

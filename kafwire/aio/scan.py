@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from kafwire.errors import KafkaError
-from kafwire.net.bounded import BoundedRead
+from kafwire.scanner.reader import BoundedRead
 
 if TYPE_CHECKING:
     from kafwire.records import Batch

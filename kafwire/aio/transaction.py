@@ -6,11 +6,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from kafwire.errors import KafkaError, TransactionAbortableError
-from kafwire.logic.transaction import State
+from kafwire.producer.transaction_state import State
 
 if TYPE_CHECKING:
     from kafwire.aio.producer import AsyncProducer
-    from kafwire.net.transactions import Transactions
+    from kafwire.producer.transaction_manager import Transactions
 
 # Whoever is cancelled wants to end, and not to wait for a coordinator that cannot be reached.
 CANCELLED_S = 5.0

@@ -12,13 +12,13 @@ from kafwire.cli.connection import client_options, connection_options, only
 from kafwire.cli.ending import orderly_end
 from kafwire.cli.progress import Progress, progress_bar, progress_option
 from kafwire.cli.template import BYTES_FORMS, Part, json_parts, parse_format, plain_parts
-from kafwire.structs import TopicPartition
+from kafwire.types import TopicPartition
 
 if TYPE_CHECKING:
     from kafwire import Batch
-    from kafwire._text import Renderer
     from kafwire.cli.reading import Reading
     from kafwire.cli.sink import Sink
+    from kafwire.records._text import Renderer
 
 __all__ = ["command"]
 
@@ -116,9 +116,9 @@ def command(
         raise click.UsageError("--progress is for a read that ends: add -e")
 
     from kafwire import Client
-    from kafwire._text import Renderer
     from kafwire.cli.sink import Sink
     from kafwire.config import ClientConfig, ConsumerConfig
+    from kafwire.records._text import Renderer
 
     options = client_options(ConsumerConfig, brokers, settings, config_file)
     group = group or options.pop("group_id", None)

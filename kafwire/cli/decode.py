@@ -7,8 +7,8 @@ from kafwire.cli.names import check_version, find_message, find_request
 from kafwire.cli.output import JsonWriter, pretty_option
 from kafwire.cli.source import FORMS, STDIN, cut_frames, read_input
 from kafwire.protocol import Request, Response
-from kafwire.wire.lazy_json import BYTES_FORMS, BytesForm
-from kafwire.wire.stream import MAX_FRAME_BYTES
+from kafwire.protocol.lazy_json import BYTES_FORMS, BytesForm
+from kafwire.protocol.stream import MAX_FRAME_BYTES
 
 __all__ = ["command"]
 

@@ -11,11 +11,8 @@ from kafwire.cli.output import JsonWriter
 from kafwire.cli.source import Frame, opened
 from kafwire.errors import ProtocolError
 from kafwire.protocol import Data, Message, Request, Response, decode_versioned
-from kafwire.protocol.framing import decode_response_body
-from kafwire.protocol.header import RequestHeader, ResponseHeader
-from kafwire.protocol.kafka_json import UNKNOWN_TAGGED_FIELDS, RecordsForm, to_json
-from kafwire.wire.batch_json import batch_json, records_json
-from kafwire.wire.dump import (
+from kafwire.protocol.batch_json import batch_json, records_json
+from kafwire.protocol.dump import (
     CLIENT,
     SERVER,
     Dump,
@@ -28,8 +25,11 @@ from kafwire.wire.dump import (
     read_request,
     read_response,
 )
-from kafwire.wire.lazy_json import BytesForm, Elements, Text
-from kafwire.wire.log import LogBatch, LogReader, split_batches
+from kafwire.protocol.framing import decode_response_body
+from kafwire.protocol.header import RequestHeader, ResponseHeader
+from kafwire.protocol.kafka_json import UNKNOWN_TAGGED_FIELDS, RecordsForm, to_json
+from kafwire.protocol.lazy_json import BytesForm, Elements, Text
+from kafwire.protocol.log import LogBatch, LogReader, split_batches
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike

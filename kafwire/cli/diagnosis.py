@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafwire import Client, Producer, protocol, scan
+from kafwire.cluster.broker_connection import host_and_port
 from kafwire.errors import BrokerError, KafkaError, ProtocolError
-from kafwire.net.lane import host_and_port
-from kafwire.wire.versions import lacking, release
+from kafwire.protocol.versions import lacking, release
 
 __all__ = ["Finding", "examine"]
 

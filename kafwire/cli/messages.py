@@ -8,9 +8,9 @@ import click
 from kafwire.cli.names import check_version, find_message, find_request
 from kafwire.cli.output import JsonWriter, pretty_option
 from kafwire.protocol import MESSAGES, Message, Request, Response, Struct
+from kafwire.protocol.dump import requests_by_key
 from kafwire.protocol.kafka_json import camel_case
 from kafwire.protocol.spec import Field
-from kafwire.wire.dump import requests_by_key
 
 __all__ = ["command"]
 

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 import click
 
 from kafwire.protocol import MESSAGES, Message, Request, Response
-from kafwire.wire.dump import requests_by_key
+from kafwire.protocol.dump import requests_by_key
 
 __all__ = ["check_version", "find_message", "find_request"]
 

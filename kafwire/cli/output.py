@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, TypeVar
 
 import click
 
-from kafwire.wire.lazy_json import Elements, Text
+from kafwire.protocol.lazy_json import Elements, Text
 
 __all__ = ["JsonWriter", "pretty_option"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 
 from kafwire.errors import ConfigError, KafkaError
-from kafwire.structs import TopicPartition
+from kafwire.types import TopicPartition
 
 if TYPE_CHECKING:
     from kafwire import Batch, Client

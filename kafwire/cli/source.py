@@ -12,7 +12,7 @@ from typing import BinaryIO, NamedTuple, cast
 
 import click
 
-from kafwire.wire.dump import requests_by_key
+from kafwire.protocol.dump import requests_by_key
 
 __all__ = ["FORMS", "STDIN", "Frame", "cut_frames", "opened", "read_bytes", "read_input"]
 

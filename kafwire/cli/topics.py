@@ -119,7 +119,7 @@ _Offsets = dict[tuple[str, int], tuple[int, int]]
 
 
 def _offsets(client: "Client", topics: Iterable[Any], options: dict[str, Any]) -> _Offsets:
-    from kafwire.structs import TopicPartition
+    from kafwire.types import TopicPartition
 
     partitions = [
         TopicPartition(topic.name, partition.partition_index)

@@ -1,7 +1,7 @@
 """Kafka's messages: one class per message, every version of it; and the headers that frame them.
 
-`kafwire.protocol.MetadataRequest` and the like import the file of their API on first use: `metadata.py`. `MESSAGES` has
-every class by Kafka's name. This package turns bytes into objects and back: no I/O, no versions chosen, no state.
+`kafwire.protocol.MetadataRequest` and the like import the file of their API on first use: `api/metadata.py`. `MESSAGES`
+has every class by Kafka's name. This package turns bytes into objects and back: no I/O, no versions chosen, no state.
 """
 
 import re
@@ -10,30 +10,143 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kafwire.protocol.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-    from kafwire.protocol.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
-    from kafwire.protocol.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
-    from kafwire.protocol.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
-    from kafwire.protocol.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
-    from kafwire.protocol.alter_configs import AlterConfigsRequest, AlterConfigsResponse
-    from kafwire.protocol.alter_partition import AlterPartitionRequest, AlterPartitionResponse
-    from kafwire.protocol.alter_partition_reassignments import (
+    from kafwire.protocol.api.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+    from kafwire.protocol.api.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+    from kafwire.protocol.api.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+    from kafwire.protocol.api.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+    from kafwire.protocol.api.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
+    from kafwire.protocol.api.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+    from kafwire.protocol.api.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+    from kafwire.protocol.api.alter_partition_reassignments import (
         AlterPartitionReassignmentsRequest,
         AlterPartitionReassignmentsResponse,
     )
-    from kafwire.protocol.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
-    from kafwire.protocol.alter_share_group_offsets import AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse
-    from kafwire.protocol.alter_user_scram_credentials import (
+    from kafwire.protocol.api.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
+    from kafwire.protocol.api.alter_share_group_offsets import (
+        AlterShareGroupOffsetsRequest,
+        AlterShareGroupOffsetsResponse,
+    )
+    from kafwire.protocol.api.alter_user_scram_credentials import (
         AlterUserScramCredentialsRequest,
         AlterUserScramCredentialsResponse,
     )
-    from kafwire.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
-    from kafwire.protocol.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
-    from kafwire.protocol.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
-    from kafwire.protocol.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-    from kafwire.protocol.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
-    from kafwire.protocol.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
-    from kafwire.protocol.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+    from kafwire.protocol.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
+    from kafwire.protocol.api.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
+    from kafwire.protocol.api.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
+    from kafwire.protocol.api.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+    from kafwire.protocol.api.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+    from kafwire.protocol.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+    from kafwire.protocol.api.consumer_group_heartbeat import (
+        ConsumerGroupHeartbeatRequest,
+        ConsumerGroupHeartbeatResponse,
+    )
+    from kafwire.protocol.api.controller_registration import (
+        ControllerRegistrationRequest,
+        ControllerRegistrationResponse,
+    )
+    from kafwire.protocol.api.create_acls import CreateAclsRequest, CreateAclsResponse
+    from kafwire.protocol.api.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
+    from kafwire.protocol.api.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+    from kafwire.protocol.api.create_topics import CreateTopicsRequest, CreateTopicsResponse
+    from kafwire.protocol.api.delete_acls import DeleteAclsRequest, DeleteAclsResponse
+    from kafwire.protocol.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+    from kafwire.protocol.api.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+    from kafwire.protocol.api.delete_share_group_offsets import (
+        DeleteShareGroupOffsetsRequest,
+        DeleteShareGroupOffsetsResponse,
+    )
+    from kafwire.protocol.api.delete_share_group_state import (
+        DeleteShareGroupStateRequest,
+        DeleteShareGroupStateResponse,
+    )
+    from kafwire.protocol.api.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+    from kafwire.protocol.api.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+    from kafwire.protocol.api.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
+    from kafwire.protocol.api.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+    from kafwire.protocol.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+    from kafwire.protocol.api.describe_delegation_token import (
+        DescribeDelegationTokenRequest,
+        DescribeDelegationTokenResponse,
+    )
+    from kafwire.protocol.api.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+    from kafwire.protocol.api.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+    from kafwire.protocol.api.describe_producers import DescribeProducersRequest, DescribeProducersResponse
+    from kafwire.protocol.api.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+    from kafwire.protocol.api.describe_share_group_offsets import (
+        DescribeShareGroupOffsetsRequest,
+        DescribeShareGroupOffsetsResponse,
+    )
+    from kafwire.protocol.api.describe_topic_partitions import (
+        DescribeTopicPartitionsRequest,
+        DescribeTopicPartitionsResponse,
+    )
+    from kafwire.protocol.api.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+    from kafwire.protocol.api.describe_user_scram_credentials import (
+        DescribeUserScramCredentialsRequest,
+        DescribeUserScramCredentialsResponse,
+    )
+    from kafwire.protocol.api.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+    from kafwire.protocol.api.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
+    from kafwire.protocol.api.end_txn import EndTxnRequest, EndTxnResponse
+    from kafwire.protocol.api.envelope import EnvelopeRequest, EnvelopeResponse
+    from kafwire.protocol.api.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
+    from kafwire.protocol.api.fetch import FetchRequest, FetchResponse
+    from kafwire.protocol.api.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+    from kafwire.protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+    from kafwire.protocol.api.get_telemetry_subscriptions import (
+        GetTelemetrySubscriptionsRequest,
+        GetTelemetrySubscriptionsResponse,
+    )
+    from kafwire.protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
+    from kafwire.protocol.api.incremental_alter_configs import (
+        IncrementalAlterConfigsRequest,
+        IncrementalAlterConfigsResponse,
+    )
+    from kafwire.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+    from kafwire.protocol.api.initialize_share_group_state import (
+        InitializeShareGroupStateRequest,
+        InitializeShareGroupStateResponse,
+    )
+    from kafwire.protocol.api.join_group import JoinGroupRequest, JoinGroupResponse
+    from kafwire.protocol.api.leave_group import LeaveGroupRequest, LeaveGroupResponse
+    from kafwire.protocol.api.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
+    from kafwire.protocol.api.list_groups import ListGroupsRequest, ListGroupsResponse
+    from kafwire.protocol.api.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+    from kafwire.protocol.api.list_partition_reassignments import (
+        ListPartitionReassignmentsRequest,
+        ListPartitionReassignmentsResponse,
+    )
+    from kafwire.protocol.api.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+    from kafwire.protocol.api.metadata import MetadataRequest, MetadataResponse
+    from kafwire.protocol.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+    from kafwire.protocol.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+    from kafwire.protocol.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+    from kafwire.protocol.api.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
+    from kafwire.protocol.api.produce import ProduceRequest, ProduceResponse
+    from kafwire.protocol.api.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
+    from kafwire.protocol.api.read_share_group_state import ReadShareGroupStateRequest, ReadShareGroupStateResponse
+    from kafwire.protocol.api.read_share_group_state_summary import (
+        ReadShareGroupStateSummaryRequest,
+        ReadShareGroupStateSummaryResponse,
+    )
+    from kafwire.protocol.api.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+    from kafwire.protocol.api.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
+    from kafwire.protocol.api.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+    from kafwire.protocol.api.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+    from kafwire.protocol.api.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
+    from kafwire.protocol.api.share_fetch import ShareFetchRequest, ShareFetchResponse
+    from kafwire.protocol.api.share_group_describe import ShareGroupDescribeRequest, ShareGroupDescribeResponse
+    from kafwire.protocol.api.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+    from kafwire.protocol.api.streams_group_describe import StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
+    from kafwire.protocol.api.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
+    from kafwire.protocol.api.sync_group import SyncGroupRequest, SyncGroupResponse
+    from kafwire.protocol.api.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+    from kafwire.protocol.api.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+    from kafwire.protocol.api.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+    from kafwire.protocol.api.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
+    from kafwire.protocol.api.vote import VoteRequest, VoteResponse
+    from kafwire.protocol.api.write_share_group_state import WriteShareGroupStateRequest, WriteShareGroupStateResponse
+    from kafwire.protocol.api.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
     from kafwire.protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
     from kafwire.protocol.control_records import (
         ControlRecordTypeSchema,
@@ -44,54 +157,7 @@ if TYPE_CHECKING:
         SnapshotHeaderRecord,
         VotersRecord,
     )
-    from kafwire.protocol.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
-    from kafwire.protocol.create_acls import CreateAclsRequest, CreateAclsResponse
-    from kafwire.protocol.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
-    from kafwire.protocol.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
-    from kafwire.protocol.create_topics import CreateTopicsRequest, CreateTopicsResponse
     from kafwire.protocol.default_principal import DefaultPrincipalData
-    from kafwire.protocol.delete_acls import DeleteAclsRequest, DeleteAclsResponse
-    from kafwire.protocol.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-    from kafwire.protocol.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
-    from kafwire.protocol.delete_share_group_offsets import (
-        DeleteShareGroupOffsetsRequest,
-        DeleteShareGroupOffsetsResponse,
-    )
-    from kafwire.protocol.delete_share_group_state import DeleteShareGroupStateRequest, DeleteShareGroupStateResponse
-    from kafwire.protocol.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-    from kafwire.protocol.describe_acls import DescribeAclsRequest, DescribeAclsResponse
-    from kafwire.protocol.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
-    from kafwire.protocol.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-    from kafwire.protocol.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
-    from kafwire.protocol.describe_delegation_token import (
-        DescribeDelegationTokenRequest,
-        DescribeDelegationTokenResponse,
-    )
-    from kafwire.protocol.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-    from kafwire.protocol.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
-    from kafwire.protocol.describe_producers import DescribeProducersRequest, DescribeProducersResponse
-    from kafwire.protocol.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
-    from kafwire.protocol.describe_share_group_offsets import (
-        DescribeShareGroupOffsetsRequest,
-        DescribeShareGroupOffsetsResponse,
-    )
-    from kafwire.protocol.describe_topic_partitions import (
-        DescribeTopicPartitionsRequest,
-        DescribeTopicPartitionsResponse,
-    )
-    from kafwire.protocol.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
-    from kafwire.protocol.describe_user_scram_credentials import (
-        DescribeUserScramCredentialsRequest,
-        DescribeUserScramCredentialsResponse,
-    )
-    from kafwire.protocol.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
-    from kafwire.protocol.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
-    from kafwire.protocol.end_txn import EndTxnRequest, EndTxnResponse
-    from kafwire.protocol.envelope import EnvelopeRequest, EnvelopeResponse
-    from kafwire.protocol.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
-    from kafwire.protocol.fetch import FetchRequest, FetchResponse
-    from kafwire.protocol.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
-    from kafwire.protocol.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
     from kafwire.protocol.framing import (
         decode_response,
         decode_versioned,
@@ -99,62 +165,8 @@ if TYPE_CHECKING:
         encode_request_header,
         encode_versioned,
     )
-    from kafwire.protocol.get_telemetry_subscriptions import (
-        GetTelemetrySubscriptionsRequest,
-        GetTelemetrySubscriptionsResponse,
-    )
     from kafwire.protocol.header import RequestHeader, ResponseHeader
-    from kafwire.protocol.heartbeat import HeartbeatRequest, HeartbeatResponse
-    from kafwire.protocol.incremental_alter_configs import (
-        IncrementalAlterConfigsRequest,
-        IncrementalAlterConfigsResponse,
-    )
-    from kafwire.protocol.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-    from kafwire.protocol.initialize_share_group_state import (
-        InitializeShareGroupStateRequest,
-        InitializeShareGroupStateResponse,
-    )
-    from kafwire.protocol.join_group import JoinGroupRequest, JoinGroupResponse
-    from kafwire.protocol.leave_group import LeaveGroupRequest, LeaveGroupResponse
-    from kafwire.protocol.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
-    from kafwire.protocol.list_groups import ListGroupsRequest, ListGroupsResponse
-    from kafwire.protocol.list_offsets import ListOffsetsRequest, ListOffsetsResponse
-    from kafwire.protocol.list_partition_reassignments import (
-        ListPartitionReassignmentsRequest,
-        ListPartitionReassignmentsResponse,
-    )
-    from kafwire.protocol.list_transactions import ListTransactionsRequest, ListTransactionsResponse
-    from kafwire.protocol.metadata import MetadataRequest, MetadataResponse
-    from kafwire.protocol.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-    from kafwire.protocol.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-    from kafwire.protocol.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-    from kafwire.protocol.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
-    from kafwire.protocol.produce import ProduceRequest, ProduceResponse
-    from kafwire.protocol.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
-    from kafwire.protocol.read_share_group_state import ReadShareGroupStateRequest, ReadShareGroupStateResponse
-    from kafwire.protocol.read_share_group_state_summary import (
-        ReadShareGroupStateSummaryRequest,
-        ReadShareGroupStateSummaryResponse,
-    )
-    from kafwire.protocol.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
-    from kafwire.protocol.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
-    from kafwire.protocol.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-    from kafwire.protocol.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-    from kafwire.protocol.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
-    from kafwire.protocol.share_fetch import ShareFetchRequest, ShareFetchResponse
-    from kafwire.protocol.share_group_describe import ShareGroupDescribeRequest, ShareGroupDescribeResponse
-    from kafwire.protocol.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
     from kafwire.protocol.spec import Data, Message, Request, Response, Struct
-    from kafwire.protocol.streams_group_describe import StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
-    from kafwire.protocol.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
-    from kafwire.protocol.sync_group import SyncGroupRequest, SyncGroupResponse
-    from kafwire.protocol.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
-    from kafwire.protocol.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
-    from kafwire.protocol.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
-    from kafwire.protocol.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
-    from kafwire.protocol.vote import VoteRequest, VoteResponse
-    from kafwire.protocol.write_share_group_state import WriteShareGroupStateRequest, WriteShareGroupStateResponse
-    from kafwire.protocol.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
 __all__ = [
     "MESSAGES",
@@ -382,7 +394,7 @@ _DATA = {
 def _modules() -> dict[str, str]:
     """The file of every message, by the message's name: that of an API is the API's name in snake_case."""
     found = {
-        name: re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", re.sub("(Request|Response)$", "", name)).lower()
+        name: "api." + re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", re.sub("(Request|Response)$", "", name)).lower()
         for name in __all__
         if re.search("[a-z](Request|Response)$", name)
     }

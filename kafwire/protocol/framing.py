@@ -1,6 +1,6 @@
 """What stands around a message: the headers of requests and responses, and the version before bytes inside records.
 
-Sizes of frames are not of this place: they belong to a connection (see `kafwire.wire.frames`).
+Sizes of frames are not of this place: they belong to a connection (see `kafwire.runtime.frames`).
 """
 
 from typing import TYPE_CHECKING, TypeVar

@@ -7,7 +7,7 @@
         group_instance_id: str | None = field("3+", nullable="3+", default=None)
 
 A declaration is data: an annotation gives the type on the wire and in Python at once, `field` the versions. From it
-come the slots of the class, its constructor, and one plan per version that `kafwire._message` runs. Nothing here
+come the slots of the class, its constructor, and one plan per version that `_message` runs. Nothing here
 knows a particular message, does I/O, or is on the path of a record.
 
 A struct that holds another names it by way of the message, in quotes: `list["FetchResponse.PartitionData"]`.
@@ -34,9 +34,9 @@ from typing import (
 )
 from uuid import UUID
 
-from kafwire._layout import Layout, Structure
-from kafwire._message import Plan
 from kafwire.errors import ProtocolError
+from kafwire.protocol._layout import Layout, Structure
+from kafwire.protocol._message import Plan
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike

@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from kafwire.errors import ConfigError
-from kafwire.structs import TopicPartition
+from kafwire.types import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -20,7 +20,7 @@ from kafwire.spark.offsets import EARLIEST, LATEST, parse_offsets, parse_partiti
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from kafwire.structs import TopicPartition
+    from kafwire.types import TopicPartition
 
 log = logging.getLogger("kafwire.spark")
 

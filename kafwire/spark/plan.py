@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from kafwire.errors import ConfigError, KafkaError
 from kafwire.spark.offsets import EARLIEST, LATEST
-from kafwire.structs import TopicPartition
+from kafwire.types import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

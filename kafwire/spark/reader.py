@@ -17,7 +17,7 @@ from kafwire.errors import BrokerError
 from kafwire.spark import processes
 from kafwire.spark.plan import OffsetRange, Situation, check_named, choose_partitions, data_loss, plan
 from kafwire.spark.schema import SCAN_LAYOUT, SCAN_NAMES, arrow_schema
-from kafwire.structs import Offset, TopicPartition
+from kafwire.types import Offset, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

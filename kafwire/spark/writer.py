@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kafwire._delivery import BatchDelivery
+    from kafwire.producer._batch import BatchDelivery
     from kafwire.spark.options import WriteOptions
 
 log = logging.getLogger("kafwire.spark")

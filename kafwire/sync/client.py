@@ -6,18 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from kafwire.cluster.client_requests import Requests
+from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.metadata import TopicInfo
+from kafwire.cluster.offset_spec import Bound, Timestamps, When
 from kafwire.config import ClientConfig, from_config
 from kafwire.errors import KafkaError
-from kafwire.logic.metadata import TopicInfo
-from kafwire.net.client import Requests
-from kafwire.net.cluster import Cluster
-from kafwire.net.engine import engine
-from kafwire.net.ranges import Bound, Timestamps, When
 from kafwire.options import ClientOptions, ScanOptions
-from kafwire.structs import ClusterMetadata, TopicPartition
+from kafwire.runtime.engine import engine
+from kafwire.types import ClusterMetadata, TopicPartition
 
 if TYPE_CHECKING:
-    from kafwire.net.bounded import ProgressOption
+    from kafwire.scanner.reader import ProgressOption
     from kafwire.sync.scan import Scan
 
 

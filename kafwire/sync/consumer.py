@@ -7,12 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
-from kafwire._slices import SliceReader
+from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.offset_spec import Bound, When
 from kafwire.config import ConsumerConfig, from_config
-from kafwire.errors import KafkaError
-from kafwire.net.claim import Claim
-from kafwire.net.cluster import Cluster
-from kafwire.net.consumer import (
+from kafwire.consumer._fetch_buffer import SliceReader
+from kafwire.consumer.core import (
     CLOSE_SECONDS,
     POLL_BATCHES,
     POLL_BYTES,
@@ -30,11 +29,12 @@ from kafwire.net.consumer import (
     rests_of,
     times_of,
 )
-from kafwire.net.engine import engine
-from kafwire.net.ranges import Bound, When
-from kafwire.net.serializing import Deserializers
+from kafwire.consumer.partition_claim import Claim
+from kafwire.errors import KafkaError
 from kafwire.options import ConsumerOptions
-from kafwire.structs import ConsumerGroupMetadata, TopicPartition
+from kafwire.runtime.engine import engine
+from kafwire.serializer_calls import Deserializers
+from kafwire.types import ConsumerGroupMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from kafwire.records import Batch, Record

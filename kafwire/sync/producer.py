@@ -8,20 +8,20 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from kafwire._arrow import RowsReader
-from kafwire._delivery import BatchDelivery, Delivery
-from kafwire._produce import RecordSender
+from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig, from_config
 from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError
-from kafwire.net.cluster import Cluster
-from kafwire.net.engine import engine
-from kafwire.net.producer import Sender
-from kafwire.net.sending import CLOSED, carry, check_partition, check_topic, given_up, no_room, wrong_argument
-from kafwire.net.serializing import Serializers
-from kafwire.net.transactions import Transactions
 from kafwire.options import ProducerOptions
-from kafwire.structs import ConsumerGroupMetadata, TopicPartition
+from kafwire.producer._accumulator import RecordSender
+from kafwire.producer._batch import BatchDelivery, Delivery
+from kafwire.producer.arguments import CLOSED, carry, check_partition, check_topic, given_up, no_room, wrong_argument
+from kafwire.producer.sender import Sender
+from kafwire.producer.transaction_manager import Transactions
+from kafwire.records._arrow import RowsReader
+from kafwire.runtime.engine import engine
+from kafwire.serializer_calls import Serializers
 from kafwire.sync.transaction import TransactionBlock
+from kafwire.types import ConsumerGroupMetadata, TopicPartition
 
 
 class Producer(RecordSender):

@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.offset_spec import Bound, Timestamps
 from kafwire.errors import ConfigError, KafkaError, broker_error
-from kafwire.logic.split import cut
-from kafwire.net.bounded import Asked, BoundedRead, Found, ProgressOption, Reading
-from kafwire.net.cluster import Cluster
-from kafwire.net.engine import engine
-from kafwire.net.ranges import Bound, Range, Timestamps
-from kafwire.net.scan import UNKNOWN_TOPIC_ID
-from kafwire.net.serializing import Deserializers
 from kafwire.options import ScanOptions
+from kafwire.runtime.engine import engine
+from kafwire.scanner.fetcher import UNKNOWN_TOPIC_ID
+from kafwire.scanner.ranges import Range
+from kafwire.scanner.reader import Asked, BoundedRead, Found, ProgressOption, Reading
+from kafwire.scanner.split import cut
+from kafwire.serializer_calls import Deserializers
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,10 +6,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from kafwire.errors import KafkaError, TransactionAbortableError
-from kafwire.logic.transaction import State
+from kafwire.producer.transaction_state import State
 
 if TYPE_CHECKING:
-    from kafwire.net.transactions import Transactions
+    from kafwire.producer.transaction_manager import Transactions
     from kafwire.sync.producer import Producer
 
 # Whoever is interrupted wants to end, and not to wait for a coordinator that cannot be reached.

@@ -41,7 +41,7 @@ def tracked(root: Path) -> list[Path]:
         check=True,
     )
     found = [Path(os.fsdecode(name)) for name in said.stdout.split(b"\0") if name]
-    found += [path.relative_to(root) for path in root.glob("kafwire/*.so")]
+    found += [path.relative_to(root) for path in root.glob("kafwire/**/*.so")]
     return [path for path in found if (root / path).is_file()]
 
 
@@ -137,7 +137,7 @@ class Copy:
         modules = [".".join(site.path.with_suffix("").parts)]
         if site.path.suffix != ".py":
             modules = self.extensions_of(site.path)
-            for path in self.home.glob("kafwire/*.so"):
+            for path in self.home.glob("kafwire/**/*.so"):
                 if path.name.partition(".")[0] in {name.rpartition(".")[2] for name in modules}:
                     self._keep(path)
             self._compile(modules)
@@ -179,7 +179,7 @@ class Copy:
 def includers(root: Path, header: Path) -> set[Path]:
     """The sources that see a header, through others too."""
     names = {header.name}
-    files = [path for glob in ("kafwire/**/*.[ch]", "kafwire/*.p[yx][xd]") for path in root.glob(glob)]
+    files = [path for glob in ("kafwire/**/*.[ch]", "kafwire/**/*.p[yx][xd]") for path in root.glob(glob)]
     written = {path.relative_to(root): path.read_text() for path in files}
     found: set[Path] = set()
     while True:
@@ -192,6 +192,6 @@ def includers(root: Path, header: Path) -> set[Path]:
         found |= new
         names |= {path.name for path in new if path.suffix == ".h"}
     declared = {path.stem for path in found if path.suffix == ".pxd"}  # who cimports it sees it
-    cimports = re.compile(rf"from kafwire\.({'|'.join(sorted(declared)) or '-'}) cimport")
+    cimports = re.compile(rf"from kafwire\.(?:\w+\.)?({'|'.join(sorted(declared)) or '-'}) cimport")
     also = {path for path, content in written.items() if path.suffix == ".pyx" and cimports.search(content)}
     return found | also | {path.with_suffix(".pyx") for path in found if path.suffix == ".pxd"}

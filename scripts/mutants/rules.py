@@ -16,13 +16,14 @@ class Area:
 
 
 AREAS = (
-    Area("logic", 0.22, ("kafwire/logic/**/*.py",)),
-    Area("net", 0.30, ("kafwire/net/**/*.py",)),
-    Area("wire", 0.06, ("kafwire/wire/**/*.py",)),
+    Area("cluster", 0.16, ("kafwire/runtime/**/*.py", "kafwire/cluster/**/*.py")),
+    Area("producer", 0.18, ("kafwire/producer/**/*.py",)),
+    Area("consumer", 0.18, ("kafwire/consumer/**/*.py", "kafwire/scanner/**/*.py")),
+    Area("protocol", 0.06, ("kafwire/protocol/*.py", "kafwire/records/**/*.py")),
     Area("faces", 0.10, ("kafwire/sync/**/*.py", "kafwire/aio/**/*.py")),
     Area("history", 0.07, ("kafwire/testing/history/**/*.py",)),
-    Area("cython", 0.17, ("kafwire/_*.pyx",)),
-    Area("native", 0.08, ("kafwire/native/*.c", "kafwire/native/*.h")),
+    Area("cython", 0.17, ("kafwire/**/*.pyx",)),
+    Area("native", 0.08, ("kafwire/*/native/*.c", "kafwire/*/native/*.h")),
 )
 
 # How often a pattern is drawn, beside the others that the area has: 1 unless it is here.

@@ -195,7 +195,7 @@ class TestMap:
         if site.path.suffix not in {".c", ".h"}:
             return set()
         name = site.path.with_suffix(".h").name
-        found = {path.stem for path in self._root.glob("kafwire/*.p[yx][xd]") if f'/{name}"' in path.read_text()}
+        found = {path.stem for path in self._root.glob("kafwire/**/*.p[yx][xd]") if f'/{name}"' in path.read_text()}
         return {stem.strip("_") for stem in found}
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pytest
 
-from kafwire._partition import Shares
-from kafwire.logic.partition import Balance
+from kafwire.producer._partitioner import Shares
+from kafwire.producer.partitioner import Balance
 from tests import seeds
 from tests.conformance.oracle import Oracle
 from tests.unit.accumulating import Store

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 import kafwire
-from kafwire._delivery import Budget
 from kafwire.aio.deliveries import AsyncDelivery, Home
 from kafwire.errors import BrokerError, KafkaError, KafkaTimeoutError
+from kafwire.producer._batch import Budget
 from tests.integration import scripted_broker as scripted
 from tests.integration.limits import within
 from tests.integration.scripted_broker import ScriptedBroker

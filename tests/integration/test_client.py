@@ -12,7 +12,7 @@ import pytest
 
 import kafwire
 from kafwire.errors import BrokerError, ConfigError, KafkaConnectionError, KafkaError, KafkaTimeoutError
-from kafwire.structs import TopicPartition
+from kafwire.types import TopicPartition
 from tests.integration.faces import Face, face_named
 from tests.integration.limits import within
 from tests.integration.scripted_broker import ScriptedBroker, after, close, closed_port, no_answer

@@ -6,8 +6,8 @@ import pytest
 
 import kafwire
 from kafwire.errors import KafkaTimeoutError
-from kafwire.structs import TopicPartition
 from kafwire.testing.cluster import ClusterError, KafkaCluster
+from kafwire.types import TopicPartition
 from tests.waiting import until
 
 pytestmark = pytest.mark.long

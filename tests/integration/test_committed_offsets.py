@@ -11,11 +11,11 @@ import confluent_kafka as ck
 import pytest
 
 import kafwire
+from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.group_offsets import Committed, GroupOffsets, OffsetToCommit
 from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError, KafkaTimeoutError
-from kafwire.net.cluster import Cluster
-from kafwire.net.engine import engine
-from kafwire.net.group_offsets import Committed, GroupOffsets, OffsetToCommit
+from kafwire.runtime.engine import engine
 from tests.integration.limits import within
 
 Where = tuple[str, int]

@@ -12,11 +12,11 @@ import pytest
 
 import kafwire
 from kafwire import protocol
+from kafwire.cluster.broker_connection import Lane
+from kafwire.cluster.cluster import Cluster
 from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError
-from kafwire.net.cluster import Cluster
-from kafwire.net.engine import engine
-from kafwire.net.lane import Lane
+from kafwire.runtime.engine import engine
 from kafwire.testing.cluster import KafkaCluster, Node
 from tests.integration.limits import within
 from tests.waiting import until

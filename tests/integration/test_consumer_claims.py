@@ -13,7 +13,7 @@ from collections.abc import Callable
 import pytest
 
 from kafwire import AsyncConsumer, Consumer, TopicPartition
-from kafwire.net.engine import Engine
+from kafwire.runtime.engine import Engine
 from kafwire.testing.cluster import KafkaCluster
 from tests import seeds
 from tests.integration.consuming import fill, make_topic

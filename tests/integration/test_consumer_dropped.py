@@ -6,7 +6,7 @@ import gc
 import pytest
 
 from kafwire import AsyncConsumer, Client, Consumer, Producer
-from kafwire.net.consumer import ConsumerCore
+from kafwire.consumer.core import ConsumerCore
 from kafwire.testing.cluster import KafkaCluster
 from tests.waiting import until
 

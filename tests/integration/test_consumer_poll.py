@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from kafwire import AsyncConsumer, Client, Consumer, Producer
-from kafwire.net.consumer import POLL_BATCHES
+from kafwire.consumer.core import POLL_BATCHES
 from kafwire.records import Batch
 from kafwire.testing.cluster import KafkaCluster
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import kafwire
-from kafwire.net.engine import engine
-from kafwire.net.transport import NativeConnection
+from kafwire.runtime.engine import engine
+from kafwire.runtime.native_transport import NativeConnection
 from kafwire.testing.cluster import KafkaCluster
 from tests.waiting import ended, happened, until
 

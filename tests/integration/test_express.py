@@ -18,11 +18,11 @@ import pytest
 
 import kafwire
 from kafwire import records
-from kafwire._delivery import Delivery, ProducerBatch
-from kafwire._express import Passage
-from kafwire._produce import Sink
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaError, KafkaTimeoutError
-from kafwire.net import express as express_ways
+from kafwire.producer import direct_send as express_ways
+from kafwire.producer._accumulator import Sink
+from kafwire.producer._batch import Delivery, ProducerBatch
+from kafwire.producer._direct_send import Passage
 from tests.integration import scripted_broker as scripted
 from tests.integration.limits import within
 from tests.integration.scripted_broker import ScriptedBroker, Step

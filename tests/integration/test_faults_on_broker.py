@@ -14,10 +14,10 @@ import pytest
 
 import kafwire
 from kafwire import protocol
+from kafwire.cluster.broker_connection import Lane
 from kafwire.config import ClientConfig
 from kafwire.errors import CorruptBatchError, KafkaConnectionError, KafkaTimeoutError
-from kafwire.net.engine import engine
-from kafwire.net.lane import Lane
+from kafwire.runtime.engine import engine
 from kafwire.testing.cluster import ClusterError, KafkaCluster
 from kafwire.testing.faults import (
     BlackHole,

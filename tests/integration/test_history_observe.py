@@ -11,9 +11,9 @@ import pytest
 
 import kafwire
 from kafwire.errors import BrokerError, KafkaTimeoutError
-from kafwire.structs import TopicPartition
 from kafwire.testing.cluster import KafkaCluster
 from kafwire.testing.history import History, check, observe, observe_group
+from kafwire.types import TopicPartition
 
 CLIENTS = ["kafwire", "confluent-kafka"]
 LEVELS = ["read_uncommitted", "read_committed"]

@@ -78,7 +78,7 @@ EXITS = {
     "table": "import pyarrow; table = pyarrow.table(kafwire.scan(bootstrap, 't'))",
     "many": "keep = [kafwire.Producer(bootstrap) for _ in range(5)] + [kafwire.scan(bootstrap, 't') for _ in range(5)]",
     "cycle": "keep = [kafwire.scan(bootstrap, 't'), kafwire.Producer(bootstrap)]; keep.append(keep)",
-    "engine only": "from kafwire.net.engine import engine; engine()",
+    "engine only": "from kafwire.runtime.engine import engine; engine()",
 }
 
 
@@ -111,8 +111,8 @@ def test_the_interpreter_ends_while_a_daemon_thread_waits(broker: ScriptedBroker
     broker.always("Fetch", scripted.no_answer)
     broker.always("Produce", scripted.no_answer)
     code = f"""
-    import kafwire.net.producer
-    kafwire.net.producer.EXIT_FLUSH_S = 0.3
+    import kafwire.producer.sender
+    kafwire.producer.sender.EXIT_FLUSH_S = 0.3
     def body():
         try:
             {call}
@@ -120,7 +120,7 @@ def test_the_interpreter_ends_while_a_daemon_thread_waits(broker: ScriptedBroker
             pass
     threading.Thread(target=body, daemon=True).start()
     if "to_reader" in {call!r}:
-        from kafwire._slices import stream_threads
+        from kafwire.consumer._fetch_buffer import stream_threads
         while not stream_threads():
             time.sleep(0.01)
         print(flush=True)
@@ -143,8 +143,8 @@ def test_the_interpreter_ends_while_a_daemon_thread_waits(broker: ScriptedBroker
 def test_what_cannot_be_sent_at_the_end_is_told(broker: ScriptedBroker) -> None:
     broker.always("Produce", scripted.no_answer)
     code = """
-    import kafwire.net.producer
-    kafwire.net.producer.EXIT_FLUSH_S = 0.3
+    import kafwire.producer.sender
+    kafwire.producer.sender.EXIT_FLUSH_S = 0.3
     producer = kafwire.Producer(bootstrap)
     for _ in range(3):
         producer.send('out', b'x')
@@ -199,8 +199,8 @@ INTERRUPTED: dict[str, tuple[str, Step, str]] = {
 def test_ctrl_c_ends_a_call_that_waits(broker: ScriptedBroker, api: str, step: Step, call: str) -> None:
     broker.always(api, step)
     code = f"""
-    import kafwire.net.producer
-    kafwire.net.producer.EXIT_FLUSH_S = 0.1
+    import kafwire.producer.sender
+    kafwire.producer.sender.EXIT_FLUSH_S = 0.1
     producer = kafwire.Producer(bootstrap, buffer_memory=20_000, batch_size=10_000)
     def read_arrow():
         try:

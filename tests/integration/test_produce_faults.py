@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 import kafwire
-from kafwire._delivery import Delivery
 from kafwire.errors import (
     BrokerError,
     ConfigError,
@@ -20,6 +19,7 @@ from kafwire.errors import (
     KafkaTimeoutError,
     RecordTooLargeError,
 )
+from kafwire.producer._batch import Delivery
 from tests.integration import scripted_broker as scripted
 from tests.integration.limits import within
 from tests.integration.scripted_broker import ScriptedBroker, Step

@@ -294,6 +294,6 @@ def test_a_child_s_end_leaves_the_parent_s_bar_alone(cluster: KafkaCluster, topi
 def test_a_bar_needs_rich(cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match=r'progress is True, False or "force", not .yes'):
         kafwire.scan(cluster.bootstrap, "any", progress="yes")  # type: ignore[arg-type]
-    monkeypatch.setattr("kafwire.net.bounded.find_spec", lambda name: None)
+    monkeypatch.setattr("kafwire.scanner.reader.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r'needs the package rich: pip install "kafwire\[progress\]"'):
         kafwire.scan(cluster.bootstrap, "any", progress=True)

@@ -12,8 +12,8 @@ import pytest
 
 import kafwire
 from kafwire import TopicPartition
-from kafwire._delivery import Delivery
 from kafwire.errors import KafkaTimeoutError, RecordTooLargeError
+from kafwire.producer._batch import Delivery
 from kafwire.testing.cluster import KafkaCluster
 from tests.integration.limits import within
 from tests.integration.test_transactions import committed, offset_of

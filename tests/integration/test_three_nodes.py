@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import kafwire
-from kafwire.net.group_offsets import Committed, OffsetToCommit
+from kafwire.cluster.group_offsets import Committed, OffsetToCommit
 from kafwire.testing.cluster import KafkaCluster, Node, _free_ports
 from kafwire.testing.faults import Corrupt, Cut, Delay, DropResponse, Hold, Reset, Rule
 from tests.integration.consuming import make_topic

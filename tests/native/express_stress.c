@@ -6,7 +6,7 @@
  * answered or called off, and for no other. */
 #include "check.h"
 
-#include "../../kafwire/native/express.h"
+#include "kafwire/producer/native/express.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -6,8 +6,8 @@
  * end nothing is charged and no buffer is left. */
 #include "check.h"
 
-#include "../../kafwire/native/feed.h"
-#include "../../kafwire/native/loop.h"
+#include "kafwire/consumer/native/feed.h"
+#include "kafwire/runtime/native/loop.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -5,7 +5,7 @@
  * answer complete with their last byte; whatever happens, no buffer is left when the frames are cleared. */
 #include "check.h"
 
-#include "../../kafwire/native/frame.h"
+#include "kafwire/runtime/native/frame.h"
 
 #include <errno.h>
 #include <string.h>

@@ -7,7 +7,7 @@
  * stopping no buffer and no descriptor is left. */
 #include "check.h"
 
-#include "../../kafwire/native/loop.h"
+#include "kafwire/runtime/native/loop.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>

@@ -1,6 +1,6 @@
 /* LZ4 under the sanitizers: every frame follows the format to the letter and decodes to what was encoded. Buffers have exactly the
  * size the contract asks for, so that one byte too many is seen. */
-#include "../../kafwire/native/lz4.h"
+#include "kafwire/records/native/lz4.h"
 #include "check.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Snappy under the sanitizers: what is encoded decodes to itself, and no bytes whatever make the decoder touch memory that
  * is not its own. Buffers have exactly the size the contract asks for, so that one byte too many is seen. */
-#include "../../kafwire/native/crc32c.h"
-#include "../../kafwire/native/snappy.h"
+#include "kafwire/records/native/crc32c.h"
+#include "kafwire/records/native/snappy.h"
 #include "check.h"
 
 #include <string.h>

@@ -18,8 +18,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from kafwire._arrow import Layout
 from kafwire.errors import ConfigError
+from kafwire.records._arrow import Layout
 from kafwire.spark.reader import to_spark
 from kafwire.spark.schema import (
     SCAN_LAYOUT,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafwire._arrow import RowsReader
-from kafwire._delivery import BatchDelivery, Delivery, ProducerBatch
-from kafwire._io import Loop
-from kafwire._partition import Shares
-from kafwire._produce import Accumulator
-from kafwire.logic.partition import even, rule_of
+from kafwire.producer._accumulator import Accumulator
+from kafwire.producer._batch import BatchDelivery, Delivery, ProducerBatch
+from kafwire.producer._partitioner import Shares
+from kafwire.producer.partitioner import even, rule_of
 from kafwire.records import Record, decode_batches
+from kafwire.records._arrow import RowsReader
+from kafwire.runtime._io import Loop
 
 COOKIE = 7
 

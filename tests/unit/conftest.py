@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafwire import _produce
+from kafwire.producer import _accumulator as _produce
 from tests import seeds
 from tests.unit import simulated_consumer
 from tests.unit.simulated import World

@@ -15,8 +15,8 @@ from typing import Any, Self
 
 from kafwire import protocol
 from kafwire.errors import ProtocolError
+from kafwire.protocol.api.heartbeat import HeartbeatResponse
 from kafwire.protocol.header import RequestHeader
-from kafwire.protocol.heartbeat import HeartbeatResponse
 from kafwire.testing.fuzzer.safety import request_class, request_name
 from tests.waiting import ended
 

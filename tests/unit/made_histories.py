@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kafwire.structs import TopicPartition
 from kafwire.testing.history import Dress, History, View
 from kafwire.testing.history.tokens import SIZE, encode
+from kafwire.types import TopicPartition
 
 COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
 GROUP = "g"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafwire.structs import TopicPartition
+from kafwire.types import TopicPartition
 from tests.unit.made_histories import COMMITTED, UNCOMMITTED, Seen, Sent, Transaction, Unfit, World
 
 LOST, DUPLICATED, MISORDERED, TORN, PHANTOM, DISAGREEMENT = (

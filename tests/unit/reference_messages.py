@@ -1,6 +1,6 @@
 """A slow, obvious encoder of declared messages, to compare the compiled one with; and Kafka's JSON form.
 
-It follows Kafka's protocol guide word for word and shares only the declarations with `kafwire._message`.
+It follows Kafka's protocol guide word for word and shares only the declarations with `kafwire.protocol._message`.
 """
 
 import base64

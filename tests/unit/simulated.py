@@ -25,12 +25,14 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, ClassVar, Self, TypeVar, cast
 
-from kafwire import _io, _produce, protocol
-from kafwire._buffer import Buffer
-from kafwire._slices import Feed
-from kafwire.net.engine import Engine
-from kafwire.net.lane import host_and_port
-from kafwire.net.transport import Receiver
+from kafwire import protocol
+from kafwire.cluster.broker_connection import host_and_port
+from kafwire.consumer._fetch_buffer import Feed
+from kafwire.memory._buffer import Buffer
+from kafwire.producer import _accumulator as _produce
+from kafwire.runtime import _io
+from kafwire.runtime.engine import Engine
+from kafwire.runtime.native_transport import Receiver
 from tests import seeds
 from tests.unit.simulated_kafka import (
     DROPPED,

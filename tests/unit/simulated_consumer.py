@@ -13,15 +13,15 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Self
 
-from kafwire._records import Batch
-from kafwire._slices import SliceReader
+from kafwire.cluster.cluster import Cluster
 from kafwire.config import ConsumerConfig
-from kafwire.logic.cursor import FetchCursor
-from kafwire.net.claim import Claim
-from kafwire.net.cluster import Cluster
-from kafwire.net.consumer import ConsumerCore, Selection, layouts
-from kafwire.net.serializing import Deserializers
-from kafwire.structs import TopicPartition
+from kafwire.consumer._fetch_buffer import SliceReader
+from kafwire.consumer.core import ConsumerCore, Selection, layouts
+from kafwire.consumer.partition_claim import Claim
+from kafwire.consumer.partition_cursor import FetchCursor
+from kafwire.records._records import Batch
+from kafwire.serializer_calls import Deserializers
+from kafwire.types import TopicPartition
 from tests.unit.simulated import World
 from tests.unit.simulated_kafka import Call, Log
 

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 import pytest
 
 from kafwire.errors import KafkaError
-from kafwire.net.engine import FORKED
+from kafwire.runtime.engine import FORKED
 from tests.unit.simulated import SimulatedEngine, World
 
 KINDS = ("sync", "aio")

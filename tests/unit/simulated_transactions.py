@@ -11,7 +11,7 @@ from collections import defaultdict
 from typing import Any
 
 from kafwire import protocol
-from kafwire.logic.sequence import Identity
+from kafwire.producer.sequencer import Identity
 from kafwire.records import RecordBatch, decode_batches, encode_batch
 from tests.unit.simulated_groups import COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR, Group, GroupApi, Kept
 from tests.unit.simulated_log import UNKNOWN_TOPIC, Answer, Call, Log, Stored

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafwire._arrow import RowsReader
-from kafwire._buffer import pool_bytes
-from kafwire._delivery import BatchDelivery, Delivery, ProducerBatch
-from kafwire._partition import Shares
 from kafwire.config import CODECS
 from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError, ProtocolError, RecordTooLargeError
+from kafwire.memory._buffer import pool_bytes
+from kafwire.producer._batch import BatchDelivery, Delivery, ProducerBatch
+from kafwire.producer._partitioner import Shares
 from kafwire.records import decode_batches
+from kafwire.records._arrow import RowsReader
 from tests import seeds
 from tests.unit.accumulating import COOKIE, Store
 from tests.unit.reference_partitions import murmur2, partition_of
@@ -284,7 +284,7 @@ def test_a_batch_lingers_from_its_first_record_on(make_store: Any, monkeypatch: 
             return 0
 
     clock = Clock()
-    monkeypatch.setattr("kafwire._produce.time", clock)
+    monkeypatch.setattr("kafwire.producer._accumulator.time", clock)
     store = make_store(2, linger_ms=50)
     store.append(partition=0)
     clock.now += 0.030

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafwire._arrow import RowsReader
-from kafwire._io import POSTED
-from kafwire._produce import RowPlan
 from kafwire.errors import KafkaError, TransactionStateError
+from kafwire.producer._accumulator import RowPlan
+from kafwire.records._arrow import RowsReader
+from kafwire.runtime._io import POSTED
 from tests.unit.accumulating import COOKIE, Store
 
 Parts = list[tuple[Any, int, int]]

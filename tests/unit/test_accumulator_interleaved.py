@@ -14,9 +14,9 @@ from typing import Any, Self
 import pyarrow as pa
 import pytest
 
-from kafwire._arrow import RowsReader
-from kafwire._delivery import ProducerBatch
-from kafwire._partition import Shares
+from kafwire.producer._batch import ProducerBatch
+from kafwire.producer._partitioner import Shares
+from kafwire.records._arrow import RowsReader
 from tests import seeds
 from tests.unit.accumulating import Store
 from tests.waiting import ended

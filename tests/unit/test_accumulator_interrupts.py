@@ -20,10 +20,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafwire import _compress
-from kafwire._arrow import RowsReader
-from kafwire._buffer import pool_bytes
-from kafwire._delivery import BatchDelivery, Delivery, ProducerBatch
+from kafwire.memory._buffer import pool_bytes
+from kafwire.producer._batch import BatchDelivery, Delivery, ProducerBatch
+from kafwire.records import _compress
+from kafwire.records._arrow import RowsReader
 from tests import seeds
 from tests.unit.accumulating import Store
 from tests.unit.releasing import releasing

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import kafwire
-from kafwire._arrow import RowsReader
 from kafwire.records import decode_batches, encode_batch
+from kafwire.records._arrow import RowsReader
 from tests import seeds
 from tests.unit.test_arrow_import import EXPECTED, HEADERS, PAIR, records
 

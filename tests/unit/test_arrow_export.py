@@ -13,11 +13,11 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from kafwire._arrow import Layout
-from kafwire._buffer import pool_bytes
-from kafwire._records import decode_chunks
 from kafwire.errors import ConfigError, ProtocolError
+from kafwire.memory._buffer import pool_bytes
 from kafwire.records import Batch, decode_batches, encode_batch
+from kafwire.records._arrow import Layout
+from kafwire.records._records import decode_chunks
 from tests.waiting import ended
 
 HEADERS = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))

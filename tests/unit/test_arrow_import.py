@@ -10,10 +10,10 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from kafwire._arrow import Layout, RowsReader
-from kafwire._records import decode_chunks
 from kafwire.errors import ConfigError
 from kafwire.records import Record, decode_batches, encode_batch
+from kafwire.records._arrow import Layout, RowsReader
+from kafwire.records._records import decode_chunks
 
 
 def records(source: Any) -> list[Record]:

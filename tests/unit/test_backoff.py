@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafwire.logic.backoff import delay_ms
+from kafwire.cluster.backoff import delay_ms
 
 
 @pytest.mark.parametrize(("failures", "expected"), [(1, 100), (2, 200), (3, 400), (4, 800), (5, 1_000), (10**6, 1_000)])

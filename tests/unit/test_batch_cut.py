@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafwire._delivery import BatchDelivery, Delivery, ProducerBatch
 from kafwire.config import CODECS
 from kafwire.errors import KafkaError
+from kafwire.producer._batch import BatchDelivery, Delivery, ProducerBatch
 from kafwire.records import Record, decode_batches
 from tests import seeds
 from tests.unit.accumulating import Store

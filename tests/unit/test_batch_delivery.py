@@ -11,12 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafwire._delivery import BatchDelivery
-from kafwire._partition import Shares
 from kafwire.aio.deliveries import AsyncBatchDelivery, Homes
 from kafwire.aio.producer import AsyncProducer
 from kafwire.errors import KafkaError, KafkaTimeoutError, ProtocolError
-from kafwire.logic.partition import even
+from kafwire.producer._batch import BatchDelivery
+from kafwire.producer._partitioner import Shares
+from kafwire.producer.partitioner import even
 from kafwire.sync.producer import Producer
 from tests.unit.accumulating import Store
 

@@ -12,7 +12,7 @@ import pytest
 
 from kafwire.aio.bridge import on_engine
 from kafwire.errors import KafkaError
-from kafwire.net.engine import Engine
+from kafwire.runtime.engine import Engine
 from tests.waiting import ended
 
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kafwire._delivery import ProducerBatch
-from kafwire._io import CONNECTED
 from kafwire.errors import KafkaError
+from kafwire.producer._batch import ProducerBatch
+from kafwire.runtime._io import CONNECTED
 from tests.unit.accumulating import Store
 from tests.unit.test_batch_cut import sealed
 

@@ -17,16 +17,16 @@ import pytest
 from click.testing import CliRunner, Result
 
 import kafwire
-from kafwire._arrow import Layout
-from kafwire._records import Batch, Record, decode_chunks
 from kafwire.bootstrap import parse_servers
 from kafwire.cli import consume, main
 from kafwire.cli.reading import rows_before
+from kafwire.cluster.broker_connection import host_and_port
 from kafwire.errors import KafkaError
-from kafwire.net.lane import host_and_port
-from kafwire.net.ranges import Range
 from kafwire.records import encode_batch
-from kafwire.structs import TopicPartition
+from kafwire.records._arrow import Layout
+from kafwire.records._records import Batch, Record, decode_chunks
+from kafwire.scanner.ranges import Range
+from kafwire.types import TopicPartition
 
 ORDERS = [TopicPartition("orders", n) for n in range(3)]
 LOW, HIGH = 5, 25

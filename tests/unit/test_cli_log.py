@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from kafwire.cli import main
 from kafwire.errors import ProtocolError
 from kafwire.protocol import MESSAGES
+from kafwire.protocol.batch_json import control_json
+from kafwire.protocol.log import LogBatch, LogReader, split_batches
 from kafwire.protocol.spec import UUID
 from kafwire.records import Record, decode_batches, encode_batch
-from kafwire.wire.batch_json import control_json
-from kafwire.wire.log import LogBatch, LogReader, split_batches
 
 MADE = json.loads(gzip.decompress((Path(__file__).parents[1] / "data" / "made.json.gz").read_bytes()))["vectors"]
 LOGS = [vector for vector in MADE if vector["kind"] in {"record_batches", "message_set", "concatenation"}]
@@ -268,7 +268,8 @@ def test_a_record_too_large_for_memory_does_not_hide_the_rest(tmp_path: Path, mo
     large = encode_batch([bytes(40 << 20)], compression="zstd")
     file.write_bytes(encode_batch([b"a"]) + large + encode_batch([b"b"]))
     monkeypatch.setattr(
-        "kafwire.wire.log.LogReader.__init__.__kwdefaults__", {"max_batch_bytes": 1 << 20, "max_decompressed": 45 << 20}
+        "kafwire.protocol.log.LogReader.__init__.__kwdefaults__",
+        {"max_batch_bytes": 1 << 20, "max_decompressed": 45 << 20},
     )
     code, records, errors = run("--records", file)
     assert code == 1
@@ -281,7 +282,7 @@ _CHILD = """
 import os, sys
 import kafwire.cli.decode
 from kafwire.cli import main
-from kafwire.wire.dump import requests_by_key
+from kafwire.protocol.dump import requests_by_key
 
 def peak():
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))

@@ -10,9 +10,9 @@ from click.testing import CliRunner, Result
 
 import kafwire
 from kafwire.cli import main
-from kafwire.net.client import cluster_metadata
+from kafwire.cluster.client_requests import cluster_metadata
 from kafwire.protocol import MetadataResponse
-from kafwire.structs import TopicPartition
+from kafwire.types import TopicPartition
 
 RESPONSE: Any = MetadataResponse
 ID = uuid.UUID(bytes=bytes(range(240, 256)))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pickle
 
 import kafwire
+from kafwire.cluster.client_requests import Requests
+from kafwire.cluster.cluster import Cluster
 from kafwire.config import ClientConfig
-from kafwire.net.client import Requests
-from kafwire.net.cluster import Cluster
 from tests.unit.simulated import World
 
 

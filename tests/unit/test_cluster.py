@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from kafwire import protocol
+from kafwire.cluster.broker_connection import Lane
+from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.topic_lookup import UNKNOWN_TOPIC_ANSWERS, UNKNOWN_TOPIC_MS, UnknownAnswers
 from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaTimeoutError, ProtocolError
-from kafwire.net.cluster import Cluster
-from kafwire.net.lane import Lane
-from kafwire.net.topics import UNKNOWN_TOPIC_ANSWERS, UNKNOWN_TOPIC_MS, UnknownAnswers
 from tests.unit.simulated import LATENCY_S, World
 from tests.unit.simulated_kafka import HANGUP, NEVER, Call, Log
 

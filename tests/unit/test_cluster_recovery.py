@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kafwire import protocol
+from kafwire.cluster.cluster import Cluster
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaTimeoutError
-from kafwire.net.cluster import Cluster
 from tests.unit.simulated import LATENCY_S, Node, World
 from tests.unit.simulated_kafka import HANGUP, NEVER, Call
 from tests.unit.test_cluster import make_cluster, metadata

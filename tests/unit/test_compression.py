@@ -16,9 +16,9 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafwire import _compress
 from kafwire.compression import CODECS, codec_id, compress, decompress, info
 from kafwire.errors import ConfigError, ProtocolError
+from kafwire.records import _compress
 from tests.unit.reference_codec import compress as reference_compress
 from tests.unit.reference_codec import decompress as reference_decompress
 from tests.unit.test_native_sanitizers import MEMORY, PROGRAMS, build, run

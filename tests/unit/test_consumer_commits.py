@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafwire.errors import BrokerError, ConfigError
-from kafwire.structs import TopicPartition
+from kafwire.types import TopicPartition
 from tests import seeds
 from tests.unit.simulated import World
 from tests.unit.simulated_consumer import Consuming, fill, log_of, write

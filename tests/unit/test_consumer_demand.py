@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from kafwire.consumer.partition_claim import Claim
 from kafwire.errors import KafkaError
-from kafwire.net.claim import Claim
-from kafwire.structs import TopicPartition
+from kafwire.types import TopicPartition
 from tests.unit.simulated import World
 from tests.unit.simulated_consumer import STRATEGIES, Consuming, fill, log_of, write
 

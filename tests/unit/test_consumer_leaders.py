@@ -9,7 +9,7 @@ import pytest
 
 from kafwire import protocol
 from kafwire.errors import BrokerError
-from kafwire.structs import TopicPartition
+from kafwire.types import TopicPartition
 from tests.unit.simulated import World
 from tests.unit.simulated_consumer import STRATEGIES, Consuming, Rows, fill, log_of, write
 from tests.unit.simulated_kafka import Call

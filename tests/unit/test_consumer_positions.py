@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from kafwire import protocol
+from kafwire.cluster.cluster import Cluster
 from kafwire.config import ConsumerConfig
+from kafwire.consumer.core import ConsumerCore, HandedOut, Selection, layouts
 from kafwire.errors import BrokerError, ConfigError, KafkaError, LogTruncatedError
-from kafwire.net.cluster import Cluster
-from kafwire.net.consumer import ConsumerCore, HandedOut, Selection, layouts
 from kafwire.records import encode_batch
-from kafwire.structs import Offset, Tail, TopicPartition
+from kafwire.types import Offset, Tail, TopicPartition
 from tests.unit.simulated import World
 from tests.unit.simulated_consumer import STRATEGIES, Consuming, Row, fill, log_of, write
 from tests.unit.simulated_groups import Kept
@@ -235,7 +235,7 @@ def test_a_seek_mends_a_partition_that_failed() -> None:
 def test_offset_out_of_range(policy: str, first: int, target: int, monkeypatch: pytest.MonkeyPatch) -> None:
     with World() as world:
         world.create_topic("t")
-        monkeypatch.setattr("kafwire.net.fetcher.time.time", lambda: 10 * HOUR / 1000)
+        monkeypatch.setattr("kafwire.consumer.fetcher.time.time", lambda: 10 * HOUR / 1000)
         timed(world, *([HOUR] * 9), *([9 * HOUR + 1] * 3))
         log_of(world).delete_before(6)
         with Consuming(world, topics="t", start={WHERE: target}, auto_offset_reset=policy) as consuming:

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from kafwire.aio.consumer import AsyncConsumer, _Fed, _Reading
+from kafwire.consumer.core import COMMIT_AGAIN_MS, HandedOut
 from kafwire.errors import CorruptBatchError, KafkaError
-from kafwire.net.consumer import COMMIT_AGAIN_MS, HandedOut
-from kafwire.structs import TopicPartition
 from kafwire.sync.consumer import Consumer, _Batches
+from kafwire.types import TopicPartition
 from tests.unit.simulated import World
 from tests.unit.simulated_consumer import Consuming, fill, log_of, write
 from tests.unit.test_consumer_commits import committed, group
@@ -325,7 +325,7 @@ def test_one_bad_topic_does_not_halt_the_reset_of_others() -> None:
 def test_committed_offsets_are_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     """Brokers forget what a group without members has not committed for a week."""
     assert 3 * COMMIT_AGAIN_MS < 7 * 86_400 * 1000, "one may fail"
-    monkeypatch.setattr("kafwire.net.consumer.COMMIT_AGAIN_MS", 1_000_000)
+    monkeypatch.setattr("kafwire.consumer.core.COMMIT_AGAIN_MS", 1_000_000)
     with World() as world:
         rows = fill(world, "t")
         consuming = group(world)

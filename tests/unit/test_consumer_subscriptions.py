@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafwire.errors import BrokerError, KafkaTimeoutError
-from kafwire.structs import TopicPartition
+from kafwire.types import TopicPartition
 from tests.unit.simulated import World
 from tests.unit.simulated_consumer import Consuming, fill, write
 from tests.unit.simulated_kafka import NEVER, Call

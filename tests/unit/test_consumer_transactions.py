@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafwire.records import encode_batch
-from kafwire.structs import TopicPartition
+from kafwire.types import TopicPartition
 from tests.unit.simulated import World
 from tests.unit.simulated_consumer import STRATEGIES, Consuming, Row, Rows, log_of
 from tests.unit.simulated_kafka import Call

@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kafwire.consumer.core import ArrowStream
 from kafwire.errors import ProtocolError
-from kafwire.net.consumer import ArrowStream
 from kafwire.records import encode_batch
-from kafwire.structs import TopicPartition
+from kafwire.types import TopicPartition
 from tests.unit.simulated import World
 from tests.unit.simulated_consumer import Consuming, fill, log_of, write
 

@@ -1,4 +1,4 @@
-"""`logic/cursor.py`: what answers mean, and a budget that is kept whatever comes."""
+"""`consumer/partition_cursor.py`: what answers mean, and a budget that is kept whatever comes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafwire.consumer.fetch_session import Asked
+from kafwire.consumer.partition_cursor import LEAST_SHARE, Budget, FetchCursor, Verdict
 from kafwire.errors import ERROR_CODES
-from kafwire.logic.cursor import LEAST_SHARE, Budget, FetchCursor, Verdict
-from kafwire.logic.fetch_session import Asked
 
 
 @dataclass

@@ -20,7 +20,7 @@ from kafwire.cli.diagnosis import Finding, examine, judge_advertised, judge_vers
 from kafwire.cli.doctor import lines
 from kafwire.errors import broker_error
 from kafwire.protocol import MetadataResponse
-from kafwire.wire.versions import NEEDED, lacking, release
+from kafwire.protocol.versions import NEEDED, lacking, release
 from tests.integration.scripted_broker import ScriptedBroker, black_hole, closed_port, no_answer
 from tests.waiting import ended
 

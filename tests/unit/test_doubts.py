@@ -9,7 +9,7 @@ import pytest
 from kafwire import protocol
 from kafwire._codec import crc32c_of
 from kafwire.errors import KafkaError, KafkaTimeoutError
-from kafwire.logic.sequence import Identity
+from kafwire.producer.sequencer import Identity
 from kafwire.records import encode_batch
 from tests.unit.simulated import World
 from tests.unit.simulated_kafka import DROPPED, HANGUP, Call

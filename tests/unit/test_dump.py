@@ -23,8 +23,7 @@ from kafwire.protocol import (
     decode_response,
     encode_request,
 )
-from kafwire.protocol.header import ResponseHeader
-from kafwire.wire.dump import (
+from kafwire.protocol.dump import (
     CLIENT,
     SERVER,
     Dump,
@@ -39,6 +38,7 @@ from kafwire.wire.dump import (
     read_response,
     requests_by_key,
 )
+from kafwire.protocol.header import ResponseHeader
 
 Handshake: Any = MESSAGES["SaslHandshakeRequest"]
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kafwire.errors import KafkaError
-from kafwire.net import engine as module
-from kafwire.net.engine import Engine
+from kafwire.runtime import engine as module
+from kafwire.runtime.engine import Engine
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ import pytest
 
 import kafwire
 from kafwire.errors import KafkaError
-from kafwire.net import express as net_express
+from kafwire.producer import direct_send as net_express
 from kafwire.records import decode_batches
-from kafwire.structs import TopicPartition
+from kafwire.types import TopicPartition
 from tests.unit.served_kafka import ServedKafka
 from tests.unit.simulated_log import HANGUP, NEVER, Call
 from tests.unit.test_sender import errors

@@ -9,7 +9,7 @@ import pytest
 
 from kafwire import protocol
 from kafwire.errors import BrokerError, ConfigError, KafkaError
-from kafwire.structs import TopicPartition
+from kafwire.types import TopicPartition
 from tests.unit.simulated_consumer import fill, log_of
 from tests.unit.simulated_faces import Face, never, rows
 from tests.unit.simulated_kafka import Answer, Call

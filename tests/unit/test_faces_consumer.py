@@ -11,7 +11,7 @@ import pytest
 
 from kafwire.errors import BrokerError, ConfigError, KafkaError
 from kafwire.records import Record, encode_batch
-from kafwire.structs import Offset, TopicPartition
+from kafwire.types import Offset, TopicPartition
 from tests.unit.simulated_consumer import fill, log_of, write
 from tests.unit.simulated_faces import Face, never, rows
 from tests.unit.simulated_log import NEVER

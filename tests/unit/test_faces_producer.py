@@ -18,9 +18,9 @@ from kafwire.errors import (
     TransactionAbortedError,
     TransactionStateError,
 )
-from kafwire.logic.transaction import State
+from kafwire.producer.transaction_state import State
 from kafwire.records import decode_batches
-from kafwire.structs import ConsumerGroupMetadata, TopicPartition
+from kafwire.types import ConsumerGroupMetadata, TopicPartition
 from tests.unit.simulated_consumer import log_of
 from tests.unit.simulated_faces import Face, never
 from tests.unit.simulated_log import NEVER, Call

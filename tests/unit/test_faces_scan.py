@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from kafwire.errors import BrokerError, ConfigError, KafkaError
-from kafwire.net.scan import ScanFetcher
+from kafwire.scanner.fetcher import ScanFetcher
 from kafwire.sync import scan as sync_scan
 from tests.unit.simulated_consumer import fill
 from tests.unit.simulated_faces import Face, rows

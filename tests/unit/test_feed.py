@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafwire._arrow import Layout
-from kafwire._buffer import Buffer
-from kafwire._fetch import parse_answer, scan_headers
-from kafwire._io import Loop
-from kafwire._slices import Feed, SliceQueue, SliceReader
+from kafwire.consumer._fetch import parse_answer, scan_headers
+from kafwire.consumer._fetch_buffer import Feed, SliceQueue, SliceReader
 from kafwire.errors import KafkaError, ProtocolError
+from kafwire.memory._buffer import Buffer
 from kafwire.protocol import FetchResponse
 from kafwire.records import encode_batch
+from kafwire.records._arrow import Layout
+from kafwire.runtime._io import Loop
 from kafwire.testing.strategies import Versioned, messages
 from tests import seeds
 from tests.unit.test_fetch_answers import EPOCH, LEADER, NODE, frame_of, tagged

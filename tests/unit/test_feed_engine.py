@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafwire.net.offsets import EARLIEST
+from kafwire.cluster.list_offsets import EARLIEST
 from tests.unit.simulated import World
 from tests.unit.simulated_consumer import Consuming, fill, write
 from tests.unit.simulated_log import Call

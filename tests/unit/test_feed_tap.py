@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from kafwire._arrow import Layout
-from kafwire._buffer import Buffer
-from kafwire._io import CONNECTED, RESPONSE, Loop
-from kafwire._slices import Feed, SliceReader
+from kafwire.consumer._fetch_buffer import Feed, SliceReader
 from kafwire.errors import KafkaError
+from kafwire.memory._buffer import Buffer
 from kafwire.records import encode_batch
+from kafwire.records._arrow import Layout
+from kafwire.runtime._io import CONNECTED, RESPONSE, Loop
 from tests.unit.test_feed import IDS, TOKEN, Fed, Part, Wanted, batch, made
 from tests.waiting import ended
 

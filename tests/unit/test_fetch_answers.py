@@ -11,9 +11,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from kafwire._buffer import Buffer
-from kafwire._fetch import FetchAnswer, parse_answer, scan_headers
+from kafwire.consumer._fetch import FetchAnswer, parse_answer, scan_headers
 from kafwire.errors import ProtocolError
+from kafwire.memory._buffer import Buffer
 from kafwire.protocol import FetchResponse
 from kafwire.records import encode_batch
 from kafwire.testing.strategies import Versioned, messages

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafwire.errors import ProtocolError
-from kafwire.logic.fetch_plan import Cursor, Rotation, finish_invisible
+from kafwire.scanner.plan import Cursor, Rotation, finish_invisible
 
 TOPIC_ID = uuid.UUID(int=1)
 

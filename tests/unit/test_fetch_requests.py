@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafwire import protocol
-from kafwire._fetch import encode_fetch
+from kafwire.consumer._fetch import encode_fetch
 from kafwire.errors import ProtocolError
 from kafwire.protocol import FetchRequest
 from tests import seeds

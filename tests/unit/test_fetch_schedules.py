@@ -16,11 +16,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from kafwire import protocol
+from kafwire.cluster.cluster import Cluster
 from kafwire.config import ConsumerConfig
-from kafwire.net.cluster import Cluster
-from kafwire.net.consumer import ConsumerCore, Selection, layouts
+from kafwire.consumer.core import ConsumerCore, Selection, layouts
 from kafwire.records import encode_batch
-from kafwire.structs import TopicPartition
+from kafwire.types import TopicPartition
 from tests import seeds
 from tests.unit.simulated import World
 from tests.unit.simulated_kafka import HANGUP, Call

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafwire.logic.fetch_session import Asked, FetchSession, Plan
+from kafwire.consumer.fetch_session import Asked, FetchSession, Plan
 
 FIRST = Asked(0, 1 << 20)
 LATER = Asked(10, 1 << 20)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from kafwire.logic.fetch_session import LAST_EPOCH, Asked, FetchSession, Plan
+from kafwire.consumer.fetch_session import LAST_EPOCH, Asked, FetchSession, Plan
 from tests import seeds
 from tests.unit.session_model import Context, Read, SessionBroker, share
 

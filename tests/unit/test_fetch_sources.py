@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from kafwire import protocol
+from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.list_offsets import end_of_epoch
 from kafwire.config import ConsumerConfig
-from kafwire.net.cluster import Cluster
-from kafwire.net.consumer import ConsumerCore, Selection, layouts
-from kafwire.net.offsets import end_of_epoch
-from kafwire.structs import TopicPartition
+from kafwire.consumer.core import ConsumerCore, Selection, layouts
+from kafwire.types import TopicPartition
 from tests.unit.simulated import World
 from tests.unit.simulated_kafka import Call
 

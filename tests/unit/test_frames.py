@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafwire._buffer import Buffer, pool_bytes
 from kafwire.errors import ProtocolError
-from kafwire.wire.frames import RESPONSE, SENT, Frames
+from kafwire.memory._buffer import Buffer, pool_bytes
+from kafwire.runtime.frames import RESPONSE, SENT, Frames
 
 LIMIT = 1 << 20
 STASH = 64 << 10

@@ -17,6 +17,7 @@ from fuzz.native import run as native
 from fuzz.native.replay import REPLAY
 from fuzz.targets import TARGETS, Broken
 from kafwire import protocol
+from scripts.tree import closure, imports_of
 from tests.seeds import examples, of_test
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -98,8 +99,10 @@ def test_native_builds_read_cython_as_setup_does() -> None:
 
 
 def test_each_module_a_native_target_runs_is_linked() -> None:
-    modules = build.closure(["_codec"], "from kafwire._fetch import parse_answer")
-    assert modules == ["_buffer", "_codec", "_compress", "_fetch", "_legacy", "_libraries"]
+    modules = closure(["kafwire._codec", *imports_of("from kafwire.consumer._fetch import parse_answer")])
+    names = [module.name.removeprefix("kafwire.") for module in modules]
+    records = [f"records.{name}" for name in ("_compress", "_libraries", "_message_set")]
+    assert names == ["_codec", "consumer._fetch", "memory._buffer", *records]
     assert [source.name for source in build.native_sources(modules)] == ["crc32c.c", "lz4.c", "snappy.c"]
 
 

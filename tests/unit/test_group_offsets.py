@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from kafwire import protocol
+from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.group_offsets import Committed, GroupOffsets, OffsetToCommit
 from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError, ConfigError, KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError
-from kafwire.net.cluster import Cluster
-from kafwire.net.group_offsets import Committed, GroupOffsets, OffsetToCommit
 from tests.unit.simulated import World
 from tests.unit.simulated_groups import Kept
 from tests.unit.simulated_kafka import HANGUP, NEVER, Answer, Call

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kafwire.structs import TopicPartition
 from kafwire.testing.history import KINDS, History, Report, check, columns
+from kafwire.types import TopicPartition
 from tests import seeds
 from tests.unit import planted_mistakes
 from tests.unit.made_histories import Unfit, World

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from kafwire.structs import TopicPartition
 from kafwire.testing.history import entries, log
 from kafwire.testing.history.index import ACKED, FAILED, Index
 from kafwire.testing.history.log import HistoryError, LogReader, LogWriter
 from kafwire.testing.history.tokens import EMPTY, SIZE
+from kafwire.types import TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 PARTITION, PRODUCER, VIEWING = (

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from kafwire.structs import TopicPartition
 from kafwire.testing.history import History, HistoryError, check
 from kafwire.testing.history.log import LogReader
+from kafwire.types import TopicPartition
 from tests.waiting import ended
 
 T0 = TopicPartition("t", 0)

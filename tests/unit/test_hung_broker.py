@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from kafwire import protocol
+from kafwire.cluster.broker_connection import ALIVE_MS
+from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.group_offsets import GroupOffsets, OffsetToCommit
 from kafwire.config import ClientConfig
-from kafwire.net.cluster import Cluster
-from kafwire.net.group_offsets import GroupOffsets, OffsetToCommit
-from kafwire.net.lane import ALIVE_MS
 from tests import seeds
 from tests.unit.simulated import World
 from tests.unit.simulated_consumer import Consuming

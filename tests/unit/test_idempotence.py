@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kafwire.errors import KafkaTimeoutError
-from kafwire.logic.sequence import LAST_EPOCH, Identity
+from kafwire.producer.sequencer import LAST_EPOCH, Identity
 from tests.unit.simulated import World
 from tests.unit.simulated_kafka import HANGUP, NEVER, Call
 from tests.unit.test_sender import NOT_LEADER, Work, errors, log_of, produced, values

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from kafwire import protocol
+from kafwire.cluster.broker_connection import Lane
+from kafwire.cluster.cluster import Cluster
 from kafwire.config import ClientConfig
-from kafwire.net.cluster import Cluster
-from kafwire.net.engine import Engine
-from kafwire.net.lane import Lane
+from kafwire.runtime.engine import Engine
 from tests.unit.frame_server import FrameServer
 from tests.unit.simulated import World
 from tests.unit.simulated_consumer import Consuming, write

@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafwire._arrow import RowsReader
-from kafwire._delivery import BatchDelivery
 from kafwire.aio.producer import _RowsToSend
+from kafwire.producer._batch import BatchDelivery
 from kafwire.records import decode_batches
+from kafwire.records._arrow import RowsReader
 from tests.unit.simulated import World
 from tests.unit.test_sender import Work, log_of
 

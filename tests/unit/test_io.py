@@ -25,8 +25,8 @@ from typing import Any
 
 import pytest
 
-from kafwire._buffer import Buffer, pool_bytes
-from kafwire._io import CLOSED, CONNECTED, POSTED, RESPONSE, SENT, Loop
+from kafwire.memory._buffer import Buffer, pool_bytes
+from kafwire.runtime._io import CLOSED, CONNECTED, POSTED, RESPONSE, SENT, Loop
 from tests.waiting import ended, until
 
 LIMIT = 100 << 20
@@ -819,14 +819,17 @@ def test_signals_go_to_the_interpreter() -> None:
 
 
 def test_importing_it_brings_no_socket_ssl_or_asyncio() -> None:
-    code = "import sys, kafwire._io, kafwire.wire.frames; print(*{'socket', 'ssl', 'asyncio'} & set(sys.modules))"
+    code = (
+        "import sys, kafwire.runtime._io, kafwire.runtime.frames;"
+        "print(*{'socket', 'ssl', 'asyncio'} & set(sys.modules))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "\n"
 
 
 SELF_CONNECT = """
 import fcntl, select, socket, struct
-from kafwire._io import Loop
+from kafwire.runtime._io import Loop
 with socket.socket() as s:
     fcntl.ioctl(s, 0x8914, struct.pack("16sh14x", b"lo", 0x41))  # SIOCSIFFLAGS: up and running
 open("/proc/sys/net/ipv4/ip_local_port_range", "w").write("40000 40001")

@@ -12,11 +12,11 @@ import pytest
 
 import kafwire
 from kafwire import protocol
-from kafwire._buffer import Buffer
+from kafwire.cluster.broker_connection import GREETING_MAX_FRAME, Lane
+from kafwire.cluster.cluster import Cluster
 from kafwire.config import ClientConfig
 from kafwire.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError
-from kafwire.net.cluster import Cluster
-from kafwire.net.lane import GREETING_MAX_FRAME, Lane
+from kafwire.memory._buffer import Buffer
 from tests.unit.simulated import LATENCY_S, World
 from tests.unit.simulated_kafka import HANGUP, NEVER, UNSUPPORTED_VERSION, Call
 

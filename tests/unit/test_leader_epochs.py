@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafwire.logic.leader_epochs import MOST, FetchedEpochs
+from kafwire.consumer.leader_epochs import MOST, FetchedEpochs
 
 LOG = [0] * 7 + [1] * 5 + [4] * 9 + [6] * 3  # the epoch of each record
 

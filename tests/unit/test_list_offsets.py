@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.list_offsets import EARLIEST, LATEST, list_offsets
 from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError, ConfigError, KafkaError, ProtocolError
-from kafwire.net.cluster import Cluster
-from kafwire.net.offsets import EARLIEST, LATEST, list_offsets
 from tests.unit.simulated import World
 from tests.unit.simulated_consumer import fill, log_of
 from tests.unit.simulated_kafka import Answer, Call

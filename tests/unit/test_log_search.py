@@ -6,8 +6,8 @@ import pytest
 
 from kafwire._codec import crc32c_of
 from kafwire.errors import ProtocolError
-from kafwire.logic.log_search import LogSearch, Numbers, Place
-from kafwire.logic.sequence import SEQUENCE_LIMIT
+from kafwire.producer.log_search import LogSearch, Numbers, Place
+from kafwire.producer.sequencer import SEQUENCE_LIMIT
 
 PID, EPOCH = 7, 3
 APPENDED = 0x08

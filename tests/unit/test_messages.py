@@ -13,8 +13,8 @@ from uuid import UUID
 import pytest
 
 from kafwire import protocol
-from kafwire._buffer import Buffer
 from kafwire.errors import ProtocolError
+from kafwire.memory._buffer import Buffer
 from kafwire.protocol import (
     MESSAGES,
     ApiVersionsRequest,
@@ -677,8 +677,9 @@ def test_declarations_that_make_no_sense() -> None:
 
 def test_import_is_light() -> None:
     code = (
-        "import sys, kafwire.protocol; assert 'kafwire._message' not in sys.modules; kafwire.protocol.FetchRequest;"
-        "assert 'kafwire.protocol.metadata' not in sys.modules;"
+        "import sys, kafwire.protocol; assert 'kafwire.protocol._message' not in sys.modules;"
+        "kafwire.protocol.FetchRequest;"
+        "assert 'kafwire.protocol.api.metadata' not in sys.modules;"
         "assert not {'asyncio', 'ssl', 'pyarrow', 'pyspark', 'dataclasses_json'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafwire.logic.metadata import ANOTHER_ID_MS, REPLACED_ID_MS, REPLACED_IDS, BrokerAddress, Metadata
+from kafwire.cluster.metadata import ANOTHER_ID_MS, REPLACED_ID_MS, REPLACED_IDS, BrokerAddress, Metadata
 from kafwire.protocol import MetadataResponse
 
 ID, OTHER_ID = uuid.UUID(int=1), uuid.UUID(int=2)

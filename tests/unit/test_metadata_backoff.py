@@ -6,8 +6,8 @@ import asyncio
 import itertools
 from typing import Any
 
+from kafwire.cluster.cluster import Cluster
 from kafwire.config import ClientConfig
-from kafwire.net.cluster import Cluster
 from tests.unit.simulated import World
 from tests.unit.simulated_consumer import Consuming
 from tests.unit.test_sender import Work, log_of

@@ -434,7 +434,7 @@ def test_shares_add_up() -> None:
         assert sum(drawing.shares(count).values()) == count
     of_sixty = drawing.shares(60)
     assert 14 <= of_sixty["cython"] + of_sixty["native"] <= 16
-    assert drawing.shares(5, rules.AREAS[:1]) == {"logic": 5}
+    assert drawing.shares(5, rules.AREAS[:1]) == {"cluster": 5}
 
 
 def test_a_judgement_holds_for_one_spot_and_says_when_it_is_stale(tmp_path: Path) -> None:
@@ -465,7 +465,7 @@ def test_no_judgement_is_stale(everything: list[Site]) -> None:
 PROGRAM = "def smaller(a, b):\n    if a < b:\n        return a\n    return b\n\n\ndef twice(a):\n    return a + a\n"
 TESTS = """
 import os
-from kafwire.logic.numbers import smaller, twice
+from kafwire.cluster.numbers import smaller, twice
 def test_smaller(): assert smaller(1, 2) == 1
 def test_dies(): assert smaller(1, 2) == 1 or os._exit(3)
 def test_twice(): assert twice(2) == 4
@@ -480,8 +480,8 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     root = tmp_path / "tree"
     files = {
         "kafwire/__init__.py": "",
-        "kafwire/logic/__init__.py": "",
-        "kafwire/logic/numbers.py": PROGRAM,
+        "kafwire/cluster/__init__.py": "",
+        "kafwire/cluster/numbers.py": PROGRAM,
         "tests/unit/test_numbers.py": TESTS,
         "scripts/mutants/__init__.py": "",
         "scripts/mutants/watch.py": (ROOT / "scripts/mutants/watch.py").read_text(),
@@ -528,8 +528,8 @@ def test_breaks_are_tried_in_a_copy_by_the_tests_that_enter_them(tree: Path, tri
     assert (same.status, same.ran) == ("unseen", 2)
     assert trial.judge(by_pattern["boundary moved"], whole=True).status == "survived"
     assert trial.judge(by_pattern["term dropped"], whole=True).test == names[2]
-    assert (tree / "kafwire/logic/numbers.py").read_text() == PROGRAM
-    assert (tree / "build/mutants/copy/kafwire/logic/numbers.py").read_text() == PROGRAM
+    assert (tree / "kafwire/cluster/numbers.py").read_text() == PROGRAM
+    assert (tree / "build/mutants/copy/kafwire/cluster/numbers.py").read_text() == PROGRAM
 
 
 def test_a_process_that_dies_of_a_break_saw_it(tree: Path, trial_in: Callable[[Path], Tried]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import importlib
 import os
-import pkgutil
 import signal
 import subprocess
 import sys
@@ -16,22 +15,22 @@ import pyarrow as pa
 import pytest
 
 import kafwire
-from kafwire._arrow import Layout, RowsReader
-from kafwire._buffer import Buffer
-from kafwire._delivery import Delivery
 from kafwire.compression import budget, set_budget
 from kafwire.errors import ConfigError, KafkaError, ProtocolError
+from kafwire.memory._buffer import Buffer
+from kafwire.producer._batch import Delivery
 from kafwire.records import decode_batches, encode_batch
+from kafwire.records._arrow import Layout, RowsReader
+from scripts.tree import COMPILED
 from tests.unit.accumulating import Store
 from tests.waiting import ended
 
 
 def extension_types() -> list[type]:
     found: dict[type, None] = {}
-    for _, name, _ in pkgutil.iter_modules(kafwire.__path__, "kafwire."):
-        if name.startswith("kafwire._") and not name.startswith("kafwire.__"):
-            values = vars(importlib.import_module(name)).values()
-            found |= {value: None for value in values if isinstance(value, type) and value.__module__ == name}
+    for name in COMPILED:
+        values = vars(importlib.import_module(name)).values()
+        found |= {value: None for value in values if isinstance(value, type) and value.__module__ == name}
     assert len(found) > 30
     return list(found)
 
@@ -191,7 +190,7 @@ def test_a_layout_that_another_thread_uses_serves_a_fork() -> None:
 
 
 def decode(data: bytes, layout: Layout) -> Any:
-    from kafwire._records import decode_chunks
+    from kafwire.records._records import decode_chunks
 
     return decode_chunks(data, layout)[0]
 

@@ -15,13 +15,13 @@ import pytest
 from tests import seeds
 
 ROOT = Path(__file__).resolve().parents[2]
-NATIVE = ROOT / "kafwire" / "native"
+SOURCES = {path.name: path for path in (ROOT / "kafwire").rglob("*.c")}
 PROGRAMS = {
-    "frame_test": ["frame.c", "buf.c"],
-    "loop_stress": ["loop.c", "frame.c", "buf.c"],
-    "queue_test": ["queue.c", "buf.c"],
-    "queue_stress": ["queue.c", "buf.c"],
-    "feed_stress": ["feed.c", "queue.c", "loop.c", "frame.c", "buf.c"],
+    "frame_test": ["frame.c", "buf.c", "pool.c"],
+    "loop_stress": ["loop.c", "frame.c", "buf.c", "pool.c"],
+    "queue_test": ["queue.c", "buf.c", "pool.c"],
+    "queue_stress": ["queue.c", "buf.c", "pool.c"],
+    "feed_stress": ["feed.c", "queue.c", "loop.c", "frame.c", "buf.c", "pool.c"],
     "express_stress": ["express.c"],
 }
 VARIANTS = {"epoll": [], "poll": ["-DKW_USE_POLL"], "small steps": ["-DKW_STEP=1000", "-DKW_TURN=3000"]}
@@ -56,8 +56,18 @@ def runtime_package(command: list[str]) -> str:
 def build(directory: Path, program: str, sanitizer: str, *flags: str) -> Path:
     command = compiler()
     target = directory / f"{program}-{sanitizer.replace(',', '-')}"
-    sources = [ROOT / "tests" / "native" / f"{program}.c", *(NATIVE / name for name in PROGRAMS[program])]
-    options = ["-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-fno-omit-frame-pointer"]
+    sources = [ROOT / "tests" / "native" / f"{program}.c", *(SOURCES[name] for name in PROGRAMS[program])]
+    options = [
+        "-std=gnu11",
+        "-g",
+        "-O1",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-pthread",
+        "-fno-omit-frame-pointer",
+        f"-I{ROOT}",
+    ]
     sanitize = [f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all"]
     made = subprocess.run(
         [*command, *options, *sanitize, *flags, *map(str, sources), "-o", str(target)],

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from kafwire import protocol
+from kafwire.cluster.client_requests import Requests
+from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.list_offsets import EARLIEST, LATEST, list_offsets
+from kafwire.cluster.metadata import NO_TOPIC_ID
 from kafwire.config import ClientConfig, ScanConfig
 from kafwire.errors import ProtocolError
-from kafwire.logic.metadata import NO_TOPIC_ID
-from kafwire.net.client import Requests
-from kafwire.net.cluster import Cluster
-from kafwire.net.offsets import EARLIEST, LATEST, list_offsets
-from kafwire.structs import TopicPartition
-from kafwire.wire.versions import NEEDED, lacking
+from kafwire.protocol.versions import NEEDED, lacking
+from kafwire.types import TopicPartition
 from tests.unit.simulated import World
 from tests.unit.simulated_consumer import Consuming
 from tests.unit.simulated_transactions import committed_values

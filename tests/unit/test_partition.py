@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafwire.config import PARTITIONERS
-from kafwire.logic.partition import RULES, Balance, Rule, Split, even, rule_of, weighted
+from kafwire.producer.partitioner import RULES, Balance, Rule, Split, even, rule_of, weighted
 from tests.unit.reference_partitions import HASHED
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafwire._partition import Shares, hash_key
+from kafwire.producer._partitioner import Shares, hash_key
 from tests import seeds
 from tests.unit.accumulating import Store
 from tests.unit.reference_partitions import HASHED, fnv1a, murmur2, sample_keys

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from kafwire import protocol
+from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.list_offsets import LATEST, list_offsets
 from kafwire.config import ScanConfig
 from kafwire.errors import BrokerError, KafkaError, ProtocolError, TransactionFatalError
-from kafwire.net.cluster import Cluster
-from kafwire.net.offsets import LATEST, list_offsets
 from tests.unit.simulated import World
 from tests.unit.simulated_consumer import Consuming, write
 from tests.unit.simulated_kafka import Call

@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafwire._arrow import RowsReader
-from kafwire._partition import Shares
 from kafwire.errors import ConfigError
-from kafwire.logic.partition import weighted
+from kafwire.producer._partitioner import Shares
+from kafwire.producer.partitioner import weighted
+from kafwire.records._arrow import RowsReader
 from tests.unit.accumulating import Store
 from tests.unit.reference_partitions import HASHED, place
 

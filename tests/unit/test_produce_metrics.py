@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafwire.structs import TopicPartition
+from kafwire.types import TopicPartition
 from tests.unit.simulated import World
 from tests.unit.simulated_kafka import HANGUP, NEVER, Call
 from tests.unit.test_sender import NOT_LEADER, UNAUTHORIZED, Work, errors, values

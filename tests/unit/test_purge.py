@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafwire._arrow import RowsReader
 from kafwire.errors import KafkaError, PurgedError, TransactionAbortableError
+from kafwire.records._arrow import RowsReader
 from tests.unit.simulated import World
 from tests.unit.simulated_kafka import HANGUP, NEVER, Call
 from tests.unit.test_sender import Work

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.list_offsets import EARLIEST, LATEST, end_of_epoch, list_offsets
+from kafwire.cluster.offset_spec import Bound, Point, Timestamps, timestamp_of, window_of
 from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError, ConfigError, KafkaTimeoutError, ProtocolError
-from kafwire.net.cluster import Cluster
-from kafwire.net.offsets import EARLIEST, LATEST, end_of_epoch, list_offsets
-from kafwire.net.ranges import Bound, Bounds, Point, Timestamps, plan_ranges, timestamp_of, window_of
 from kafwire.records import encode_batch
-from kafwire.structs import Offset, Tail, TopicPartition
+from kafwire.scanner.ranges import Bounds, plan_ranges
+from kafwire.types import Offset, Tail, TopicPartition
 from tests.unit.simulated import World
 from tests.unit.simulated_kafka import NOT_LEADER, Call
 

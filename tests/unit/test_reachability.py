@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from kafwire import protocol
+from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.list_offsets import EARLIEST, list_offsets
+from kafwire.cluster.reachability import Watch, advice, named
 from kafwire.config import ClientConfig, ScanConfig
 from kafwire.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
-from kafwire.logic.reachability import Watch, advice, named
-from kafwire.net.cluster import Cluster
-from kafwire.net.offsets import EARLIEST, list_offsets
 from tests.unit.simulated import World
 from tests.unit.simulated_consumer import Consuming
 from tests.unit.simulated_kafka import Call

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kafwire._delivery import Delivery
-from kafwire._produce import RecordSender
 from kafwire.errors import ConfigError
+from kafwire.producer._accumulator import RecordSender
+from kafwire.producer._batch import Delivery
 from kafwire.records import decode_batches
 from kafwire.sync.producer import Producer
 from tests.unit.accumulating import Store

@@ -15,13 +15,13 @@ import lz4.frame
 import pytest
 
 from kafwire import protocol
-from kafwire._arrow import Layout
-from kafwire._buffer import Buffer, pool_bytes, trim_pool
-from kafwire._fetch import parse_answer
-from kafwire._records import decode_chunks
 from kafwire.compression import compress, decompress
+from kafwire.consumer._fetch import parse_answer
 from kafwire.errors import ProtocolError
+from kafwire.memory._buffer import Buffer, pool_bytes, trim_pool
 from kafwire.records import decode_batches, encode_batch
+from kafwire.records._arrow import Layout
+from kafwire.records._records import decode_chunks
 from tests.unit.hostile_batches import (
     MIB,
     batch,

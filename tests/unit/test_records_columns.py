@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafwire._arrow import Layout
-from kafwire._buffer import fail_after, pool_bytes
-from kafwire._records import decode_chunks
 from kafwire.errors import ProtocolError
+from kafwire.memory._buffer import fail_after, pool_bytes
 from kafwire.records import Record, encode_batch
+from kafwire.records._arrow import Layout
+from kafwire.records._records import decode_chunks
 from tests.unit.hostile_batches import MIB, batch, record, varint
 from tests.unit.test_slices import Line
 

@@ -18,11 +18,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafwire import _compress, compression
-from kafwire._arrow import Layout
-from kafwire._records import decode_chunks
+from kafwire import compression
 from kafwire.errors import ProtocolError
-from kafwire.records import Record, decode_batches, encode_batch
+from kafwire.records import Record, _compress, decode_batches, encode_batch
+from kafwire.records._arrow import Layout
+from kafwire.records._records import decode_chunks
 from tests.unit.hostile_batches import batch, record_start, unsigned_varint, varint, xerial
 from tests.unit.reference_codec import PlainBatch, PlainRecord
 from tests.unit.reference_codec import encode_batch as reference_encode

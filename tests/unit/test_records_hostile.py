@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kafwire._buffer import pool_bytes, trim_pool
 from kafwire.errors import ProtocolError
+from kafwire.memory._buffer import pool_bytes, trim_pool
 from kafwire.records import decode_batches, encode_batch
 from tests import seeds
 from tests.unit.reference_codec import CODECS, PlainBatch, PlainRecord, compress, varint

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from kafwire._arrow import Layout
-from kafwire._records import RecordIterator, decode_chunks
 from kafwire.errors import ProtocolError
 from kafwire.records import Batch, Record, decode_batches, encode_batch
+from kafwire.records._arrow import Layout
+from kafwire.records._records import RecordIterator, decode_chunks
 from tests.unit.hostile_batches import large_record
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import zstandard
 
-from kafwire._arrow import Layout
-from kafwire._buffer import budget, fail_after, pool_bytes, trim_pool
-from kafwire._records import decode_chunks
 from kafwire.compression import CODECS, compress, decompress
+from kafwire.memory._buffer import budget, fail_after, pool_bytes, trim_pool
 from kafwire.records import decode_batches, encode_batch
+from kafwire.records._arrow import Layout
+from kafwire.records._records import decode_chunks
 from tests.unit.hostile_batches import message
 
 ROWS: list[Any] = [

@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafwire._arrow import Layout
-from kafwire._buffer import pool_bytes
-from kafwire._records import decode_chunks
 from kafwire.errors import ConfigError, ProtocolError
+from kafwire.memory._buffer import pool_bytes
 from kafwire.records import Batch, Record, RecordBatch, decode_batches, encode_batch
-from kafwire.structs import OffsetRange, RecordMetadata, TopicPartition
+from kafwire.records._arrow import Layout
+from kafwire.records._records import decode_chunks
+from kafwire.types import OffsetRange, RecordMetadata, TopicPartition
 
 ROWS: list[Any] = [
     (b"k0", b"v0", 1_700_000_000_000, [("h", b"1"), ("h", None)]),

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafwire._arrow import Layout
-from kafwire._records import decode_chunks
 from kafwire.records import Record, decode_batches, encode_batch
+from kafwire.records._arrow import Layout
+from kafwire.records._records import decode_chunks
 from tests import seeds
 from tests.unit.reference_codec import CODECS, PlainBatch, PlainRecord, decode_batch
 from tests.unit.reference_codec import encode_batch as reference_encode

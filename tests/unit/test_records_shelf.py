@@ -8,11 +8,11 @@ import threading
 
 import pytest
 
-from kafwire._arrow import Layout
-from kafwire._buffer import pool_bytes
-from kafwire._records import decode_chunks
 from kafwire.errors import ProtocolError
+from kafwire.memory._buffer import pool_bytes
 from kafwire.records import decode_batches, encode_batch, iter_batches
+from kafwire.records._arrow import Layout
+from kafwire.records._records import decode_chunks
 from tests.unit.hostile_batches import batch, large_record, record_with_headers
 from tests.waiting import ended
 

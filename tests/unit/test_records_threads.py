@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 
-from kafwire._arrow import Layout
-from kafwire._records import decode_chunks
 from kafwire.records import encode_batch
+from kafwire.records._arrow import Layout
+from kafwire.records._records import decode_chunks
 from tests.unit.reference_codec import CODECS
 
 

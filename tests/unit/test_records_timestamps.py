@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafwire._arrow import Layout
-from kafwire._records import decode_chunks
 from kafwire.compression import CODECS
 from kafwire.errors import ProtocolError
 from kafwire.records import encode_batch
+from kafwire.records._arrow import Layout
+from kafwire.records._records import decode_chunks
 from kafwire.testing.strategies import EncodedBatch, record_batches
 from tests import seeds
 

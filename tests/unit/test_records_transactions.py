@@ -8,9 +8,9 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafwire._arrow import Layout
-from kafwire._records import decode_chunks
 from kafwire.records import encode_batch
+from kafwire.records._arrow import Layout
+from kafwire.records._records import decode_chunks
 
 PRODUCERS = (11, 12, 13)
 

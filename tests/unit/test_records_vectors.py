@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from kafwire._partition import hash_key
 from kafwire.errors import ProtocolError
+from kafwire.producer._partitioner import hash_key
 from kafwire.records import RecordBatch, decode_batches, encode_batch
 
 VECTORS = json.loads(gzip.decompress((Path(__file__).parent.parent / "data" / "made.json.gz").read_bytes()))["vectors"]

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import kafwire
-from kafwire.net.engine import LEAVE_S, LOOK_UPS, Engine
-from kafwire.net.reporter import Reporter
+from kafwire.runtime.engine import LEAVE_S, LOOK_UPS, Engine
+from kafwire.runtime.metrics_reporter import Reporter
 from tests.unit.simulated import SimulatedEngine, World
 from tests.unit.test_sender import Work
 from tests.waiting import until

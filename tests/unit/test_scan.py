@@ -12,16 +12,17 @@ from typing import Any
 import pytest
 
 from kafwire import protocol
-from kafwire._arrow import Layout
-from kafwire._slices import SliceReader
+from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.offset_spec import Bound
 from kafwire.config import ScanConfig
+from kafwire.consumer._fetch_buffer import SliceReader
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError
-from kafwire.logic.fetch_plan import Cursor
-from kafwire.net.cluster import Cluster
-from kafwire.net.ranges import Bound, Bounds, plan_ranges
-from kafwire.net.scan import ScanFetcher
 from kafwire.records import encode_batch
-from kafwire.structs import TopicPartition
+from kafwire.records._arrow import Layout
+from kafwire.scanner.fetcher import ScanFetcher
+from kafwire.scanner.plan import Cursor
+from kafwire.scanner.ranges import Bounds, plan_ranges
+from kafwire.types import TopicPartition
 from tests import seeds
 from tests.unit.simulated import World
 from tests.unit.simulated_kafka import HANGUP, NEVER, NOT_LEADER, Call

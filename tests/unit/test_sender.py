@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from kafwire import protocol
+from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig
 from kafwire.errors import BrokerError, KafkaError, KafkaTimeoutError
-from kafwire.logic.sequence import Identity
-from kafwire.net.cluster import Cluster
-from kafwire.net.producer import Sender
+from kafwire.producer.sender import Sender
+from kafwire.producer.sequencer import Identity
 from kafwire.records import decode_batches
 from tests import seeds
 from tests.unit.simulated import World

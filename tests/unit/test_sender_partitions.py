@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from kafwire._partition import Shares
+from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig
-from kafwire.net.cluster import Cluster
-from kafwire.net.producer import Sender
+from kafwire.producer._partitioner import Shares
+from kafwire.producer.sender import Sender
 from tests.unit.reference_partitions import partition_of
 from tests.unit.simulated import World
 from tests.unit.simulated_kafka import NEVER, Call, Log

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from kafwire import protocol
-from kafwire._arrow import RowsReader
-from kafwire._delivery import BatchDelivery
 from kafwire.errors import BrokerError, KafkaTimeoutError, RecordTooLargeError
-from kafwire.logic.sequence import Identity
+from kafwire.producer._batch import BatchDelivery
+from kafwire.producer.sequencer import Identity
+from kafwire.records._arrow import RowsReader
 from tests.unit.simulated import World
 from tests.unit.simulated_kafka import HANGUP, Call
 from tests.unit.test_sender import INVALID_RECORD, NOT_LEADER, TOO_LARGE, Work, errors, log_of, produced, values

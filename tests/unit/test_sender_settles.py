@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from kafwire.cluster.broker_connection import Lane
 from kafwire.errors import KafkaConnectionError
-from kafwire.logic.sequence import Sequencer
-from kafwire.net import producer
-from kafwire.net.lane import Lane
+from kafwire.producer import sender as producer
+from kafwire.producer.sequencer import Sequencer
 from tests.unit.simulated import World
 from tests.unit.simulated_kafka import HANGUP, NEVER, Call
 from tests.unit.test_sender import Work, errors, log_of, values

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafwire._arrow import RowsReader
 from kafwire.errors import KafkaTimeoutError
-from kafwire.net.producer import undelivered
+from kafwire.producer.sender import undelivered
+from kafwire.records._arrow import RowsReader
 from tests import seeds
 from tests.unit.simulated import World
 from tests.unit.simulated_kafka import NEVER, Call

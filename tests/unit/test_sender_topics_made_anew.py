@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafwire._arrow import RowsReader
-from kafwire._delivery import BatchDelivery
 from kafwire.errors import ConfigError, KafkaError
+from kafwire.producer._batch import BatchDelivery
 from kafwire.records import decode_batches
+from kafwire.records._arrow import RowsReader
 from tests.unit.simulated import World
 from tests.unit.simulated_kafka import HANGUP, NEVER, Call
 from tests.unit.test_sender import NOT_LEADER, Work, errors, log_of, produced

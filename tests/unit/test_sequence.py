@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafwire.logic.sequence import (
+from kafwire.producer.sequencer import (
     LAST_EPOCH,
     LOST,
     SEQUENCE_LIMIT,

@@ -10,7 +10,7 @@ from hypothesis import event as note
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafwire.logic.sequence import LOST, SEQUENCE_LIMIT, Identity, Sequencer, Verdict, add
+from kafwire.producer.sequencer import LOST, SEQUENCE_LIMIT, Identity, Sequencer, Verdict, add
 from tests import seeds
 from tests.unit.test_sequence import (
     BAD_EPOCH,
@@ -28,7 +28,7 @@ SELF = (7, 0)
 
 
 class Borrower:
-    """Sends one batch after the other from the place that it was lent, as `kafwire._express` does."""
+    """Sends one batch after the other from the place that it was lent, as `kafwire.producer._direct_send` does."""
 
     def __init__(self, producer: tuple[int, int] | None, sequence: int, ordinal: int) -> None:
         self.producer, self.sequence, self.ordinal = producer, sequence, ordinal

@@ -19,9 +19,9 @@ import pytest
 import kafwire
 from kafwire.config import ConsumerConfig, ProducerConfig, ScanConfig
 from kafwire.errors import ConfigError, KafkaError, SerializationError
-from kafwire.net.serializing import Deserializers, Serializers
 from kafwire.records import encode_batch
 from kafwire.serialization import Headers
+from kafwire.serializer_calls import Deserializers, Serializers
 from tests.unit.simulated import World
 from tests.unit.simulated_consumer import Consuming, log_of
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import pytest
 
 from kafwire import protocol
-from kafwire._delivery import ProducerBatch
-from kafwire._produce import Sink
-from kafwire.net.express import FIRST_VERSION, plain_answer
-from kafwire.net.produce_request import FIRST_VERSION_WITH_TOPIC_IDS, produce_request, single_frame
+from kafwire.producer._accumulator import Sink
+from kafwire.producer._batch import ProducerBatch
+from kafwire.producer.direct_send import FIRST_VERSION, plain_answer
+from kafwire.producer.request import FIRST_VERSION_WITH_TOPIC_IDS, produce_request, single_frame
 from kafwire.protocol import ProduceRequest, ProduceResponse
 from tests.unit.accumulating import Store
 from tests.unit.reference_messages import uvarint

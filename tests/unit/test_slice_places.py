@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from kafwire._arrow import Layout
-from kafwire._buffer import Buffer
-from kafwire._slices import SliceReader
+from kafwire.consumer._fetch_buffer import SliceReader
 from kafwire.errors import KafkaError
+from kafwire.memory._buffer import Buffer
+from kafwire.records._arrow import Layout
 from tests.unit.test_slices import Line, batch
 
 

@@ -15,12 +15,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafwire._arrow import Layout
-from kafwire._buffer import Buffer, pool_bytes
-from kafwire._io import POSTED, Loop
-from kafwire._slices import SliceQueue, SliceReader
+from kafwire.consumer._fetch_buffer import SliceQueue, SliceReader
 from kafwire.errors import KafkaError, ProtocolError
+from kafwire.memory._buffer import Buffer, pool_bytes
 from kafwire.records import encode_batch
+from kafwire.records._arrow import Layout
+from kafwire.runtime._io import POSTED, Loop
 from tests.waiting import PATIENCE_S, ended
 
 COOKIE = 9
@@ -384,13 +384,13 @@ def test_rows_before_a_batch_whose_codec_is_not_there_come_first() -> None:
     """In a process of its own, where the codec was not used before."""
     program = """
         import sys
-        import kafwire._compress
+        import kafwire.records._compress
         from tests.unit.test_slices import Line
 
         def refuse(codec):
             raise OSError("no library")
 
-        kafwire._compress._resolve = refuse
+        kafwire.records._compress._resolve = refuse
         line = Line()
         line.push(bytes.fromhex(sys.argv[1]))
         assert [record.value for record in line.reader.read(0)] == [b"a"]

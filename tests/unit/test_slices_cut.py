@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafwire._arrow import Layout
-from kafwire._buffer import Buffer
-from kafwire._io import Loop
-from kafwire._slices import SliceQueue, SliceReader
+from kafwire.consumer._fetch_buffer import SliceQueue, SliceReader
 from kafwire.errors import KafkaError
+from kafwire.memory._buffer import Buffer
 from kafwire.records import encode_batch
+from kafwire.records._arrow import Layout
+from kafwire.runtime._io import Loop
 from tests import seeds
 from tests.waiting import ended
 

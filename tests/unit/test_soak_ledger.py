@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kafwire.structs import TopicPartition
+from kafwire.types import TopicPartition
 from soak.ledger import BEGINS, CUT, HOLES, NOTHING, Acked, How, Ledger, Reading, Told, judge, same
 
 T0 = TopicPartition("t", 0)

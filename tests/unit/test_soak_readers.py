@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kafwire.structs import TopicPartition
+from kafwire.types import TopicPartition
 from soak import readers
 from soak.matrix import STREAMS
 

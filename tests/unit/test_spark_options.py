@@ -10,7 +10,7 @@ import pytest
 from kafwire.errors import ConfigError
 from kafwire.spark.offsets import format_offsets, parse_offsets
 from kafwire.spark.options import ReadOptions, WriteOptions, read_options, write_options
-from kafwire.structs import TopicPartition
+from kafwire.types import TopicPartition
 
 SERVERS = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
 A0, A1, B2 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 2)

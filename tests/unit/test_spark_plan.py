@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kafwire.errors import ConfigError
 from kafwire.spark.options import ReadOptions, read_options
 from kafwire.spark.plan import DataLossError, OffsetRange, Situation, check_named, choose_partitions, plan, split
-from kafwire.structs import TopicPartition
+from kafwire.types import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

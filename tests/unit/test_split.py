@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafwire.logic.split import SLACK, Cut, cut
+from kafwire.scanner.split import SLACK, Cut, cut
 from tests import seeds
 
 RANGES = st.lists(

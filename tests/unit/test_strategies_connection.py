@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from kafwire.errors import ProtocolError
+from kafwire.runtime.frames import Frames
 from kafwire.testing.strategies import ConnectionAdapter, ConnectionMachine, Fault
-from kafwire.wire.frames import Frames
 from tests import seeds
 
 QUIET = settings(

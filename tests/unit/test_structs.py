@@ -33,7 +33,7 @@ def test_a_place_is_pickled_by_its_public_name(place: Any) -> None:
     data = pickle.dumps(place)
     assert pickle.loads(data) == place
     assert b"kafwire" in data
-    assert b"kafwire.structs" not in data
+    assert b"kafwire.types" not in data
 
 
 @pytest.mark.parametrize("kind", [kafwire.Offset, kafwire.Tail])

@@ -8,11 +8,11 @@ from typing import Literal
 
 import pytest
 
-from kafwire._arrow import Layout
-from kafwire._records import Batch, Record, decode_chunks
-from kafwire._text import Renderer
 from kafwire.errors import ConfigError
 from kafwire.records import encode_batch
+from kafwire.records._arrow import Layout
+from kafwire.records._records import Batch, Record, decode_chunks
+from kafwire.records._text import Renderer
 from tests import seeds
 
 TOPIC = 'orders "ü"'

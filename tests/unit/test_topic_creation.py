@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from kafwire.cluster.client_requests import Requests
+from kafwire.cluster.cluster import Cluster
 from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError
-from kafwire.net.client import Requests
-from kafwire.net.cluster import Cluster
 from tests.unit.simulated import World
 from tests.unit.simulated_consumer import Consuming
 from tests.unit.simulated_kafka import HANGUP, NEVER

@@ -12,8 +12,8 @@ from kafwire.errors import (
     TransactionStateError,
     broker_error,
 )
-from kafwire.logic.sequence import Identity
-from kafwire.logic.transaction import (
+from kafwire.producer.sequencer import Identity
+from kafwire.producer.transaction_state import (
     Action,
     AddOffsets,
     AddPartitions,
@@ -25,7 +25,7 @@ from kafwire.logic.transaction import (
     Transaction,
     meaning_of,
 )
-from kafwire.structs import ConsumerGroupMetadata
+from kafwire.types import ConsumerGroupMetadata
 
 FIRST, SECOND = Identity(7, 0), Identity(7, 1)
 HERE, THERE = ("t", 0), ("t", 1)

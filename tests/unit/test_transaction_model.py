@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import pytest
 
 from kafwire.errors import KafkaError, ProducerFencedError, TransactionError
-from kafwire.logic import transaction as logic
-from kafwire.logic.sequence import Identity
-from kafwire.logic.transaction import NO_PRODUCER, State, Transaction
-from kafwire.structs import ConsumerGroupMetadata
+from kafwire.producer import transaction_state as logic
+from kafwire.producer.sequencer import Identity
+from kafwire.producer.transaction_state import NO_PRODUCER, State, Transaction
+from kafwire.types import ConsumerGroupMetadata
 from tests.unit.transaction_model import INVALID_EPOCH, INVALID_TXN_STATE, Coordinator
 from tests.unit.transaction_model import State as CoordinatorState
 

@@ -22,7 +22,7 @@ from kafwire.errors import (
     TransactionStateError,
     TransactionTimeoutError,
 )
-from kafwire.logic.transaction import State
+from kafwire.producer.transaction_state import State
 from tests.unit.simulated import World
 from tests.unit.simulated_consumer import Consuming
 from tests.unit.simulated_kafka import HANGUP, NEVER, Answer, Call

@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from kafwire import _io
-from kafwire._buffer import Buffer
-from kafwire.net.transport import NativeTransport
+from kafwire.memory._buffer import Buffer
+from kafwire.runtime import _io
+from kafwire.runtime.native_transport import NativeTransport
 
 
 class ScriptedLoop:

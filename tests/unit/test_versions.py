@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafwire.errors import ProtocolError
-from kafwire.wire.versions import choose
+from kafwire.protocol.versions import choose
 
 FETCH = 1
 bounds = st.tuples(st.integers(0, 20), st.integers(0, 20)).map(lambda pair: (min(pair), max(pair)))

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from kafwire import protocol
-from kafwire.logic.sequence import Identity
-from kafwire.net.transactions import Transactions
-from kafwire.structs import ConsumerGroupMetadata, TopicPartition
+from kafwire.producer.sequencer import Identity
+from kafwire.producer.transaction_manager import Transactions
+from kafwire.types import ConsumerGroupMetadata, TopicPartition
 from tests.unit.simulated import World
 from tests.unit.simulated_kafka import HANGUP, Answer, Call
 from tests.unit.simulated_transactions import committed_values

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from kafwire.logic.sequence import Identity
+from kafwire.producer.sequencer import Identity
 
 FENCED = 90
 INVALID_EPOCH = 47

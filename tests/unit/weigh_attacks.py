@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from kafwire._arrow import Layout
-from kafwire._buffer import Buffer, trim_pool
-from kafwire._io import Loop
-from kafwire._records import Records
-from kafwire._slices import SliceQueue, SliceReader
 from kafwire.compression import info
+from kafwire.consumer._fetch_buffer import SliceQueue, SliceReader
 from kafwire.errors import ProtocolError
+from kafwire.memory._buffer import Buffer, trim_pool
 from kafwire.records import decode_batches, iter_batches
+from kafwire.records._arrow import Layout
+from kafwire.records._records import Records
+from kafwire.runtime._io import Loop
 from tests.unit.hostile_batches import ATTACKS
 
 

@@ -20,8 +20,10 @@ from typing import Protocol
 
 from kafwire.errors import ProtocolError
 from kafwire.protocol import Request, Response
+from kafwire.protocol.dump import requests_by_key
 from kafwire.protocol.header import RequestHeader
 from kafwire.protocol.spec import MAX_MEMORY
+from kafwire.protocol.stream import SIZE_BYTES, FrameStream
 from kafwire.testing.faults.kinds import (
     BlackHole,
     Corrupt,
@@ -39,8 +41,6 @@ from kafwire.testing.faults.kinds import (
 from kafwire.testing.faults.line import End, Line
 from kafwire.testing.faults.record_spans import record_spans
 from kafwire.testing.faults.script import CONNECT, Decision, Occasion
-from kafwire.wire.dump import requests_by_key
-from kafwire.wire.stream import SIZE_BYTES, FrameStream
 
 __all__ = ["Conversation", "Stage"]
 

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 from kafwire.errors import ProtocolError
 from kafwire.protocol import Request, Response
-from kafwire.protocol.fetch import FetchResponse
+from kafwire.protocol.api.fetch import FetchResponse
+from kafwire.protocol.api.produce import ProduceRequest
+from kafwire.protocol.dump import requests_by_key
 from kafwire.protocol.framing import decode_response_header
 from kafwire.protocol.header import RequestHeader
-from kafwire.protocol.produce import ProduceRequest
 from kafwire.protocol.spec import MAX_MEMORY
-from kafwire.wire.dump import requests_by_key
 
 __all__ = ["record_spans"]
 

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from zlib import crc32
 
-from kafwire.structs import TopicPartition
 from kafwire.testing.history import columns, entries
 from kafwire.testing.history import tokens as marks
 from kafwire.testing.history.columns import NOT_READ, SHOWN, WITHHELD, Column, Sweep
@@ -45,6 +44,7 @@ from kafwire.testing.history.report import (
     Report,
 )
 from kafwire.testing.history.tokens import CHECKED, EMPTY, FOREIGN, SIZE, TOKEN
+from kafwire.types import TopicPartition
 
 _ID_SHIFT = 32
 _LOW = (1 << _ID_SHIFT) - 1

@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from kafwire.structs import TopicPartition
 from kafwire.testing.history import entries
 from kafwire.testing.history.index import Index
 from kafwire.testing.history.log import Placed
 from kafwire.testing.history.report import Finding, place_of
 from kafwire.testing.history.tokens import TOKEN
+from kafwire.types import TopicPartition
 
 _SHOWN_OPERATIONS = 16
 _KEPT_OPERATIONS = 4 * _SHOWN_OPERATIONS

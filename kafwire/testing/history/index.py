@@ -11,10 +11,10 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from kafwire.structs import TopicPartition
 from kafwire.testing.history import entries
 from kafwire.testing.history.log import HistoryError, LogReader, Placed
 from kafwire.testing.history.report import PROMISES
+from kafwire.types import TopicPartition
 
 # The bits of a record's byte.
 ACKED, FAILED, SEEN, UNREAD, REPORTED = 1, 2, 4, 8, 16

@@ -10,10 +10,10 @@ from typing import Any
 import kafwire
 from kafwire.errors import KafkaTimeoutError
 from kafwire.records import Batch
-from kafwire.structs import TopicPartition
 from kafwire.testing.history.record import History
 from kafwire.testing.history.report import place_of
 from kafwire.testing.history.tokens import Dress
+from kafwire.types import TopicPartition
 
 Ranges = dict[TopicPartition, tuple[int, int]]
 Rows = tuple[str, int, Sequence[int], Sequence[bytes | None], Sequence[Dress]]

@@ -10,11 +10,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from kafwire.structs import TopicPartition
 from kafwire.testing.history import entries
 from kafwire.testing.history.log import HistoryError, LogWriter, Placed
 from kafwire.testing.history.report import PROMISES
 from kafwire.testing.history.tokens import FOREIGN, SIZE, Dress, dressed_tokens_of, encode, tokens_of
+from kafwire.types import TopicPartition
 
 _BUFFERED_ACKS = 4096
 _READ_RECORDS = 8192

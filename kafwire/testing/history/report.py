@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kafwire.structs import TopicPartition
+from kafwire.types import TopicPartition
 
 # What can be wrong. The first three are a producer's to promise.
 LOST, DUPLICATED, MISORDERED = PROMISES = ("lost", "duplicated", "misordered")

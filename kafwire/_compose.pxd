@@ -1,5 +1,0 @@
-"""Writes messages by their tables."""
-from kafwire._layout cimport Table
-
-
-cdef bytes compose(Table table, object message, bytes prefix)

@@ -1,0 +1,1 @@
+"""Brokers: connections, metadata, coordinators, and requests that are retried."""

@@ -1,0 +1,646 @@
+"""A lane: one connection to one broker for one kind of work, opened on demand.
+
+It connects, negotiates versions (ApiVersions first), gives out correlation ids, and times out what is not answered. It
+retries nothing: whoever sent a request knows what its loss means.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import re
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from kafwire import __version__, protocol
+from kafwire.cluster.backoff import delay_ms
+from kafwire.cluster.reachability import NO_ANSWER, advice, misadvertised, named
+from kafwire.cluster.reachability_log import Reach
+from kafwire.config import ClientConfig
+from kafwire.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError, broker_error
+from kafwire.memory._buffer import Buffer
+from kafwire.protocol import versions
+from kafwire.protocol.spec import MAX_MEMORY
+from kafwire.runtime.engine import Engine
+from kafwire.runtime.native_transport import NativeConnection
+
+if TYPE_CHECKING:
+    from kafwire.consumer._fetch_buffer import Feed
+
+# Before a broker has proved itself it may not claim more (see docs/design.md, "Hostile bytes").
+GREETING_MAX_FRAME = 8 << 20
+UNSUPPORTED_VERSION = 35
+# Brokers refuse a version with other characters (KIP-511).
+SOFTWARE_VERSION = re.sub(r"[^A-Za-z0-9.-]+", "-", __version__).strip("-.")
+
+# What comes of a request: the answer's frame, or the error that took its place; neither when none was expected. An
+# answer is handled in the turn of the engine in which it arrived; an error is told by the next turn, never from within
+# the call that closes or fails the lane: its caller may be in the middle of what the callback changes.
+Answered = Callable[[Buffer | None, KafkaError | None], object]
+
+# On the wire a frame has its size before it.
+SIZE_PREFIX = 4
+CANNOT_CONNECT = "cannot connect to "
+
+# An answer that is owed for longer is a sign that the broker hangs. A fetch may wait for records besides.
+OVERDUE_MS = 500
+# A broker heard from since then is taken to be alive.
+ALIVE_MS = 1_000
+
+log = logging.getLogger("kafwire")
+
+
+class Lane:
+    """A connection that comes and goes; the lane stays."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        config: ClientConfig,
+        host: str,
+        port: int,
+        role: str,
+        node: int,
+        *,
+        greetings: dict[tuple[str, int], int] | None = None,
+        reach: Reach | None = None,
+        on_overdue: Callable[[Lane], object] | None = None,
+    ) -> None:
+        """`greetings` are the versions of ApiVersions to begin with, by host and port, where it is not the newest.
+
+        `reach` hears how connecting goes. `on_overdue` is called again and again while an answer is owed for long.
+        """
+        self._engine = engine
+        self._config = config
+        self.host = host
+        self.port = port
+        self.role = role
+        self.node = node
+        self._greetings = {} if greetings is None else greetings
+        self._reach = Reach(engine) if reach is None else reach
+        self._on_overdue = on_overdue
+        self._overdue_ms = OVERDUE_MS + getattr(config, "fetch_max_wait_ms", 0)
+        self._look: asyncio.TimerHandle | None = None
+        self._heard_ms = self._used_ms = -1.0e12
+        self._idle: asyncio.TimerHandle | None = None
+        self.versions: dict[int, tuple[int, int]] = {}
+        self.features: tuple[int, dict[str, int]] = (-1, {})  # finalised ones, and the epoch of that news (KIP-584)
+        self.muted_until_ms = 0.0
+        self._connection: NativeConnection | None = None
+        self._events: _Events | None = None
+        self._connecting: asyncio.Future[None] | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._pending: dict[int, tuple[Answered, asyncio.TimerHandle | None, float]] = {}
+        self._correlation = 0
+        self.failures = 0  # to connect, since the last success
+        # Addresses of the host that failed, by their turn to be tried again (see `_blame`).
+        self._failed: dict[tuple[Any, ...], int] = {}
+        self._blamed = 0
+        self._address: tuple[Any, ...] | None = None
+        self._causes: list[str] = []  # of the last attempt to connect
+        self._not_before_ms = 0.0
+        self._ready = False
+        self._closed = ""  # why it is closed for good
+        # What `stats` tells, over all connections that this lane has had.
+        self.connects = 0
+        self.requests = 0
+        self.responses = 0
+        self.bytes_out = 0
+        self.bytes_in = 0
+        self.latency_ms_sum = 0.0
+        self.latency_ms_max = 0.0
+        self.throttle_ms = 0
+
+    def __repr__(self) -> str:
+        return f"<{self.role} lane to {self.where}>"
+
+    @property
+    def where(self) -> str:
+        """The broker, as errors name it."""
+        name = f"broker {self.node}" if self.node >= 0 else "bootstrap server"
+        return f"{name} at {host_and_port(self.host, self.port)}"
+
+    @property
+    def at_address(self) -> str:
+        """`where`, with the address that is or was tried last."""
+        return self.where if self._address is None else f"{self.where} ({self._address[0]})"
+
+    @property
+    def waits_for(self) -> str | None:
+        """What keeps it from being connected, while it tries to be; for errors of who waited for that."""
+        if self._opening is None:
+            return None
+        return f"still connecting to {self._reach.watch(self).last or f'{self.at_address}: no answer yet'}"
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether requests can be sent now."""
+        return self._ready
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that are owed an answer."""
+        return len(self._pending)
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether an answer is owed for so long that the broker may hang."""
+        return bool(self._pending) and self._overdue_in_ms() <= 0
+
+    def _overdue_in_ms(self) -> float:
+        """How long the oldest request may still take; threads that send by themselves change the table meanwhile."""
+        oldest = list(self._pending.values())[:1]
+        return oldest[0][2] + self._overdue_ms - self._engine.now_ms() if oldest else self._overdue_ms
+
+    def watch_over(self) -> None:
+        """See in time whether the request just sent is answered, and those that follow."""
+        if self._look is None and self._on_overdue is not None:
+            wait = max(self._overdue_in_ms(), 1.0)
+            self._look = asyncio.get_running_loop().call_later(wait / 1000, self._on_look)
+
+    def _on_look(self) -> None:
+        self._look = None
+        if self.is_overdue and self._on_overdue is not None:
+            self._on_overdue(self)
+            self._look = asyncio.get_running_loop().call_later(OVERDUE_MS / 1000, self._on_look)
+        elif self._pending:
+            self.watch_over()
+
+    def stats(self) -> dict[str, Any]:
+        """A snapshot of the lane's counters since it was made.
+
+        Bytes are those on the wire, sizes before frames included. A request's latency runs from `send` to its answer,
+        the time that a broker parked it included. Requests without an answer are `responses` once they are sent.
+        `latency_ms_sum` / `responses` is the mean. `throttle_ms` adds up what brokers asked to wait for (KIP-219).
+        """
+        return {
+            "node": self.node,
+            "role": self.role,
+            "host": self.host,
+            "port": self.port,
+            "connected": self._ready,
+            "in_flight": len(self._pending),
+            "connects": self.connects,
+            "requests": self.requests,
+            "responses": self.responses,
+            "bytes_out": self.bytes_out,
+            "bytes_in": self.bytes_in,
+            "latency_ms_sum": self.latency_ms_sum,
+            "latency_ms_max": self.latency_ms_max,
+            "throttle_ms": self.throttle_ms,
+        }
+
+    @property
+    def transport(self) -> type | None:
+        """The class that moves this lane's bytes, while it is connected."""
+        return type(self._connection) if self._connection is not None else None
+
+    async def open(self) -> None:
+        """Connect and negotiate unless that is done; raises `KafkaConnectionError`, `KafkaTimeoutError`."""
+        if self._closed:
+            raise KafkaConnectionError(f"{self._closed}: nothing more can be sent to {self.where}")
+        if self._ready:
+            return
+        if self._opening is None:
+            self._opening = asyncio.ensure_future(self._open())
+            self._opening.add_done_callback(self._on_opened)
+            self._reach.begin(self)
+        try:
+            await asyncio.shield(self._opening)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self._closed and task is not None and not task.cancelling():  # not the caller, but the lane was stopped
+                raise KafkaConnectionError(f"{self._closed} while it connected to {self.where}") from None
+            raise
+
+    def _on_opened(self, task: asyncio.Task[None]) -> None:
+        self._opening = None
+        if task.cancelled():
+            self._reach.leave(self)
+        elif (error := task.exception()) is not None:
+            text = str(error).removeprefix(CANNOT_CONNECT)
+            self._reach.fail(self, self._causes or [text], text)
+        else:
+            self._reach.succeed(self)
+        if task.cancelled() or task.exception() is not None:
+            self.failures += 1
+            wait = delay_ms(
+                self.failures,
+                self._config.reconnect_backoff_ms,
+                self._config.reconnect_backoff_max_ms,
+                random.random(),
+            )
+            self._not_before_ms = self._engine.now_ms() + wait
+
+    async def _open(self) -> None:
+        wait = self._not_before_ms - self._engine.now_ms()
+        if wait > 0:
+            await asyncio.sleep(wait / 1000)
+        timeout = self._config.socket_connection_setup_timeout_ms / 1000
+        self._causes = []
+        problems: list[tuple[str, str]] = []
+        try:
+            addresses = await self._addresses()
+        except KafkaConnectionError as error:
+            raise self._unreached([("", str(error))]) from None
+        for family, address in addresses:
+            self._address = address
+            try:
+                async with asyncio.timeout(timeout):
+                    await self._greet(family, address)
+            except (KafkaConnectionError, KafkaTimeoutError, ProtocolError) as error:
+                text = str(error).removeprefix(self._closed_because(""))
+                problems.append((f"{address[0]}: ", named(text)))
+            except TimeoutError:
+                problems.append((f"{address[0]}: ", f"{NO_ANSWER} within {timeout:g} s"))
+            else:
+                self.failures = 0
+                self._ready = True
+                self._heard_ms = self._used_ms = self._engine.now_ms()
+                self._close_when_idle()
+                self.connects += 1
+                return
+            self._blame()
+            self._drop()
+        raise self._unreached(problems)
+
+    def _unreached(self, problems: list[tuple[str, str]]) -> KafkaConnectionError:
+        """The error of an attempt, by what went wrong at each address."""
+        self._causes = causes = [cause for _, cause in problems]
+        servers = self._config.bootstrap_servers
+        if self.node >= 0 and (self.host, self.port) not in servers and not self._reach.watch(self).reached:
+            bootstrap = ",".join(host_and_port(*server) for server in servers)
+            what_to_do = misadvertised(bootstrap, host_and_port(self.host, self.port))
+        else:
+            what_to_do = advice(causes)
+        found = "; ".join(address + cause for address, cause in problems)
+        return KafkaConnectionError(f"{CANNOT_CONNECT}{self.where} ({found}): {what_to_do}")
+
+    def _closed_because(self, reason: str) -> str:
+        return f"the connection to {self.where} was closed: {reason}"
+
+    async def _addresses(self) -> list[tuple[int, tuple[Any, ...]]]:
+        """All addresses of the host (KIP-302): those that never failed, then the others, the latest to fail last."""
+        found = await self._resolve()
+        self._failed = {address: turn for _, address in found if (turn := self._failed.get(address))}
+        return sorted(found, key=lambda each: self._failed.get(each[1], 0))
+
+    def _blame(self) -> None:
+        """Try other addresses first, next time: this one refused, hung, or broke off while an answer was owed.
+
+        One that closes an idle connection does what brokers do, and is not to blame.
+        """
+        if self._address is not None:
+            self._blamed += 1
+            self._failed[self._address] = self._blamed
+
+    async def _resolve(self) -> list[tuple[int, tuple[Any, ...]]]:
+        def look_up(flags: int) -> list[tuple[int, tuple[Any, ...]]]:
+            found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM, flags=flags)
+            return [(int(family), address) for family, _, _, _, address in found]
+
+        try:
+            return look_up(socket.AI_NUMERICHOST)
+        except (OSError, UnicodeError):
+            pass
+        limit_ms = self._config.socket_connection_setup_timeout_ms
+        try:
+            async with asyncio.timeout(limit_ms / 1000):
+                return await self._engine.look_up(look_up, 0)
+        except TimeoutError:
+            raise KafkaConnectionError(
+                f"cannot resolve {self.host!r} within socket_connection_setup_timeout_ms ({limit_ms})"
+            ) from None
+        except (OSError, UnicodeError, RuntimeError) as error:  # a label is empty or too long; no thread can be started
+            raise KafkaConnectionError(
+                f"cannot resolve {self.host!r}: {getattr(error, 'strerror', None) or error}"
+            ) from None
+
+    async def _connect(self, family: int, address: tuple[Any, ...]) -> None:
+        self._connecting = asyncio.get_running_loop().create_future()
+        self._events = _Events(self)
+        self._connection = self._engine.transport.connect(family, address, self._events, GREETING_MAX_FRAME)
+        try:
+            await self._connecting
+        finally:
+            self._connecting = None
+
+    async def _greet(self, family: int, address: tuple[Any, ...]) -> None:
+        """Connect and negotiate; a server that closes the connection on a newer ApiVersions is asked in version 0.
+
+        Azure Event Hubs does that. The next connection begins with what the server has, as long as it says so: one that
+        closed for another reason says that it has the newest.
+        """
+        newest = protocol.ApiVersionsRequest.max_stable_version
+        where = (self.host, self.port)
+        first = self._greetings.get(where, newest)
+        await self._connect(family, address)
+        try:
+            await self._negotiate(first)
+        except KafkaConnectionError:
+            if self._connection is not None or first == 0:
+                raise
+            await self._connect(family, address)
+            await self._negotiate(0)
+            if 0 < self._has_greeting < first:  # features come with newer versions only
+                await self._negotiate(self._has_greeting)
+        if self._has_greeting < newest:
+            self._greetings[where] = self._has_greeting
+        else:
+            self._greetings.pop(where, None)
+        if self._connection is not None:
+            self._connection.set_max_frame(self._config.max_frame_bytes)
+
+    @property
+    def _has_greeting(self) -> int:
+        """The newest version of ApiVersions that the server says it has."""
+        return self.versions.get(protocol.ApiVersionsRequest.api_key, (0, 0))[1]
+
+    async def _negotiate(self, version: int) -> None:
+        """ApiVersions; a server that does not have our version says which it has, in the layout of version 0."""
+        request = protocol.ApiVersionsRequest(client_software_name="kafwire", client_software_version=SOFTWARE_VERSION)
+        while True:
+            response = await self._exchange(request, version)
+            if response.error_code != UNSUPPORTED_VERSION or version == 0:
+                break
+            offered = [k.max_version for k in response.api_keys if k.api_key == request.api_key]
+            version = min(version - 1, offered[0] if offered else 0)
+        if response.error_code:
+            raise KafkaConnectionError(f"{self.where}: {broker_error(response.error_code, 'ApiVersions')}")
+        self.versions = {k.api_key: (k.min_version, k.max_version) for k in response.api_keys}
+        levels = {feature.name: feature.max_version_level for feature in response.finalized_features}
+        self.features = (response.finalized_features_epoch, levels)
+
+    def version_of(self, request: type[Any], *, at_most: int | None = None) -> int:
+        """The negotiated version of a request class; the lane must be ready."""
+        return versions.choose(
+            request.__name__,
+            (max(request.min_version, versions.least(request.api_key)), request.max_stable_version),
+            request.api_key,
+            self.versions,
+            at_most=at_most,
+        )
+
+    @property
+    def connection(self) -> object:
+        """What moves this lane's bytes now; another object after each reconnection, None without one."""
+        return self._connection
+
+    def feed(self, feed: Feed) -> None:
+        """Let `feed` take from this connection's answers what can do without the engine."""
+        if self._connection is not None:
+            self._connection.feed(feed)
+
+    def went_by(self, counts: Mapping[str, Any]) -> None:
+        """Requests were sent and answered on this lane's connection past it (see `kafwire.producer._direct_send`)."""
+        self.requests += counts["batches"]
+        self.bytes_out += counts["bytes_out"]
+        self.responses += counts["responses"]
+        self.bytes_in += counts["bytes_in"]
+        self.latency_ms_sum += counts["latency_ms_sum"]
+        self.latency_ms_max = max(self.latency_ms_max, counts["latency_ms_max"])
+
+    def next_correlation_id(self) -> int:
+        """The id for the next request; it must be sent, or not used at all."""
+        self._correlation = (self._correlation + 1) & 0x7FFFFFFF
+        return self._correlation
+
+    def send(
+        self,
+        correlation_id: int,
+        segments: Sequence[bytes | Buffer],
+        answered: Answered,
+        *,
+        expect_response: bool = True,
+        timeout_ms: float | None = None,
+    ) -> None:
+        """Queue a request on the ready lane; `answered` is called once, on the engine, never from within this call.
+
+        If this raises, `answered` is not called at all.
+        """
+        if not self._ready:
+            raise KafkaConnectionError(f"the connection to {self.where} is closed")
+        self._submit(correlation_id, segments, answered, expect_response=expect_response, timeout_ms=timeout_ms)
+
+    def _submit(
+        self,
+        correlation_id: int,
+        segments: Sequence[bytes | Buffer],
+        answered: Answered,
+        *,
+        expect_response: bool = True,
+        timeout_ms: float | None = None,
+    ) -> None:
+        """`send`, for the greeting too."""
+        if self._connection is None:
+            raise KafkaConnectionError(f"the connection to {self.where} is closed")
+        timer = None
+        if timeout_ms is not None:
+            timer = asyncio.get_running_loop().call_later(timeout_ms / 1000, self.time_out, correlation_id)
+        self._pending[correlation_id] = (answered, timer, self._engine.now_ms())
+        try:
+            self._connection.submit(correlation_id, correlation_id, segments, expect_response=expect_response)
+        except BrokenPipeError:
+            # It closed a moment ago: the event that says so is on its way, and fails all that waits.
+            pass
+        except BaseException:
+            del self._pending[correlation_id]
+            if timer is not None:
+                timer.cancel()
+            raise
+        self.requests += 1
+        self.bytes_out += SIZE_PREFIX + sum(map(len, segments))
+        self.use()
+        self.watch_over()
+
+    def use(self) -> None:
+        """Something is sent on this connection now: it is not idle."""
+        self._used_ms = self._engine.now_ms()
+
+    def _close_when_idle(self) -> None:
+        """Close the connection once nothing was sent for `connections_max_idle_ms` and nothing is owed."""
+        limit_ms = self._config.connections_max_idle_ms
+        if limit_ms <= 0:
+            return
+        left_ms = limit_ms if self._pending else self._used_ms + limit_ms - self._engine.now_ms()
+        if left_ms > 0:
+            self._idle = asyncio.get_running_loop().call_later(left_ms / 1000, self._close_when_idle)
+        else:
+            self._drop(f"nothing was sent on it for connections_max_idle_ms ({limit_ms})")
+
+    async def check(self) -> None:
+        """Open if need be, and see that the broker is alive: that it has answered a moment ago, or does so now."""
+        await self.open()
+        if self._engine.now_ms() - self._heard_ms > ALIVE_MS:
+            request = protocol.ApiVersionsRequest(
+                client_software_name="kafwire", client_software_version=SOFTWARE_VERSION
+            )
+            await self.call(request)
+
+    async def call(self, message: Any, *, version: int | None = None, timeout_ms: float | None = None) -> Any:
+        """Open if need be, send `message`, and return the decoded answer."""
+        while True:
+            await self.open()
+            wait = self.muted_until_ms - self._engine.now_ms()
+            if wait <= 0:
+                break
+            await asyncio.sleep(wait / 1000)  # the connection may be another one by then
+        if not self._ready:
+            raise KafkaConnectionError(f"the connection to {self.where} was closed as soon as it was open")
+        response = await self._exchange(
+            message, self.version_of(type(message)) if version is None else version, timeout_ms
+        )
+        self.note_throttle(getattr(response, "throttle_time_ms", 0))
+        return response
+
+    def note_throttle(self, throttle_ms: int) -> None:
+        """A broker that throttles mutes the connection (KIP-219): send nothing more until it listens again."""
+        if throttle_ms > 0:
+            self.throttle_ms += throttle_ms
+            self.muted_until_ms = max(self.muted_until_ms, self._engine.now_ms() + throttle_ms)
+
+    async def _exchange(self, message: Any, version: int, timeout_ms: float | None = None) -> Any:
+        future: asyncio.Future[Buffer] = asyncio.get_running_loop().create_future()
+
+        def answered(frame: Buffer | None, error: KafkaError | None) -> None:
+            if future.done():  # the caller gave up; the slot was kept for this answer
+                return
+            if frame is None:
+                future.set_exception(error or KafkaConnectionError("the request was lost"))
+            else:
+                future.set_result(frame)
+
+        correlation_id = self.next_correlation_id()
+        request = protocol.encode_request(message, version, correlation_id, self._config.client_id)
+        self._submit(correlation_id, [request], answered, timeout_ms=timeout_ms or self._config.request_timeout_ms)
+        frame = await future
+        try:
+            # Whoever allows larger frames expects larger answers.
+            allowed = max(MAX_MEMORY, 3 * self._config.max_frame_bytes)
+            return protocol.decode_response(type(message), frame, version, max_memory=allowed)[1]
+        except ProtocolError as error:
+            self.fail("an answer could not be read")
+            raise ProtocolError(
+                f"{self.where} answered with what cannot be read: {error.message}",
+                api=type(message).response.__name__,
+                version=version,
+                offset=error.offset,
+            ) from None
+
+    def fail(self, reason: str) -> None:
+        """Give the connection up: what it said can no longer be trusted."""
+        self._blame()
+        self._drop(reason)
+
+    def close(self, reason: str = "the client was closed") -> None:
+        """Close for good; what is pending fails, and whatever is asked of it later."""
+        self._closed = self._closed or reason
+        if self._opening is not None:
+            self._opening.cancel()
+        self._drop(reason)
+
+    def limit(self, correlation_id: int, timeout_ms: float) -> None:
+        """Let a request that was sent without one have a time-out; nothing if it was answered."""
+        entry = self._pending.get(correlation_id)
+        if entry is not None:
+            timer = asyncio.get_running_loop().call_later(max(0.0, timeout_ms) / 1000, self.time_out, correlation_id)
+            self._pending[correlation_id] = (entry[0], timer, entry[2])
+
+    def time_out(self, correlation_id: int) -> None:
+        """A request was not answered in time: it fails, and the connection is given up."""
+        if correlation_id in self._pending:
+            error = KafkaTimeoutError(
+                f"no answer from {self.where} in time on its {self.role} lane: the broker hangs, or request_timeout_ms "
+                f"({self._config.request_timeout_ms}) is too short"
+            )
+            # Answers come in order, so whatever follows is stuck as well.
+            self._blame()
+            reason = f"a request was not answered within request_timeout_ms ({self._config.request_timeout_ms})"
+            self._drop(reason, {correlation_id: error})
+
+    def _drop(self, reason: str = "given up", errors: Mapping[int, KafkaError] = MappingProxyType({})) -> None:
+        """Forget the connection: everything pending fails, and late events of it reach nobody.
+
+        `errors` are those of single requests, by correlation id. Who waits is told by the engine's next turn, in the
+        order of sending.
+        """
+        connection, self._connection = self._connection, None
+        for timer in (self._look, self._idle):
+            if timer is not None:
+                timer.cancel()
+        self._look = self._idle = None
+        self._events = None
+        self._ready = False
+        if connection is not None:
+            connection.close()
+        error = KafkaConnectionError(self._closed_because(reason))
+        if self._connecting is not None and not self._connecting.done():
+            self._connecting.set_exception(error)
+        pending, self._pending = self._pending, {}
+        for correlation_id, (answered, timer, _) in pending.items():
+            if timer is not None:
+                timer.cancel()
+            self._engine.start(self._tell, answered, errors.get(correlation_id, error))
+
+    def _tell(self, answered: Answered, error: KafkaError) -> None:
+        try:
+            answered(None, error)
+        except Exception:
+            log.exception("kafwire: that a request to %s failed could not be handled", self.where)
+
+    def _on_connected(self) -> None:
+        if self._connecting is not None and not self._connecting.done():
+            self._connecting.set_result(None)
+
+    def _on_answer(self, token: int, frame: Buffer | None) -> None:
+        entry = self._pending.pop(token, None)
+        if entry is not None:
+            answered, timer, sent_ms = entry
+            if timer is not None:
+                timer.cancel()
+            self._heard_ms = self._used_ms = self._engine.now_ms()
+            latency_ms = self._heard_ms - sent_ms
+            self.responses += 1
+            self.latency_ms_sum += latency_ms
+            self.latency_ms_max = max(self.latency_ms_max, latency_ms)
+            if frame is not None:
+                self.bytes_in += SIZE_PREFIX + len(frame)
+            answered(frame, None)
+
+    def _on_closed(self, reason: str) -> None:
+        if self._pending:
+            self._blame()
+        self._drop(reason)
+
+
+def host_and_port(host: str, port: int) -> str:
+    """An address as people write it: an IPv6 one in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+class _Events:
+    """Routes a connection's events to its lane while the lane still has that connection."""
+
+    __slots__ = ("_lane",)
+
+    def __init__(self, lane: Lane) -> None:
+        self._lane = lane
+
+    def on_connected(self) -> None:
+        if self._lane._events is self:
+            self._lane._on_connected()
+
+    def on_response(self, token: int, frame: Buffer) -> None:
+        if self._lane._events is self:
+            self._lane._on_answer(token, frame)
+
+    def on_sent(self, token: int) -> None:
+        if self._lane._events is self:
+            self._lane._on_answer(token, None)
+
+    def on_closed(self, _errno: int, reason: str) -> None:
+        if self._lane._events is self:
+            self._lane._on_closed(reason)

@@ -1,0 +1,159 @@
+"""What a client asks of its cluster, one request or a few at a time: the engine's side of both clients.
+
+Each method checks its arguments in the thread of the caller, whose iterables may do anything, and returns a coroutine
+for the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterable, Mapping
+from typing import Any
+
+from kafwire import protocol
+from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.list_offsets import list_offsets
+from kafwire.cluster.metadata import TopicInfo
+from kafwire.cluster.offset_spec import When, timestamp_of
+from kafwire.errors import ConfigError, broker_error
+from kafwire.types import BrokerMetadata, ClusterMetadata, PartitionMetadata, TopicMetadata, TopicPartition
+
+TOPIC_RESOURCE = 2
+ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
+# How long the controller may take for a topic.
+TOPIC_TIMEOUT_MS = 30_000
+
+
+class Requests:
+    """The requests of `Client` and `AsyncClient`, which document them."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def call(
+        self, message: Any, *, broker: int | None = None, version: int | None = None, timeout: float | None = None
+    ) -> Coroutine[Any, Any, Any]:
+        """Any request, to `broker` or to any."""
+        if not hasattr(type(message), "response"):
+            raise ConfigError(f"{message!r} is not a request message; see kafwire.protocol.MESSAGES")
+        timeout_ms = None if timeout is None else timeout * 1000
+        return self._cluster.call(message, node=broker, version=version, timeout_ms=timeout_ms)
+
+    def topic(self, name: str) -> Coroutine[Any, Any, TopicInfo]:
+        """One topic's id and partitions."""
+        return self._cluster.topic(name)
+
+    def partitions_for(self, name: str) -> Coroutine[Any, Any, set[int]]:
+        """The numbers of a topic's partitions."""
+        return self._cluster.partitions(name)
+
+    def metadata(self, topics: Iterable[str] | None) -> Coroutine[Any, Any, ClusterMetadata]:
+        """Brokers, and `topics` or all."""
+        named = None
+        if topics is not None:
+            named = [protocol.MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
+        asked = self.call(protocol.MetadataRequest(topics=named, allow_auto_topic_creation=False))
+
+        async def ask() -> ClusterMetadata:
+            return cluster_metadata(await asked)
+
+        return ask()
+
+    def offsets(
+        self, partitions: Iterable[TopicPartition], when: When, isolation_level: str
+    ) -> Coroutine[Any, Any, dict[TopicPartition, int]]:
+        """Offsets by time."""
+        timestamp = timestamp_of(when)
+        if isolation_level not in ISOLATION_LEVELS:
+            raise ConfigError(f"isolation_level={isolation_level!r}: allowed: {', '.join(ISOLATION_LEVELS)}")
+        wanted = {(tp.topic, tp.partition): timestamp for tp in partitions}
+
+        async def ask() -> dict[TopicPartition, int]:
+            found = await list_offsets(self._cluster, wanted, isolation_level=ISOLATION_LEVELS.index(isolation_level))
+            return {TopicPartition(topic, partition): offset for (topic, partition), offset in found.items()}
+
+        return ask()
+
+    def create_topic(
+        self, name: str, partitions: int, replication_factor: int, config: Mapping[str, str] | None
+    ) -> Coroutine[Any, Any, None]:
+        """Create a topic and wait until it can be used."""
+        request: Any = protocol.CreateTopicsRequest
+        topic = request.CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=replication_factor,
+            configs=[request.CreatableTopicConfig(name=key, value=str(value)) for key, value in (config or {}).items()],
+        )
+        message = request(topics=[topic], timeout_ms=TOPIC_TIMEOUT_MS)
+
+        async def create() -> None:
+            _raise_first((await self._cluster.call(message)).topics, f"creating topic {name!r}")
+            info = await self._cluster.topic(name, patient=True)
+            for partition in sorted(info.partitions):
+                await self._cluster.leader(name, partition)
+
+        return create()
+
+    def delete_topic(self, name: str) -> Coroutine[Any, Any, None]:
+        """Delete a topic."""
+        request: Any = protocol.DeleteTopicsRequest
+        state = request.DeleteTopicState(name=name)
+        message = request(topics=[state], topic_names=[name], timeout_ms=TOPIC_TIMEOUT_MS)
+
+        async def delete() -> None:
+            _raise_first((await self._cluster.call(message)).responses, f"deleting topic {name!r}")
+            self._cluster.forget([name])  # one of that name is another topic
+
+        return delete()
+
+    def topic_config(self, name: str) -> Coroutine[Any, Any, dict[str, str | None]]:
+        """A topic's configuration."""
+        request: Any = protocol.DescribeConfigsRequest
+        resource = request.DescribeConfigsResource(
+            resource_type=TOPIC_RESOURCE, resource_name=name, configuration_keys=None
+        )
+        message = request(resources=[resource])
+
+        async def describe() -> dict[str, str | None]:
+            results = (await self._cluster.call(message)).results
+            _raise_first(results, f"describing topic {name!r}")
+            return {entry.name: entry.value for entry in results[0].configs}
+
+        return describe()
+
+
+def cluster_metadata(answer: Any) -> ClusterMetadata:
+    """A MetadataResponse as values that are typed; partitions in their order."""
+    return ClusterMetadata(
+        cluster_id=answer.cluster_id,
+        controller_id=answer.controller_id,
+        brokers=tuple(BrokerMetadata(one.node_id, one.host, one.port, one.rack) for one in answer.brokers),
+        topics=tuple(
+            TopicMetadata(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                is_internal=topic.is_internal,
+                partitions=tuple(
+                    PartitionMetadata(
+                        partition_index=part.partition_index,
+                        leader_id=part.leader_id,
+                        leader_epoch=part.leader_epoch,
+                        replica_nodes=tuple(part.replica_nodes),
+                        isr_nodes=tuple(part.isr_nodes),
+                        offline_replicas=tuple(part.offline_replicas),
+                        error_code=part.error_code,
+                    )
+                    for part in sorted(topic.partitions, key=lambda part: part.partition_index)
+                ),
+                error_code=topic.error_code,
+            )
+            for topic in answer.topics
+        ),
+    )
+
+
+def _raise_first(answers: Iterable[Any], what: str) -> None:
+    for answer in answers:
+        if answer.error_code:
+            detail = getattr(answer, "error_message", None)
+            raise broker_error(answer.error_code, f"{what}: {detail}" if detail else what)

@@ -1,0 +1,605 @@
+"""The cluster client: bootstrap, metadata, routing to leaders, and calls that are tried again.
+
+One per client object. Lanes are made on demand, named by their role; sockets are never shared between client objects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from kafwire import protocol
+from kafwire.cluster.backoff import delay_ms
+from kafwire.cluster.broker_connection import Lane, host_and_port
+from kafwire.cluster.hedging import first_answer
+from kafwire.cluster.metadata import BrokerAddress, Metadata, TopicInfo
+from kafwire.cluster.metadata_refresh import Refresher
+from kafwire.cluster.reachability_log import Reach
+from kafwire.cluster.topic_lookup import TopicSearch, UnknownTopic
+from kafwire.config import ClientConfig
+from kafwire.errors import (
+    BrokerError,
+    ConfigError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    broker_error,
+)
+from kafwire.runtime.engine import Engine
+
+_T = TypeVar("_T")
+
+UNKNOWN_TOPIC = 3
+LEADER_NOT_AVAILABLE = 5
+REBOOTSTRAP_REQUIRED = 129
+# In bytes: older versions of requests have two bytes for a text's length.
+LONGEST_NAME = 0x7FFF
+
+# Called on the engine with the names of topics that changed.
+OnChange = Callable[[set[str]], object]
+
+log = logging.getLogger("kafwire")
+
+
+class Cluster:
+    """What one client object knows of the cluster, and its connections to it."""
+
+    def __init__(self, engine: Engine, config: ClientConfig) -> None:
+        self.engine = engine
+        self.config = config
+        self.metadata = Metadata()
+        self._lanes: dict[tuple[int, str], Lane] = {}
+        self._greetings: dict[tuple[str, int], int] = {}
+        self._reach = Reach(engine)
+        self._seeds = [self._make(h, p, "control", -1 - i) for i, (h, p) in enumerate(config.bootstrap_servers)]
+        self._features: tuple[int, dict[str, int]] = (-1, {})
+        self._wanted: set[str] = set()
+        self._seen: set[str] = set()
+        self._refreshed_ms = -1.0e12
+        self._refresher = Refresher(engine, config, self._refresh)
+        self._watching: asyncio.Task[None] | None = None
+        # Since when, and until when, no broker has given any metadata.
+        self._failing_since_ms: float | None = None
+        self._failed_ms = 0.0
+        self._kept: set[str] = set()
+        self._keeping: asyncio.Task[None] | None = None
+        self._doubting: asyncio.TimerHandle | None = None
+        self._listeners: dict[object, OnChange] = {}
+        self._on_overdue: list[Callable[[Lane], object]] = []
+        self._closed = False
+
+    @property
+    def lanes(self) -> list[Lane]:
+        """All lanes, the bootstrap servers' first."""
+        return [*self._seeds, *self._lanes.values()]
+
+    def lane(self, node: int, role: str) -> Lane:
+        """The lane of a known broker for `role`, not opened yet when new.
+
+        A role is any name: `control`, `fetch`, `produce`, or one of a caller's own like `fetch:topic-3`. Each is a
+        connection, until it is released.
+        """
+        address = self.metadata.brokers.get(node)
+        if address is None:
+            known = ", ".join(str(n) for n in sorted(self.metadata.brokers)) or "none"
+            raise KafkaConnectionError(f"broker {node} is not in the cluster's metadata (known: {known})")
+        lane = self._lanes.get((node, role))
+        if lane is not None and (lane.host, lane.port) != (address.host, address.port):
+            lane.close(f"broker {node} has moved")
+            lane = None
+        if lane is None:
+            lane = self._make(address.host, address.port, role, node)
+            if self._closed:
+                lane.close()
+            self._lanes[node, role] = lane
+        return lane
+
+    def listens(self, node: int, host: str, port: int) -> bool:
+        """Whether that is where a broker listens, as far as the metadata knows."""
+        address = self.metadata.brokers.get(node)
+        return address is not None and (address.host, address.port) == (host, port)
+
+    def believe(self, node: int, host: str, port: int) -> None:
+        """Take in where a broker listens, told beside metadata, if these do not know it or it cannot be reached there.
+
+        Neither of two such answers says which one is older.
+        """
+        lane = self._lanes.get((node, "control"))
+        if node not in self.metadata.brokers or (lane is not None and lane.failures):
+            known = self.metadata.brokers.get(node)
+            self.metadata.brokers[node] = BrokerAddress(host, port, None if known is None else known.rack)
+
+    def _make(self, host: str, port: int, role: str, node: int) -> Lane:
+        return Lane(
+            self.engine,
+            self.config,
+            host,
+            port,
+            role,
+            node,
+            greetings=self._greetings,
+            reach=self._reach,
+            on_overdue=self._watch_over,
+        )
+
+    def feature(self, name: str) -> int:
+        """The level of a finalised feature, as the newest answer to ApiVersions told (KIP-584); 0: none."""
+        newest = max((lane.features for lane in self.lanes), key=lambda news: news[0], default=(-1, {}))
+        self._features = max(self._features, newest, key=lambda news: news[0])
+        return self._features[1].get(name, 0)
+
+    def release(self, node: int, role: str) -> None:
+        """Close one lane and forget it; what is pending on it fails. The next `lane` of that name is a new one."""
+        lane = self._lanes.pop((node, role), None)
+        if lane is not None:
+            lane.close(f"the {role} lane was released")
+
+    async def call(
+        self,
+        message: Any,
+        *,
+        node: int | None = None,
+        version: int | None = None,
+        timeout_ms: float | None = None,
+    ) -> Any:
+        """Send `message` to `node`, or to any broker; lost connections are retried until `default_api_timeout_ms`.
+
+        In the version negotiated, unless `version` says another. Error codes in the answer are the caller's to read.
+        """
+
+        async def attempt() -> Any:
+            if node is None:
+                return await self._call_any(message, version)
+            if node not in self.metadata.brokers:
+                await self.refresh()
+            return await self.lane(node, "control").call(message, version=version)
+
+        return await self.retrying(attempt, f"{type(message).__name__}", timeout_ms)
+
+    async def retrying(self, attempt: Callable[[], Awaitable[_T]], what: str, timeout_ms: float | None = None) -> _T:
+        """Run `attempt` until it succeeds, with backoff; gives up on errors that no retry mends, and in time."""
+        limit_ms = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        deadline = self.engine.now_ms() + limit_ms
+        failures = 0
+        last: KafkaError | None = None
+        while True:
+            try:
+                async with asyncio.timeout(max(0.001, (deadline - self.engine.now_ms()) / 1000)):
+                    return await attempt()
+            except (KafkaConnectionError, KafkaTimeoutError, BrokerError) as error:
+                if self._closed or (isinstance(error, BrokerError) and not error.retriable):
+                    raise
+                last = error
+            except TimeoutError:  # the time for all attempts, not that of one request
+                break
+            failures += 1
+            wait = delay_ms(failures, self.config.retry_backoff_ms, self.config.retry_backoff_max_ms, random.random())
+            if self.engine.now_ms() + wait >= deadline:
+                break
+            await asyncio.sleep(wait / 1000)
+        waiting = [text for lane in self.lanes if (text := lane.waits_for) is not None]
+        because = f": {last if last is not None else '; '.join(waiting) or f'no answer from {self.bootstrap}'}"
+        kind = type(last) if isinstance(last, KafkaConnectionError) else KafkaTimeoutError
+        raise kind(f"{what} did not succeed within {round(limit_ms / 1000, 2):g} s{because}")
+
+    def known(self) -> list[Lane]:
+        """The control lanes of all known brokers, in the order to ask them.
+
+        Connected ones come first, those that have nothing to do before others; then those that failed, and at last
+        those that owe somebody an answer for long.
+        """
+        known = [self.lane(node, "control") for node in self.metadata.brokers]
+        random.shuffle(known)
+        slow = {lane.node for lane in self.lanes if lane.is_overdue}
+        known.sort(key=lambda lane: (lane.node in slow, not lane.is_ready, lane.failures, lane.in_flight > 0))
+        return known
+
+    def _bootstrap_lanes(self) -> list[Lane]:
+        """The bootstrap servers', unless they may not be asked again."""
+        if self.metadata.brokers and not self._may_rebootstrap:
+            return []
+        return sorted(self._seeds, key=lambda lane: not lane.is_ready)
+
+    @property
+    def _may_rebootstrap(self) -> bool:
+        return self.config.metadata_recovery_strategy == "rebootstrap"
+
+    async def _call_any(self, message: Any, version: int | None = None) -> Any:
+        """Have one broker answer, at last a bootstrap server.
+
+        What changes something goes to one that has just given a sign of life: it must not be sent twice to find out.
+        """
+        known = self.known()
+        problems: list[str] = []
+        is_reading = _only_reads(message)
+
+        async def ask(lane: Lane) -> tuple[Lane, Any]:
+            if is_reading:
+                return lane, await lane.call(message, version=version)
+            await lane.check()
+            return lane, None
+
+        first = await first_answer(known, ask, problems) or await first_answer(self._bootstrap_lanes(), ask, problems)
+        if first is None:
+            raise _unreachable(problems)
+        lane, response = first
+        if lane not in known and known:
+            # No known broker answered, yet one does: what is known is out of date (KIP-899).
+            self._refresher.begin()
+        return response if is_reading else await lane.call(message, version=version)
+
+    def hasten(self) -> None:
+        """Have the next refresh, one that is waited for already too, wait for the first step of its backoff at most.
+
+        For who has a cause to ask that was not there before.
+        """
+        self._refresher.hasten()
+
+    async def refresh(self, topics: Iterable[str] = (), *, at_once: bool = False) -> None:
+        """Fetch metadata, of all topics this client has asked for; concurrent calls share one request.
+
+        Requests that bring no news come with an exponential backoff, which all callers share; topics that were never
+        asked for do not wait for it. `at_once`: neither does the caller, who needs the answer to a request sent after
+        this call, and paces himself.
+        """
+        new = set(topics) - self._wanted
+        for name in new:
+            _check_name(name)
+        self._wanted |= new
+        await self._refresher.refresh(at_once=at_once or bool(new))
+
+    async def _refresh(self) -> bool:
+        """One request; whether its answer was news."""
+        asked = set(self._wanted)
+        topics = [protocol.MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(asked)]
+        request = protocol.MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+        response = await self._ask_metadata(request)
+        self._refreshed_ms = self.engine.now_ms()
+        return self._take_in(response, asked - self._wanted)
+
+    def _take_in(self, response: Any, forgotten: Iterable[str] = ()) -> bool:
+        """Believe an answer, but for what was `forgotten` since it was asked for, and tell who listens what changed.
+
+        Returns whether anything did.
+        """
+        errors, brokers = dict(self.metadata.errors), self.metadata.brokers
+        changed = self.metadata.update(response, self.engine.now_ms())
+        self._seen.update(topic.name for topic in response.topics if topic.name is not None and not topic.error_code)
+        self.metadata.forget(forgotten)
+        self._ask_again_in_doubt()
+        self._adopt_seeds()
+        self._leave_departed()
+        now = self.metadata.errors
+        changed.update(name for name in {*errors, *now} if errors.get(name) != now.get(name))
+        if changed:
+            self._tell(changed)
+        return bool(changed) or brokers != self.metadata.brokers
+
+    def _ask_again_in_doubt(self) -> None:
+        """Refresh once it may be decided which of two ids is that of a topic."""
+        if self._doubting is not None:
+            self._doubting.cancel()
+            self._doubting = None
+        until_ms = self.metadata.doubted_until_ms()
+        if until_ms is not None and not self._closed:
+            wait = max(until_ms - self.engine.now_ms(), self.config.retry_backoff_ms)
+            begin = partial(self._refresher.begin, at_once=True)
+            self._doubting = asyncio.get_running_loop().call_later(wait / 1000, begin)
+
+    async def _ask_metadata(self, request: Any) -> Any:
+        """The answer of a known broker; at last, that of a bootstrap server.
+
+        Bootstrap servers are believed whatever they tell, as the user named them. Known brokers are not: their
+        addresses may have come to belong to another cluster.
+        """
+        now = self.engine.now_ms()
+        trigger_ms = self.config.metadata_recovery_rebootstrap_trigger_ms
+        if self._failing_since_ms is None or now - self._failed_ms > trigger_ms:  # nobody has asked for so long
+            self._failing_since_ms = self._failed_ms = now
+        left_s = (self._failing_since_ms + trigger_ms - now) / 1000
+
+        async def ask_known(lane: Lane) -> Any:
+            response = await lane.call(request)
+            if response.error_code == REBOOTSTRAP_REQUIRED and self._may_rebootstrap:
+                self._leave_all(f"{lane.where} said so")
+                raise KafkaConnectionError(f"{lane.where} wants its clients to bootstrap again")
+            if response.error_code:
+                raise broker_error(response.error_code, f"asking {lane.where} for metadata")
+            if not self.metadata.is_of(response):
+                lane.fail(f"it answers for cluster {response.cluster_id}, not {self.metadata.cluster_id}")
+                raise KafkaConnectionError(f"{lane.where} belongs to another cluster now, {response.cluster_id}")
+            return response
+
+        problems: list[str] = []
+        ask_seed = partial(self._ask_seed, request)
+        may_leave = self._may_rebootstrap and bool(self.metadata.brokers)
+        try:
+            try:
+                async with asyncio.timeout(max(0.0, left_s) if may_leave else None):
+                    response = await first_answer(self.known(), ask_known, problems)
+                    if response is None:
+                        response = await first_answer(self._bootstrap_lanes(), ask_seed, problems)
+            except TimeoutError:
+                self._leave_all(f"no known broker has given metadata for {trigger_ms} ms")
+                response = await first_answer(self._bootstrap_lanes(), ask_seed, problems)
+        finally:
+            self._failed_ms = self.engine.now_ms()
+        if response is None:
+            raise _unreachable(problems)
+        self._failing_since_ms = None
+        return response
+
+    async def _ask_seed(self, request: Any, lane: Lane) -> Any:
+        response = await lane.call(request)
+        if response.error_code:
+            # Behind the same name may be others that know more.
+            lane.fail("it has no metadata to give")
+            raise KafkaConnectionError(str(broker_error(response.error_code, f"asking {lane.where} for metadata")))
+        if not self.metadata.is_of(response):
+            log.warning(
+                "kafwire: %s is of cluster %s now, no longer of %s: what was known is forgotten",
+                lane.where,
+                response.cluster_id,
+                self.metadata.cluster_id,
+            )
+            self._leave_all("its cluster was replaced", but=lane)
+        return response
+
+    def _leave_all(self, why: str, *, but: Lane | None = None) -> None:
+        """Forget where brokers are, and close every connection; bootstrap servers are looked up and asked next."""
+        log.info("kafwire: bootstrapping again from %s: %s", self.bootstrap, why)
+        self.metadata.brokers.clear()
+        lanes, self._lanes = self._lanes, {}
+        for lane in lanes.values():
+            lane.close(f"the client bootstraps again, as {why}")
+        for seed in self._seeds:
+            if seed is not but and seed.is_ready:
+                seed.fail("the client bootstraps again")
+
+    def on_change(self, callback: OnChange) -> Callable[[], None]:
+        """Have `callback` called after each refresh with the names of topics that changed; returns what ends that.
+
+        Changed are new partitions, leaders, replicas and ids, and whether the brokers have the topic at all (see
+        `metadata.errors`). What `metadata.update_leader` takes in is not told: its caller knows.
+        """
+        key = object()
+        self._listeners[key] = callback
+
+        def stop() -> None:
+            self._listeners.pop(key, None)
+
+        return stop
+
+    def on_overdue(self, callback: Callable[[Lane], object]) -> Callable[[], None]:
+        """Have `callback` called with a lane that owes an answer for long, again and again; returns what ends that."""
+        self._on_overdue.append(callback)
+
+        def stop() -> None:
+            if callback in self._on_overdue:
+                self._on_overdue.remove(callback)
+
+        return stop
+
+    def _watch_over(self, lane: Lane) -> None:
+        """A broker that owes an answer for long may hang, and others may lead its partitions by now.
+
+        Nothing else says so before the request's time is up.
+        """
+        if self._watching is None and self._wanted and not self._closed:
+            self._watching = asyncio.ensure_future(self._watch())
+        for callback in list(self._on_overdue):
+            callback(lane)
+
+    async def _watch(self) -> None:
+        try:
+            self.hasten()
+            while any(lane.is_overdue for lane in self.lanes) and not self._closed:
+                try:
+                    await self.refresh()
+                except KafkaError as error:
+                    log.debug("kafwire: metadata could not be refreshed: %s", error)
+        finally:
+            self._watching = None
+
+    def _tell(self, changed: set[str]) -> None:
+        for callback in list(self._listeners.values()):
+            try:
+                callback(set(changed))
+            except Exception:
+                # One listener's defect must not keep the news from the others, nor from who waits for the refresh.
+                log.exception("kafwire: a change of topics %s could not be handled", sorted(changed))
+
+    def keep_fresh(self, topics: Iterable[str]) -> None:
+        """Refresh these topics each `metadata_max_age_ms` from now on, and forget those kept fresh so far.
+
+        A refresh that fails is tried again with backoff. Nothing is asked at once, unless the metadata is stale. No
+        topics end it, and so does the client's end.
+        """
+        kept = set(topics)
+        self.forget(self._kept - kept)
+        self._kept = kept
+        self._wanted |= kept
+        if kept and self._keeping is None and not self._closed:
+            self._keeping = asyncio.ensure_future(self._keep_fresh())
+
+    def forget(self, topics: Iterable[str]) -> None:
+        """Ask for these topics no more, and drop what is known of them."""
+        names = set(topics)
+        self._kept -= names
+        self._wanted -= names
+        self.metadata.forget(names)
+        if not self._kept and self._keeping is not None:
+            self._keeping.cancel()
+            self._keeping = None
+
+    async def _keep_fresh(self) -> None:
+        while True:
+            wait = self._refreshed_ms + self.config.metadata_max_age_ms - self.engine.now_ms()
+            if wait > 0:  # somebody else may refresh meanwhile
+                await asyncio.sleep(wait / 1000)
+                continue
+            try:
+                await self.refresh()
+            except KafkaError as error:
+                log.debug("kafwire: metadata could not be refreshed: %s", error)
+
+    def _leave_departed(self) -> None:
+        """Close the idle lanes of brokers that left the cluster, or listen elsewhere now.
+
+        What is in flight may still be answered: a broker can be missing from the news of one that lags. Those lanes are
+        looked at again after the next refresh.
+        """
+        for (node, role), lane in list(self._lanes.items()):
+            address = self.metadata.brokers.get(node)
+            stays = address is not None and (address.host, address.port) == (lane.host, lane.port)
+            if not stays and not lane.in_flight:
+                del self._lanes[node, role]
+                lane.close(f"broker {node} has left the cluster" if address is None else f"broker {node} has moved")
+
+    def _adopt_seeds(self) -> None:
+        """A bootstrap connection goes on as the control lane of the broker that it turned out to be."""
+        for index, seed in enumerate(self._seeds):
+            for node, address in self.metadata.brokers.items():
+                same = (seed.host, seed.port) == (address.host, address.port)
+                if same and seed.is_ready and (node, "control") not in self._lanes:
+                    seed.node = node
+                    self._lanes[node, "control"] = seed
+                    self._seeds[index] = self._make(seed.host, seed.port, "control", -1 - index)
+                    break
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether `metadata_max_age_ms` has passed since the last refresh."""
+        return self.engine.now_ms() - self._refreshed_ms > self.config.metadata_max_age_ms
+
+    async def topic(
+        self,
+        name: str,
+        *,
+        timeout_ms: float | None = None,
+        patient: bool = False,
+        fresh: bool = False,
+        create: bool = False,
+    ) -> TopicInfo:
+        """One topic; see `topics`."""
+        (info,) = await self.topics([name], timeout_ms=timeout_ms, patient=patient, fresh=fresh, create=create)
+        return info
+
+    async def topics(
+        self,
+        names: Sequence[str],
+        *,
+        timeout_ms: float | None = None,
+        patient: bool = False,
+        fresh: bool = False,
+        create: bool = False,
+    ) -> list[TopicInfo]:
+        """Topics with at least one partition each.
+
+        An unknown one may have been made a moment ago: it is asked for again for 3 s, or, if `patient`, until the time
+        is up. With `patient` or `fresh`, doubts which of two topics of that name is the newer one are waited out.
+        With `create` the first request has the broker create those that this client has never seen, and they are waited
+        for as long, unless the broker says that it creates none.
+        """
+        search = TopicSearch(self, names, patient=patient, fresh=fresh, create=create)
+        what = f"finding topic {names[0]!r}" if len(names) == 1 else f"finding {len(names)} topics"
+        try:
+            return await self.retrying(search.attempt, what, timeout_ms)
+        except UnknownTopic as error:
+            for name in error.names - self._kept:
+                self._wanted.discard(name)  # or each name that was ever mistaken would be asked for again and again
+            raise broker_error(UNKNOWN_TOPIC, error.message) from None
+        except BrokerError as error:
+            if not error.retriable:  # neither would one that must not be described
+                self._wanted -= {n for n in names if n in self.metadata.errors and n not in self.metadata.topics}
+                self._wanted |= self._kept
+            raise
+        except KafkaTimeoutError:
+            unknown = [name for name in names if self.metadata.errors.get(name) == UNKNOWN_TOPIC]
+            if unknown:
+                limit_ms = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+                raise broker_error(UNKNOWN_TOPIC, search.not_in_time(unknown[0], limit_ms)) from None
+            raise
+
+    async def create_missing(self, names: Collection[str]) -> None:
+        """One request for these topics alone, which has a broker create those that do not exist.
+
+        No other request asks for that, and this one names no topic that was seen before: what somebody deletes stays
+        deleted.
+        """
+        for name in names:
+            _check_name(name)
+        topics = [protocol.MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(names)]
+        self._wanted |= set(names)
+        self._take_in(await self._ask_metadata(protocol.MetadataRequest(topics=topics, allow_auto_topic_creation=True)))
+
+    def has_seen(self, name: str) -> bool:
+        """Whether this client ever learnt of a topic of that name."""
+        return name in self._seen
+
+    async def partitions(self, name: str) -> set[int]:
+        """The partitions of a topic."""
+        return set((await self.topic(name)).partitions)
+
+    async def leader(self, topic: str, partition: int) -> int:
+        """The broker that leads a partition; waits for an election to end."""
+
+        async def attempt() -> int:
+            leader = self.metadata.leader(topic, partition)
+            if leader < 0:
+                await self.refresh([topic])
+                leader = self.metadata.leader(topic, partition)
+            if leader < 0:
+                raise broker_error(LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader")
+            return leader
+
+        return await self.retrying(attempt, f"finding the leader of {topic}-{partition}")
+
+    @property
+    def bootstrap(self) -> str:
+        """The bootstrap servers as the user gave them."""
+        return ",".join(host_and_port(host, port) for host, port in self.config.bootstrap_servers)
+
+    async def close(self) -> None:
+        """`shut`, for who can await."""
+        self.shut()
+
+    def shut(self) -> None:
+        """Close every lane; what is pending fails."""
+        self._closed = True
+        self._listeners.clear()
+        self._on_overdue.clear()
+        self._refresher.stop()
+        if self._keeping is not None:
+            self._keeping.cancel()
+            self._keeping = None
+        if self._doubting is not None:
+            self._doubting.cancel()
+        for lane in self.lanes:
+            lane.close()
+
+
+def _unreachable(problems: Iterable[str]) -> KafkaConnectionError:
+    return KafkaConnectionError(f"no broker can be reached: {'; '.join(dict.fromkeys(problems))}")
+
+
+def _only_reads(message: Any) -> bool:
+    """Whether a request may go to several brokers at once, as it changes nothing; an unused producer id is nothing."""
+    name = type(message).__name__
+    if name == "InitProducerIdRequest":
+        return message.transactional_id is None
+    return name.startswith(("ApiVersions", "Describe", "FindCoordinator", "List", "Metadata"))
+
+
+def _check_name(topic: str) -> None:
+    """Refuse a name that no request can carry: it would spoil those of all other topics too."""
+    try:
+        size = len(topic.encode())
+    except UnicodeEncodeError:
+        raise ConfigError(f"topic {topic!r}: a name with a lone surrogate cannot be sent") from None
+    if size > LONGEST_NAME:
+        raise ConfigError(f"topic {topic[:40]!r}...: a name of {size} bytes cannot be sent; Kafka's have at most 249")

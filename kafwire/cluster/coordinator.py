@@ -1,0 +1,99 @@
+"""The coordinator of a group (or of another kind of key): which broker it is, and when to look again (KIP-699)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from kafwire import protocol
+from kafwire.cluster.broker_connection import Lane
+from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.hedging import first_answer
+from kafwire.errors import KafkaConnectionError, KafkaTimeoutError, ProtocolError, broker_error
+
+GROUP = 0
+COORDINATOR_NOT_AVAILABLE = 15
+NOT_COORDINATOR = 16
+# What says that the coordinator is somewhere else now. One that is loading its state (14) is the right one: ask again.
+MOVED = (COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR)
+FIRST_VERSION_WITH_LISTS = 4
+
+
+class Coordinator:
+    """Finds the coordinator of one key when it is first needed, and again after `forget`. Retries nothing itself."""
+
+    def __init__(self, cluster: Cluster, key: str, *, key_type: int = GROUP) -> None:
+        self._cluster = cluster
+        self._key = key
+        self._key_type = key_type
+        self._node: int | None = None
+        self._finding = asyncio.Lock()
+
+    @property
+    def node(self) -> int | None:
+        """The broker that it was last found on; None: to be looked for."""
+        return self._node
+
+    async def lane(self) -> Lane:
+        """The open control lane of the coordinator: nothing on it waits behind a Fetch.
+
+        Raises `BrokerError` (retriable while there is no coordinator yet), `KafkaConnectionError`,
+        `KafkaTimeoutError`.
+        """
+        async with self._finding:
+            if self._node is None:
+                self._node = await self._find()
+            node = self._node
+        try:
+            lane = self._cluster.lane(node, "control")
+            await lane.open()
+        except (KafkaConnectionError, KafkaTimeoutError):
+            self.forget(node)
+            await self._cluster.refresh()  # it may listen elsewhere by now
+            raise
+        return lane
+
+    def forget(self, node: int) -> None:
+        """It is not `node` any more, or cannot be reached there; news about an earlier one changes nothing."""
+        if self._node == node:
+            self._node = None
+
+    async def _find(self) -> int:
+        cluster = self._cluster
+        if not cluster.metadata.brokers:
+            await cluster.refresh()
+        problems: list[str] = []
+        found = await first_answer(cluster.known(), self._ask, problems)
+        if found is None:
+            await cluster.refresh()  # the brokers may all have moved; the next attempt asks those of today
+            reasons = "; ".join(dict.fromkeys(problems))
+            raise KafkaConnectionError(f"no broker says who coordinates {self._key!r}: {reasons}")
+        node, host, port = found
+        if not cluster.listens(node, host, port):
+            cluster.hasten()  # it has joined, or moved
+            await cluster.refresh()
+            cluster.believe(node, host, port)
+        return node
+
+    async def _ask(self, lane: Lane) -> tuple[int, str, int]:
+        """Its broker, host and port."""
+        await lane.open()
+        request: Any = protocol.FindCoordinatorRequest
+        version = lane.version_of(request)
+        if version >= FIRST_VERSION_WITH_LISTS:
+            message = request(key_type=self._key_type, coordinator_keys=[self._key])
+        elif self._key_type:
+            message = request(key_type=self._key_type, key=self._key)
+        else:
+            message = request(key=self._key)  # version 0 has groups only
+        answer = await lane.call(message, version=version)
+        if version >= FIRST_VERSION_WITH_LISTS:
+            found = [entry for entry in answer.coordinators if entry.key == self._key]
+            if not found:
+                raise ProtocolError(
+                    f"{lane.where} answered, but not for {self._key!r}", api="FindCoordinatorResponse", version=version
+                )
+            answer = found[0]
+        if answer.error_code:
+            raise broker_error(answer.error_code, f"finding the coordinator of {self._key!r}")
+        return answer.node_id, answer.host, answer.port

@@ -1,0 +1,376 @@
+"""A group's offsets, fetched and committed from outside its membership (OffsetFetch, OffsetCommit).
+
+The coordinator is looked up when it is needed and again when it moved. What a broker refuses for good is raised at once
+with the partitions that it is about; everything else is tried again with backoff until the time is up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from kafwire import protocol
+from kafwire.cluster.broker_connection import Lane
+from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.coordinator import MOVED, Coordinator
+from kafwire.cluster.metadata import NO_TOPIC_ID
+from kafwire.cluster.topic_lookup import UnknownAnswers
+from kafwire.errors import (
+    BrokerError,
+    ConfigError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    ProtocolError,
+    broker_error,
+)
+
+UNKNOWN_TOPIC = 3
+ILLEGAL_GENERATION = 22
+UNKNOWN_MEMBER_ID = 25
+REBALANCE_IN_PROGRESS = 27
+GROUP_ID_NOT_FOUND = 69
+FENCED_INSTANCE_ID = 82
+UNKNOWN_TOPIC_ID = 100
+FENCED_MEMBER_EPOCH = 110
+STALE_MEMBER_EPOCH = 113
+# What a coordinator says to a stranger's commit while the group has members (which of these depends on its protocol).
+MEMBERS_ONLY = (
+    *(ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS),
+    *(FENCED_INSTANCE_ID, FENCED_MEMBER_EPOCH, STALE_MEMBER_EPOCH),
+)
+UNKNOWN = (UNKNOWN_TOPIC, UNKNOWN_TOPIC_ID)
+FIRST_VERSION_WITH_GROUPS = 8
+FIRST_VERSION_WITH_TOPIC_IDS = 10
+
+Partition = tuple[str, int]
+Code = tuple[Partition, int]
+
+
+class OffsetToCommit(NamedTuple):
+    """`offset` is that of the next record to read; `leader_epoch` of the last one read (-1: unknown, KIP-320)."""
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+
+
+class Committed(NamedTuple):
+    """What a group has committed for a partition."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+
+
+class GroupOffsets:
+    """The committed offsets of one group. Lives on the engine."""
+
+    def __init__(self, cluster: Cluster, group_id: str) -> None:
+        """Fetching waits for transactions that are about to change an offset (KIP-447), as in Kafka's own consumer."""
+        self.group_id = group_id
+        self._cluster = cluster
+        self._coordinator = Coordinator(cluster, group_id)
+        self._committing = asyncio.Lock()
+
+    @property
+    def coordinator(self) -> int | None:
+        """The broker that coordinates the group, if it is known."""
+        return self._coordinator.node
+
+    async def fetch(
+        self, partitions: Iterable[Partition], *, timeout_ms: float | None = None
+    ) -> dict[Partition, Committed | None]:
+        """What is committed for each of `partitions`, None where nothing is.
+
+        An offset that an open transaction is about to change is waited for (UNSTABLE_OFFSET_COMMIT). Tried again for
+        `timeout_ms` (default: `default_api_timeout_ms`). Raises `BrokerError` for what no retry mends,
+        `KafkaTimeoutError`, `KafkaConnectionError`.
+        """
+        wanted = list(dict.fromkeys((topic, partition) for topic, partition in partitions))
+        found: dict[Partition, Committed | None] = {}
+
+        async def attempt(lane: Lane) -> list[Code]:
+            missing = [where for where in wanted if where not in found]
+            answered, codes = await self._fetch(lane, missing)
+            found.update(answered)
+            return codes
+
+        await self._until_done("fetching the offsets", wanted, found, attempt, timeout_ms)
+        return {where: found[where] for where in wanted}
+
+    async def commit(
+        self,
+        offsets: Mapping[Partition, OffsetToCommit],
+        *,
+        topic_ids: Mapping[str, uuid.UUID] | None = None,
+        timeout_ms: float | None = None,
+    ) -> None:
+        """Commit `offsets`; returns when the coordinator has them all.
+
+        `topic_ids` are those of the topics that were read: one of the same name that was made since has other records,
+        and gets none of these offsets.
+
+        Commits happen in the order of the calls: a later one is sent once the earlier one is settled, so that what an
+        earlier one tries again cannot undo it. (A coordinator that executes a request of a connection long given up
+        can: nothing in the protocol forbids it to.) After an error other partitions of the same call may be committed.
+        Tried again for `timeout_ms` (default: `default_api_timeout_ms`), the wait for earlier ones included. Raises
+        `ConfigError` for an impossible offset, `BrokerError` for what no retry mends (the group has members; a text
+        that is too long; no permission), `KafkaTimeoutError`, `KafkaConnectionError`.
+        """
+        wanted = {(topic, partition): OffsetToCommit(*value) for (topic, partition), value in offsets.items()}
+        for (topic, partition), value in wanted.items():
+            if not 0 <= value.offset < 1 << 63:
+                raise ConfigError(f"the offset to commit for {topic}-{partition} is {value.offset}: from 0 is needed")
+        done: set[Partition] = set()
+        known = {
+            topic: info.topic_id for topic in _topics(wanted) if (info := self._cluster.metadata.topics.get(topic))
+        } | dict(topic_ids or {})
+
+        async def attempt(lane: Lane) -> list[Code]:
+            missing = {where: value for where, value in wanted.items() if where not in done}
+            others = {topic for topic in _topics(missing) if self._is_another(topic, known)}
+            mine = {where: value for where, value in missing.items() if where[0] not in others}
+            codes = await self._commit(lane, mine, known) if mine else []
+            done.update(where for where, code in codes if not code)
+            failed = [each for each in codes if each[1]]
+            if others and not failed:
+                raise _Final(
+                    KafkaError(
+                        f"topic {min(others)!r} was deleted and made again: the offsets to commit for group "
+                        f"{self.group_id!r} are those of the old one"
+                    )
+                )
+            return failed
+
+        limit_ms = self._cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        deadline = self._cluster.engine.now_ms() + limit_ms
+        try:
+            async with asyncio.timeout(limit_ms / 1000):
+                await self._committing.acquire()
+        except TimeoutError:
+            raise KafkaTimeoutError(
+                f"committing {self._what(wanted)} did not begin within {limit_ms / 1000:g} s: an earlier commit is "
+                "still waiting for the group's coordinator"
+            ) from None
+        try:
+            left_ms = max(1.0, deadline - self._cluster.engine.now_ms())
+            await self._until_done("committing", wanted, done, attempt, left_ms)
+        finally:
+            self._committing.release()
+
+    async def _until_done(
+        self,
+        doing: str,
+        wanted: Iterable[Partition],
+        done: Iterable[Partition],
+        attempt: Callable[[Lane], Awaitable[list[Code]]],
+        timeout_ms: float | None,
+    ) -> None:
+        """Run `attempt`, which returns the partitions that failed and why, until all that is wanted is done."""
+        wanted = list(wanted)
+        if not wanted:
+            return
+        unknown = UnknownAnswers()
+
+        async def once() -> None:
+            lane = await self._coordinator.lane()
+            try:
+                codes = await attempt(lane)
+            except (KafkaConnectionError, KafkaTimeoutError):
+                self._coordinator.forget(lane.node)
+                raise
+            except BrokerError as error:
+                raise self._explained(error.code, f"{doing} {self._what(wanted)}", lane) from None
+            if codes:
+                worst = self._worst(codes)
+                if worst in UNKNOWN:
+                    unknown.count(self._cluster.engine.now_ms())
+                    await self._check_exist([where for where, code in codes if code == worst], unknown)
+                raise self._explained(worst, f"{doing} {self._what(w for w, code in codes if code == worst)}", lane)
+            left_out = [where for where in wanted if where not in done]
+            if left_out:
+                raise ProtocolError(f"{lane.where} answered {doing}, but not for {_names(left_out)}")
+
+        try:
+            await self._cluster.retrying(once, f"{doing} {self._what(wanted)}", timeout_ms)
+        except _Final as error:
+            raise error.cause from None
+
+    @staticmethod
+    def _worst(codes: list[Code]) -> int:
+        """The error to report: one that no retry mends before all others."""
+        return min((code for _, code in codes), key=lambda code: broker_error(code).retriable)
+
+    def _explained(self, code: int, what: str, lane: Lane) -> BrokerError:
+        if code in MOVED:
+            self._coordinator.forget(lane.node)
+        error = broker_error(code, what)
+        if code in MEMBERS_ONLY:
+            return BrokerError(
+                error.code,
+                error.name,
+                False,
+                f"the group has members, and only they may commit for it: stop them, or take another group_id [{what}]",
+            )
+        if code == GROUP_ID_NOT_FOUND:
+            return BrokerError(
+                error.code,
+                error.name,
+                False,
+                "there is no group of that id that keeps offsets (a share group has it?): take another group_id "
+                f"[{what}]",
+            )
+        return error
+
+    async def _check_exist(self, partitions: list[Partition], unknown: UnknownAnswers) -> None:
+        """The coordinator knows no such topic or partition: either it lags behind, or there is none."""
+        await self._cluster.refresh(_topics(partitions))
+        metadata = self._cluster.metadata
+        for topic, partition in partitions:
+            info = metadata.topics.get(topic)
+            gone = info is None or topic in metadata.errors or partition not in info.partitions
+            if gone and unknown.are_believed:
+                raise _Final(broker_error(UNKNOWN_TOPIC, f"{topic}-{partition} of group {self.group_id!r}"))
+
+    def _is_another(self, topic: str, known: Mapping[str, uuid.UUID]) -> bool:
+        """Whether a topic was made anew, as far as the metadata tells."""
+        info = self._cluster.metadata.topics.get(topic)
+        return (
+            info is not None
+            and topic not in self._cluster.metadata.errors
+            and info.topic_id != known.get(topic, info.topic_id)
+        )
+
+    async def _topic_ids(self, topics: Iterable[str]) -> dict[str, uuid.UUID]:
+        ids = {}
+        for topic in topics:
+            try:
+                ids[topic] = (await self._cluster.topic(topic)).topic_id
+            except BrokerError as error:
+                raise _Final(error) from None  # it has been tried again already
+        return ids
+
+    async def _fetch(
+        self, lane: Lane, partitions: list[Partition]
+    ) -> tuple[dict[Partition, Committed | None], list[Code]]:
+        request: Any = protocol.OffsetFetchRequest
+        version = lane.version_of(request)
+        ids: dict[str, uuid.UUID] = {}
+        if version >= FIRST_VERSION_WITH_TOPIC_IDS:
+            ids = await self._topic_ids(_topics(partitions))
+            if NO_TOPIC_ID in ids.values():
+                version = lane.version_of(request, at_most=FIRST_VERSION_WITH_TOPIC_IDS - 1)
+        by_topic = _by_topic(partitions)
+        if version >= FIRST_VERSION_WITH_GROUPS:
+            topics = [
+                request.OffsetFetchRequestTopics(
+                    name=topic, topic_id=ids.get(topic, NO_TOPIC_ID), partition_indexes=numbers
+                )
+                for topic, numbers in by_topic.items()
+            ]
+            group = request.OffsetFetchRequestGroup(group_id=self.group_id, topics=topics)
+            message = request(groups=[group], require_stable=True)
+        else:
+            named = [
+                request.OffsetFetchRequestTopic(name=topic, partition_indexes=numbers)
+                for topic, numbers in by_topic.items()
+            ]
+            message = request(group_id=self.group_id, topics=named, require_stable=True)
+        answer = await lane.call(message, version=version)
+        if version >= FIRST_VERSION_WITH_GROUPS:
+            groups = [group for group in answer.groups if group.group_id == self.group_id]
+            if not groups:
+                raise ProtocolError(
+                    f"{lane.where} answered, but not for group {self.group_id!r}",
+                    api="OffsetFetchResponse",
+                    version=version,
+                )
+            answer = groups[0]
+        if answer.error_code:
+            raise broker_error(answer.error_code)
+        names = {topic_id: topic for topic, topic_id in ids.items()}
+        found: dict[Partition, Committed | None] = {}
+        codes: list[Code] = []
+        for topic in answer.topics:
+            name = names.get(topic.topic_id, "") if version >= FIRST_VERSION_WITH_TOPIC_IDS else topic.name
+            for part in topic.partitions:
+                where = (name, part.partition_index)
+                if part.error_code:
+                    codes.append((where, part.error_code))
+                elif part.committed_offset < 0:
+                    found[where] = None
+                else:
+                    found[where] = Committed(part.committed_offset, part.committed_leader_epoch, part.metadata or "")
+        return found, codes
+
+    async def _commit(
+        self, lane: Lane, offsets: Mapping[Partition, OffsetToCommit], known: dict[str, uuid.UUID]
+    ) -> list[Code]:
+        request: Any = protocol.OffsetCommitRequest
+        version = lane.version_of(request)
+        ids: dict[str, uuid.UUID] = {}
+        if version >= FIRST_VERSION_WITH_TOPIC_IDS:
+            known |= await self._topic_ids(topic for topic in _topics(offsets) if topic not in known)
+            ids = {topic: known[topic] for topic in _topics(offsets)}
+            if NO_TOPIC_ID in ids.values():
+                version = lane.version_of(request, at_most=FIRST_VERSION_WITH_TOPIC_IDS - 1)
+        topics = [
+            request.OffsetCommitRequestTopic(
+                name=topic,
+                topic_id=ids.get(topic, NO_TOPIC_ID),
+                partitions=[
+                    request.OffsetCommitRequestPartition(
+                        partition_index=number,
+                        committed_offset=offsets[topic, number].offset,
+                        committed_leader_epoch=offsets[topic, number].leader_epoch,
+                        committed_metadata=offsets[topic, number].metadata,
+                    )
+                    for number in numbers
+                ],
+            )
+            for topic, numbers in _by_topic(offsets).items()
+        ]
+        answer = await lane.call(request(group_id=self.group_id, topics=topics), version=version)
+        names = {topic_id: topic for topic, topic_id in ids.items()}
+        return [
+            (
+                (
+                    names.get(topic.topic_id, "") if version >= FIRST_VERSION_WITH_TOPIC_IDS else topic.name,
+                    part.partition_index,
+                ),
+                part.error_code,
+            )
+            for topic in answer.topics
+            for part in topic.partitions
+        ]
+
+    def _what(self, partitions: Iterable[Partition]) -> str:
+        return f"{_names(partitions)} of group {self.group_id!r}"
+
+
+class _Final(KafkaError):
+    """Ends the retries with `cause`."""
+
+    def __init__(self, cause: KafkaError) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+def _topics(partitions: Iterable[Partition]) -> list[str]:
+    return list(dict.fromkeys(topic for topic, _ in partitions))
+
+
+def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
+    grouped: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        grouped.setdefault(topic, []).append(partition)
+    return grouped
+
+
+def _names(partitions: Iterable[Partition]) -> str:
+    """Partitions as errors name them: all of a few, else the first and how many more."""
+    names = [f"{topic}-{partition}" for topic, partition in partitions]
+    return ", ".join(names) if len(names) <= 5 else f"{', '.join(names[:4])} and {len(names) - 4} more"

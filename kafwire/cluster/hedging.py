@@ -1,0 +1,47 @@
+"""Asking whichever broker answers first: a broker that hangs holds up nobody who could have asked another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+
+from kafwire.cluster.broker_connection import Lane
+from kafwire.errors import KafkaConnectionError, KafkaTimeoutError
+
+_T = TypeVar("_T")
+
+# A broker that has not answered by then may hang: the next one is asked as well.
+PATIENCE_S = 0.3
+
+
+async def first_answer(
+    lanes: Iterable[Lane], ask: Callable[[Lane], Awaitable[_T]], problems: list[str], *, patience_s: float = PATIENCE_S
+) -> _T | None:
+    """What `ask` brings of the first lane to answer; None when none did, and `problems` has got the reasons.
+
+    They are asked in their order, each `patience_s` after the one before, or as soon as one cannot be reached. `ask`
+    may be cancelled at any time. What it raises beside `KafkaConnectionError` and `KafkaTimeoutError` ends it all.
+    """
+    waiting = list(lanes)
+    asked: set[asyncio.Future[_T]] = set()
+    try:
+        while waiting or asked:
+            if waiting:
+                asked.add(asyncio.ensure_future(ask(waiting.pop(0))))
+            done, asked = await asyncio.wait(
+                asked, timeout=patience_s if waiting else None, return_when=asyncio.FIRST_COMPLETED
+            )
+            answer: asyncio.Future[_T] | None = None
+            for task in done:
+                error = task.exception()
+                if isinstance(error, KafkaConnectionError | KafkaTimeoutError):
+                    problems.append(str(error))
+                elif answer is None or answer.exception() is not None:
+                    answer = task
+            if answer is not None:
+                return answer.result()
+        return None
+    finally:
+        for task in asked:
+            task.cancel()

@@ -1,0 +1,83 @@
+"""When metadata is asked for: one request at a time for all who wait, with one backoff for all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Awaitable, Callable
+
+from kafwire.cluster.backoff import delay_ms
+from kafwire.config import ClientConfig
+from kafwire.runtime.engine import Engine
+
+
+class Refresher:
+    """Refreshes for whoever asks. Between two requests `retry_backoff_ms` pass, and more while they bring no news.
+
+    Lives on the engine.
+    """
+
+    def __init__(self, engine: Engine, config: ClientConfig, ask: Callable[[], Awaitable[bool]]) -> None:
+        """`ask` sends one request, and says whether the answer was news."""
+        self._engine = engine
+        self._config = config
+        self._ask = ask
+        self._task: asyncio.Task[None] | None = None
+        self._is_asking = False
+        self._hastened = asyncio.Event()
+        self._in_vain = 0
+        self._ended_ms = self._not_before_ms = -1.0e12
+
+    async def refresh(self, *, at_once: bool = False) -> None:
+        """Wait for the next answer; `at_once`: not for the backoff, nor for that to a request that has been sent."""
+        if at_once and self._task is not None and self._is_asking:
+            await asyncio.wait([self._task])
+        await asyncio.shield(self.begin(at_once=at_once))
+
+    def hasten(self) -> None:
+        """There is a cause to ask that was not there before: what others ask for in vain is not waited for."""
+        self._in_vain = 0
+        self._hasten(self._ended_ms + self._config.retry_backoff_ms)
+
+    def _hasten(self, not_before_ms: float) -> None:
+        self._not_before_ms = min(self._not_before_ms, not_before_ms)
+        self._hastened.set()
+
+    def begin(self, *, at_once: bool = False) -> asyncio.Task[None]:
+        """Have a request sent as soon as one may be, or `at_once`, unless one is on its way."""
+        if at_once:
+            self._hasten(-1.0e12)
+        if self._task is None:
+            self._task = asyncio.ensure_future(self._run())
+            self._task.add_done_callback(self._on_done)
+        return self._task
+
+    def stop(self) -> None:
+        """Keep nobody waiting for the backoff: nothing can be asked any more."""
+        self._hasten(-1.0e12)
+
+    async def _run(self) -> None:
+        while (wait := self._not_before_ms - self._engine.now_ms()) > 0:
+            self._hastened.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait / 1000):
+                    await self._hastened.wait()
+        self._is_asking = True
+        is_news = False
+        try:
+            is_news = await self._ask()
+        finally:
+            self._is_asking = False
+            self._in_vain = 0 if is_news else self._in_vain + 1
+            base, limit = self._config.retry_backoff_ms, self._config.retry_backoff_max_ms
+            wait = min(delay_ms(self._in_vain + 1, base, limit, random.random()), limit)
+            self._ended_ms = self._engine.now_ms()
+            self._not_before_ms = self._ended_ms + wait
+
+    def _on_done(self, task: asyncio.Task[None]) -> None:
+        # Not where it is awaited: whoever waited may have been cancelled, and the next must not find a task that ended
+        # long ago.
+        self._task = None
+        if not task.cancelled():
+            task.exception()

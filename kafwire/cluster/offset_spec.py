@@ -1,0 +1,91 @@
+"""Where reading begins or ends, as users say it: checked, and made what ListOffsets understands."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any
+
+from kafwire.cluster.list_offsets import EARLIEST, LATEST, Partition
+from kafwire.errors import ConfigError
+from kafwire.types import Offset, Tail, TopicPartition
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
+
+# Where in time: a name, a datetime with a time zone, or milliseconds since the epoch.
+When = str | int | dt.datetime
+# A range of time [from, to) for records; None leaves a side open.
+Timestamps = tuple[int | dt.datetime | None, int | dt.datetime | None]
+# Where reading begins or ends: "earliest", "latest", a datetime with a time zone, an offset, or so many before the end.
+Point = str | dt.datetime | Offset | Tail
+# That of all partitions, or of each, where a number is an offset: nothing else has a partition.
+Bound = Point | Mapping[TopicPartition, Point | int]
+# A `Point`, checked; a number is what ListOffsets understands.
+Place = Offset | Tail | int
+
+
+def timestamp_of(when: When) -> int:
+    """What ListOffsets understands: -2 earliest, -1 latest, else milliseconds; `ConfigError` for anything else."""
+    if when == "earliest":
+        return EARLIEST
+    if when == "latest":
+        return LATEST
+    if isinstance(when, dt.datetime):
+        if when.tzinfo is None:
+            raise ConfigError(f"{when!r} has no time zone: say datetime(..., tzinfo=timezone.utc)")
+        # The first millisecond not before it: what lies before that lies before the moment itself.
+        return -((_EPOCH - when) // dt.timedelta(milliseconds=1))
+    if isinstance(when, int) and not isinstance(when, bool) and when >= 0:
+        return when
+    raise ConfigError(f"{when!r} is not 'earliest', 'latest', a datetime or milliseconds since the epoch")
+
+
+def place_of(point: Any, name: str) -> Place:
+    """The checked form of `point`, the argument `name`; `ConfigError` for anything else, and for a number alone."""
+    if isinstance(point, Offset | Tail):
+        return point
+    if isinstance(point, int | float):
+        what = f"{name}={point!r}: a number alone may be an offset, a count or a time: write "
+        if isinstance(point, bool | float):
+            raise ConfigError(f"{what}kafwire.Offset(...), kafwire.Tail(...) or a datetime with a time zone")
+        raise ConfigError(
+            f"{what}{f'kafwire.Offset({point}), ' if point >= 0 else ''}kafwire.Tail({abs(point)}) for the last "
+            f"{abs(point)} of each partition, or a datetime with a time zone"
+        )
+    if isinstance(point, str | dt.datetime) and (point in {"earliest", "latest"} or not isinstance(point, str)):
+        return timestamp_of(point)
+    raise ConfigError(
+        f"{name}={point!r} is not 'earliest', 'latest', a datetime with a time zone, kafwire.Offset(...) or "
+        "kafwire.Tail(...)"
+    )
+
+
+def place_in(where: TopicPartition | Partition, point: Any, name: str) -> Place:
+    """The same for one partition, of which a number is an offset."""
+    name = f"{name}[{where[0]}-{where[1]}]"
+    if isinstance(point, int) and not isinstance(point, bool):
+        if point < 0:
+            raise ConfigError(f"{name}={point}: an offset from 0 is needed, or kafwire.Tail({-point})")
+        return Offset(point)
+    return place_of(point, name)
+
+
+def window_of(timestamps: Timestamps | None) -> tuple[int, int] | None:
+    """The milliseconds [from, to) of a filter; None for no filter. `ConfigError` for what is none."""
+    if timestamps is None:
+        return None
+    if (
+        not isinstance(timestamps, tuple | list)
+        or len(timestamps) != 2
+        or "str" in (type(t).__name__ for t in timestamps)
+    ):
+        raise ConfigError(
+            f"timestamps: a pair (from, to) of datetimes, milliseconds or None is needed, not {timestamps!r}"
+        )
+    low, high = timestamps
+    first = LOWEST if low is None else timestamp_of(low)
+    last = HIGHEST if high is None else timestamp_of(high)
+    if first > last:
+        raise ConfigError(f"timestamps: {low!r} is after {high!r}")
+    return first, last

@@ -1,0 +1,1 @@
+"""Fetching: sessions, cursors, what is prefetched."""

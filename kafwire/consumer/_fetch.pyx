@@ -1,0 +1,546 @@
+# decoder: its lines are counted by scripts/coverage.py
+# distutils: sources = kafwire/memory/native/buf.c
+"""Fetch, written and read where its bytes are: thousands of partitions without an object for each field.
+
+Requests are put together from tuples. The envelope of an answer becomes small objects; the records stay in the frame.
+"""
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport INT16_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcpy
+
+from kafwire.memory._buffer cimport (
+    Buffer, Reader, __builtin_bswap16, __builtin_bswap32, __builtin_bswap64, read_bytes, read_i16, read_i32, read_i64,
+    read_uvarint,
+)
+
+from kafwire.errors import ProtocolError
+
+cdef extern from "kafwire/records/native/batch.h" nogil:
+    ctypedef struct Batches "kw_batches":
+        size_t size
+        int64_t first
+        int64_t next
+        int32_t leader_epoch
+    int read_batches "kw_batches_read"(const uint8_t *data, size_t size, int64_t start, int64_t high_watermark,
+                                       Batches *out, const char **reason)
+
+
+cdef extern from "Python.h":
+    const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
+
+
+# Neither holds anything that could hold it: without the collector's bookkeeping they are made in half the time.
+@cython.final
+@cython.no_gc
+@cython.freelist(1024)
+cdef class PartitionAnswer:
+    """What a Fetch answer says of one partition. The records stay in the frame: [position, position + size)."""
+
+    cdef readonly object topic  # name up to version 12, the id's 16 bytes from 13
+    cdef readonly int32_t partition
+    cdef readonly int16_t error_code
+    cdef readonly int64_t high_watermark
+    cdef readonly int64_t last_stable_offset
+    cdef readonly int64_t log_start_offset
+    cdef list _aborted  # None: none
+    cdef readonly size_t position
+    cdef readonly size_t size
+    cdef readonly int32_t preferred_read_replica  # KIP-392; -1: this broker (so are all defaults below)
+    cdef readonly int32_t diverging_epoch  # KIP-320: the largest epoch not above the one that was fetched last, ...
+    cdef readonly int64_t diverging_end_offset  # ... and where it ends: beyond that the log differs from what was read
+    cdef readonly int32_t leader_id  # KIP-951
+    cdef readonly int32_t leader_epoch
+
+    @property
+    def aborted(self):
+        """[(producer id, first offset)] of the aborted transactions in the records."""
+        return [] if self._aborted is None else self._aborted
+
+    def __repr__(self):
+        return f"<answer for {self.topic!r}-{self.partition}: error {self.error_code}, {self.size} bytes>"
+
+
+@cython.final
+cdef class FetchAnswer:
+    """A parsed Fetch answer."""
+
+    cdef readonly Buffer frame
+    cdef readonly int32_t throttle_time_ms
+    cdef readonly int16_t error_code
+    cdef readonly int32_t session_id
+    cdef readonly list partitions
+    cdef readonly list endpoints  # [(node id, host, port, rack or None)] of leaders that it names (KIP-951)
+
+
+cdef enum:
+    # What the objects of an answer take, and what they may take together, as with any other message: entries of
+    # thirty bytes become objects of two hundred.
+    PARTITION_BYTES = 256
+    ABORTED_BYTES = 160
+    ENDPOINT_BYTES = 320
+    MOST_BYTES = 268435456
+
+    MOST_TAG = 0x7FFFFFFE  # the highest that Kafka's own classes take
+    TAG_DIVERGING_EPOCH = 0
+    TAG_CURRENT_LEADER = 1
+    TAG_NODE_ENDPOINTS = 0
+
+
+cdef inline int16_t i16(const uint8_t *at) noexcept nogil:
+    cdef uint16_t value
+    memcpy(&value, at, 2)
+    return <int16_t> __builtin_bswap16(value)
+
+
+cdef inline int32_t i32(const uint8_t *at) noexcept nogil:
+    cdef uint32_t value
+    memcpy(&value, at, 4)
+    return <int32_t> __builtin_bswap32(value)
+
+
+cdef inline int64_t i64(const uint8_t *at) noexcept nogil:
+    cdef uint64_t value
+    memcpy(&value, at, 8)
+    return <int64_t> __builtin_bswap64(value)
+
+
+cdef inline int64_t _length(Reader *r, bint flexible, bint nullable) noexcept nogil:
+    """A length or count, -1 for null where null may be; anything else below zero is a failure."""
+    cdef int64_t n = (<int64_t> read_uvarint(r)) - 1 if flexible else read_i32(r)
+    if n < 0 and not (n == -1 and nullable):
+        r.failed = True
+        return -1
+    return n
+
+
+cdef inline int64_t _count(Reader *r, bint flexible, int least, bint nullable) noexcept nogil:
+    """An array's count, -1 for null; one that the bytes left cannot hold is a failure."""
+    cdef int64_t n = _length(r, flexible, nullable)
+    if n > (r.end - r.at) // least:
+        r.failed = True
+        return -1
+    return n
+
+
+cdef inline int64_t _next_tag(Reader *r, int64_t last, Reader *field) noexcept nogil:
+    """The next field of a tagged section, its bytes in `field`: its tag, above `last`; or -1, a failure."""
+    cdef int64_t tag = read_uvarint(r)
+    cdef uint32_t size = read_uvarint(r)
+    if tag <= last or tag > MOST_TAG:
+        r.failed = True
+    field.at = read_bytes(r, size)
+    if field.at is NULL:
+        return -1
+    field.end = field.at + size
+    field.failed = False
+    return tag
+
+
+cdef void _tags(Reader *r) noexcept nogil:
+    """Pass over a tagged section, none of whose fields is known."""
+    cdef Reader field
+    cdef int64_t last = -1
+    cdef uint32_t count = read_uvarint(r)
+    while count and not r.failed:
+        last = _next_tag(r, last, &field)
+        count -= 1
+
+
+cdef inline void _pass_tags(Reader *r) noexcept nogil:
+    """As `_tags`; nearly all are empty."""
+    if r.at < r.end and r.at[0] == 0 and not r.failed:
+        r.at += 1
+    else:
+        _tags(r)
+
+
+cdef inline void _field_end(Reader *r, Reader *field) noexcept nogil:
+    """A known field: it ends in tags of its own, and fills its size exactly."""
+    _pass_tags(field)
+    if field.failed or field.at != field.end:
+        r.failed = True
+
+
+cdef void _partition_tags(Reader *r, PartitionAnswer answer) noexcept:
+    cdef Reader field
+    cdef int64_t last = -1
+    cdef uint32_t count = read_uvarint(r)
+    while count and not r.failed:
+        count -= 1
+        last = _next_tag(r, last, &field)
+        if last == TAG_DIVERGING_EPOCH:
+            answer.diverging_epoch = read_i32(&field)
+            answer.diverging_end_offset = read_i64(&field)
+            _field_end(r, &field)
+        elif last == TAG_CURRENT_LEADER:
+            answer.leader_id = read_i32(&field)
+            answer.leader_epoch = read_i32(&field)
+            _field_end(r, &field)
+
+
+cdef object _text(Reader *r, bint nullable):
+    """A compact string."""
+    cdef int64_t n = _length(r, True, nullable)
+    cdef const uint8_t *at = read_bytes(r, n) if n >= 0 else NULL
+    return None if at is NULL else at[:n].decode("utf-8", "replace")
+
+
+cdef int _answer_tags(Reader *r, FetchAnswer out, int version, int64_t *taken) except -1:
+    cdef Reader field
+    cdef int64_t n, last = -1
+    cdef uint32_t count = read_uvarint(r)
+    while count and not r.failed:
+        count -= 1
+        last = _next_tag(r, last, &field)
+        if last != TAG_NODE_ENDPOINTS or version < 16:
+            continue
+        n = _count(&field, True, 11, False)
+        taken[0] += ENDPOINT_BYTES * max(n, 0)
+        while n > 0 and not field.failed and taken[0] <= MOST_BYTES:
+            n -= 1
+            node = read_i32(&field)
+            host = _text(&field, False)
+            port = read_i32(&field)
+            rack = _text(&field, True)
+            _pass_tags(&field)
+            out.endpoints.append((node, host, port, rack))
+        if field.failed or field.at != field.end:
+            r.failed = True
+    return 0
+
+
+def parse_answer(Buffer frame, int version):
+    """Read a FetchResponse frame (from its correlation id on) of version 4 to 18; raises `ProtocolError`."""
+    cdef Reader reader
+    cdef Reader *r = &reader
+    cdef bint flexible = version >= 12
+    cdef int64_t topics, partitions, n, size, taken = 0
+    cdef int fixed = 30 if version >= 5 else 22
+    cdef const uint8_t *at
+    cdef PartitionAnswer answer
+    cdef list found = []
+    cdef FetchAnswer out = FetchAnswer.__new__(FetchAnswer)
+    if frame.buf is NULL:
+        raise ProtocolError("an empty frame", api="FetchResponse", version=version, offset=0)
+    reader.at = frame.buf.data
+    reader.end = frame.buf.data + frame.buf.size
+    reader.failed = False
+    out.frame = frame
+    out.partitions = found
+    out.endpoints = []
+    read_i32(r)
+    if flexible:
+        _pass_tags(r)
+    out.throttle_time_ms = read_i32(r)
+    if version >= 7:
+        out.error_code = read_i16(r)
+        out.session_id = read_i32(r)
+    topics = _count(r, flexible, 3, False)
+    while topics > 0 and not r.failed and taken <= MOST_BYTES:
+        topics -= 1
+        if version >= 13:
+            at = read_bytes(r, 16)
+            topic = at[:16] if at is not NULL else b""
+        else:
+            n = _length(r, True, False) if flexible else read_i16(r)
+            r.failed = r.failed or n < 0
+            at = read_bytes(r, n)
+            topic = at[:n].decode("utf-8", "replace") if at is not NULL else ""
+        partitions = _count(r, flexible, 26, False)
+        taken += PARTITION_BYTES * max(partitions, 0)
+        while partitions > 0 and not r.failed and taken <= MOST_BYTES:
+            partitions -= 1
+            at = read_bytes(r, fixed)
+            if at is NULL:
+                break
+            answer = PartitionAnswer.__new__(PartitionAnswer)
+            answer.topic = topic
+            answer.partition = i32(at)
+            answer.error_code = i16(at + 4)
+            answer.high_watermark = i64(at + 6)
+            answer.last_stable_offset = i64(at + 14)
+            answer.log_start_offset = i64(at + 22) if version >= 5 else -1
+            n = _count(r, flexible, 16, True)
+            if n > 0:
+                answer._aborted = []
+                taken += ABORTED_BYTES * n
+            while n > 0 and not r.failed and taken <= MOST_BYTES:
+                n -= 1
+                answer._aborted.append((read_i64(r), read_i64(r)))
+                if flexible:
+                    _pass_tags(r)
+            answer.preferred_read_replica = read_i32(r) if version >= 11 else -1
+            size = _length(r, flexible, True)
+            if size > 0:
+                at = read_bytes(r, size)
+                if at is not NULL:
+                    answer.position = at - frame.buf.data
+                    answer.size = size
+            answer.diverging_epoch = answer.leader_id = answer.leader_epoch = -1
+            answer.diverging_end_offset = -1
+            if flexible:
+                if r.at < r.end and r.at[0] == 0 and not r.failed:
+                    r.at += 1
+                else:
+                    _partition_tags(r, answer)
+            found.append(answer)
+        if flexible:
+            _pass_tags(r)
+    if flexible and taken <= MOST_BYTES:
+        _answer_tags(r, out, version, &taken)
+    if taken > MOST_BYTES:
+        raise ProtocolError(
+            f"its partitions and aborted transactions would take more than {MOST_BYTES} bytes of memory",
+            api="FetchResponse", version=version, offset=r.at - frame.buf.data,
+        )
+    if r.failed or r.at != r.end:
+        raise ProtocolError(
+            "a truncated or contradictory answer" if r.failed else f"{r.end - r.at} bytes are left over",
+            api="FetchResponse", version=version, offset=r.at - frame.buf.data,
+        )
+    return out
+
+
+def scan_headers(Buffer frame, size_t position, size_t size, int64_t start=-1, int64_t high_watermark=-1):
+    """What the whole batches of a records slice are: (next offset, bytes, first base offset, last leader epoch).
+
+    (-1, 0, -1, -1) when none is whole; the leader epoch, of the last whole batch, is -1 before magic 2 too. Reads
+    headers only. Raises `ProtocolError` for what cannot be a batch, and for base offsets that do not rise.
+
+    `start` is the offset asked for and `high_watermark` the one that the answer names: what lies above it must go on
+    from what was read, without holes (`records/native/batch.h` says why). `ProtocolError` for any other.
+    """
+    cdef const uint8_t *data
+    cdef Batches found
+    cdef const char *reason = NULL
+    cdef int answer
+    if frame.buf is NULL or position > frame.buf.size or size > frame.buf.size - position:
+        raise ValueError("the slice lies outside its frame")
+    data = frame.buf.data + position
+    with nogil:
+        answer = read_batches(data, size, start, high_watermark, &found, &reason)
+    if answer < 0:
+        raise ProtocolError((<bytes> reason).decode(), api="FetchResponse", offset=position + found.size)
+    return found.next, found.size, found.first, found.leader_epoch
+
+
+# ---- requests
+
+# Bytes that grow. `at` and `capacity` are positions; reserve before writing.
+cdef struct Writer:
+    uint8_t *data
+    size_t at
+    size_t capacity
+
+
+cdef int _reserve(Writer *w, size_t n) except -1:
+    """Room for n bytes more."""
+    cdef size_t wanted
+    cdef uint8_t *moved
+    if w.capacity - w.at >= n:
+        return 0
+    wanted = max(2 * w.capacity, w.at + n + 512)
+    moved = <uint8_t *> realloc(w.data, wanted)
+    if moved is NULL:
+        raise MemoryError
+    w.data = moved
+    w.capacity = wanted
+    return 0
+
+
+cdef inline void _put8(Writer *w, int8_t value) noexcept nogil:
+    w.data[w.at] = <uint8_t> value
+    w.at += 1
+
+
+cdef inline void _put16(Writer *w, int16_t value) noexcept nogil:
+    cdef uint16_t swapped = __builtin_bswap16(<uint16_t> value)
+    memcpy(w.data + w.at, &swapped, 2)
+    w.at += 2
+
+
+cdef inline void _put32(Writer *w, int32_t value) noexcept nogil:
+    cdef uint32_t swapped = __builtin_bswap32(<uint32_t> value)
+    memcpy(w.data + w.at, &swapped, 4)
+    w.at += 4
+
+
+cdef inline void _put64(Writer *w, int64_t value) noexcept nogil:
+    cdef uint64_t swapped = __builtin_bswap64(<uint64_t> value)
+    memcpy(w.data + w.at, &swapped, 8)
+    w.at += 8
+
+
+cdef inline void _put_length(Writer *w, size_t n, bint flexible) noexcept nogil:
+    """An array's count: 5 bytes at most."""
+    cdef size_t left = n + 1
+    if not flexible:
+        _put32(w, <int32_t> n)
+        return
+    while left >= 128:
+        _put8(w, <int8_t> (left & 127 | 128))
+        left >>= 7
+    _put8(w, <int8_t> left)
+
+
+cdef int _put_text(Writer *w, str text, bint flexible, str what) except -1:
+    cdef Py_ssize_t size
+    cdef const char *data = PyUnicode_AsUTF8AndSize(text, &size)
+    if size > INT16_MAX:
+        raise ProtocolError(f"{what} of {size} bytes; Kafka takes {INT16_MAX}", api="FetchRequest")
+    _reserve(w, size + 5)
+    if flexible:
+        _put_length(w, size, True)
+    else:
+        _put16(w, <int16_t> size)
+    memcpy(w.data + w.at, data, size)
+    w.at += size
+    return 0
+
+
+cdef int _put_topic(Writer *w, object name, object topic_id, int version) except -1:
+    if version < 13:
+        return _put_text(w, name, version >= 12, "a topic's name")
+    if not isinstance(topic_id, bytes) or PyBytes_GET_SIZE(topic_id) != 16:
+        raise ValueError(f"the id of topic {name!r} is {topic_id!r}: 16 bytes are needed")
+    _reserve(w, 16)
+    memcpy(w.data + w.at, PyBytes_AS_STRING(topic_id), 16)
+    w.at += 16
+    return 0
+
+
+cdef Py_ssize_t _run(list entries, Py_ssize_t first, int by) except -1:
+    """How many entries from `first` on are of its topic; `by` is where a topic's identity is in an entry."""
+    cdef Py_ssize_t end = first + 1
+    cdef object topic = (<tuple> entries[first])[by]
+    while end < len(entries):
+        other = (<tuple> entries[end])[by]
+        if other is not topic and other != topic:
+            break
+        end += 1
+    return end - first
+
+
+cdef list _topics_first(object entries, int size, int by, Py_ssize_t *topics):
+    """The entries, checked to be tuples of `size`, and how many topic entries they make."""
+    cdef list out = list(entries)
+    cdef Py_ssize_t at = 0
+    for entry in out:
+        if not isinstance(entry, tuple) or len(<tuple> entry) != size:
+            raise ValueError(f"{entry!r} is no tuple of {size}")
+    topics[0] = 0
+    while at < len(out):
+        at += _run(out, at, by)
+        topics[0] += 1
+    return out
+
+
+cdef int _put_request(Writer *w, int version, int32_t max_wait_ms, int32_t min_bytes, int32_t max_bytes,
+                      int8_t isolation_level, int32_t session_id, int32_t session_epoch, object add, object forget,
+                      str rack_id) except -1:
+    cdef bint flexible = version >= 12
+    cdef int by = 1 if version >= 13 else 0
+    cdef Py_ssize_t topics, at, end
+    cdef list entries
+    cdef tuple entry
+    _reserve(w, 40)
+    if version < 15:
+        _put32(w, -1)  # replica id: a consumer
+    _put32(w, max_wait_ms)
+    _put32(w, min_bytes)
+    _put32(w, max_bytes)
+    _put8(w, isolation_level)
+    if version >= 7:
+        _put32(w, session_id)
+        _put32(w, session_epoch)
+    entries = _topics_first(add, 7, by, &topics)
+    _put_length(w, topics, flexible)
+    at = 0
+    while at < len(entries):
+        end = at + _run(entries, at, by)
+        entry = <tuple> entries[at]
+        _put_topic(w, entry[0], entry[1], version)
+        _reserve(w, 6 + 40 * (end - at))
+        _put_length(w, end - at, flexible)
+        while at < end:
+            entry = <tuple> entries[at]
+            at += 1
+            _put32(w, entry[2])
+            if version >= 9:
+                _put32(w, entry[5])
+            _put64(w, entry[3])
+            if flexible:
+                _put32(w, entry[6])
+            if version >= 5:
+                _put64(w, -1)  # log start offset: a consumer has no log
+            _put32(w, entry[4])
+            if flexible:
+                _put8(w, 0)
+        if flexible:
+            _put8(w, 0)
+        _reserve(w, 16)
+    if version >= 7:
+        entries = _topics_first(forget, 3, by, &topics)
+        _reserve(w, 16)
+        _put_length(w, topics, flexible)
+        at = 0
+        while at < len(entries):
+            end = at + _run(entries, at, by)
+            entry = <tuple> entries[at]
+            _put_topic(w, entry[0], entry[1], version)
+            _reserve(w, 6 + 4 * (end - at))
+            _put_length(w, end - at, flexible)
+            while at < end:
+                _put32(w, (<tuple> entries[at])[2])
+                at += 1
+            if flexible:
+                _put8(w, 0)
+    elif len(forget):
+        raise ProtocolError(
+            f"version {version} has no fetch sessions: nothing can be forgotten", api="FetchRequest", version=version
+        )
+    if version >= 11:
+        _put_text(w, rack_id, flexible, "a rack")
+    if flexible:
+        _reserve(w, 1)
+        _put8(w, 0)
+    return 0
+
+
+def encode_fetch(int version, int32_t correlation_id, str client_id, *, int32_t max_wait_ms, int32_t min_bytes,
+                 int32_t max_bytes, int8_t isolation_level=0, int32_t session_id=0, int32_t session_epoch=-1, add=(),
+                 forget=(), str rack_id not None=""):
+    """A FetchRequest of version 4 to 18: header and body, without the size that comes before them.
+
+    `add` has (topic name, topic id as 16 bytes, partition, offset, max bytes, leader epoch, last fetched epoch) for
+    each partition, `forget` (topic name, topic id, partition). Their order is kept; consecutive entries of one topic
+    (by id from version 13, by name before) share its entry. What a version cannot say is left out: leader epochs below
+    9, last fetched epochs below 12, the rack below 11, the session below 7. Raises `ProtocolError` for forgotten
+    partitions below 7, and text above Kafka's 32,767 bytes.
+    """
+    cdef Writer w
+    if not 4 <= version <= 18:
+        raise ProtocolError(f"FetchRequest has the versions 4 to 18, not {version}", api="FetchRequest")
+    w.at = 0
+    w.capacity = 512
+    w.data = <uint8_t *> malloc(w.capacity)
+    if w.data is NULL:
+        raise MemoryError
+    try:
+        _put16(&w, 1)
+        _put16(&w, <int16_t> version)
+        _put32(&w, correlation_id)
+        if client_id is None:
+            _put16(&w, -1)
+        else:
+            _put_text(&w, client_id, False, "a client id")
+        if version >= 12:
+            _reserve(&w, 1)
+            _put8(&w, 0)
+        _put_request(&w, version, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, add,
+                     forget, rack_id)
+        return PyBytes_FromStringAndSize(<const char *> w.data, w.at)
+    finally:
+        free(w.data)

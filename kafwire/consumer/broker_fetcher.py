@@ -1,0 +1,608 @@
+"""A source: one connection to one broker, with one request in flight for all cursors that have demand.
+
+In a session, so that a request says only what changes. An answer is cut into slices, queued for the readers, and the
+next request leaves, all in the turn in which the answer arrived.
+
+A request may be parked at the broker for `fetch_max_wait_ms`. A cursor that comes to have demand meanwhile (its buffer
+was read, it was resumed, it was sought in) does not wait for that: it goes aside, over a second connection, in requests
+that are not parked, until the first one is answered. So neither a slow reader nor a quiet partition delays another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import struct
+from typing import TYPE_CHECKING, Any
+
+from kafwire import protocol
+from kafwire.cluster.backoff import Backoff
+from kafwire.cluster.broker_connection import Lane
+from kafwire.cluster.leader_errors import LEADER_ERRORS
+from kafwire.cluster.metadata import NO_TOPIC_ID
+from kafwire.consumer._fetch import FetchAnswer, PartitionAnswer, encode_fetch, parse_answer, scan_headers
+from kafwire.consumer._fetch_buffer import Feed
+from kafwire.consumer.fetch_errors import UNAUTHORIZED
+from kafwire.consumer.fetch_session import FetchSession, Plan
+from kafwire.consumer.partition_cursor import FetchCursor, Verdict
+from kafwire.errors import BrokerError, CorruptBatchError, KafkaConnectionError, KafkaError, ProtocolError, broker_error
+from kafwire.memory._buffer import Buffer
+
+if TYPE_CHECKING:
+    from kafwire.consumer.fetcher import Fetcher
+
+log = logging.getLogger("kafwire")
+
+# FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
+SESSION_ERRORS = frozenset({70, 71, 106})
+# Of records that the I/O thread has queued: generation, start, next offset, leader epoch of the last batch, bytes.
+Taken = tuple[int, int, int, int, int]
+
+ASIDE = "fetch-aside"
+FIRST_VERSION_WITH_TOPIC_IDS = 13
+END_OF_TIME = 2**63 - 1
+BATCH_HEAD = struct.Struct(">qiib")  # base offset, length, leader epoch, magic
+MAGIC_WITH_EPOCH = 2
+BEFORE_LENGTH = 12  # bytes of a batch that its length does not count
+# A request that is not answered in that time is parked: who has new demand goes aside.
+ASIDE_AFTER_MS = 10.0
+# Who found nothing there asks again after that time, until the parked request is answered: then all ask together again.
+ASIDE_AGAIN_MS = 10.0
+# With one socket per broker nothing can go aside, so nothing is parked for long.
+SINGLE_SOCKET_MAX_WAIT_MS = 100
+
+
+class Source:
+    """One connection to one broker, with one request in flight for all cursors that it has and that have demand."""
+
+    def __init__(
+        self, fetcher: Fetcher, lane: Lane, role: str, *, sessions: bool = True, max_wait_ms: int | None = None
+    ) -> None:
+        config = fetcher.config
+        self.lane = lane
+        self.role = role
+        self.session: FetchSession[FetchCursor] = FetchSession(sessions=sessions, name=self._on_wire)
+        self.cursors: dict[FetchCursor, None] = {}
+        longest = min(config.fetch_max_wait_ms, SINGLE_SOCKET_MAX_WAIT_MS) if config.single_socket else None
+        waits = config.fetch_max_wait_ms if longest is None else longest
+        self._max_wait_ms = waits if max_wait_ms is None else max_wait_ms
+        self._fetcher = fetcher
+        self._goes_aside = sessions and config.fetch_strategy == "hybrid" and not config.single_socket
+        self._all_or_none = config.fetch_strategy == "per_node"
+        self._full: dict[FetchCursor, None] = {}
+        self._by_wire: dict[tuple[object, int], FetchCursor] = {}
+        self._lent: dict[FetchCursor, None] = {}  # to the source aside
+        self._owner: Source | None = None  # who lent them, of a source aside
+        self._reserved = 0
+        self._feed = Feed(fetcher.queue)
+        self._token = 0
+        self._fed_by: object = None  # the connection whose answers it sees
+        self._sent_ms = 0.0
+        self._version = 0
+        self._by_id = True
+        self._nameless = 0  # cursors whose topics have no id
+        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)  # after errors of whole answers
+        self._not_before_ms = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._aside_timer: asyncio.TimerHandle | None = None
+        self._opening_aside: asyncio.Task[Source | None] | None = None
+        self._not_aside_before_ms = 0.0
+        self._stopped = False
+        self.requests = 0
+        self.bytes = 0
+        self.session_errors = 0
+
+    # --- cursors ----------------------------------------------------------------------------------------------------
+
+    def take(self, cursor: FetchCursor) -> None:
+        """Read this one too."""
+        if cursor not in self.cursors:
+            self.cursors[cursor] = None
+            self._nameless += cursor.topic_id == NO_TOPIC_ID
+        self._by_wire[cursor.topic, cursor.partition] = cursor
+        self._by_wire[cursor.topic_id.bytes, cursor.partition] = cursor
+        self.update(cursor)
+
+    def release(self, cursor: FetchCursor) -> None:
+        """Read it no more."""
+        self._withdraw(cursor)
+        self.session.drop(cursor)
+        if self.cursors.pop(cursor, self) is None:
+            self._nameless -= cursor.topic_id == NO_TOPIC_ID
+        self._full.pop(cursor, None)
+        if self._lent.pop(cursor, self) is None:
+            aside = self._fetcher.source_aside(self.lane.node)
+            if aside is not None:
+                aside.release(cursor)
+        for topic in (cursor.topic, cursor.topic_id.bytes):
+            if self._by_wire.get((topic, cursor.partition)) is cursor:
+                del self._by_wire[topic, cursor.partition]
+
+    def update(self, cursor: FetchCursor) -> None:
+        """Its position, demand or room changed."""
+        if cursor in self._lent:
+            aside = self._fetcher.source_aside(self.lane.node)
+            if aside is not None:
+                aside.update(cursor)
+            return
+        self._full.pop(cursor, None)
+        if not cursor.is_wanted:
+            self.session.drop(cursor)
+            return
+        if self._fetcher.is_full(cursor):
+            self._full[cursor] = None
+            if not self._all_or_none:
+                self.session.drop(cursor)
+                return
+        budget = self._fetcher.budget
+        self.session.want(cursor, cursor.asked(budget.partition_bytes(self._fetcher.free, cursor.batch_bytes)))
+        if self._goes_aside and self.session.in_flight and not self.session.covers(cursor):
+            self._go_aside_later()
+
+    def keeps_waiting(self, cursor: FetchCursor) -> bool:
+        """Whether it is wanted, and the request in flight does not ask for it."""
+        return self.session.in_flight and cursor in self.session and not self.session.covers(cursor)
+
+    def _on_wire(self, cursor: FetchCursor) -> tuple[object, int]:
+        """What the broker calls a cursor's partition."""
+        return cursor.topic_id if self._by_id else cursor.topic, cursor.partition
+
+    def stop(self) -> None:
+        """Send nothing more."""
+        self._stopped = True
+        self._feed.detach()
+        for cursor in self.cursors:
+            self._withdraw(cursor)
+        for timer in (self._timer, self._aside_timer):
+            if timer is not None:
+                timer.cancel()
+        if self._opening_aside is not None:
+            self._opening_aside.cancel()
+
+    # --- aside ------------------------------------------------------------------------------------------------------
+
+    def _go_aside_later(self) -> None:
+        if self._aside_timer is None and self._opening_aside is None:
+            begin = max(self._sent_ms + ASIDE_AFTER_MS, self._not_aside_before_ms)
+            wait = max(0.0, begin - self._fetcher.cluster.engine.now_ms())
+            self._aside_timer = asyncio.get_running_loop().call_later(wait / 1000, self._go_aside)
+
+    def _go_aside(self) -> None:
+        self._aside_timer = None
+        if self._stopped or not self.session.in_flight:
+            return
+        aside = self._fetcher.source_aside(self.lane.node)
+        if aside is None or not aside.lane.is_ready:
+            self._opening_aside = asyncio.ensure_future(self._fetcher.aside(self.lane.node))
+            self._opening_aside.add_done_callback(self._on_aside)
+            return
+        waiting = [cursor for cursor in self.session if cursor in self.cursors and not self.session.covers(cursor)]
+        aside._owner = self
+        for cursor in waiting:
+            self._withdraw(cursor)
+            self.session.drop(cursor)
+            self._lent[cursor] = None
+            aside.take(cursor)
+        aside.pump()
+
+    def _on_aside(self, task: asyncio.Task[Source | None]) -> None:
+        self._opening_aside = None
+        if not task.cancelled() and task.exception() is None and task.result() is not None:
+            self._go_aside()
+
+    def _give_back(self, *, arrived: bool) -> None:
+        """Aside, after each request: the owner decides where they are read next."""
+        owner, cursors = self._owner, list(self.cursors)
+        if owner is None:
+            return
+        owner._not_aside_before_ms = 0.0 if arrived else self._fetcher.cluster.engine.now_ms() + ASIDE_AGAIN_MS
+        for cursor in cursors:
+            self.release(cursor)
+            if owner._lent.pop(cursor, owner) is None:
+                owner.update(cursor)
+        # Still parked: whoever has demand goes aside again, at once where there was something.
+        if arrived and owner._aside_timer is not None:
+            owner._aside_timer.cancel()
+            owner._go_aside()
+        owner.pump()
+
+    def _take_back(self) -> bool:
+        """Ask for all together again; False while the rest are on their way aside.
+
+        That takes no longer than a round trip. Were they left there, they would be asked for aside for ever: the next
+        request is parked by the time they come back.
+        """
+        aside = self._fetcher.source_aside(self.lane.node)
+        if aside is not None and aside.session.in_flight:
+            return False
+        for cursor in list(self._lent):
+            del self._lent[cursor]
+            if aside is not None:
+                aside.release(cursor)
+            self.update(cursor)
+        return True
+
+    # --- requests ---------------------------------------------------------------------------------------------------
+
+    def pump(self) -> None:
+        """Send the next request, unless one is in flight, nothing is wanted, or the budget is used up."""
+        fetcher = self._fetcher
+        if self._stopped or self.session.in_flight or fetcher.stopped or not len(self.session):
+            return
+        if self._all_or_none and self._full:
+            return
+        if self._lent and not self._take_back():
+            return
+        if not self.lane.is_ready:
+            self._lose_all(KafkaConnectionError(f"the connection to {self.lane.where} was lost"))
+            return
+        wait = max(self.lane.muted_until_ms, self._not_before_ms) - fetcher.cluster.engine.now_ms()
+        if wait > 0:
+            if self._timer is None:
+                self._timer = asyncio.get_running_loop().call_later(wait / 1000, self._on_timer)
+            return
+        need = fetcher.budget.request_bytes(fetcher.source_count, fetcher.free)
+        if not fetcher.has_room(self, need):
+            return
+        self._send(need)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self.pump()
+
+    def _send(self, need: int) -> None:
+        fetcher, config = self._fetcher, self._fetcher.config
+        at_most = FIRST_VERSION_WITH_TOPIC_IDS - 1 if self._nameless else None
+        try:
+            self._version = self.lane.version_of(protocol.FetchRequest, at_most=at_most)
+        except ProtocolError as error:
+            for cursor in list(self.session):
+                fetcher.halt(cursor, error)
+            return
+        by_id = self._version >= FIRST_VERSION_WITH_TOPIC_IDS
+        if by_id != self._by_id:
+            self._by_id = by_id
+            self.session.renew()
+        plan = self.session.plan()
+        fetcher.part(self)
+        correlation_id = self.lane.next_correlation_id()
+        request = self._encode(plan, correlation_id, fetcher.budget.records_bytes(need))
+        self._reserved = need
+        fetcher.budget.reserved += need
+        self._sent_ms = fetcher.cluster.engine.now_ms()
+        self.requests += 1
+        timeout_ms = config.request_timeout_ms + config.fetch_max_wait_ms
+        self._prepare_feed(plan, correlation_id)
+        self.lane.send(correlation_id, [request], self._answered, timeout_ms=timeout_ms)
+
+    def _prepare_feed(self, plan: Plan[FetchCursor], token: int) -> None:
+        """Let the I/O thread queue what the answer brings, as far as it needs no decision (see `native/feed.h`)."""
+        if plan.full:
+            self._feed.clear()
+        for cursor, asked in plan.add:
+            self._feed.expect(
+                cursor.topic_id.bytes,
+                cursor.partition,
+                cursor.number,
+                cursor.generation,
+                asked.offset,
+                self.lane.where,
+            )
+        for cursor in plan.forget:
+            self._withdraw(cursor)
+        self._token = token
+        self._feed.arm(token, self._version, 0 if plan.full else plan.session_id)
+        if self._fed_by is not self.lane.connection:
+            self._fed_by = self.lane.connection
+            self.lane.feed(self._feed)
+
+    def withdraw(self, cursor: FetchCursor) -> None:
+        """It goes on elsewhere, in the same generation: whatever is in flight for it is not to be queued any more."""
+        aside = self._fetcher.source_aside(self.lane.node) if cursor in self._lent else None
+        (aside or self)._withdraw(cursor)
+
+    def _withdraw(self, cursor: FetchCursor) -> None:
+        """The answer in flight is none for this cursor any more; what it has brought already counts."""
+        taken = self._feed.forget(cursor.topic_id.bytes, cursor.partition, cursor.number)
+        if taken is not None:
+            before = cursor.last_epoch
+            if self._absorb(cursor, taken):
+                _, start, next_offset, epoch, _ = taken
+                # Epochs only rise: if the last is that of what came before, all are.
+                cursor.epochs.note(start, next_offset, epoch if epoch == before else -1)
+            self._fetcher.arrived()
+
+    @staticmethod
+    def _absorb(cursor: FetchCursor, taken: Taken) -> bool:
+        """Records that the I/O thread has queued: they are no news to the queue, but to the cursor."""
+        generation, start, next_offset, epoch, size = taken
+        if generation != cursor.generation or start != cursor.position:
+            return False  # it was sought in since, and the queue has dropped them
+        cursor.advance(next_offset, epoch)
+        cursor.fetches += 1
+        cursor.bytes += size
+        return True
+
+    def _encode(self, plan: Plan[FetchCursor], correlation_id: int, max_bytes: int) -> bytes:
+        config = self._fetcher.config
+        return encode_fetch(
+            self._version,
+            correlation_id,
+            config.client_id,
+            max_wait_ms=self._max_wait_ms,
+            min_bytes=config.fetch_min_bytes,
+            max_bytes=max_bytes,
+            isolation_level=int(config.isolation_level == "read_committed"),
+            session_id=plan.session_id,
+            session_epoch=plan.epoch,
+            add=[
+                (
+                    cursor.topic,
+                    cursor.topic_id.bytes,
+                    cursor.partition,
+                    asked.offset,
+                    asked.max_bytes,
+                    asked.leader_epoch,
+                    asked.last_fetched_epoch,
+                )
+                for cursor, asked in plan.add
+            ],
+            forget=[(cursor.topic, cursor.topic_id.bytes, cursor.partition) for cursor in plan.forget],
+            rack_id=config.client_rack,
+        )
+
+    # --- answers ----------------------------------------------------------------------------------------------------
+
+    def _answered(self, frame: Buffer | None, error: KafkaError | None) -> None:
+        fetcher = self._fetcher
+        fetcher.budget.reserved -= self._reserved
+        self._reserved = 0
+        if fetcher.stopped or self._stopped:
+            return
+        taken = self._feed.taken(self._token)
+        absorbed = {
+            cursor: part
+            for number, part in taken.items()
+            if (cursor := fetcher.numbered(number)) is not None and self._absorb(cursor, part)
+        }
+        if absorbed:
+            fetcher.arrived()  # whatever becomes of the rest of the answer
+        if frame is None:
+            self.session.on_lost()
+            self._lose_all(error or KafkaConnectionError("the request was lost"))
+            fetcher.next_turn(self)
+            return
+        try:
+            answer = parse_answer(frame, self._version)
+        except ProtocolError as problem:
+            self._cannot_read(problem)
+            return
+        self.lane.note_throttle(answer.throttle_time_ms)
+        self.bytes += len(frame)
+        fetcher.readable(self.lane.node)
+        served = [
+            cursor
+            for part in answer.partitions
+            if part.size and (cursor := self._by_wire.get((part.topic, part.partition))) is not None
+        ]
+        if self.session.on_answer(answer.error_code, answer.session_id, served):
+            self._backoff.succeeded()
+            self._take_in(answer, absorbed)
+        else:
+            self._on_error(broker_error(answer.error_code, f"fetching from {self.lane.where}"))
+        if self._owner is not None:
+            self._give_back(arrived=bool(served))
+        fetcher.next_turn(self)
+
+    def _on_error(self, error: BrokerError) -> None:
+        """The whole request was refused: the next one is a full one. Who has no reason for it must not hammer."""
+        fetcher, now = self._fetcher, self._fetcher.cluster.engine.now_ms()
+        wait = self._backoff.failed(random.random())
+        if error.code in SESSION_ERRORS:
+            self.session_errors += 1
+            log.debug("%s; the next request is a full one", error)
+            if self._backoff.failures == 1:  # the broker has forgotten the session, as it may at any time
+                return
+        self._not_before_ms = now + wait
+        if self._owner is not None:
+            self._owner._not_aside_before_ms = self._not_before_ms
+        if error.code in UNAUTHORIZED:
+            for cursor in list(self.cursors):
+                fetcher.halt(cursor, error)
+            return
+        fetcher.note_error(self.lane.where, error, self.cursors)
+        if error.code not in SESSION_ERRORS:  # it may lead no more
+            self._lose_all(error)
+
+    def _cannot_read(self, problem: ProtocolError) -> None:
+        """Bytes that are no answer: this connection is not to be believed. When it goes on, the user hears of it."""
+        self.session.on_lost()
+        told = ProtocolError(
+            f"{self.lane.where} answered a fetch with what cannot be read: {problem.message}",
+            api=problem.api,
+            version=problem.version,
+            offset=problem.offset,
+        )
+        log.warning("%s", told)
+        self.lane.fail("an answer could not be read")
+        cursors = list(self.cursors)
+        if self._fetcher.unreadable(self.lane.node):
+            for cursor in cursors:
+                self._fetcher.halt(cursor, told)
+        self._lose_all(told)
+        self._fetcher.next_turn(self)
+
+    def _take_in(self, answer: FetchAnswer, absorbed: dict[FetchCursor, Taken]) -> None:
+        fetcher = self._fetcher
+        moving: list[FetchCursor] = []
+        returning: list[FetchCursor] = []
+        unknown: list[FetchCursor] = []
+        lost: dict[int, tuple[BrokerError, list[FetchCursor]]] = {}  # by error code
+        arrived = False
+        first = next((part for part in answer.partitions if part.size), None)
+        partial: FetchCursor | None = None
+        for part in answer.partitions:
+            cursor = self._by_wire.get((part.topic, part.partition))
+            if cursor is None or cursor not in self.cursors or cursor in self._lent or cursor.halted:
+                continue
+            sent = self.session.sent(cursor)
+            if cursor in absorbed:
+                arrived = True
+                cursor.judge(part, from_replica=cursor.replica == self.lane.node)
+                _note_batch(cursor, answer.frame, part)
+                _, start, next_offset, epoch, size = absorbed[cursor]
+                _note_epochs(cursor, answer.frame, part.position, size, start, next_offset, epoch)
+                self.update(cursor)
+                continue
+            if sent is None or sent.offset != cursor.position:
+                continue  # it was sought in meanwhile
+            from_replica = cursor.replica == self.lane.node
+            verdict = cursor.judge(part, from_replica=from_replica)
+            if verdict is Verdict.TAKE:
+                if not part.size:
+                    continue
+                if self._queue(answer.frame, part, cursor):
+                    arrived = True
+                elif part is first:
+                    partial = cursor
+                self.update(cursor)
+            elif verdict is Verdict.FOLLOW:
+                cursor.replica = part.preferred_read_replica
+                cursor.replica_until_ms = fetcher.cluster.engine.now_ms() + fetcher.config.metadata_max_age_ms
+                if cursor.replica in fetcher.cluster.metadata.brokers:
+                    moving.append(cursor)
+                else:
+                    unknown.append(cursor)
+            elif verdict is Verdict.RETURN:
+                returning.append(cursor)
+            elif verdict is Verdict.DOUBT:
+                fetcher.leave_replica(cursor, doubt=True)
+            elif verdict is Verdict.MOVED:
+                if fetcher.new_leader(part, cursor, answer):
+                    moving.append(cursor)
+                    continue
+                error = broker_error(part.error_code, f"fetching {cursor.name} from {self.lane.where}")
+                lost.setdefault(part.error_code, (error, []))[1].append(cursor)
+                if part.error_code not in LEADER_ERRORS:
+                    fetcher.note_error(cursor.name, error, [cursor])
+            elif verdict is Verdict.TRUNCATED:
+                fetcher.truncated(cursor, part.diverging_epoch, part.diverging_end_offset, self.lane.where)
+            elif verdict is Verdict.OUT_OF_RANGE:
+                fetcher.out_of_range(cursor, self.lane.where)
+            else:
+                what = f"fetching {cursor.name} at offset {cursor.position} from {self.lane.where}"
+                fetcher.halt(cursor, broker_error(part.error_code, what))
+        fetcher.queue.seal()
+        if arrived:
+            fetcher.arrived()
+        if partial is not None:  # asked again, it would be the same
+            what = f"{self.lane.where} answered for {partial.name} with no whole batch, not even the first"
+            fetcher.halt(partial, ProtocolError(what, api="FetchResponse", version=self._version))
+        if fetcher.config.client_rack:  # else no leader names a replica
+            now = fetcher.cluster.engine.now_ms()
+            moving += [c for c in self.cursors if c.replica == self.lane.node and now >= c.replica_until_ms]
+        for error, cursors in lost.values():
+            fetcher.lose(cursors, error)
+        if moving:
+            fetcher.move(moving)
+        for cursor in returning:
+            fetcher.leave_replica(cursor)
+        for cursor in unknown:
+            fetcher.leave_replica(cursor, unknown=True)
+
+    def _queue(self, frame: Buffer, part: PartitionAnswer, cursor: FetchCursor) -> bool:
+        """Queue the whole batches of an answer; False when there is none."""
+        position, size = cursor.position, part.size
+        problem: ProtocolError | None = None
+        while True:
+            try:
+                next_offset, size, _, epoch = scan_headers(frame, part.position, size, position, part.high_watermark)
+                if size and next_offset <= position:
+                    raise ProtocolError("batches that end before it")
+                break
+            except ProtocolError as error:
+                problem = error
+                # Batches before a bad one are good.
+                size = error.offset - part.position if error.offset is not None else 0
+        if size:
+            generation = cursor.generation
+            cursor.advance(next_offset, epoch)
+            cursor.fetches += 1
+            cursor.bytes += size
+            _note_batch(cursor, frame, part)
+            _note_epochs(cursor, frame, part.position, size, position, next_offset, epoch)
+            self._fetcher.queue.push(
+                frame,
+                part.position,
+                size,
+                cursor.number,
+                position,
+                END_OF_TIME,
+                part.aborted,
+                generation,
+                self.lane.where,
+            )
+        if problem is not None:
+            # It is not asked for again: who asks from there may get the batch after it, and nobody would notice.
+            where = f"{cursor.name}, after offset {cursor.position}, from {self.lane.where}"
+            told = CorruptBatchError(
+                f"{where}: {problem.message}; where the next batch begins is not known: seek past it",
+                topic=cursor.topic,
+                partition=cursor.partition,
+                base_offset=-1,
+            )
+            self._fetcher.halt(cursor, told)
+        return size > 0 or problem is not None
+
+    def _lose_all(self, error: KafkaError) -> None:
+        if self._owner is not None:
+            self._give_back(arrived=False)
+            return
+        self._fetcher.lose(list(self.cursors), error)
+
+    def stats(self) -> dict[str, Any]:
+        """A snapshot for metrics."""
+        return {
+            "node": self.lane.node,
+            "role": self.role,
+            "partitions": len(self.cursors),
+            "wanted": len(self.session),
+            "full": len(self._full),
+            "requests": self.requests,
+            "bytes": self.bytes,
+            "in_flight": self.session.in_flight,
+            "session_id": self.session.session_id,
+            "session_epoch": self.session.epoch,
+            "session_errors": self.session_errors,
+        }
+
+
+def _note_batch(cursor: FetchCursor, frame: Buffer, part: PartitionAnswer) -> None:
+    """How large this partition's batches are, as far as the first one tells."""
+    length = memoryview(frame)[part.position + 8 : part.position + BEFORE_LENGTH]
+    cursor.batch_bytes = BEFORE_LENGTH + int.from_bytes(length, "big")
+
+
+def _note_epochs(
+    cursor: FetchCursor, frame: Buffer, position: int, size: int, start: int, next_offset: int, last: int
+) -> None:
+    """Whole batches from `position` on are [start, next_offset) of the log; the last one is of the leader epoch `last`.
+
+    Epochs only rise: each batch is looked at only where the first one's is another.
+    """
+    view = memoryview(frame)
+    if last < 0:
+        cursor.epochs.cut(start)
+        return
+    at, end = position, position + size
+    while at < end:
+        _, length, epoch, magic = BATCH_HEAD.unpack_from(view, at)
+        epoch = epoch if magic == MAGIC_WITH_EPOCH else -1
+        if epoch == last:
+            break
+        at += BEFORE_LENGTH + length
+        following = BATCH_HEAD.unpack_from(view, at)[0] if at < end else next_offset
+        cursor.epochs.note(start, following, epoch)
+        start = max(start, following)
+    cursor.epochs.note(start, next_offset, last)

@@ -1,0 +1,337 @@
+#include "kafwire/consumer/native/feed.h"
+
+#include "kafwire/records/native/batch.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SMALL = 64 << 10 }; /* what is larger takes its time to decode: the engine is told at once */
+enum { FIRST_VERSION = 13, LAST_VERSION = 18 };
+/* Partitions and aborted transactions of one answer: with more, the engine may refuse it. */
+enum { MOST_ENTRIES = 1000000 };
+
+typedef struct expected {
+    uint8_t topic_id[16];
+    int32_t partition;
+    uint32_t generation;
+    kw_place *place; /* NULL: a slot that is free, or was freed */
+    int64_t offset;
+    uint64_t seen; /* in that answer */
+    int used;      /* free slots that were used keep chains together */
+} expected;
+
+struct kw_feed {
+    pthread_mutex_t lock;
+    kw_queue *queue;
+    expected *table; /* open addressing; `room` is a power of two */
+    size_t room, used;
+    uint64_t armed, taken_token, answers;
+    int32_t session;
+    kw_taken *taken;
+    int32_t taken_count;
+};
+
+/* ---- what is expected, under the lock ---- */
+
+static size_t hash_of(const uint8_t id[16], int32_t partition) {
+    uint64_t a, b;
+    memcpy(&a, id, 8);
+    memcpy(&b, id + 8, 8);
+    uint64_t h = (a ^ b ^ (uint32_t)partition) * 0x9E3779B97F4A7C15u;
+    return (size_t)(h ^ h >> 29);
+}
+
+/* The slot of a partition; if it has none, the first that it may take, or NULL without a table. */
+static expected *slot(kw_feed *feed, const uint8_t id[16], int32_t partition) {
+    if (!feed->room) return NULL;
+    expected *vacant = NULL;
+    for (size_t i = hash_of(id, partition);; i++) {
+        expected *entry = &feed->table[i & (feed->room - 1)];
+        if (!entry->place) {
+            if (!vacant) vacant = entry;
+            if (!entry->used) return vacant;
+        } else if (entry->partition == partition && !memcmp(entry->topic_id, id, 16)) {
+            return entry;
+        }
+    }
+}
+
+static int grow(kw_feed *feed) {
+    size_t old_room = feed->room, live = 0;
+    for (size_t i = 0; i < old_room; i++) live += feed->table[i].place != NULL;
+    size_t room = !old_room ? 32 : 4 * live < old_room ? old_room : 2 * old_room; /* most may be free: once used */
+    expected *old = feed->table, *table = calloc(room, sizeof *table);
+    if (!table) return -1;
+    feed->table = table;
+    feed->room = room;
+    feed->used = 0;
+    for (size_t i = 0; i < old_room; i++) {
+        if (!old[i].place) continue;
+        *slot(feed, old[i].topic_id, old[i].partition) = old[i];
+        feed->used++;
+    }
+    free(old);
+    return 0;
+}
+
+kw_feed *kw_feed_new(kw_queue *queue) {
+    kw_feed *feed = calloc(1, sizeof *feed);
+    if (!feed) return NULL;
+    pthread_mutex_init(&feed->lock, NULL);
+    feed->queue = queue;
+    return feed;
+}
+
+void kw_feed_free(kw_feed *feed) {
+    if (!feed) return;
+    pthread_mutex_destroy(&feed->lock);
+    free(feed->table);
+    free(feed->taken);
+    free(feed);
+}
+
+int kw_feed_expect(kw_feed *feed, const uint8_t topic_id[16], int32_t partition, kw_place *place, uint32_t generation,
+                   int64_t offset) {
+    pthread_mutex_lock(&feed->lock);
+    expected *entry = slot(feed, topic_id, partition);
+    int failed = 0;
+    if (!entry || (!entry->place && !entry->used && 2 * (feed->used + 1) > feed->room)) {
+        failed = grow(feed);
+        if (!failed) entry = slot(feed, topic_id, partition);
+    }
+    if (!failed) {
+        feed->used += !entry->used;
+        memcpy(entry->topic_id, topic_id, 16);
+        entry->partition = partition;
+        entry->generation = generation;
+        entry->place = place;
+        entry->offset = offset;
+        entry->seen = 0;
+        entry->used = 1;
+    }
+    pthread_mutex_unlock(&feed->lock);
+    return failed;
+}
+
+int kw_feed_forget(kw_feed *feed, const uint8_t topic_id[16], int32_t partition, int32_t number, kw_taken *out) {
+    int found = 0;
+    pthread_mutex_lock(&feed->lock);
+    expected *entry = slot(feed, topic_id, partition);
+    if (entry && entry->place) entry->place = NULL;
+    for (int32_t i = 0; i < feed->taken_count && !found; i++) {
+        if (feed->taken[i].number != number) continue;
+        *out = feed->taken[i];
+        feed->taken[i] = feed->taken[--feed->taken_count];
+        found = 1;
+    }
+    pthread_mutex_unlock(&feed->lock);
+    return found;
+}
+
+void kw_feed_clear(kw_feed *feed) {
+    pthread_mutex_lock(&feed->lock);
+    if (feed->room) memset(feed->table, 0, feed->room * sizeof *feed->table);
+    feed->used = 0;
+    pthread_mutex_unlock(&feed->lock);
+}
+
+void kw_feed_arm(kw_feed *feed, uint64_t token, int version, int32_t session) {
+    pthread_mutex_lock(&feed->lock);
+    feed->armed = version >= FIRST_VERSION && version <= LAST_VERSION ? token : 0;
+    feed->session = session;
+    free(feed->taken);
+    feed->taken = NULL;
+    feed->taken_count = 0;
+    pthread_mutex_unlock(&feed->lock);
+}
+
+kw_taken *kw_feed_taken(kw_feed *feed, uint64_t token, int32_t *count) {
+    pthread_mutex_lock(&feed->lock);
+    kw_taken *taken = NULL;
+    *count = 0;
+    if (feed->armed == token) feed->armed = 0;
+    if (feed->taken && feed->taken_token == token) {
+        taken = feed->taken;
+        *count = feed->taken_count;
+        feed->taken = NULL;
+        feed->taken_count = 0;
+    }
+    pthread_mutex_unlock(&feed->lock);
+    return taken;
+}
+
+/* ---- the answer ---- */
+
+typedef struct reader {
+    const uint8_t *at, *end;
+    int failed;
+} reader;
+
+static const uint8_t *bytes(reader *r, uint64_t size) {
+    if (r->failed || size > (uint64_t)(r->end - r->at)) {
+        r->failed = 1;
+        return NULL;
+    }
+    const uint8_t *at = r->at;
+    r->at += size;
+    return at;
+}
+
+static uint64_t big(const uint8_t *at, int size) {
+    uint64_t value = 0;
+    for (int i = 0; i < size; i++) value = value << 8 | at[i];
+    return value;
+}
+
+static int64_t number(reader *r, int size) {
+    const uint8_t *at = bytes(r, (uint64_t)size);
+    if (!at) return 0;
+    uint64_t value = big(at, size);
+    int shift = 64 - 8 * size;
+    return (int64_t)(value << shift) >> shift;
+}
+
+static uint64_t uvarint(reader *r) {
+    uint64_t value = 0;
+    for (int shift = 0; shift < 35; shift += 7) {
+        const uint8_t *at = bytes(r, 1);
+        if (!at) return 0;
+        value |= (uint64_t)(*at & 0x7f) << shift;
+        if (!(*at & 0x80)) {
+            if (value > UINT32_MAX) break;
+            return value;
+        }
+    }
+    r->failed = 1;
+    return 0;
+}
+
+/* A tagged section without fields. Others are rare, and may say anything: the engine reads them. */
+static void no_tags(reader *r) {
+    if (uvarint(r)) r->failed = 1;
+}
+
+/* The elements of an array that may not be null. */
+static uint64_t elements(reader *r) {
+    uint64_t count = uvarint(r);
+    if (count) return count - 1;
+    r->failed = 1;
+    return 0;
+}
+
+/* Whether the batches at the start of data[0, size) may be taken. Not what the engine should look at: damage, messages
+ * of old, batches from before the offset asked for, or none at all. */
+static int may_take(const uint8_t *data, size_t size, int64_t offset, int64_t high_watermark, kw_taken *out) {
+    kw_batches found;
+    const char *reason;
+    if (kw_batches_read(data, size, offset, high_watermark, &found, &reason)) return 0;
+    out->next_offset = found.next;
+    out->size = found.size;
+    out->leader_epoch = found.leader_epoch;
+    return found.size > 0 && found.oldest_magic == 2 && found.first_end > offset;
+}
+
+typedef struct found {
+    expected entry;
+    const uint8_t *data;
+    int64_t high_watermark, last_stable;
+    kw_taken taken;
+} found;
+
+/* Reads the whole envelope; what may be taken goes to *list. -1: it is not sound, or there is no memory. */
+static int32_t find(kw_feed *feed, kw_buf *frame, found **list) {
+    reader reading = {frame->data, frame->data + frame->size, 0}, *r = &reading;
+    int32_t count = 0, room = 0;
+    uint64_t entries = 0, answer = ++feed->answers;
+    number(r, 4);
+    no_tags(r);
+    number(r, 4); /* the throttle time */
+    if (number(r, 2)) return -1;
+    int32_t session = (int32_t)number(r, 4);
+    if (feed->session && session && session != feed->session) return -1;
+    for (uint64_t topics = elements(r); topics && !r->failed; topics--) {
+        const uint8_t *id = bytes(r, 16);
+        for (uint64_t partitions = elements(r); partitions && !r->failed; partitions--) {
+            int32_t partition = (int32_t)number(r, 4);
+            int64_t error = number(r, 2), high_watermark = number(r, 8);
+            int64_t last_stable = number(r, 8);
+            bytes(r, 8); /* log start */
+            uint64_t aborted = uvarint(r);
+            for (uint64_t i = 1; i < aborted && !r->failed; i++) {
+                bytes(r, 16);
+                no_tags(r);
+            }
+            int64_t preferred = number(r, 4);
+            uint64_t size = uvarint(r);
+            const uint8_t *data = size > 1 ? bytes(r, size - 1) : NULL;
+            no_tags(r);
+            entries += 1 + aborted;
+            if (r->failed || entries > MOST_ENTRIES) return -1;
+            expected *entry = slot(feed, id, partition);
+            if (!entry || !entry->place) {
+                if (data) return -1; /* records that nobody asked for */
+                continue;
+            }
+            if (entry->seen == answer) return -1; /* twice: which of them counts? */
+            entry->seen = answer;
+            if (error || aborted > 1 || preferred >= 0 || !data) continue;
+            if (count == room) {
+                room = room ? 2 * room : 16;
+                found *more = realloc(*list, (size_t)room * sizeof *more);
+                if (!more) return -1;
+                *list = more;
+            }
+            found *one = &(*list)[count];
+            one->entry = *entry;
+            one->data = data;
+            one->high_watermark = high_watermark;
+            one->last_stable = last_stable;
+            count += may_take(data, size - 1, entry->offset, high_watermark, &one->taken);
+        }
+        no_tags(r);
+    }
+    no_tags(r);
+    return r->failed || r->at != r->end ? -1 : count;
+}
+
+int kw_feed_take(void *context, uint64_t token, kw_buf *frame) {
+    kw_feed *feed = context;
+    found *list = NULL;
+    int waited_for = 0;
+    pthread_mutex_lock(&feed->lock);
+    if (token && feed->armed == token) {
+        feed->armed = 0;
+        int32_t count = find(feed, frame, &list);
+        kw_taken *taken = count > 0 ? malloc((size_t)count * sizeof *taken) : NULL;
+        for (int32_t i = 0; taken && i < count; i++) {
+            const expected *entry = &list[i].entry;
+            kw_records slice = {.frame = frame,
+                                .data = list[i].data,
+                                .size = list[i].taken.size,
+                                .place = entry->place,
+                                .generation = entry->generation,
+                                .start = entry->offset,
+                                .end = INT64_MAX};
+            kw_buf_ref(frame);
+            kw_place_fed(feed->queue, entry->place, list[i].high_watermark, list[i].last_stable);
+            if (kw_queue_push(feed->queue, &slice)) {
+                kw_buf_unref(frame); /* no memory: the engine will try again */
+                continue;
+            }
+            kw_taken *one = &taken[feed->taken_count++];
+            *one = list[i].taken;
+            one->number = kw_place_number(entry->place);
+            one->generation = entry->generation;
+            one->start = entry->offset;
+            if (frame->size <= SMALL && !waited_for) waited_for = kw_queue_owe(feed->queue, entry->place);
+        }
+        /* Not left to the engine, which may never see the answer. What it queues of the same frame counts once more. */
+        if (taken) kw_queue_seal(feed->queue);
+        feed->taken = taken;
+        feed->taken_token = token;
+    }
+    pthread_mutex_unlock(&feed->lock);
+    free(list);
+    return waited_for;
+}

@@ -1,0 +1,232 @@
+"""A consumer's cursor: where it is in one partition, whom to ask, whether to ask at all, and what answers mean for it.
+
+Pure: events and times come in, decisions go out. `consumer/fetcher.py` carries them out.
+"""
+
+from __future__ import annotations
+
+import enum
+import uuid
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kafwire.cluster.leader_errors import LEADER_ERRORS
+from kafwire.consumer.fetch_errors import CORRUPT_MESSAGE, may_pass
+from kafwire.consumer.fetch_session import Asked
+from kafwire.consumer.leader_epochs import FetchedEpochs
+
+OFFSET_OUT_OF_RANGE = 1
+UNKNOWN = -1
+# What each partition finds free, however much others have buffered: some small batches.
+LEAST_SHARE = 16 << 10
+ENVELOPE = 64 << 10  # more than an answer has beside the records, unless it has thousands of partitions
+
+
+class Part(Protocol):
+    """What a Fetch answer says of one partition, apart from the records."""
+
+    @property
+    def error_code(self) -> int:
+        """Kafka's error code, 0 for none."""
+
+    @property
+    def high_watermark(self) -> int:
+        """The offset below which everything is replicated."""
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The offset below which every transaction has ended."""
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset there is."""
+
+    @property
+    def preferred_read_replica(self) -> int:
+        """The broker to read from instead, -1 for none (KIP-392)."""
+
+    @property
+    def diverging_epoch(self) -> int:
+        """The largest leader epoch in common, -1 where nothing diverges (KIP-320, KIP-595)."""
+
+    @property
+    def diverging_end_offset(self) -> int:
+        """Where that epoch ends."""
+
+
+class Verdict(enum.Enum):
+    """What an answer's part means for its cursor."""
+
+    TAKE = enum.auto()  # its records, if any, are the next
+    FOLLOW = enum.auto()  # ask the replica that the leader prefers for us
+    RETURN = enum.auto()  # the replica cannot serve us: ask the leader again
+    DOUBT = enum.auto()  # the replica's log is not what was read: the leader must say whose is right
+    MOVED = enum.auto()  # look for the leader, then ask again; so too after an error that nobody knows
+    TRUNCATED = enum.auto()  # what was read is not in the log any more
+    OUT_OF_RANGE = enum.auto()  # there is no such offset
+    FAILED = enum.auto()  # no retry mends it
+
+
+@dataclass(slots=True, eq=False)
+class FetchCursor:
+    """One partition of a consumer. Offsets and epochs are -1 where they are not known; times are in milliseconds."""
+
+    number: int
+    topic: str
+    topic_id: uuid.UUID
+    partition: int
+    generation: int = 0  # rises with every seek; what was asked for in an older one is not taken
+    position: int = UNKNOWN  # the next offset to ask for
+    last_epoch: int = UNKNOWN  # leader epoch of the batch before it
+    leader_epoch: int = UNKNOWN  # of the leader that is asked
+    high_watermark: int = UNKNOWN
+    last_stable: int = UNKNOWN
+    log_start: int = UNKNOWN
+    replica: int = UNKNOWN  # the broker to read from instead of the leader, until
+    replica_until_ms: float = 0.0
+    asked_for: bool = False  # somebody reads this partition
+    paused: bool = False
+    halted: bool = False  # failed: nothing is fetched until a seek
+    doubted: bool = False  # nothing is fetched until the leader has said where its log and what was read part
+    returns: int = 0  # to the leader, in a row
+    failing_since_ms: float | None = None
+    warned: bool = False  # the user was told of that
+    failures: int = 0  # to find where it is to be asked for, in a row
+    batch_bytes: int = 0  # of a batch that came lately
+    epochs: FetchedEpochs = field(default_factory=FetchedEpochs)
+    # For metrics.
+    fetches: int = 0
+    bytes: int = 0
+
+    @property
+    def name(self) -> str:
+        """As errors name it."""
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether more is to be fetched, as far as the room in its buffer allows."""
+        return self.asked_for and not self.paused and not self.halted and not self.doubted and self.position >= 0
+
+    def asked(self, max_bytes: int) -> Asked:
+        """What the next request asks of this partition."""
+        return Asked(self.position, max_bytes, self.leader_epoch, self.last_epoch)
+
+    def seek(self, position: int, generation: int, *, last_epoch: int = UNKNOWN) -> None:
+        """Go on at `position`."""
+        self.position = position
+        self.generation = generation
+        self.last_epoch = last_epoch
+        if last_epoch >= 0:
+            self.epochs.note(position - 1, position, last_epoch)
+        self.halted = self.doubted = False
+        self.failing_since_ms = None
+
+    def advance(self, next_offset: int, epoch: int) -> None:
+        """Batches up to `next_offset` arrived, the last of them of that leader epoch."""
+        self.position = next_offset
+        self.last_epoch = epoch
+        self.returns = 0
+
+    def read_from(self, leader: int, now_ms: float) -> int:
+        """The broker to ask: the preferred replica while its lease lasts, else the leader."""
+        if self.replica >= 0 and now_ms >= self.replica_until_ms:
+            self.replica = UNKNOWN
+        return self.replica if self.replica >= 0 else leader
+
+    def judge(self, part: Part, *, from_replica: bool) -> Verdict:
+        """What `part` means. Takes in watermarks, which are true whatever else the answer says.
+
+        A replica may be behind the leader, or be gone: what it cannot serve is not lost, the leader is asked before
+        anything is believed.
+        """
+        code = part.error_code
+        if code == 0:
+            self.failing_since_ms = None
+            self.warned = False
+            self.failures = 0
+            if part.high_watermark >= 0:
+                self.high_watermark = part.high_watermark
+                self.last_stable = part.last_stable_offset
+            if part.log_start_offset >= 0:
+                self.log_start = part.log_start_offset
+            if part.diverging_epoch >= 0:
+                return Verdict.DOUBT if from_replica else Verdict.TRUNCATED
+            if part.preferred_read_replica >= 0:
+                return Verdict.FOLLOW
+            return Verdict.TAKE
+        if from_replica and (code in (OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE) or code in LEADER_ERRORS):
+            return Verdict.RETURN
+        if code == OFFSET_OUT_OF_RANGE:
+            return Verdict.OUT_OF_RANGE
+        return Verdict.MOVED if may_pass(code) else Verdict.FAILED
+
+    def lag(self, delivered: int, *, committed_only: bool, fed_end: int = -1) -> int | None:
+        """Records that are there and not delivered yet, as the last answer knew; None before the first.
+
+        `fed_end` is the end that an answer told of which this cursor may not have judged yet.
+        """
+        end = self.last_stable if committed_only else self.high_watermark
+        if delivered > end:
+            end = max(end, fed_end)
+        return max(0, end - delivered) if end >= 0 and delivered >= 0 else None
+
+
+@dataclass(slots=True)
+class Budget:
+    """What may be fetched and not decoded yet, in bytes, and what each partition and request may take of it.
+
+    Room is reserved before a request leaves. An answer may be larger only by one batch that is larger than the request
+    allowed: a broker gives the first partition that has data one batch, whatever its size.
+    """
+
+    limit: int
+    fetch_max_bytes: int
+    max_partition_bytes: int
+    max_prefetch: int  # answers in one partition's buffer
+    reserved: int = 0
+
+    # What is taken depends on what is free, not only on how many partitions there are: a busy one among a thousand idle
+    # ones may have much. Each of several whose readers are slow takes less than the one before, and leaves something
+    # for all that are to come.
+
+    def free(self, buffered: int, partitions: int) -> int:
+        """What nobody has, and nobody is to find empty: a little for each of `partitions` is not given to others."""
+        kept = min(self.limit // 2, 2 * LEAST_SHARE * partitions)  # one waits for its reader, one is on its way
+        return max(0, self.limit - self.reserved - buffered - kept)
+
+    def request_bytes(self, sources: int, free: int) -> int:
+        """How much room one request may take: a quarter of the budget is for what is on its way, half of what is free.
+
+        In powers of two, as buffers are: one that is half empty takes the memory of a full one.
+        """
+        return _power(min(self.fetch_max_bytes, self.limit // (4 * max(1, sources)), max(LEAST_SHARE, free // 2)))
+
+    @staticmethod
+    def records_bytes(room: int) -> int:
+        """The records that a request may ask for, so that the answer around them fits into `room` too."""
+        return max(1, room - min(room // 64, ENVELOPE))
+
+    def partition_bytes(self, free: int, batch_bytes: int = 0) -> int:
+        """How much one partition, whose batches are about so large, may give in one answer: a quarter of what is free.
+
+        Below a usual batch that would serve nobody. In powers of two, since what changes has to be said to the broker.
+        """
+        share = max(LEAST_SHARE, _power(free // 4), batch_bytes * 5 // 4)
+        return min(self.max_partition_bytes, self.fetch_max_bytes, share)
+
+    def is_full(self, slices: int, size: int, free: int) -> bool:
+        """Whether a partition's buffer has enough for now: so many answers, or a quarter of what is free.
+
+        An empty one never has.
+        """
+        return slices > 0 and (slices >= self.max_prefetch or size >= max(LEAST_SHARE, free // 4))
+
+    def has_room(self, buffered: int, need: int) -> bool:
+        """Whether a request for `need` bytes fits. Alone it always does: a budget below one batch must not stop all."""
+        return buffered + self.reserved + need <= self.limit or buffered + self.reserved == 0
+
+
+def _power(size: int) -> int:
+    """The largest power of two that is not above `size`, 1 at least."""
+    return 1 << max(0, size.bit_length() - 1)

@@ -1,0 +1,1 @@
+"""Pooled buffers: what every other package's bytes lie in."""

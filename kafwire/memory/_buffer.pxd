@@ -1,0 +1,150 @@
+"""Pooled byte buffers, shared by the native thread, the codecs and Python.
+
+`Buffer` is the only Python object around a `kw_buf`; it offers the buffer protocol and counts one reference.
+"""
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+
+cdef extern from "kafwire/memory/native/buf.h" nogil:
+    ctypedef struct kw_pool:
+        pass
+    ctypedef struct kw_buf:
+        size_t size
+        size_t capacity
+        uint8_t *data
+        kw_buf *next
+    kw_buf *kw_buf_new(kw_pool *pool, size_t capacity)
+    void kw_buf_ref(kw_buf *buf)
+    void kw_buf_unref(kw_buf *buf)
+    int kw_buf_reserve(kw_buf **buf, size_t capacity)
+    void kw_pool_trim(kw_pool *pool, size_t keep)
+    size_t kw_pool_idle_bytes(kw_pool *pool)
+    size_t kw_pool_live_bytes(kw_pool *pool)
+    void kw_buf_discard(kw_buf *buf, size_t start, size_t stop)
+    long kw_pool_fail_after(kw_pool *pool, long count)
+    void kw_pool_set_budget(kw_pool *pool, size_t limit)
+    size_t kw_pool_budget(kw_pool *pool)
+    size_t kw_pool_charged(kw_pool *pool)
+    int kw_scratch_reserve(kw_pool *pool, kw_buf **buf, size_t capacity)
+    kw_buf *kw_scratch_wait(kw_pool *pool, size_t capacity)
+    enum:
+        KW_OVER_BUDGET
+
+
+cdef extern from *:
+    uint16_t __builtin_bswap16(uint16_t value) noexcept nogil
+    uint32_t __builtin_bswap32(uint32_t value) noexcept nogil
+    uint64_t __builtin_bswap64(uint64_t value) noexcept nogil
+
+
+cdef kw_pool *process_pool() noexcept nogil
+cdef int process_generation() noexcept nogil  # another number in each fork
+
+
+cdef class Buffer:
+    cdef kw_buf *buf
+
+    @staticmethod
+    cdef Buffer steal(kw_buf *buf)
+
+
+cdef enum:
+    DISCARD_STEP = 4194304  # how much of a large buffer is read before its memory is given back
+
+
+cdef inline void move_out(uint8_t *to, const uint8_t *source, size_t size, kw_buf *owner) noexcept nogil:
+    """Copy bytes that lie in `owner`, whose memory goes back on the way: never both copies are there as a whole."""
+    cdef size_t piece
+    while size > DISCARD_STEP:
+        piece = DISCARD_STEP
+        memcpy(to, source, piece)
+        kw_buf_discard(owner, source - owner.data, source - owner.data + piece)
+        to += piece
+        source += piece
+        size -= piece
+    memcpy(to, source, size)
+
+
+# A reader over bytes it does not own. Every read checks the bytes that are left; after a failed one `failed` stays set
+# and all further reads give 0, so a parser may look once at its end.
+cdef struct Reader:
+    const uint8_t *at
+    const uint8_t *end
+    bint failed
+
+
+cdef inline bint has(Reader *r, size_t n) noexcept nogil:
+    if r.failed or <size_t> (r.end - r.at) < n:
+        r.failed = True
+        return False
+    return True
+
+
+cdef inline uint8_t read_u8(Reader *r) noexcept nogil:
+    if not has(r, 1):
+        return 0
+    r.at += 1
+    return (r.at - 1)[0]
+
+
+cdef inline int16_t read_i16(Reader *r) noexcept nogil:
+    cdef uint16_t v
+    if not has(r, 2):
+        return 0
+    memcpy(&v, r.at, 2)
+    r.at += 2
+    return <int16_t> __builtin_bswap16(v)
+
+
+cdef inline int32_t read_i32(Reader *r) noexcept nogil:
+    cdef uint32_t v
+    if not has(r, 4):
+        return 0
+    memcpy(&v, r.at, 4)
+    r.at += 4
+    return <int32_t> __builtin_bswap32(v)
+
+
+cdef inline int64_t read_i64(Reader *r) noexcept nogil:
+    cdef uint64_t v
+    if not has(r, 8):
+        return 0
+    memcpy(&v, r.at, 8)
+    r.at += 8
+    return <int64_t> __builtin_bswap64(v)
+
+
+cdef inline uint32_t read_uvarint(Reader *r) noexcept nogil:
+    """An unsigned varint of at most 32 bits; a longer one is a failure."""
+    cdef uint32_t value = 0
+    cdef uint8_t byte
+    cdef int shift = 0
+    while shift <= 28:
+        byte = read_u8(r)
+        if shift == 28 and byte > 15:
+            r.failed = True
+            return 0
+        value |= <uint32_t> (byte & 127) << shift
+        if byte < 128:
+            return value
+        shift += 7
+    r.failed = True
+    return 0
+
+
+cdef inline const uint8_t *read_bytes(Reader *r, size_t n) noexcept nogil:
+    """A pointer to the next n bytes, or NULL."""
+    if not has(r, n):
+        return NULL
+    r.at += n
+    return r.at - n
+
+
+cdef inline void skip_tags(Reader *r) noexcept nogil:
+    """Pass over a tagged-field section."""
+    cdef uint32_t count = read_uvarint(r)
+    while count and not r.failed:
+        read_uvarint(r)
+        read_bytes(r, read_uvarint(r))
+        count -= 1

@@ -1,0 +1,122 @@
+# decoder: its lines are counted by scripts/coverage.py
+# distutils: sources = kafwire/memory/native/buf.c kafwire/memory/native/pool.c
+cimport cython
+from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_FillInfo
+from libc.string cimport memcpy
+
+
+cdef extern from "kafwire/memory/native/buf.h" nogil:
+    kw_pool *kw_pool_new(size_t limit)
+    int kw_process_generation()
+
+
+cdef kw_pool *_pool = kw_pool_new(32 << 20)
+if _pool is NULL:
+    raise MemoryError("kafwire could not make its buffer pool")
+kw_pool_set_budget(_pool, 1 << 30)
+
+
+cdef kw_pool *process_pool() noexcept nogil:
+    return _pool
+
+
+cdef int process_generation() noexcept nogil:
+    return kw_process_generation()
+
+
+cdef extern from "Python.h":
+    ctypedef struct PyTypeObject:
+        void *tp_dict
+    void PyType_Modified(type cls)
+
+
+@staticmethod
+def _made_by_calling(cls, *arguments, **names):
+    raise TypeError(f"{cls.__name__}.__new__ makes nothing: its objects are made by calling it, or by kafwire itself")
+
+
+def seal_types(*types):
+    """Take `__new__` away from extension types: an object that `__init__` never saw has pointers to nothing.
+
+    Calling a sealed type still works if its `__init__` lets it, and so does compiled code's own `__new__`. What Python
+    classes derive from cannot be sealed.
+    """
+    cdef type cls
+    for cls in types:
+        (<dict>(<PyTypeObject *>cls).tp_dict)["__new__"] = _made_by_calling
+        PyType_Modified(cls)
+
+
+@cython.final
+cdef class Buffer:
+    """Read-only bytes in a pooled buffer; `memoryview(buffer)` reads them without a copy."""
+
+    def __cinit__(self):
+        self.buf = NULL
+
+    def __init__(self, data=None):
+        """A buffer that holds a copy of `data` (bytes-like)."""
+        cdef const uint8_t[::1] view
+        if self.buf is not NULL:
+            raise TypeError("a Buffer is filled once")
+        if data is None:
+            raise TypeError("Buffer needs bytes-like data")
+        view = memoryview(data).cast("B")
+        self.buf = kw_buf_new(_pool, view.shape[0])
+        if self.buf is NULL:
+            raise MemoryError(f"no memory for a buffer of {view.shape[0]} bytes")
+        if view.shape[0]:
+            memcpy(self.buf.data, &view[0], view.shape[0])
+        self.buf.size = view.shape[0]
+
+    @staticmethod
+    cdef Buffer steal(kw_buf *buf):
+        """Wrap `buf`, taking over the caller's reference."""
+        cdef Buffer self = Buffer.__new__(Buffer)
+        self.buf = buf
+        return self
+
+    def __dealloc__(self):
+        kw_buf_unref(self.buf)
+
+    def __len__(self):
+        return self.buf.size
+
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        if flags & PyBUF_WRITABLE == PyBUF_WRITABLE:
+            raise BufferError("a kafwire Buffer is read-only")
+        PyBuffer_FillInfo(view, self, self.buf.data, self.buf.size, 1, flags)
+
+    def __repr__(self):
+        return f"<kafwire Buffer of {self.buf.size} bytes>"
+
+
+seal_types(Buffer)
+
+
+def pool_bytes():
+    """(live, idle): bytes in buffers that are in use, and bytes kept for reuse, in this process."""
+    return kw_pool_live_bytes(_pool), kw_pool_idle_bytes(_pool)
+
+
+def trim_pool(size_t keep=0):
+    """Give idle buffers back to the allocator until at most `keep` idle bytes remain."""
+    with nogil:
+        kw_pool_trim(_pool, keep)
+
+
+def set_budget(size_t limit):
+    """What the scratch memory of all decompression in this process may come to."""
+    with nogil:
+        kw_pool_set_budget(_pool, limit)
+
+
+def budget():
+    """(limit, charged): the budget, and what decompression holds of it at this moment."""
+    return kw_pool_budget(_pool), kw_pool_charged(_pool)
+
+
+def fail_after(long count):
+    """For tests: the pool gives out `count` buffers and then fails once; negative: it never does. Returns what was left
+    of the count before, negative if the failure has happened."""
+    return kw_pool_fail_after(_pool, count)

@@ -1,0 +1,45 @@
+/* decoder: its lines are counted by scripts/coverage.py
+ *
+ * The pools of the process, and what a fork makes of them. This file has variables: one extension links it, or each
+ * would have pools of its own. */
+#include "kafwire/memory/native/pool.h"
+
+#include <stdlib.h>
+
+/* fork() in one thread while another holds a pool's lock would leave the child with a lock nobody opens. */
+static kw_pool *all_pools;
+static void lock_all(void) {
+    for (kw_pool *p = all_pools; p; p = p->next) pthread_mutex_lock(&p->lock);
+}
+static void unlock_all(void) {
+    for (kw_pool *p = all_pools; p; p = p->next) pthread_mutex_unlock(&p->lock);
+}
+/* The threads that hold or await the budget did not come along. */
+static int generation = 1;
+static void forget_threads(void) {
+    generation++;
+    for (kw_pool *p = all_pools; p; p = p->next) {
+        p->charged = 0;
+        p->served = p->last_ticket;
+        pthread_cond_init(&p->freed, NULL);
+    }
+    unlock_all();
+}
+
+int kw_process_generation(void) {
+    return generation;
+}
+
+kw_pool *kw_pool_new(size_t limit) {
+    kw_pool *pool = calloc(1, sizeof *pool);
+    if (!pool) return NULL;
+    pool->limit = limit;
+    pool->budget = SIZE_MAX;
+    pool->fail_after = -1;
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->freed, NULL);
+    if (!all_pools) pthread_atfork(lock_all, unlock_all, forget_threads);
+    pool->next = all_pools;
+    all_pools = pool;
+    return pool;
+}

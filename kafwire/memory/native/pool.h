@@ -1,0 +1,22 @@
+/* What a pool is, for the two files that know: `pool.c` makes pools, `buf.c` takes buffers from them. */
+#ifndef KAFWIRE_POOL_H
+#define KAFWIRE_POOL_H
+
+#include <pthread.h>
+
+#include "kafwire/memory/native/buf.h"
+
+enum { KW_POOL_CLASSES = 56 }; /* of size */
+
+struct kw_pool {
+    pthread_mutex_t lock;
+    kw_buf *idle[KW_POOL_CLASSES];
+    size_t limit, idle_bytes, live_bytes;
+    size_t budget, charged;
+    long fail_after;
+    uint64_t last_ticket, served; /* who waits for the budget, in order */
+    pthread_cond_t freed;
+    kw_pool *next;
+};
+
+#endif

@@ -1,1 +1,0 @@
-"""The engine thread and what runs on it: transport, lanes, cluster, producer, scan."""

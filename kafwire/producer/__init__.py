@@ -1,0 +1,1 @@
+"""Sending: batches, sequence numbers, transactions."""

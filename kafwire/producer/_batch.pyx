@@ -1,0 +1,525 @@
+# distutils: sources = kafwire/memory/native/buf.c
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING
+from libc.stdint cimport int32_t, int64_t
+
+from kafwire.memory._buffer cimport Buffer, kw_buf_ref, kw_buf_unref, process_generation
+from kafwire.records._encode cimport writer_close
+
+import logging
+import threading
+import time
+
+from kafwire.errors import KafkaError, KafkaTimeoutError
+from kafwire.memory._buffer import seal_types
+from kafwire.types import RecordMetadata
+
+_log = logging.getLogger("kafwire")
+
+
+cdef object problem_of(function, str what):
+    """Call one of several who are to be told of something: what it raised that ends the program, or None.
+
+    An `Exception` is logged. Either way the others are told too: call `raise_problem` afterwards.
+    """
+    try:
+        try:
+            function()
+        except Exception:
+            _log.exception("kafwire: %s raised", what)
+    except BaseException as error:  # an interrupt, or a callback's `sys.exit()`
+        return error
+    return None
+
+
+cdef int raise_problem(problem) except -1:
+    """An interrupt is the main thread's; on the engine's it would leave others without an outcome."""
+    if problem is None:
+        return 0
+    if threading.get_ident() == threading.main_thread().ident:
+        raise problem
+    _log.error("kafwire: a callback raised %s, which ends no thread of kafwire's", type(problem).__name__,
+               exc_info=problem)
+    return 0
+
+
+cdef void let_go(list locks) noexcept:
+    """Let the threads go on that wait for one of these."""
+    if locks is not None:
+        for lock in locks:
+            lock.release()
+
+
+cdef double seconds_left(double until) except? -1.0:
+    return min(max(until - time.monotonic(), 0.0), <double> threading.TIMEOUT_MAX)
+
+
+@cython.final
+cdef class Budget:
+    def __cinit__(self, size_t limit):
+        self.limit = limit
+        self.process = process_generation()
+        self.locks = []
+        self.listeners = {}
+
+    cdef bint lacks(self, size_t size) noexcept:
+        """Whether `size` more bytes do not fit; one too large for the whole budget may come alone."""
+        if self.used == 0 or self.used + size <= self.limit:
+            return False
+        self.need = size
+        return True
+
+    cdef void release(self, size_t size) noexcept:
+        self.used -= size
+        if self.waiting and size:
+            self.is_owed = True
+
+    cdef int settle_up(self) except -1:
+        """Tell whoever waits of the room there is since `release`."""
+        if self.is_owed:
+            self.tell()
+        return 0
+
+    cdef int tell(self) except -1:
+        """Whoever waits looks again."""
+        cdef list fresh = []  # before the locks are taken out: an allocation may run anything
+        cdef list locks
+        self.is_owed = False
+        locks, self.locks = self.locks, fresh
+        let_go(locks)
+        problem = None
+        for listener in list(self.listeners):
+            raised = problem_of(listener, "what waits for room in buffer_memory")
+            problem = raised if problem is None else problem
+        return raise_problem(problem)
+
+    def close(self, reason):
+        """Take nothing more; who waits for room is told."""
+        self.closed = reason
+        self.tell()
+
+    def listen(self, listener):
+        """Call `listener()`, on any thread, whenever there is more room: for who waits and is no thread.
+
+        May be called for several who wait, each of whom calls `unlisten` in the end.
+        """
+        self.listeners[listener] = self.listeners.get(listener, 0) + 1
+        self.waiting += 1
+
+    def unlisten(self, listener):
+        """One of them waits no more."""
+        cdef int left = self.listeners[listener] - 1
+        if left:
+            self.listeners[listener] = left
+        else:
+            del self.listeners[listener]
+        self.waiting -= 1
+
+    def wait(self, timeout):
+        """Wait until what last found no room fits, at most `timeout` seconds: whether it does."""
+        cdef size_t need = self.need  # others may come and need more
+        cdef double until = time.monotonic() + (threading.TIMEOUT_MAX if timeout is None else timeout)
+        self.waiting += 1
+        try:
+            while not self.fits(need):
+                lock = threading.Lock()
+                lock.acquire()
+                left = seconds_left(until)
+                if self.fits(need):  # what was called since then may have run anything
+                    break
+                self.locks.append(lock)
+                try:
+                    if not lock.acquire(True, left):
+                        return self.fits(need)
+                finally:
+                    if lock in self.locks:
+                        self.locks.remove(lock)
+            return True
+        finally:
+            self.waiting -= 1
+
+    def has_room(self):
+        """Whether what last found no room fits, or nothing more is taken at all."""
+        return self.fits(self.need)
+
+    cdef bint fits(self, size_t size) noexcept:
+        return self.used == 0 or self.used + size <= self.limit or self.closed is not None
+
+
+cdef class Shortcut:
+    cdef void wait(self, ProducerBatch batch, double seconds) except *:
+        pass
+
+    cdef void call_off(self) noexcept:
+        pass
+
+
+@cython.final
+cdef class ProducerBatch:
+    def __cinit__(self, Budget budget, sink, int64_t now_ms):
+        self.budget = budget
+        self.sink = sink
+        self.created_ms = now_ms
+        self.sequence = -1
+        self.base_offset = -1
+        self.log_append_ms = -1
+
+    def __dealloc__(self):
+        writer_close(&self.writer)
+        kw_buf_unref(self.wire)
+
+    @property
+    def size(self):
+        """Bytes of the batch as it goes over the wire, or would if it went now."""
+        return self.wire.size if self.wire is not NULL else (self.writer.buf.size if self.writer.buf is not NULL else 0)
+
+    @property
+    def count(self):
+        """Records in it."""
+        return self.count
+
+    @property
+    def is_part(self):
+        """Whether it was cut from another one."""
+        return self.whole is not None
+
+    def outcomes(self):
+        """Of a batch that is done: (records, error or None) for what it was sent as, in the order of its records."""
+        cdef list leaves = []
+        _leaves(self, 0, self.count, leaves)
+        return [(count, (<ProducerBatch> batch).error) for batch, _, count in leaves]
+
+    cdef void charge(self, size_t size) noexcept:
+        """It grew by `size` bytes."""
+        self.charged += size
+        self.budget.used += size
+
+    cdef void recharge(self) noexcept:
+        """A sealed batch may be much smaller than what it was made of: give back the difference."""
+        if self.raw_size == 0:
+            self.raw_size = self.charged
+        if self.wire is not NULL and self.charged > self.wire.size:
+            self.budget.release(self.charged - self.wire.size)
+            self.charged = self.wire.size
+
+    def payload(self):
+        """The sealed batch as a Buffer, shared; raises `KafkaError` if it is done, and its bytes are gone."""
+        if self.wire is NULL:
+            raise KafkaError("a batch has no bytes: it is open, or done")
+        kw_buf_ref(self.wire)
+        return Buffer.steal(self.wire)
+
+    def succeed(self, int64_t base_offset, int64_t log_append_ms):
+        """The broker has it, from `base_offset` on (-1: it did not say)."""
+        if not self.done:
+            self.base_offset = base_offset
+            self.log_append_ms = log_append_ms
+            self.finish()
+
+    def fail(self, error not None):
+        """It was not delivered, or nobody knows; `error` says which."""
+        if not self.done:
+            self.error = error
+            self.finish()
+
+    cdef int finish(self) except -1:
+        """Its outcome is there: first all is settled, then all are told, whatever one of them raises."""
+        cdef ProducerBatch batch = self
+        cdef ProducerBatch whole
+        cdef list callbacks
+        problem = None
+        self.drop_bytes()
+        self.mark_done()
+        while batch is not None and batch.done:
+            callbacks, batch.callbacks = batch.callbacks, None
+            if callbacks is not None:
+                for callback in callbacks:
+                    raised = problem_of(callback, "a delivery callback")
+                    problem = raised if problem is None else problem
+            whole, batch.whole = batch.whole, None
+            batch = whole
+        try:
+            self.budget.settle_up()
+        except BaseException as error:
+            problem = error if problem is None else problem
+        return raise_problem(problem)
+
+    cdef void mark_done(self) noexcept:
+        """It is done, and with its last part what it was cut from; threads that wait for either go on."""
+        cdef ProducerBatch batch = self
+        while True:
+            batch.done = True
+            if batch.shortcut is not None:
+                batch.shortcut.call_off()
+                batch.shortcut = None
+            let_go(batch.locks)
+            batch.locks = None
+            if batch.whole is None:
+                return
+            batch = batch.whole
+            batch.parts_left -= 1
+            if batch.parts_left:
+                return
+
+    cdef void drop_bytes(self) noexcept:
+        writer_close(&self.writer)
+        kw_buf_unref(self.wire)
+        self.wire = NULL
+        self.budget.release(self.charged)
+        self.charged = 0
+
+    cdef int divide(self, list parts) except -1:
+        """Its records go on in `parts` of (index of the first record, batch): it is done when all of them are."""
+        cdef ProducerBatch part
+        for _, part in parts:
+            part.whole = self
+        self.parts = parts
+        self.parts_left = <int32_t> len(parts)
+        self.drop_bytes()
+        self.budget.settle_up()
+        return 0
+
+    cdef ProducerBatch part_of(self, int32_t *index):
+        """The batch that the record `index` is in now; `index` becomes that in it."""
+        cdef ProducerBatch batch = self
+        cdef const int32_t *place
+        while batch.parts is not None:
+            if batch.places is not None:
+                place = <const int32_t *> PyBytes_AS_STRING(batch.places) + 2 * index[0]
+                _, batch = batch.parts[place[0]]
+                index[0] = place[1]
+                continue
+            for first, part in reversed(batch.parts):
+                if <int32_t> first <= index[0]:
+                    index[0] -= <int32_t> first
+                    batch = <ProducerBatch> part
+                    break
+        return batch
+
+    cdef bint is_observed(self) noexcept:
+        """Whether anybody but a thread on its shortcut is told of its end: that is the engine's to do."""
+        return self.locks is not None or self.callbacks is not None or self.budget.waiting > 0
+
+    def add_done_callback(self, callback):
+        """Call `callback()` on the engine once done, or now if that is past."""
+        cdef list alone = [callback]  # made first: an allocation may let other threads run
+        if self.done:
+            callback()
+        elif self.callbacks is None:
+            self.callbacks = alone
+        else:
+            self.callbacks.append(callback)
+
+    cdef wait(self, timeout):
+        cdef double began
+        cdef Shortcut shortcut
+        if not self.done:
+            if self.budget.process != process_generation():
+                raise KafkaError(
+                    f"a record to {self.sink.name} was sent before a fork: only the parent process learns what becomes "
+                    "of it"
+                )
+            if threading.current_thread().name == "kafwire-engine":
+                raise KafkaError(
+                    f"a delivery callback waited for {self.sink.name}, which only the thread that it runs on can "
+                    "deliver: hand the work to another thread"
+                )
+            left = timeout
+            shortcut = self.shortcut  # a reference of its own: the batch lets go of it when it is done
+            if shortcut is not None and self.budget.closed is None:
+                began = time.monotonic()
+                shortcut.wait(self, 1e9 if timeout is None else timeout)
+                if self.done:
+                    return
+                left = None if timeout is None else max(0.0, timeout - (time.monotonic() - began))
+            lock = threading.Lock()
+            lock.acquire()
+            alone = [lock]
+            wait_s = -1 if left is None else min(max(left, 0.0), threading.TIMEOUT_MAX)
+            if self.done:  # what was called since then may have run anything
+                return
+            if self.locks is None:
+                self.locks = alone
+            else:
+                self.locks.append(lock)
+            try:
+                is_done = lock.acquire(True, wait_s)
+            finally:
+                if self.locks is not None and lock in self.locks:
+                    self.locks.remove(lock)
+            if not is_done and not self.done:
+                raise KafkaTimeoutError(
+                    f"no acknowledgement from {self.sink.name} within {timeout:g} s; the record is still on its way"
+                )
+
+
+cdef _leaves(ProducerBatch batch, int32_t first, int32_t count, list out):
+    """The `count` records of a batch from `first` on, as (batch, first, count) of what they are in now."""
+    cdef ProducerBatch part
+    cdef const int32_t *places
+    cdef int32_t at, run
+    if batch.parts is None:
+        out.append((batch, first, count))
+        return
+    if batch.places is not None:
+        places = <const int32_t *> PyBytes_AS_STRING(batch.places)
+        at = first
+        while at < first + count:
+            run = 1
+            while at + run < first + count and places[2 * (at + run)] == places[2 * at] and (
+                    places[2 * (at + run) + 1] == places[2 * at + 1] + run):
+                run += 1
+            _, part = batch.parts[places[2 * at]]
+            _leaves(part, places[2 * at + 1], run, out)
+            at += run
+        return
+    for begin, part in batch.parts:
+        low = max(first, <int32_t> begin)
+        high = min(first + count, <int32_t> begin + part.count)
+        if low < high:
+            _leaves(part, low - <int32_t> begin, high - low, out)
+
+
+# Kept by the million, and a collection of garbage would look at each. A cycle through one goes by its batch, which lets
+# go of its callbacks when it is done.
+@cython.final
+@cython.no_gc
+@cython.freelist(4096)
+cdef class Delivery:
+    """What becomes of one sent record. Resolves by itself; nothing has to be polled."""
+
+    def __init__(self):
+        raise TypeError("a Delivery is made by sending a record")
+
+    def done(self):
+        """Whether the outcome is known."""
+        return self.batch.done
+
+    def result(self, timeout=None):
+        """Wait for the acknowledgement, at most `timeout` seconds: `RecordMetadata`.
+
+        `offset` is -1 with acks=0. Raises the record's `KafkaError`, or `KafkaTimeoutError` when the wait is over
+        first.
+        """
+        cdef int32_t index = self.index
+        cdef ProducerBatch batch
+        self.batch.wait(timeout)
+        batch = self.batch.part_of(&index)
+        if batch.error is not None:
+            raise batch.error.with_traceback(None)
+        return RecordMetadata(
+            batch.sink.topic,
+            batch.sink.partition,
+            batch.base_offset + index if batch.base_offset >= 0 else -1,
+            batch.log_append_ms if batch.log_append_ms >= 0 else self.timestamp_ms,
+        )
+
+    def exception(self, timeout=None):
+        """The error that `result` would raise, or None; waits as it does."""
+        cdef int32_t index = self.index
+        self.batch.wait(timeout)
+        return self.batch.part_of(&index).error
+
+    def add_done_callback(self, function):
+        """Call `function(delivery)` when done, on the engine's thread: it must be quick, and not wait for kafwire."""
+        self.batch.add_done_callback(lambda: function(self))
+
+    def __repr__(self):
+        cdef int32_t index = self.index
+        state = "pending"
+        if self.batch.done:
+            state = "delivered" if self.batch.part_of(&index).error is None else "failed"
+        return f"<Delivery to {self.batch.sink.name}: {state}>"
+
+
+@cython.final
+cdef class BatchDelivery:
+    """What becomes of the rows of one `send_batch`."""
+
+    def __cinit__(self, list parts):
+        self.parts = parts
+
+    def done(self):
+        """Whether the outcome of every row is known."""
+        return all((<ProducerBatch> batch).done for batch, _, _ in self.parts)
+
+    def result(self, timeout=None):
+        """Wait for all acknowledgements: [(topic, partition, first_offset, count)], in the order of sending.
+
+        Rows of one partition keep their order; ranges that touch are one. first_offset is -1 with acks=0. Raises the
+        first failed batch's `KafkaError`, or `KafkaTimeoutError`.
+        """
+        cdef ProducerBatch batch
+        ranges = {}
+        out = []
+        for batch, first, count in self.pieces(timeout):
+            if batch.error is not None:
+                raise batch.error.with_traceback(None)
+            where = (batch.sink.topic, batch.sink.partition)
+            offset = batch.base_offset + first if batch.base_offset >= 0 else -1
+            index = ranges.get(where)
+            if index is not None and (out[index][2] < 0 or out[index][2] + out[index][3] == offset):
+                topic, partition, begin, total = out[index]
+                out[index] = (topic, partition, begin, total + count)
+            else:
+                ranges[where] = len(out)
+                out.append((*where, offset, count))
+        return out
+
+    def exception(self, timeout=None):
+        """The error that `result` would raise, or None; waits as it does."""
+        cdef ProducerBatch batch
+        for batch, _, _ in self.pieces(timeout):
+            if batch.error is not None:
+                return batch.error
+        return None
+
+    def add_done_callback(self, function):
+        """Call `function(delivery)` once, when the outcome of every row is known.
+
+        On the engine's thread: it must be quick, and not wait for kafwire. If all is known already, it is called now.
+        """
+        cdef _Countdown countdown = _Countdown.__new__(_Countdown)
+        cdef ProducerBatch batch
+        countdown.function = function
+        countdown.delivery = self
+        countdown.left = <int> len(self.parts) + 1
+        for batch, _, _ in self.parts:
+            batch.add_done_callback(countdown)
+        countdown()
+
+    cdef list pieces(self, timeout):
+        """Wait for all: (batch, first, count) of what the rows were sent as, in the order of sending."""
+        cdef ProducerBatch batch
+        cdef list found = []
+        deadline = None if timeout is None else time.monotonic() + timeout
+        for batch, first, count in self.parts:
+            batch.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            _leaves(batch, first, count, found)
+        return found
+
+    def __len__(self):
+        return sum(count for _, _, count in self.parts)
+
+    def __repr__(self):
+        return f"<BatchDelivery of {len(self)} rows: {'done' if self.done() else 'pending'}>"
+
+
+@cython.final
+cdef class _Countdown:
+    """Calls a function with a delivery at the last of several calls."""
+
+    cdef object function
+    cdef BatchDelivery delivery
+    cdef int left
+
+    def __call__(self):
+        cdef BatchDelivery delivery
+        self.left -= 1
+        if self.left == 0:
+            delivery, self.delivery = self.delivery, None
+            function, self.function = self.function, None
+            function(delivery)
+
+
+seal_types(Budget, ProducerBatch, Delivery, BatchDelivery)

@@ -1,0 +1,82 @@
+"""A partition's express way: the thread that sends a record submits it, and takes the answer from the I/O thread."""
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from kafwire.memory._buffer cimport kw_buf
+from kafwire.producer._batch cimport ProducerBatch, Shortcut
+from kafwire.runtime._io cimport Loop
+
+
+cdef extern from "kafwire/producer/native/express.h" nogil:
+    ctypedef struct kw_express:
+        pass
+    ctypedef struct kw_answer:
+        uint64_t token
+        int state
+        const uint8_t *plain
+        size_t size
+        size_t numbers_at
+        int64_t base_offset
+        int64_t log_append_ms
+        void (*wake)(void *waiter) noexcept nogil
+        void *waiter
+    int KW_ANSWERED
+    kw_express *kw_express_new()
+    void kw_express_free(kw_express *express)
+    void kw_express_await(kw_express *express, kw_answer *answer)
+    int kw_express_leave(kw_express *express, kw_answer *answer)
+    void kw_express_call_off(kw_express *express, kw_answer *answer)
+    int kw_express_read(kw_answer *answer, const kw_buf *frame)
+    int kw_express_take(void *express, uint64_t token, kw_buf *frame)
+
+
+cdef class Track:
+    """One connection's answers, shown to whoever waits for them."""
+    cdef Loop native
+    cdef kw_express *express
+    cdef readonly uint32_t connection
+    cdef int quiet  # answers that the engine was not told of
+
+
+cdef class Passage:
+    """What a request by express takes of Python's memory.
+
+    Made before anything is looked at: making it may run a collection of garbage, and with that anything, another `send`
+    too.
+    """
+    cdef Express express
+    cdef ProducerBatch batch
+    cdef tuple identity  # the batch's, see ProducerBatch.identity
+    cdef object token
+
+
+# The GIL holds each of its steps together, and no step runs Python: an interrupt finds it before or after. What is
+# `noexcept` is such a step.
+cdef class Express(Shortcut):
+    cdef Track track
+    cdef readonly object lane
+    cdef object connection  # the lane's, when it was lent
+    cdef object answered
+    cdef readonly ProducerBatch batch  # in flight, or None
+    cdef readonly int64_t sent  # batches, in all
+    cdef readonly int64_t end  # the offset behind the last batch that was acknowledged, or -1
+    cdef bytes prefix
+    cdef kw_buf *suffix
+    cdef bint flexible
+    cdef bytes plain
+    cdef kw_answer answer
+    cdef void *lock  # a PyThread lock; taken, but for the moment between a wake and the waking
+    cdef bint is_awaited
+    cdef object producer
+    cdef int64_t producer_id
+    cdef int16_t epoch
+    cdef int32_t sequence
+    cdef int64_t ordinal
+    cdef readonly double sent_ms
+    # What was not told yet, see `take_counts`.
+    cdef int64_t batches, records, delivered, bytes, bytes_raw, batch_bytes_max, bytes_out, responses
+    cdef double latency_ms_sum, latency_ms_max
+
+    cdef tuple passage(self)  # a Passage in what stands in the lane's table for its request
+    cdef bint submit(self, ProducerBatch batch, tuple entry) noexcept
+    cdef int conclude_plain(self, ProducerBatch batch) except -1
+    cdef bint leave(self) noexcept

@@ -1,0 +1,48 @@
+from collections.abc import Callable
+from typing import Any, final
+
+from kafwire.cluster.broker_connection import Lane
+from kafwire.errors import KafkaError
+from kafwire.memory._buffer import Buffer
+from kafwire.producer._batch import ProducerBatch
+from kafwire.runtime._io import Loop
+
+@final
+class Track:
+    def __init__(self, native: Loop, connection: int) -> None: ...
+    @property
+    def connection(self) -> int: ...
+
+@final
+class Passage: ...
+
+@final
+class Express:
+    def __init__(
+        self,
+        track: Track,
+        lane: Lane,
+        answered: Callable[[Express, ProducerBatch, Buffer | None, KafkaError | None], object],
+        prefix: bytes,
+        suffix: bytes,
+        *,
+        flexible: bool,
+        plain: bytes,
+        numbers_at: int,
+        place: tuple[tuple[int, int] | None, int, int],
+    ) -> None: ...
+    @property
+    def lane(self) -> Lane: ...
+    @property
+    def batch(self) -> ProducerBatch | None: ...
+    @property
+    def sent(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def sent_ms(self) -> float: ...
+    @property
+    def token(self) -> int: ...
+    def complete(self, batch: ProducerBatch, frame: Buffer) -> bool: ...
+    def recall(self) -> tuple[int, int, ProducerBatch | None]: ...
+    def take_counts(self) -> dict[str, Any]: ...

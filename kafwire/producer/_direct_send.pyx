@@ -1,0 +1,310 @@
+# distutils: sources = kafwire/memory/native/buf.c kafwire/producer/native/express.c
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.exc cimport PyErr_CheckSignals
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memcpy
+
+from kafwire.memory._buffer cimport __builtin_bswap32, Buffer, kw_buf, kw_buf_new, kw_buf_unref, process_pool
+from kafwire.producer._batch cimport ProducerBatch
+from kafwire.runtime._frame cimport new_segment
+from kafwire.runtime._io cimport Loop, kw_loop_set_tap, kw_loop_submit, kw_loop_tell
+
+import time
+
+
+cdef extern from "pythread.h" nogil:
+    ctypedef void *PyThread_type_lock
+    ctypedef enum PyLockStatus:
+        PY_LOCK_FAILURE
+        PY_LOCK_ACQUIRED
+        PY_LOCK_INTR
+    PyThread_type_lock PyThread_allocate_lock()
+    void PyThread_free_lock(PyThread_type_lock lock)
+    int PyThread_acquire_lock(PyThread_type_lock lock, int wait)
+    void PyThread_release_lock(PyThread_type_lock lock)
+    PyLockStatus PyThread_acquire_lock_timed(PyThread_type_lock lock, long long microseconds, int interruptible)
+
+cdef extern from "<time.h>" nogil:
+    cdef struct timespec:
+        int64_t tv_sec
+        long tv_nsec
+    enum:
+        CLOCK_MONOTONIC
+    int clock_gettime(int clock, timespec *now)
+
+
+cdef enum:
+    TELL_AFTER = 64  # answers that wait to be thrown away by the engine
+    CORRELATION_ID_AT = 4
+    SIZE_PREFIX = 4
+    SLICE_US = 100000  # a signal that comes just before a wait does not interrupt it: it is looked for so often
+    LAST_SEQUENCE = 0x7FFFFFFF
+
+# Lanes number their requests from 1 on; these are negative, and no two of them alike.
+cdef uint32_t last_number = 0
+
+
+cdef inline double monotonic_ms() noexcept nogil:
+    cdef timespec now
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return now.tv_sec * 1e3 + now.tv_nsec / 1e6
+
+
+cdef void _wake(void *lock) noexcept nogil:
+    PyThread_release_lock(<PyThread_type_lock> lock)
+
+
+# The I/O thread works on what it holds: that stays until it is detached, whatever the collector clears first.
+@cython.final
+@cython.no_gc_clear
+cdef class Track:
+    def __cinit__(self, Loop native not None, uint32_t connection):
+        self.native = native
+        self.express = kw_express_new()
+        if self.express is NULL:
+            raise MemoryError
+        if kw_loop_set_tap(native.loop, connection, kw_express_take, <void *> self.express) == 0:
+            self.connection = connection
+
+    def __dealloc__(self):
+        if self.connection:
+            kw_loop_set_tap(self.native.loop, self.connection, NULL, NULL)
+        kw_express_free(self.express)
+
+
+@cython.final
+@cython.no_gc_clear
+cdef class Passage:
+    def __call__(self, frame, error):
+        """What the engine hears of the request."""
+        self.express.answered(self.express, self.batch, frame, error)
+
+
+@cython.final
+@cython.no_gc_clear
+cdef class Express(Shortcut):
+    """Sends batches of an idle partition, one at a time, from the thread that has the record.
+
+    `prefix` and `suffix` are the request before the batch's size and behind the batch; `flexible`: how the size is
+    written. `plain` is an answer without an error, its three numbers at `numbers_at`. `answered(express, batch, frame,
+    error)` is called on the engine for each request whose thread has not taken the answer by then. `place` is who
+    sends, and the number of the next record and batch: (producer, sequence, ordinal), as `Sequencer.lend` has it.
+    """
+
+    def __cinit__(self, Track track not None, lane, answered, bytes prefix not None, bytes suffix not None, *,
+                  bint flexible, bytes plain not None, size_t numbers_at, tuple place not None):
+        self.track = track
+        self.lane = lane
+        self.connection = lane._connection
+        self.answered = answered
+        self.prefix = prefix
+        self.flexible = flexible
+        self.plain = plain
+        self.producer, self.sequence, self.ordinal = place
+        self.producer_id, self.epoch = (-1, -1) if self.producer is None else self.producer
+        if self.producer is None:
+            self.sequence = -1
+        self.end = -1
+        self.lock = <void *> PyThread_allocate_lock()
+        if self.lock is NULL:
+            raise MemoryError
+        PyThread_acquire_lock(<PyThread_type_lock> self.lock, 1)
+        if suffix:
+            self.suffix = new_segment(suffix)
+        self.answer.plain = <const uint8_t *> PyBytes_AS_STRING(plain)
+        self.answer.size = PyBytes_GET_SIZE(plain)
+        self.answer.numbers_at = numbers_at
+        self.answer.wake = _wake
+        self.answer.waiter = self.lock
+
+    def __dealloc__(self):
+        kw_buf_unref(self.suffix)
+        if self.lock is not NULL:
+            PyThread_release_lock(<PyThread_type_lock> self.lock)
+            PyThread_free_lock(<PyThread_type_lock> self.lock)
+
+    @property
+    def token(self):
+        """Of the request in flight, in the lane's table."""
+        return self.answer.token
+
+    cdef tuple passage(self):
+        global last_number
+        cdef Passage passage = Passage.__new__(Passage)
+        last_number = last_number % LAST_SEQUENCE + 1
+        passage.express = self
+        passage.token = <uint32_t> -last_number
+        passage.identity = self.producer_id, self.epoch, self.sequence
+        return passage, None, time.monotonic() * 1000.0
+
+    cdef bint submit(self, ProducerBatch batch, tuple entry) noexcept:
+        """Send a sealed and stamped batch; False: it cannot be, and nothing has changed."""
+        cdef Passage passage = entry[0]
+        cdef kw_buf *segments[3]
+        cdef kw_buf *text
+        cdef uint8_t *at
+        cdef uint32_t size = <uint32_t> batch.wire.size
+        cdef uint32_t rest = size + 1
+        cdef uint32_t token = passage.token
+        cdef uint32_t id = __builtin_bswap32(token)
+        cdef dict pending = self.lane._pending
+        cdef Py_ssize_t before = PyBytes_GET_SIZE(self.prefix)
+        cdef int result
+        if self.lane._connection is not self.connection:
+            return False  # it was given up: what it still says reaches nobody
+        try:
+            pending[passage.token] = entry
+        except MemoryError:
+            return False
+        text = kw_buf_new(process_pool(), before + 5)
+        if text is NULL:
+            del pending[passage.token]
+            return False
+        memcpy(text.data, PyBytes_AS_STRING(self.prefix), before)
+        memcpy(text.data + CORRELATION_ID_AT, &id, 4)
+        at = text.data + before
+        if self.flexible:
+            while rest > 127:
+                at[0] = <uint8_t> (rest & 127 | 128)
+                at += 1
+                rest >>= 7
+            at[0] = <uint8_t> rest
+            at += 1
+        else:
+            rest = __builtin_bswap32(size)
+            memcpy(at, &rest, 4)
+            at += 4
+        text.size = at - text.data
+        segments[0] = text
+        segments[1] = batch.wire
+        segments[2] = self.suffix
+        result = kw_loop_submit(self.track.native.loop, self.track.connection, token, <int32_t> token, segments,
+                                2 if self.suffix is NULL else 3, True)
+        size += <uint32_t> (SIZE_PREFIX + text.size + (0 if self.suffix is NULL else self.suffix.size))
+        kw_buf_unref(text)
+        if result:
+            del pending[passage.token]
+            return False
+        self.answer.token = token
+        self.batch = batch
+        self.sent_ms = entry[2]
+        passage.batch = batch
+        batch.shortcut = self
+        batch.producer = self.producer
+        batch.ordinal = self.ordinal
+        self.ordinal += 1
+        batch.sequence = self.sequence
+        if self.producer is not None:
+            self.sequence = <int32_t> ((<uint32_t> self.sequence + <uint32_t> batch.count) & LAST_SEQUENCE)
+        self.sent += 1
+        self.batches += 1
+        self.records += batch.count
+        self.bytes += batch.wire.size
+        self.bytes_raw += batch.charged
+        self.batch_bytes_max = max(self.batch_bytes_max, <int64_t> batch.wire.size)
+        self.bytes_out += size
+        return True
+
+    cdef int conclude_plain(self, ProducerBatch batch) except -1:
+        """The batch in flight was acknowledged; `answer` has its numbers."""
+        self.batch = None
+        self.delivered += batch.count
+        if self.answer.base_offset >= 0:
+            self.end = self.answer.base_offset + batch.count
+        batch.succeed(self.answer.base_offset, self.answer.log_append_ms)
+        return 0
+
+    cdef void wait(self, ProducerBatch batch, double seconds) except *:
+        cdef PyThread_type_lock lock = <PyThread_type_lock> self.lock
+        cdef PyLockStatus status
+        cdef double until = monotonic_ms() + min(seconds, 1e9) * 1e3
+        cdef double latency_ms
+        cdef long long left
+        if self.batch is not batch:
+            return  # the engine has it
+        if self.is_awaited:  # for whoever else waits, and a signal handler may be on top of that, the engine takes it
+            self.call_off()
+            kw_loop_tell(self.track.native.loop)
+            return
+        self.is_awaited = True
+        kw_express_await(self.track.express, &self.answer)
+        try:
+            while True:
+                left = <long long> max((until - monotonic_ms()) * 1e3, 0)
+                with nogil:
+                    status = PyThread_acquire_lock_timed(lock, min(left, SLICE_US), 1)
+                if status == PY_LOCK_ACQUIRED or status == PY_LOCK_FAILURE and left <= SLICE_US:
+                    break
+                PyErr_CheckSignals()
+        except BaseException:
+            self.leave()
+            kw_loop_tell(self.track.native.loop)  # if the answer is here, the engine takes it
+            raise
+        finally:
+            self.is_awaited = False
+        if status == PY_LOCK_FAILURE and not self.leave():
+            return
+        if self.answer.state != KW_ANSWERED:
+            return
+        if self.batch is not batch or batch.is_observed():  # others are to be told, and that is the engine's to do
+            kw_loop_tell(self.track.native.loop)
+            return
+        if (<dict> self.lane._pending).pop(self.answer.token, None) is not None:  # or else the engine has counted it
+            latency_ms = time.monotonic() * 1000.0 - self.sent_ms
+            self.responses += 1
+            self.latency_ms_sum += latency_ms
+            self.latency_ms_max = max(self.latency_ms_max, latency_ms)
+        self.conclude_plain(batch)
+        self.track.quiet += 1
+        if self.track.quiet >= TELL_AFTER:
+            self.track.quiet = 0
+            kw_loop_tell(self.track.native.loop)
+
+    cdef bint leave(self) noexcept:
+        """Wait no more; whether it was woken."""
+        if not kw_express_leave(self.track.express, &self.answer):
+            return False
+        PyThread_acquire_lock(<PyThread_type_lock> self.lock, 0)
+        return True
+
+    cdef void call_off(self) noexcept:
+        kw_express_call_off(self.track.express, &self.answer)
+
+    def complete(self, ProducerBatch batch, Buffer frame not None):
+        """On the engine: take the answer of the batch in flight, if it is a plain one. Whether it was taken."""
+        if self.batch is not batch or not kw_express_read(&self.answer, frame.buf):
+            return False
+        self.call_off()  # first: from then on this may be used anew
+        self.conclude_plain(batch)
+        return True
+
+    def recall(self):
+        """Nothing more is sent this way: (sequence, ordinal, the batch in flight or None), for `Sequencer.resume`."""
+        cdef ProducerBatch batch = self.batch
+        self.batch = None
+        if batch is not None:
+            batch.shortcut = None
+            self.call_off()
+            kw_loop_tell(self.track.native.loop)  # its answer may be here, and the engine not know
+        return self.sequence, self.ordinal, batch
+
+    def take_counts(self):
+        """What was counted since this was asked last."""
+        counts = {
+            "batches": self.batches,
+            "records": self.records,
+            "delivered": self.delivered,
+            "bytes": self.bytes,
+            "bytes_raw": self.bytes_raw,
+            "batch_bytes_max": self.batch_bytes_max,
+            "bytes_out": self.bytes_out,
+            "responses": self.responses,
+            "bytes_in": self.responses * (SIZE_PREFIX + self.answer.size),
+            "latency_ms_sum": self.latency_ms_sum,
+            "latency_ms_max": self.latency_ms_max,
+        }
+        self.batches = self.records = self.delivered = self.bytes = self.bytes_raw = self.bytes_out = 0
+        self.responses = 0
+        self.latency_ms_sum = 0.0
+        return counts

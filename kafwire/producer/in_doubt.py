@@ -1,0 +1,256 @@
+"""What became of batches that may be in the log: their leader is asked, and where that is not enough, the log is read.
+
+A connection broke, or a broker said that something went wrong after it may have stored a batch. The leader's memory of
+the producer (DescribeProducers, one request for all partitions of a leader) mostly tells that sending again is safe.
+If it has none, or calls a batch out of order that it may have, the log is read: from the last offset acknowledged
+before the batch, to the log's end as it is then. What is in doubt lies inside of that span. Where nothing was
+acknowledged yet the span begins with the first record that is not older than the batch's latest. That holds where
+timestamps are the producer's, or the broker's clock is not behind.
+
+Only what is committed can be read, so a search waits for the high watermark to reach the end of its span.
+
+Both DescribeProducers and Fetch need READ on the topic. Who may only write has batches sent again as any client does
+it, and told to be in doubt where a broker then calls them out of order.
+
+`producer/sequencer.py` has the rules.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable, Coroutine, Hashable, Iterable
+from typing import Any
+
+from kafwire import protocol
+from kafwire.cluster.broker_connection import Lane
+from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.list_offsets import LATEST
+from kafwire.cluster.metadata import NO_TOPIC_ID
+from kafwire.config import ProducerConfig
+from kafwire.errors import KafkaConnectionError, KafkaError, ProtocolError, broker_error
+from kafwire.producer._accumulator import Sink
+from kafwire.producer._batch import ProducerBatch
+from kafwire.producer.log_search import LogSearch, Numbers, Place
+from kafwire.producer.sequencer import Fate, conclude
+
+LAST_FETCH_WITH_NAMES = 12
+READ_BYTES = 1 << 20
+# Whose ListOffsets ends at the log's end, not at the high watermark: Kafka's own tools ask so.
+DEBUGGING_REPLICA = -2
+CONSUMER = -1
+MAX_TIMESTAMP_AT = 35  # in a batch
+
+Where = tuple[str, int]
+# A batch of a partition, what is known of it, where it is, and why no more is known.
+Tell = Callable[[Sink, ProducerBatch, Fate, Place, str], object]
+Run = Callable[[Hashable, Coroutine[Any, Any, None]], object]
+
+
+class Unreadable(Exception):
+    """The span to search cannot be read, now or later: why."""
+
+
+class Doubts:
+    """Settles what is in doubt, for one producer. `run` runs one coroutine of a name, and again after a failure."""
+
+    def __init__(self, cluster: Cluster, config: ProducerConfig, run: Run, tell: Tell) -> None:
+        self._cluster = cluster
+        self._config = config
+        self._run = run
+        self._tell = tell
+        self._leaders: set[int] = set()
+        self._searched: set[Sink] = set()
+
+    def note(self, leader: int, sink: Sink) -> None:
+        """A partition has batches in doubt, and nothing else keeps it from sending to its leader."""
+        if sink not in self._searched:
+            self._leaders.add(leader)
+
+    def settle(self, waiting: Iterable[Sink]) -> None:
+        """Ask the leaders that were noted about all these partitions that are theirs, unless that is under way."""
+        if not self._leaders:
+            return
+        asked: dict[int, list[Sink]] = {}
+        for sink in waiting:
+            leader = self._cluster.metadata.leader(sink.topic, sink.partition)
+            if leader in self._leaders and sink not in self._searched and sink.sequencer.doubts:
+                asked.setdefault(leader, []).append(sink)
+        self._leaders.clear()
+        for leader, sinks in asked.items():
+            self._run(f"ask {leader}", self._ask(leader, sinks))
+
+    async def _ask(self, leader: int, sinks: list[Sink]) -> None:
+        lane = self._cluster.lane(leader, "control")
+        via = self._cluster.lane(leader, "produce").connection
+        try:
+            await lane.open()
+            problem = await self._describe(lane, via, sinks)
+        except KafkaConnectionError:
+            await self._cluster.refresh({sink.topic for sink in sinks})
+            raise
+        if problem is not None:
+            await self._cluster.refresh({sink.topic for sink in sinks})
+            raise problem
+
+    async def _describe(self, lane: Lane, via: object, sinks: list[Sink]) -> KafkaError | None:
+        """Ask for the producers of these partitions; returns an error of those that have to be asked again."""
+        by_topic: dict[str, list[int]] = {}
+        for sink in sinks:
+            by_topic.setdefault(sink.topic, []).append(sink.partition)
+        request = protocol.DescribeProducersRequest
+        topics = [request.TopicRequest(name=name, partition_indexes=parts) for name, parts in by_topic.items()]
+        answers: dict[Where, Any] = {}
+        is_spoken = request.api_key in lane.versions
+        if is_spoken:
+            response = await lane.call(request(topics=topics))
+            answers = {(t.name, part.partition_index): part for t in response.topics for part in t.partitions}
+        problem: KafkaError | None = None
+        for sink in sinks:
+            answer = answers.get((sink.topic, sink.partition))
+            doubts = sink.sequencer.doubts
+            if not doubts:
+                continue
+            if is_spoken and answer is None:
+                problem = KafkaConnectionError(f"{lane.where} did not answer for the producers of {sink.name}")
+                continue
+            error = broker_error(answer.error_code, f"the producers of {sink.name}") if answer is not None else None
+            if error is not None and error.code and error.retriable:
+                problem = error
+                continue
+            producer_id = (doubts[0].producer or (-1, -1))[0]
+            remembered = None
+            for state in answer.active_producers if answer is not None else ():
+                if state.producer_id == producer_id:
+                    remembered = state.producer_epoch, state.last_sequence
+            left = sink.sequencer.consult(remembered, via, asked=answer is not None and not answer.error_code)
+            for batch in [batch for batch, said in left if said is Fate.ABSENT]:
+                self._tell(sink, batch, Fate.ABSENT, NOWHERE, "")
+            searched: dict[ProducerBatch, Fate] = {batch: said for batch, said in left if said is not Fate.ABSENT}
+            if searched:
+                self._searched.add(sink)
+                self._run(("search", sink), self._search(sink, searched))
+        return problem
+
+    async def _search(self, sink: Sink, said: dict[ProducerBatch, Fate]) -> None:
+        why = "its number was taken by a batch that is not in the log"
+        found: dict[ProducerBatch, Place] = {}
+        is_whole = False
+        try:
+            leader = self._cluster.metadata.leader(sink.topic, sink.partition)
+            if leader < 0:
+                raise KafkaConnectionError(f"{sink.name} has no leader")
+            search = await self._read(sink, self._cluster.lane(leader, "control"), list(said))
+            found, is_whole = search.found, search.is_whole
+            if len(found) < len(said):
+                await self._check_topic(sink)
+            if not is_whole:
+                why = "records are missing from the part of the log where they would be (compaction?)"
+        except Unreadable as problem:
+            why = str(problem)
+        except KafkaError:
+            await self._cluster.refresh([sink.topic])
+            raise
+        finally:
+            self._searched.discard(sink)
+        for batch, evidence in said.items():
+            if batch in sink.sequencer.doubts:  # or else it was given up meanwhile
+                known = True if batch in found else False if is_whole else None
+                self._tell(sink, batch, conclude(evidence, known), found.get(batch, NOWHERE), why)
+
+    async def _check_topic(self, sink: Sink) -> None:
+        """What is not found may be in another log: a topic made anew has the name that leaders are asked by."""
+        await self._cluster.refresh([sink.topic], at_once=True)
+        if sink.owner.retired or sink.topic in self._cluster.metadata.doubts:
+            raise KafkaConnectionError(f"topic {sink.topic!r} may have been made anew")
+
+    async def _read(self, sink: Sink, lane: Lane, batches: list[ProducerBatch]) -> LogSearch[ProducerBatch]:
+        """Search the log from where the batches can be to its end; raises `Unreadable` where that cannot be."""
+        await lane.open()
+        end = await self._offset(sink, lane, LATEST, DEBUGGING_REPLICA)
+        floor = sink.sequencer.floor
+        if floor is None:
+            floor = await self._first_place(sink, lane, batches), -1
+        start, epoch = floor
+        wanted = {
+            batch: Numbers(*batch.producer, batch.sequence, batch.count)
+            for batch in batches
+            if batch.producer is not None
+        }
+        search = LogSearch(wanted, start)
+        is_read = False
+        while not search.is_over and search.position < end:
+            if not any(batch in sink.sequencer.doubts for batch in batches):
+                break
+            part = await self._fetch(sink, lane, search.position, epoch)
+            is_read = True
+            if part.diverging_epoch.end_offset >= 0:  # what was acknowledged last is not in the log any more (KIP-320)
+                epoch = part.diverging_epoch.epoch
+                search = LogSearch(wanted, min(part.diverging_epoch.end_offset, search.position - 1))
+                continue
+            epoch = -1
+            try:
+                moved = search.feed(part.records or b"")
+            except ProtocolError as error:
+                lane.fail(f"the log of {sink.name} could not be read: {error}")
+                raise KafkaConnectionError(f"{lane.where}, the log of {sink.name}: {error}") from None
+            if not moved:
+                await asyncio.sleep(self._config.retry_backoff_ms / 1000)
+        if not is_read:  # the end was asked for by the topic's name, which may be another's now: a fetch has its id
+            await self._fetch(sink, lane, search.position, -1)
+        return search
+
+    async def _first_place(self, sink: Sink, lane: Lane, batches: list[ProducerBatch]) -> int:
+        """An offset that none of the batches lies before: what is stored has its latest timestamp."""
+        end = await self._offset(sink, lane, LATEST, CONSUMER)  # first: what is committed later lies behind it
+        latest = min(struct.unpack_from(">q", batch.payload(), MAX_TIMESTAMP_AT)[0] for batch in batches)
+        offset = await self._offset(sink, lane, latest, CONSUMER)
+        return offset if offset >= 0 else end
+
+    async def _offset(self, sink: Sink, lane: Lane, timestamp: int, who: int) -> int:
+        request: Any = protocol.ListOffsetsRequest
+        asked = request.ListOffsetsPartition(
+            partition_index=sink.partition,
+            current_leader_epoch=self._cluster.metadata.leader_epoch(sink.topic, sink.partition),
+            timestamp=timestamp,
+        )
+        topic = request.ListOffsetsTopic(name=sink.topic, partitions=[asked])
+        response = await lane.call(request(replica_id=who, isolation_level=0, topics=[topic]))
+        for part in (part for answer in response.topics for part in answer.partitions):
+            self._check(part.error_code, f"offsets of {sink.name}")
+            return int(part.offset)
+        raise KafkaConnectionError(f"{lane.where} did not answer for {sink.name}")
+
+    async def _fetch(self, sink: Sink, lane: Lane, offset: int, last_epoch: int) -> Any:
+        request: Any = protocol.FetchRequest
+        topic_id = self._cluster.metadata.topics[sink.topic].topic_id
+        asked = request.FetchPartition(
+            partition=sink.partition,
+            current_leader_epoch=self._cluster.metadata.leader_epoch(sink.topic, sink.partition),
+            fetch_offset=offset,
+            last_fetched_epoch=last_epoch,
+            partition_max_bytes=READ_BYTES,
+        )
+        topic = request.FetchTopic(topic=sink.topic, topic_id=topic_id, partitions=[asked])
+        at_most = LAST_FETCH_WITH_NAMES if topic_id == NO_TOPIC_ID else None
+        response = await lane.call(
+            request(max_wait_ms=0, min_bytes=0, max_bytes=READ_BYTES, topics=[topic]),
+            version=lane.version_of(request, at_most=at_most),
+        )
+        self._check(response.error_code, f"reading {sink.name}")
+        for part in (part for answer in response.responses for part in answer.partitions):
+            self._check(part.error_code, f"reading {sink.name} at offset {offset}")
+            return part
+        raise KafkaConnectionError(f"{lane.where} did not answer for {sink.name}")
+
+    @staticmethod
+    def _check(code: int, what: str) -> None:
+        if not code:
+            return
+        error = broker_error(code, what)
+        if error.retriable:
+            raise error
+        raise Unreadable(str(error))
+
+
+NOWHERE = Place(-1)

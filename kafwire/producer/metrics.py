@@ -1,0 +1,162 @@
+"""What a producer's engine side counts, and the snapshot that is made of it when somebody looks.
+
+Counted once for each batch and request, never for a record.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kafwire.cluster.broker_connection import Lane
+from kafwire.errors import BrokerError, KafkaError
+from kafwire.producer._accumulator import Sink
+from kafwire.producer._batch import ProducerBatch
+from kafwire.types import TopicPartition
+
+
+class Tally:
+    """The counts of one partition, or of all."""
+
+    __slots__ = (
+        "batch_bytes_max",
+        "batches",
+        "bytes",
+        "bytes_raw",
+        "errors",
+        "queue_ms_max",
+        "queue_ms_sum",
+        "records",
+        "records_delivered",
+        "records_failed",
+        "retries",
+    )
+
+    def __init__(self) -> None:
+        self.records = 0
+        self.bytes = 0
+        self.bytes_raw = 0
+        self.batches = 0
+        self.batch_bytes_max = 0
+        self.queue_ms_sum = 0.0
+        self.queue_ms_max = 0.0
+        self.retries = 0
+        self.records_delivered = 0
+        self.records_failed = 0
+        self.errors: Counter[str] = Counter()
+
+    def add(self, other: Tally) -> None:
+        """Take in the counts of another partition."""
+        for name in self.__slots__:
+            mine, more = getattr(self, name), getattr(other, name)
+            setattr(self, name, max(mine, more) if name.endswith("_max") else mine + more)
+
+    def told(self) -> dict[str, Any]:
+        """As `metrics()` has it."""
+        return {
+            "records": self.records,
+            "bytes": self.bytes,
+            "batches": self.batches,
+            "batch_bytes_mean": _ratio(self.bytes, self.batches),
+            "batch_bytes_max": self.batch_bytes_max,
+            "batch_records_mean": _ratio(self.records, self.batches),
+            "compression_ratio": _ratio(self.bytes, self.bytes_raw),
+            "queue_ms_mean": _ratio(self.queue_ms_sum, self.batches),
+            "queue_ms_max": self.queue_ms_max,
+            "retries": self.retries,
+            "records_delivered": self.records_delivered,
+            "records_failed": self.records_failed,
+            "errors": dict(self.errors),
+        }
+
+
+class ProduceCounters:
+    """The tallies of one producer. Lives on the engine."""
+
+    def __init__(self) -> None:
+        self._tallies: dict[Sink, Tally] = {}
+
+    def _of(self, sink: Sink) -> Tally:
+        tally = self._tallies.get(sink)
+        if tally is None:
+            tally = self._tallies[sink] = Tally()
+        return tally
+
+    def sent(self, group: list[tuple[Sink, ProducerBatch]], now_ms: float) -> None:
+        """A request left with these batches; those that were tried before, whole or not, count as retries."""
+        for sink, batch in group:
+            tally = self._of(sink)
+            if batch.attempts or batch.is_part:
+                tally.retries += 1
+                continue
+            size = batch.size
+            tally.batches += 1
+            tally.records += batch.count
+            tally.bytes += size
+            tally.bytes_raw += batch.raw_size
+            tally.batch_bytes_max = max(tally.batch_bytes_max, size)
+            queued_ms = max(0.0, now_ms - batch.created_ms)
+            tally.queue_ms_sum += queued_ms
+            tally.queue_ms_max = max(tally.queue_ms_max, queued_ms)
+
+    def went_by(self, sink: Sink, counts: Mapping[str, Any]) -> None:
+        """Batches were sent, and acknowledged, past the engine (see `kafwire.producer._direct_send`)."""
+        tally = self._of(sink)
+        tally.batches += counts["batches"]
+        tally.records += counts["records"]
+        tally.bytes += counts["bytes"]
+        tally.bytes_raw += counts["bytes_raw"]
+        tally.batch_bytes_max = max(tally.batch_bytes_max, counts["batch_bytes_max"])
+        tally.records_delivered += counts["delivered"]
+
+    def delivered(self, sink: Sink, batch: ProducerBatch) -> None:
+        """A batch was acknowledged, or is as good as that."""
+        self._of(sink).records_delivered += batch.count
+
+    def refused(self, sink: Sink, error: KafkaError | None) -> None:
+        """An attempt failed; whether there is another one does not matter here."""
+        if error is not None:
+            self._of(sink).errors[error.name if isinstance(error, BrokerError) else type(error).__name__] += 1
+
+    def failed(self, sink: Sink, records: int) -> None:
+        """Records were given up."""
+        self._of(sink).records_failed += records
+
+    @property
+    def records_failed(self) -> int:
+        """Of all partitions."""
+        return sum(tally.records_failed for tally in self._tallies.values())
+
+    def snapshot(self, queued: Callable[[Sink], dict[str, Any]], lanes: list[Lane]) -> dict[str, Any]:
+        """Totals, partitions and lanes; `queued` adds what a partition has waiting."""
+        total = Tally()
+        partitions = {}
+        last: dict[TopicPartition, tuple[Sink, Tally]] = {}
+        for sink, tally in list(self._tallies.items()):
+            total.add(tally)
+            where = TopicPartition(sink.topic, sink.partition)
+            if where in last:  # its topic was made anew
+                tally.add(last[where][1])
+                del self._tallies[last[where][0]]
+            last[where] = sink, tally
+            partitions[where] = {**tally.told(), **queued(sink)}
+        stats = [lane.stats() for lane in lanes if lane.connects]
+        produce = [lane for lane in stats if lane["role"] == "produce"]
+        responses = sum(lane["responses"] for lane in produce)
+        return {
+            "producer": {
+                **total.told(),
+                "requests": sum(lane["requests"] for lane in produce),
+                "requests_in_flight": sum(lane["in_flight"] for lane in produce),
+                "request_latency_ms_mean": _ratio(sum(lane["latency_ms_sum"] for lane in produce), responses),
+                "request_latency_ms_max": max((lane["latency_ms_max"] for lane in produce), default=0.0),
+                "throttle_ms": sum(lane["throttle_ms"] for lane in produce),
+            },
+            "partitions": partitions,
+            "lanes": stats,
+        }
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole else None

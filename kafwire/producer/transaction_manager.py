@@ -1,0 +1,470 @@
+"""Transactions on the engine: one task asks the coordinators what `transaction_state.py` wants asked, one by one.
+
+What a user calls changes the state and waits for the outcome. Giving up the wait changes nothing: the task goes on, and
+the same call made again waits for the same outcome.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from kafwire import protocol
+from kafwire.cluster.backoff import delay_ms
+from kafwire.cluster.broker_connection import Lane
+from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.coordinator import Coordinator
+from kafwire.cluster.group_offsets import OffsetToCommit
+from kafwire.config import ProducerConfig
+from kafwire.errors import (
+    BrokerError,
+    ConfigError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    ProtocolError,
+    TransactionAbortedError,
+    TransactionError,
+    TransactionFatalError,
+    TransactionStateError,
+    TransactionTimeoutError,
+    broker_error,
+)
+from kafwire.producer import transaction_state as logic
+from kafwire.producer._accumulator import Accumulator
+from kafwire.producer.sequencer import Identity
+from kafwire.producer.transaction_state import Meaning, State
+from kafwire.types import ConsumerGroupMetadata
+
+TRANSACTION = 1  # the coordinator's kind of key
+# The last versions of version 1 of transactions; those after them change what a request does (KIP-890).
+LAST_ADD_PARTITIONS = 3
+LAST_TXN_OFFSET_COMMIT = 4
+LAST_END_TXN = 4
+LAST_PRODUCE = 11
+FIRST_TXN_OFFSET_COMMIT = 5
+FIRST_END_TXN = 5
+FIRST_PRODUCE = 12
+# Markers are written quickly: who is told that the last transaction is still being ended need not wait for long.
+CONCURRENT_BACKOFF_MS = 20
+
+log = logging.getLogger("kafwire")
+
+
+class Records(Protocol):
+    """What transactions need of the producer that sends their records."""
+
+    cluster: Cluster
+    config: ProducerConfig
+    accumulator: Accumulator
+    identity: Identity | None
+
+    def on_wake(self) -> None:
+        """Send what may be sent now."""
+
+    def drain(self) -> bool:
+        """Close all batches and send what may be sent; whether nothing is left."""
+
+    def drop_unsent(self, error: KafkaError) -> bool:
+        """Give up all batches but those in flight, with `error`; whether nothing is left."""
+
+
+class Transactions:
+    """The transactions of one producer. Lives on the engine."""
+
+    def __init__(self, records: Records, transactional_id: str) -> None:
+        self._records = records
+        self._cluster = records.cluster
+        self._config = records.config
+        self._id = transactional_id
+        self._coordinator = Coordinator(records.cluster, transactional_id, key_type=TRANSACTION)
+        self._groups: dict[str, Coordinator] = {}
+        self._logic = logic.Transaction(transactional_id)
+        self._news = asyncio.Event()
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._closed = False
+        self._problem: Exception | None = None
+        records.accumulator.refusal = self._refusal
+
+    @property
+    def state(self) -> State:
+        """Where the producer stands."""
+        return self._logic.state
+
+    @property
+    def number(self) -> int:
+        """How many transactions were begun."""
+        return self._logic.number
+
+    def produce_version(self, lane: Lane, at_most: int | None) -> int:
+        """The version of Produce to speak on a lane."""
+        if self._logic.version >= 2:
+            return _at_least(lane, protocol.ProduceRequest, FIRST_PRODUCE, at_most)
+        return lane.version_of(protocol.ProduceRequest, at_most=LAST_PRODUCE)
+
+    # -- what users call
+
+    async def initialize(self, timeout_s: float | None = None, what: str = "init_transactions()") -> None:
+        """Get a producer id; transactions of producers before that are ended, and these producers fenced."""
+        self._logic.initialize()
+        self._go_on()
+        await self._until(lambda: self.state is not State.INITIALIZING, timeout_s, what)
+        if self.state is State.UNINITIALIZED and self._logic.error is not None:
+            raise self._logic.error.with_traceback(None)
+        self._check_fatal()
+
+    async def begin(self, timeout_s: float | None = None) -> None:
+        """Begin a transaction; the first one initializes if that was not done."""
+        if self.state in (State.UNINITIALIZED, State.INITIALIZING):
+            await self.initialize(timeout_s, "begin_transaction()")
+        version = 2 if self._cluster.feature(logic.FEATURE) >= 2 else 1
+        while not self._logic.begin(version):
+            self._go_on()
+            await self._until(lambda: self.state is not State.INITIALIZING, timeout_s, "begin_transaction()")
+        self._records.accumulator.era += 1
+        self._records.accumulator.refusal = None
+
+    async def send_offsets(
+        self,
+        offsets: Mapping[Any, Any],
+        group: ConsumerGroupMetadata | str,
+        timeout_s: float | None = None,
+    ) -> None:
+        """Have a group's offsets committed with the transaction; returns when the coordinators have them."""
+        commit = logic.CommitOffsets(_group(group), _offsets(offsets))
+        self._logic.check_open("send offsets")
+        if not commit.offsets:
+            return
+        self._logic.add_offsets(commit)
+        self._go_on()
+        await self._until(lambda: self._logic.is_done(commit), timeout_s, "send_offsets()")
+        if self._logic.error is not None:
+            raise self._logic.error.with_traceback(None)
+
+    async def commit(self, timeout_s: float | None = None) -> None:
+        """Send what is buffered, and commit."""
+        self._logic.commit()
+        await self._end(timeout_s, "commit_transaction()", State.COMMITTING)
+
+    async def abort(self, timeout_s: float | None = None) -> None:
+        """Drop what was not sent, and abort."""
+        self._logic.abort()
+        await self._end(timeout_s, "abort_transaction()", State.ABORTING)
+
+    async def _end(self, timeout_s: float | None, what: str, ending: State) -> None:
+        self._look()
+        self._go_on()
+        number = self._logic.number
+        await self._until(lambda: self._logic.ended >= number or self.state is not ending, timeout_s, what)
+        if self._logic.ended < number and self._logic.error is not None:
+            raise self._logic.error.with_traceback(None)
+
+    async def close(self, timeout_s: float | None) -> None:
+        """Abort an open transaction, see a commit through, and stop; at most `timeout_s` seconds."""
+        try:
+            if self.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR):
+                log.warning(
+                    "kafwire: the producer with transactional_id %r was closed in a transaction, which is aborted",
+                    self._id,
+                )
+                await self.abort(timeout_s)
+            elif self.state is State.COMMITTING:
+                await self.commit(timeout_s)
+            elif self.state is State.ABORTING:
+                await self.abort(timeout_s)
+        finally:
+            self.stop()
+
+    def stop(self) -> None:
+        """Ask nothing more; who waits is told."""
+        self._closed = True
+        if self._task is not None:
+            self._task.cancel()
+        self._tell()
+
+    # -- what the sender calls
+
+    def admits(self, where: tuple[str, int]) -> bool:
+        """Whether a batch may be sent to a partition now; else it will be as soon as it may."""
+        admitted = self._logic.admits(where)
+        if self._logic.has_pending:
+            self._news.set()
+        return admitted
+
+    def batch_failed(self, error: KafkaError, *, numbered: bool) -> None:
+        """A batch was given up."""
+        self._logic.batch_failed(error, numbered=numbered)
+        self._look()
+        self._news.set()
+
+    def on_progress(self) -> None:
+        """Batches came back, or were added: what waits for the last of them may go on."""
+        if self.state in (State.COMMITTING, State.ABORTING, State.ABORTABLE_ERROR, State.FATAL_ERROR):
+            self._news.set()
+
+    # -- the task
+
+    def _go_on(self) -> None:
+        if self._task is None and not self._closed:
+            self._task = asyncio.ensure_future(self._run())
+        self._news.set()
+
+    async def _run(self) -> None:
+        try:
+            await self._ask_all()
+        except Exception as error:
+            # A defect; but nobody may wait for ever because of it.
+            log.exception("kafwire: the transactions of %r cannot go on", self._id)
+            self._logic.break_off(KafkaError(f"{type(error).__name__}: {error}"))
+            self._look()
+            self._tell()
+
+    async def _ask_all(self) -> None:
+        failures = 0
+        while True:
+            self._news.clear()
+            action = self._logic.next(settled=self._settled())
+            self._look()
+            self._tell()
+            if action is None:
+                await self._news.wait()
+                continue
+            wait_ms = await self._do(action)
+            if wait_ms is None:
+                failures = 0
+                self._look()
+                self._tell()
+                self._records.on_wake()
+                continue
+            failures += 1
+            wait = delay_ms(failures, wait_ms, self._config.retry_backoff_max_ms, random.random())
+            await asyncio.sleep(wait / 1000)
+
+    def _settled(self) -> bool:
+        if self.state is State.COMMITTING:
+            return self._records.drain()
+        if self.state is State.ABORTING:
+            return self._records.drop_unsent(self._aborted())
+        if self._logic.error is not None and self.state in (State.ABORTABLE_ERROR, State.FATAL_ERROR):
+            return self._records.drop_unsent(self._logic.error)
+        return False
+
+    def _aborted(self) -> TransactionAbortedError:
+        return TransactionAbortedError(
+            f"the transaction of transactional_id {self._id!r} was aborted: this record was not sent, or is seen by "
+            "nobody who reads committed records"
+        )
+
+    def _look(self) -> None:
+        """What follows from the state for those who send."""
+        self._records.identity = self._logic.identity
+        if self.state is not State.IN_TRANSACTION:
+            self._records.accumulator.refusal = self._refusal
+
+    def _refusal(self) -> Exception:
+        """The error for a record that comes now."""
+        try:
+            self._logic.check_open("send")
+        except TransactionError as error:
+            return error.with_traceback(None)
+        return TransactionStateError(f"the transaction of transactional_id {self._id!r} has just changed: send again")
+
+    def _check_fatal(self) -> None:
+        if self.state is State.FATAL_ERROR and self._logic.error is not None:
+            raise self._logic.error.with_traceback(None)
+
+    def _tell(self) -> None:
+        for waiter in self._waiting:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def _until(self, done: Callable[[], bool], timeout_s: float | None, what: str) -> None:
+        limit_s = self._config.max_block_ms / 1000 if timeout_s is None else timeout_s
+        try:
+            async with asyncio.timeout(limit_s):
+                while not done():
+                    if self._closed:
+                        raise TransactionFatalError(
+                            f"the producer with transactional_id {self._id!r} was closed before {what} had an outcome"
+                        )
+                    waiter = asyncio.get_running_loop().create_future()
+                    self._waiting.add(waiter)
+                    try:
+                        await waiter
+                    finally:
+                        self._waiting.discard(waiter)
+        except TimeoutError:
+            because = f" (last: {self._problem})" if self._problem is not None else ""
+            raise TransactionTimeoutError(
+                f"{what} has no outcome after {limit_s:g} s{because}: it goes on, call it again to wait for it"
+            ) from None
+
+    async def _do(self, action: logic.Action) -> int | None:
+        """Ask; None if that brought an answer that changes something, else how long to wait at first, in ms."""
+        backoff_ms = self._config.retry_backoff_ms
+        coordinator = self._coordinator
+        if isinstance(action, logic.CommitOffsets):
+            coordinator = self._group_coordinator(action.group.group_id)
+        try:
+            lane = await coordinator.lane()
+        except BrokerError as error:
+            self._problem = error
+            meaning = logic.meaning_of(type(action), error.code)
+            if meaning <= Meaning.MOVED:
+                return backoff_ms
+            self._logic.refused(action, error, meaning)
+            return None
+        except (KafkaConnectionError, KafkaTimeoutError) as error:
+            self._problem = error
+            return backoff_ms
+        except ProtocolError as error:
+            self._logic.refused(action, error, Meaning.FATAL)
+            return None
+        try:
+            message, version = self._request(action, lane)
+        except ProtocolError as error:
+            self._logic.refused(action, error, Meaning.FATAL)
+            return None
+        try:
+            answer = await lane.call(message, version=version)
+        except (KafkaConnectionError, KafkaTimeoutError, ProtocolError) as error:
+            self._problem = error
+            self._logic.lost(action)
+            coordinator.forget(lane.node)
+            return backoff_ms
+        codes, identity = _codes(answer)
+        meaning = self._logic.answered(action, codes, identity)
+        if meaning is Meaning.MOVED:
+            coordinator.forget(lane.node)
+        if meaning in (Meaning.RETRY, Meaning.MOVED):
+            code = codes if isinstance(codes, int) else next(code for code in codes.values() if code)
+            self._problem = broker_error(code, logic.API[type(action)])
+            if code == logic.CONCURRENT_TRANSACTIONS:
+                return min(CONCURRENT_BACKOFF_MS, backoff_ms)
+            return backoff_ms
+        self._problem = None
+        return None
+
+    def _group_coordinator(self, group_id: str) -> Coordinator:
+        found = self._groups.get(group_id)
+        if found is None:
+            found = self._groups[group_id] = Coordinator(self._cluster, group_id)
+        return found
+
+    def _request(self, action: logic.Action, lane: Lane) -> tuple[Any, int]:
+        """The message, and its version."""
+        second = self._logic.version >= 2
+        identity = self._logic.identity or logic.NO_PRODUCER
+        who: dict[str, Any] = {
+            "transactional_id": self._id,
+            "producer_id": identity.producer_id,
+            "producer_epoch": identity.epoch,
+        }
+        message: Any
+        if isinstance(action, logic.Initialize):
+            current = action.current or logic.NO_PRODUCER
+            message = protocol.InitProducerIdRequest(
+                transactional_id=self._id,
+                transaction_timeout_ms=self._config.transaction_timeout_ms,
+                producer_id=current.producer_id,
+                producer_epoch=current.epoch,
+            )
+            return message, lane.version_of(protocol.InitProducerIdRequest)
+        if isinstance(action, logic.AddPartitions):
+            request: Any = protocol.AddPartitionsToTxnRequest
+            by_topic: dict[str, list[int]] = {}
+            for topic, partition in action.partitions:
+                by_topic.setdefault(topic, []).append(partition)
+            message = request(
+                v3_and_below_transactional_id=self._id,
+                v3_and_below_producer_id=identity.producer_id,
+                v3_and_below_producer_epoch=identity.epoch,
+                v3_and_below_topics=[
+                    request.AddPartitionsToTxnTopic(name=topic, partitions=numbers)
+                    for topic, numbers in by_topic.items()
+                ],
+            )
+            return message, lane.version_of(request, at_most=LAST_ADD_PARTITIONS)
+        if isinstance(action, logic.AddOffsets):
+            message = protocol.AddOffsetsToTxnRequest(group_id=action.group_id, **who)
+            return message, lane.version_of(protocol.AddOffsetsToTxnRequest)
+        if isinstance(action, logic.End):
+            message = protocol.EndTxnRequest(committed=action.committed, **who)
+            at_most = None if second else LAST_END_TXN
+            return message, _at_least(lane, protocol.EndTxnRequest, FIRST_END_TXN if second else 0, at_most)
+        request = protocol.TxnOffsetCommitRequest
+        topics: dict[str, list[Any]] = {}
+        for (topic, partition), value in action.offsets.items():
+            assert isinstance(value, OffsetToCommit)
+            topics.setdefault(topic, []).append(
+                request.TxnOffsetCommitRequestPartition(
+                    partition_index=partition,
+                    committed_offset=value.offset,
+                    committed_leader_epoch=value.leader_epoch,
+                    committed_metadata=value.metadata,
+                )
+            )
+        message = request(
+            **who,
+            **action.group._asdict(),
+            topics=[request.TxnOffsetCommitRequestTopic(name=name, partitions=parts) for name, parts in topics.items()],
+        )
+        at_most = None if second else LAST_TXN_OFFSET_COMMIT
+        return message, _at_least(lane, request, FIRST_TXN_OFFSET_COMMIT if second else 0, at_most)
+
+
+def _at_least(lane: Lane, request: type[Any], at_least: int, at_most: int | None) -> int:
+    version = lane.version_of(request, at_most=at_most)
+    if version < at_least:
+        raise ProtocolError(
+            f"{lane.where} offers version {version} of {request.__name__}, a transaction of version 2 (KIP-890) needs "
+            f"{at_least}: are brokers of several versions running?",
+            api=request.__name__,
+        )
+    return version
+
+
+def _codes(answer: Any) -> tuple[dict[tuple[str, int], int] | int, Identity | None]:
+    """The error code of an answer or those of its partitions, and the producer's identity if there is one."""
+    if isinstance(answer, protocol.AddPartitionsToTxnResponse):
+        return {
+            (topic.name, result.partition_index): result.partition_error_code
+            for topic in answer.results_by_topic_v3_and_below
+            for result in topic.results_by_partition
+        }, None
+    if isinstance(answer, protocol.TxnOffsetCommitResponse):
+        return {
+            (topic.name, part.partition_index): part.error_code for topic in answer.topics for part in topic.partitions
+        }, None
+    producer_id = getattr(answer, "producer_id", -1)
+    identity = Identity(producer_id, answer.producer_epoch) if producer_id >= 0 else None
+    return int(answer.error_code), identity
+
+
+def _group(group: Any) -> ConsumerGroupMetadata:
+    if isinstance(group, str):
+        group = ConsumerGroupMetadata(group)
+    if not isinstance(group, ConsumerGroupMetadata) or not isinstance(group.group_id, str) or not group.group_id:
+        raise ConfigError(f"a group id, or what Consumer.group_metadata() returns, is needed, not {group!r}")
+    return group
+
+
+def _offsets(offsets: Any) -> dict[tuple[str, int], OffsetToCommit]:
+    if not isinstance(offsets, Mapping):
+        raise ConfigError(f"offsets: a mapping of TopicPartition to the next offset to read is needed, not {offsets!r}")
+    found = {}
+    for where, value in offsets.items():
+        try:
+            topic, partition = where
+            commit = OffsetToCommit(*value) if isinstance(value, tuple) else OffsetToCommit(value)
+            right = isinstance(topic, str) and isinstance(partition, int) and isinstance(commit.offset, int)
+        except (TypeError, ValueError):
+            right = False
+        if not right or isinstance(commit.offset, bool) or not 0 <= commit.offset < 1 << 63:
+            raise ConfigError(f"offsets: {where!r}: {value!r}: a TopicPartition and an offset from 0 are needed")
+        found[topic, partition] = commit
+    return found

@@ -1,0 +1,446 @@
+"""A producer's transactions: what its coordinators have to be asked next, and what their answers mean (KIP-98).
+
+Two versions of the protocol are spoken. In version 1 the coordinator is told of each partition and group before
+anything is written there, and a producer keeps its epoch from transaction to transaction. In version 2 (KIP-890)
+brokers add partitions and groups themselves, and every transaction ends with a new epoch.
+
+- Nothing is asked while another question is open: an answer is never about anything but the last question.
+- A question whose answer was lost is asked again, and may be executed twice, the second time late: a late EndTxn would
+  decide the *next* transaction (KAFKA-17754), a late AddPartitionsToTxn would begin one that nobody ends. With version
+  1 such a producer takes a fresh epoch before its next transaction, and what comes late is refused.
+- So does one that gave up a batch which had a number: it may come late as well (KIP-360).
+- The epoch is raised by naming the one in use, after the transaction's end: so a producer that was fenced meanwhile
+  learns of it, and fences nobody.
+- A transaction ends when nothing of it is on its way any more (`settled`), not before.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum, IntEnum, auto
+
+from kafwire.errors import (
+    ERROR_CODES,
+    BrokerError,
+    KafkaError,
+    ProducerFencedError,
+    TransactionAbortableError,
+    TransactionError,
+    TransactionFatalError,
+    TransactionStateError,
+    broker_error,
+)
+from kafwire.producer.sequencer import Identity
+from kafwire.types import ConsumerGroupMetadata
+
+Partition = tuple[str, int]
+
+FEATURE = "transaction.version"
+NO_PRODUCER = Identity(-1, -1)
+
+
+class State(Enum):
+    """Where a producer's transactions stand."""
+
+    UNINITIALIZED = "not initialized"
+    INITIALIZING = "getting its producer id"
+    READY = "between transactions"
+    IN_TRANSACTION = "in a transaction"
+    COMMITTING = "committing"
+    ABORTING = "aborting"
+    ABORTABLE_ERROR = "in a transaction that failed"
+    FATAL_ERROR = "at its end"
+
+
+class Meaning(IntEnum):
+    """What an error code asks of the producer; the worst last."""
+
+    DONE = auto()
+    RETRY = auto()
+    MOVED = auto()  # ask again, after looking the coordinator up anew
+    ABORT = auto()
+    FATAL = auto()
+    FENCED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Initialize:
+    """InitProducerId; with an identity: raise its epoch (KIP-360)."""
+
+    current: Identity | None
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartitions:
+    """AddPartitionsToTxn."""
+
+    partitions: tuple[Partition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AddOffsets:
+    """AddOffsetsToTxn."""
+
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CommitOffsets:
+    """TxnOffsetCommit; `offsets` are the caller's, and nothing is looked for in them."""
+
+    group: ConsumerGroupMetadata
+    offsets: Mapping[Partition, object]
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """EndTxn."""
+
+    committed: bool
+
+
+Action = Initialize | AddPartitions | AddOffsets | CommitOffsets | End
+
+API = {
+    Initialize: "InitProducerId",
+    AddPartitions: "AddPartitionsToTxn",
+    AddOffsets: "AddOffsetsToTxn",
+    CommitOffsets: "TxnOffsetCommit",
+    End: "EndTxn",
+}
+
+UNKNOWN_TOPIC = 3
+REQUEST_TIMED_OUT = 7
+TOPIC_AUTHORIZATION_FAILED = 29
+GROUP_AUTHORIZATION_FAILED = 30
+CLUSTER_AUTHORIZATION_FAILED = 31
+INVALID_PRODUCER_EPOCH = 47
+INVALID_TXN_STATE = 48
+INVALID_PRODUCER_ID_MAPPING = 49
+CONCURRENT_TRANSACTIONS = 51
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+OPERATION_NOT_ATTEMPTED = 55
+UNKNOWN_PRODUCER_ID = 59
+PRODUCER_FENCED = 90
+TRANSACTION_ABORTABLE = 120
+# The coordinator does not know this producer id (any more): there is no transaction of it.
+UNKNOWN_THERE = (INVALID_PRODUCER_ID_MAPPING, UNKNOWN_PRODUCER_ID)
+
+# What holds for all requests, unless one of them says otherwise. Codes that are not here: RETRY if the table of
+# `errors` says so, else what `_OTHERWISE` has for the request.
+_ALL = {
+    0: Meaning.DONE,
+    15: Meaning.MOVED,  # COORDINATOR_NOT_AVAILABLE
+    16: Meaning.MOVED,  # NOT_COORDINATOR
+    INVALID_PRODUCER_EPOCH: Meaning.FENCED,
+    PRODUCER_FENCED: Meaning.FENCED,
+    INVALID_TXN_STATE: Meaning.FATAL,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Meaning.FATAL,
+    INVALID_PRODUCER_ID_MAPPING: Meaning.ABORT,
+    UNKNOWN_PRODUCER_ID: Meaning.ABORT,
+    TRANSACTION_ABORTABLE: Meaning.ABORT,
+}
+_OWN: dict[type[Action], dict[int, Meaning]] = {
+    AddPartitions: {OPERATION_NOT_ATTEMPTED: Meaning.RETRY},  # another partition's error says what is wrong
+    CommitOffsets: {REQUEST_TIMED_OUT: Meaning.MOVED, 43: Meaning.FATAL},  # UNSUPPORTED_FOR_MESSAGE_FORMAT
+}
+_OTHERWISE = {AddPartitions: Meaning.ABORT, AddOffsets: Meaning.ABORT, CommitOffsets: Meaning.ABORT}
+# A batch that is refused like this shows that the producer cannot go on; any other spoils its transaction only. An
+# epoch that is too old does so too, until the coordinator has said that it is: a late marker may have raised it.
+_FATAL_FOR_BATCHES = {
+    PRODUCER_FENCED: Meaning.FENCED,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Meaning.FATAL,
+    CLUSTER_AUTHORIZATION_FAILED: Meaning.FATAL,
+}
+
+
+def meaning_of(kind: type[Action], code: int) -> Meaning:
+    """What an error code in the answer to a request means."""
+    found = _OWN.get(kind, {}).get(code, _ALL.get(code))
+    if found is not None:
+        return found
+    known = ERROR_CODES.get(code)
+    if known is not None and known.retriable:
+        return Meaning.RETRY
+    return _OTHERWISE.get(kind, Meaning.FATAL)
+
+
+class Transaction:
+    """The states of one transactional producer."""
+
+    def __init__(self, transactional_id: str) -> None:
+        self.transactional_id = transactional_id
+        self.state = State.UNINITIALIZED
+        self.identity: Identity | None = None
+        self.version = 1  # of the protocol that the last transaction was begun in
+        self.error: TransactionError | None = None  # why the state is one of error, or there was no producer id
+        self.number = 0  # transactions begun
+        self.ended = 0  # the last of them that was ended as its user wished
+        self._added: set[Partition] = set()
+        self._pending: dict[Partition, None] = {}
+        self._groups: set[str] = set()
+        self._offsets: deque[CommitOffsets] = deque()
+        self._is_open = False  # the coordinator may have a transaction of this producer
+        self._is_certain = False  # it has: it said so
+        self._is_unknown = False  # it said that it does not know the producer id
+        self._needs_epoch = False
+
+    # -- what the user wants
+
+    def initialize(self) -> None:
+        """Get a producer id; whoever has used the transactional id before is fenced."""
+        if self.state is State.UNINITIALIZED:
+            self.error = None
+            self.state = State.INITIALIZING
+        self._check_fatal()
+
+    def begin(self, version: int) -> bool:
+        """Begin a transaction in this version of the protocol; False: a fresh epoch is needed before it.
+
+        Raises `TransactionStateError`, `TransactionError`.
+        """
+        self._check_fatal()
+        if self.state is not State.READY:
+            raise self._wrong("begin a transaction")
+        if version != self.version:  # what comes late was sent in the other version
+            self.version = version
+            if self.number:
+                self.state = State.INITIALIZING
+                return False
+        self.number += 1
+        self.state = State.IN_TRANSACTION
+        return True
+
+    def add_offsets(self, commit: CommitOffsets) -> None:
+        """Commit offsets of a group with the transaction; `is_done(commit)` says when the coordinators have them."""
+        self.check_open("send offsets")
+        self._offsets.append(commit)
+
+    def is_done(self, commit: CommitOffsets) -> bool:
+        """Whether the coordinators have these offsets, or never will."""
+        return commit not in self._offsets
+
+    def commit(self) -> None:
+        """Commit, once all is settled; again: go on with it. Raises `TransactionStateError`, `TransactionError`."""
+        if self.state is not State.COMMITTING:
+            self.check_open("commit")
+            self.state = State.COMMITTING
+
+    def abort(self) -> None:
+        """Abort, once all is settled; again: go on with it. Raises `TransactionStateError`, `TransactionError`."""
+        self._check_fatal()
+        if self.state is State.ABORTING:
+            return
+        if self.state not in (State.IN_TRANSACTION, State.ABORTABLE_ERROR):
+            raise self._wrong("abort")
+        self.state = State.ABORTING
+        self._pending.clear()
+        self._offsets.clear()
+
+    def check_open(self, what: str) -> None:
+        """Raise unless records and offsets may be added now."""
+        self._check_fatal()
+        if self.state is State.ABORTABLE_ERROR and self.error is not None:
+            raise self.error
+        if self.state is not State.IN_TRANSACTION:
+            raise self._wrong(what)
+
+    def _check_fatal(self) -> None:
+        if self.state is State.FATAL_ERROR and self.error is not None:
+            raise self.error
+
+    def _wrong(self, what: str) -> TransactionStateError:
+        """The error of a call that has no sense in this state."""
+        return TransactionStateError(
+            f"cannot {what}: the producer with transactional_id {self.transactional_id!r} is {self.state.value}; "
+            f"{_ADVICE[self.state]}"
+        )
+
+    # -- batches
+
+    def admits(self, where: Partition) -> bool:
+        """Whether a batch may be sent to a partition now. One that is not in the transaction yet will be added."""
+        if self.state not in (State.IN_TRANSACTION, State.COMMITTING):
+            return False
+        if self.version >= 2:
+            self._is_open = True
+            return True
+        if where in self._added:
+            return True
+        self._pending[where] = None
+        return False
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether partitions wait to be added."""
+        return bool(self._pending)
+
+    def batch_failed(self, error: KafkaError, *, numbered: bool) -> None:
+        """A batch of the transaction was given up, maybe after it had got a number."""
+        if numbered:
+            self._needs_epoch = True
+        if self.state not in (State.IN_TRANSACTION, State.COMMITTING):
+            return
+        meaning = _FATAL_FOR_BATCHES.get(error.code, Meaning.ABORT) if isinstance(error, BrokerError) else Meaning.ABORT
+        self._fail(meaning, error, "a batch was not delivered")
+
+    # -- requests
+
+    def next(self, *, settled: bool) -> Action | None:
+        """What has to be asked now; None: nothing. `settled`: no record of the transaction is on its way any more."""
+        if self.state is State.INITIALIZING:
+            return Initialize(self.identity)
+        if self.state in (State.IN_TRANSACTION, State.COMMITTING):
+            if self._pending:
+                return AddPartitions(tuple(self._pending))
+            if self._offsets:
+                group_id = self._offsets[0].group.group_id
+                if self.version < 2 and group_id not in self._groups:
+                    return AddOffsets(group_id)
+                return self._offsets[0]
+        if not settled or self.state not in (State.COMMITTING, State.ABORTING):
+            return None
+        if self._is_open and not self._is_unknown:
+            return End(self.state is State.COMMITTING)
+        self._end(None)  # the coordinator knows of no transaction
+        return self.next(settled=True)
+
+    def lost(self, action: Action) -> None:
+        """The request was sent, maybe, and its answer did not come: it may be executed, now or late."""
+        if isinstance(action, Initialize):
+            return  # asked again it gives the same epoch, or a newer one
+        self._is_open = True
+        self._needs_epoch = True
+
+    def answered(
+        self, action: Action, codes: Mapping[Partition, int] | int, identity: Identity | None = None
+    ) -> Meaning:
+        """Take in an answer: one code, or one for each partition; and the identity that came with it."""
+        by_place: dict[Partition | None, int] = {None: codes} if isinstance(codes, int) else dict(codes.items())
+        kind = type(action)
+        meaning, code, where = max(
+            ((meaning_of(kind, code), code, where) for where, code in by_place.items()),
+            key=lambda found: found[0],
+            default=(Meaning.DONE, 0, None),
+        )
+        if isinstance(action, End) and action.committed and self.version >= 2 and code == INVALID_TXN_STATE:
+            # A commit of this epoch would be recognised, and another producer's epoch told: so the coordinator has
+            # aborted, and an abort brings the epoch that follows.
+            meaning = Meaning.ABORT
+        if isinstance(action, AddPartitions):
+            self._on_partitions_added([p for p, c in by_place.items() if c == 0 and p is not None])
+        elif not isinstance(action, Initialize | End) and (meaning is Meaning.DONE or self.version >= 2):
+            self._is_open = True
+        if meaning is Meaning.DONE:
+            self._on_done(action, identity)
+        elif isinstance(action, End) and self._has_nothing_to_end(action, code):
+            self._needs_epoch = True
+            self._end(None)
+        elif meaning > Meaning.MOVED:
+            if code in UNKNOWN_THERE:
+                self._is_unknown = self._needs_epoch = True
+            place = "" if where is None else f" of {where[0]}-{where[1]}"
+            hint = ""
+            if code == INVALID_TXN_STATE and meaning is Meaning.ABORT:
+                hint = ": aborted by its coordinator; did it take longer than transaction_timeout_ms?"
+            self.refused(action, broker_error(code, f"{API[kind]}{place}{hint}"), meaning)
+        return meaning
+
+    def refused(self, action: Action, error: KafkaError, meaning: Meaning) -> None:
+        """The request cannot succeed. The first producer id may be asked for again, by the user."""
+        if isinstance(action, Initialize) and action.current is None:
+            self.state = State.UNINITIALIZED
+            self.error = _made(meaning, self.transactional_id, "there is no producer id", error)
+            return
+        if self.state is State.ABORTING and meaning is Meaning.ABORT:
+            if not isinstance(action, End):
+                return  # that it fails does not matter any more
+            meaning = Meaning.FATAL  # what cannot be aborted cannot be mended by aborting
+        self._fail(meaning, error, f"{API[type(action)]} was refused")
+
+    def break_off(self, error: KafkaError) -> None:
+        """Whoever drives this cannot go on."""
+        self._fail(Meaning.FATAL, error, "of a defect")
+
+    def _has_nothing_to_end(self, action: End, code: int) -> bool:
+        """Whether an abort's error says that there is no transaction, where there may well be none."""
+        if action.committed:
+            return False
+        return code in UNKNOWN_THERE or (code == INVALID_TXN_STATE and not self._is_certain)
+
+    def _on_partitions_added(self, partitions: Iterable[Partition]) -> None:
+        for where in partitions:
+            self._is_open = self._is_certain = True
+            self._added.add(where)
+            self._pending.pop(where, None)
+
+    def _on_done(self, action: Action, identity: Identity | None) -> None:
+        if isinstance(action, Initialize):
+            if self.state is State.INITIALIZING:
+                self.identity = identity
+                self._needs_epoch = False
+                self.state = State.READY
+        elif isinstance(action, AddOffsets):
+            self._is_certain = True
+            self._groups.add(action.group_id)
+        elif isinstance(action, CommitOffsets):
+            self._is_certain = True
+            if action in self._offsets:
+                self._offsets.remove(action)
+        elif isinstance(action, End):
+            self._end(identity)
+
+    def _end(self, identity: Identity | None) -> None:
+        """The transaction is over; with version 2 the coordinator has given the next one's identity."""
+        fresh = identity is not None and identity not in {NO_PRODUCER, self.identity}
+        if fresh:
+            self.identity = identity
+        self.state = State.INITIALIZING if self._needs_epoch and not fresh else State.READY
+        self.ended = self.number
+        self.error = None
+        self._needs_epoch = False
+        self._forget()
+
+    def _fail(self, meaning: Meaning, cause: KafkaError, what: str) -> None:
+        self.error = _made(meaning, self.transactional_id, what, cause)
+        self.state = State.ABORTABLE_ERROR if meaning is Meaning.ABORT else State.FATAL_ERROR
+        self._pending.clear()
+        self._offsets.clear()
+
+    def _forget(self) -> None:
+        self._added.clear()
+        self._pending.clear()
+        self._groups.clear()
+        self._offsets.clear()
+        self._is_open = self._is_certain = self._is_unknown = False
+
+
+_ADVICE = {
+    State.UNINITIALIZED: "call init_transactions() first",
+    State.INITIALIZING: "wait for init_transactions()",
+    State.READY: "begin a transaction first: with producer.transaction()",
+    State.IN_TRANSACTION: "commit or abort it first",
+    State.COMMITTING: "call commit_transaction() again to wait for its outcome",
+    State.ABORTING: "call abort_transaction() again to wait for its outcome",
+    State.ABORTABLE_ERROR: "abort it first",
+    State.FATAL_ERROR: "close it and make a new one",
+}
+
+
+def _made(meaning: Meaning, transactional_id: str, what: str, cause: KafkaError) -> TransactionError:
+    """The error to raise from now on."""
+    name = f"transactional_id {transactional_id!r}"
+    error: TransactionError
+    if meaning is Meaning.ABORT:
+        error = TransactionAbortableError(f"the transaction of {name} can only be aborted, {what}: {cause}")
+    elif meaning is Meaning.FENCED:
+        error = ProducerFencedError(
+            f"another producer uses {name}, or a transaction took longer than transaction_timeout_ms and was aborted: "
+            f"close this producer, and make a new one unless there is another ({what}: {cause})"
+        )
+    else:
+        error = TransactionFatalError(f"the producer with {name} cannot go on, {what}: {cause}; close it")
+    error.__cause__ = cause
+    return error

@@ -1,0 +1,1 @@
+"""The messages of Kafka's APIs: a file for each."""

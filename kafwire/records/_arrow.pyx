@@ -1,0 +1,1021 @@
+# distutils: sources = kafwire/memory/native/buf.c
+"""Arrow in and out over the C data interface; `records/_arrow.pxd` is the contract.
+
+Ownership: every exported leaf holds references to its own buffers in memory of its own, so a consumer may move any
+child out of its parent and release it at any time from any thread. Releasing is plain C: it needs no GIL and
+touches nothing shared but atomic reference counts and the pool's lock.
+"""
+import re
+
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset, strlen
+
+from kafwire._codec cimport (
+    COLUMN_HEADERS, COLUMN_KEY, COLUMN_OFFSET, COLUMN_TIMESTAMP, COLUMN_TIMESTAMP_TYPE, COLUMN_VALUE, Bytes, Columns,
+    columns_clear,
+)
+from kafwire.memory._buffer cimport kw_buf, kw_buf_new, kw_buf_ref, kw_buf_unref, process_generation, process_pool
+from kafwire.records._compress cimport SLACK
+
+from kafwire.errors import ConfigError, ProtocolError
+from kafwire.memory._buffer import seal_types
+
+
+cdef extern from "sched.h" nogil:
+    int sched_yield()
+
+
+cdef extern from "kafwire/memory/native/atomic.h" nogil:
+    int kw_exchange_if(int *p, int old, int new)
+    void kw_release(int *p, int value)
+
+
+cdef enum:
+    NULLABLE = 2
+    MILLISECONDS = 3
+    MICROSECONDS = 6
+    KEPT_MOST = 8388608  # a longer topic column is built again for the next chunk
+
+
+# What Arrow wants to see instead of a NULL pointer where there is nothing.
+cdef int64_t _nothing[8]
+memset(_nothing, 0, sizeof(_nothing))
+
+
+# --- schemas --------------------------------------------------------------------------------------------------------
+
+cdef struct SchemaOwner:
+    char name[32]
+    ArrowSchema children[MAX_FIELDS]
+    ArrowSchema *pointers[MAX_FIELDS]
+
+
+cdef void release_schema(ArrowSchema *schema) noexcept nogil:
+    cdef int64_t i
+    for i in range(schema.n_children):
+        if schema.children[i].release is not NULL:
+            schema.children[i].release(schema.children[i])
+    free(schema.private_data)
+    schema.release = NULL
+
+
+cdef SchemaOwner *open_schema(ArrowSchema *out, const char *format, const char *name, int children) noexcept nogil:
+    cdef SchemaOwner *owner = <SchemaOwner *>calloc(1, sizeof(SchemaOwner))
+    cdef int i
+    memset(out, 0, sizeof(ArrowSchema))
+    if owner is NULL:
+        return NULL
+    memcpy(owner.name, name, min(strlen(name), sizeof(owner.name) - 1))
+    for i in range(children):
+        owner.pointers[i] = &owner.children[i]
+    out.format = format
+    out.name = owner.name
+    out.flags = NULLABLE
+    out.n_children = children
+    out.children = owner.pointers
+    out.release = release_schema
+    out.private_data = owner
+    return owner
+
+
+cdef int headers_schema(ArrowSchema *out, const char *name) noexcept nogil:
+    cdef SchemaOwner *pair
+    cdef SchemaOwner *owner = open_schema(out, "+l", name, 1)
+    if owner is NULL:
+        return EXPORT_NO_MEMORY
+    pair = open_schema(&owner.children[0], "+s", "element", 2)
+    if pair is NULL or open_schema(&pair.children[0], "u", "key", 0) is NULL \
+            or open_schema(&pair.children[1], "z", "value", 0) is NULL:
+        return EXPORT_NO_MEMORY
+    return EXPORT_OK
+
+
+cdef const char *format_of(const ArrowField *field) noexcept nogil:
+    if field.kind == FIELD_TOPIC:
+        return "u"
+    if field.kind == FIELD_PARTITION:
+        return "i"
+    if field.kind == COLUMN_OFFSET:
+        return "l"
+    if field.kind == COLUMN_TIMESTAMP:
+        return "tsu:UTC" if field.width == MICROSECONDS else "tsm:UTC"
+    if field.kind == COLUMN_TIMESTAMP_TYPE:
+        return "i" if field.width == 4 else "c"
+    return "z"
+
+
+cdef int layout_schema(const ArrowLayout *layout, ArrowSchema *out) noexcept nogil:
+    cdef SchemaOwner *owner = open_schema(out, "+s", "", layout.count)
+    cdef const ArrowField *field
+    cdef bint good = owner is not NULL
+    cdef int i
+    if good:
+        out.flags = 0
+        for i in range(layout.count):
+            field = &layout.fields[i]
+            if field.kind == COLUMN_HEADERS:
+                good = good and headers_schema(&owner.children[i], field.name) == EXPORT_OK
+            else:
+                good = good and open_schema(&owner.children[i], format_of(field), field.name, 0) is not NULL
+    if not good:
+        if out.release is not NULL:
+            out.release(out)
+        return EXPORT_NO_MEMORY
+    return EXPORT_OK
+
+
+# --- arrays ---------------------------------------------------------------------------------------------------------
+
+cdef struct LeafOwner:
+    const void *pointers[3]
+    kw_buf *held[3]
+
+
+cdef struct ParentOwner:
+    const void *pointers[2]
+    kw_buf *held
+    ArrowArray children[MAX_FIELDS]
+    ArrowArray *child_pointers[MAX_FIELDS]
+
+
+cdef void release_leaf(ArrowArray *array) noexcept nogil:
+    cdef LeafOwner *owner = <LeafOwner *>array.private_data
+    cdef int i
+    for i in range(3):
+        kw_buf_unref(owner.held[i])
+    free(owner)
+    array.release = NULL
+
+
+cdef void release_parent(ArrowArray *array) noexcept nogil:
+    cdef ParentOwner *owner = <ParentOwner *>array.private_data
+    cdef int64_t i
+    for i in range(array.n_children):
+        if array.children[i].release is not NULL:  # else moved away
+            array.children[i].release(array.children[i])
+    kw_buf_unref(owner.held)
+    free(owner)
+    array.release = NULL
+
+
+cdef int leaf(ArrowArray *out, int64_t length, int64_t nulls, int buffers, kw_buf *validity, kw_buf *second,
+              kw_buf *third) noexcept nogil:
+    """A leaf that takes a reference of its own to each buffer."""
+    cdef LeafOwner *owner = <LeafOwner *>calloc(1, sizeof(LeafOwner))
+    cdef int i
+    memset(out, 0, sizeof(ArrowArray))
+    if owner is NULL:
+        return EXPORT_NO_MEMORY
+    owner.held[0] = validity if nulls != 0 else NULL
+    owner.held[1] = second
+    owner.held[2] = third
+    for i in range(3):
+        if owner.held[i] is not NULL:
+            kw_buf_ref(owner.held[i])
+            owner.pointers[i] = owner.held[i].data
+        elif i > 0:
+            owner.pointers[i] = _nothing
+    out.length = length
+    out.null_count = nulls
+    out.n_buffers = buffers
+    out.buffers = owner.pointers
+    out.release = release_leaf
+    out.private_data = owner
+    return EXPORT_OK
+
+
+cdef ParentOwner *parent(ArrowArray *out, int64_t length, int children, kw_buf *offsets, bint is_list) noexcept nogil:
+    """A struct or list; its children are to be filled, and are skipped by release until they are."""
+    cdef ParentOwner *owner = <ParentOwner *>calloc(1, sizeof(ParentOwner))
+    cdef int i
+    memset(out, 0, sizeof(ArrowArray))
+    if owner is NULL:
+        return NULL
+    if is_list:
+        owner.pointers[1] = _nothing
+        if offsets is not NULL:
+            kw_buf_ref(offsets)
+            owner.held = offsets
+            owner.pointers[1] = offsets.data
+    for i in range(children):
+        owner.child_pointers[i] = &owner.children[i]
+    out.length = length
+    out.n_buffers = 2 if is_list else 1
+    out.n_children = children
+    out.buffers = owner.pointers
+    out.children = owner.child_pointers
+    out.release = release_parent
+    out.private_data = owner
+    return owner
+
+
+cdef int bytes_leaf(ArrowArray *out, const Bytes *column, int64_t length) noexcept nogil:
+    return leaf(out, length, column.nulls, 3, column.validity, column.offsets, column.data)
+
+
+cdef size_t well_formed(const uint8_t *p, size_t left) noexcept nogil:
+    """The bytes of the UTF-8 character at p; 0: none begins here."""
+    cdef uint8_t low = 0x80, high = 0xBF
+    cdef size_t need, i
+    if p[0] < 0x80:
+        return 1
+    if p[0] < 0xC2 or p[0] > 0xF4:
+        return 0
+    need = 1 if p[0] < 0xE0 else (2 if p[0] < 0xF0 else 3)
+    if p[0] == 0xE0:
+        low = 0xA0
+    elif p[0] == 0xED:
+        high = 0x9F
+    elif p[0] == 0xF0:
+        low = 0x90
+    elif p[0] == 0xF4:
+        high = 0x8F
+    for i in range(1, need + 1):
+        if i >= left or p[i] < low or p[i] > high:
+            return 0
+        low, high = 0x80, 0xBF
+    return need + 1
+
+
+cdef size_t ill_formed(const uint8_t *p, size_t left) noexcept nogil:
+    """How many bytes at p one U+FFFD stands for: the longest beginning of a character, as Python's "replace" counts."""
+    cdef uint8_t low = 0x80, high = 0xBF
+    cdef size_t need, i = 1
+    if p[0] < 0xC2 or p[0] > 0xF4:
+        return 1
+    need = 1 if p[0] < 0xE0 else (2 if p[0] < 0xF0 else 3)
+    if p[0] == 0xE0:
+        low = 0xA0
+    elif p[0] == 0xED:
+        high = 0x9F
+    elif p[0] == 0xF0:
+        low = 0x90
+    elif p[0] == 0xF4:
+        high = 0x8F
+    while i <= need and i < left and low <= p[i] <= high:
+        low, high = 0x80, 0xBF
+        i += 1
+    return i
+
+
+cdef int text_leaf(ArrowArray *out, const Bytes *column, int64_t length) noexcept nogil:
+    """A copy of `column` with what is not UTF-8 replaced by U+FFFD."""
+    cdef kw_buf *offsets = kw_buf_new(process_pool(), 4 * (length + 1) + SLACK)
+    cdef kw_buf *data = kw_buf_new(process_pool(), 3 * column.used + SLACK)
+    cdef const int32_t *old
+    cdef const uint8_t *p
+    cdef const uint8_t *end
+    cdef uint8_t *to
+    cdef size_t n
+    cdef int64_t i
+    cdef int answer = EXPORT_NO_MEMORY
+    if offsets is not NULL and data is not NULL:
+        old = <const int32_t *>column.offsets.data
+        to = data.data
+        (<int32_t *>offsets.data)[0] = 0
+        for i in range(length):
+            p = column.data.data + old[i]
+            end = column.data.data + old[i + 1]
+            while p < end:
+                n = well_formed(p, end - p)
+                if n != 0:
+                    memcpy(to, p, n)
+                    to += n
+                    p += n
+                else:
+                    memcpy(to, b"\xef\xbf\xbd", 3)
+                    to += 3
+                    p += ill_formed(p, end - p)
+            (<int32_t *>offsets.data)[i + 1] = <int32_t>(to - data.data)
+        answer = EXPORT_TOO_LARGE if to - data.data > 0x7FFFFFFF else leaf(out, length, 0, 3, NULL, offsets, data)
+    kw_buf_unref(offsets)
+    kw_buf_unref(data)
+    return answer
+
+
+cdef int headers_array(ArrowArray *out, const Columns *c) noexcept nogil:
+    cdef ParentOwner *pair
+    cdef ParentOwner *owner = parent(out, c.length, 1, c.header_offsets, True)
+    cdef int answer
+    if owner is NULL:
+        return EXPORT_NO_MEMORY
+    pair = parent(&owner.children[0], c.header_count, 2, NULL, False)
+    if pair is NULL:
+        return EXPORT_NO_MEMORY
+    if c.header_key_not_utf8:
+        answer = text_leaf(&pair.children[0], &c.header_key, c.header_count)
+    else:
+        answer = bytes_leaf(&pair.children[0], &c.header_key, c.header_count)
+    if answer != EXPORT_OK:
+        return answer
+    return bytes_leaf(&pair.children[1], &c.header_value, c.header_count)
+
+
+cdef int microseconds(ArrowArray *out, const Columns *c) noexcept nogil:
+    cdef kw_buf *data = kw_buf_new(process_pool(), 8 * c.length + SLACK)
+    cdef const int64_t *source = <const int64_t *>(c.timestamp.data if c.timestamp is not NULL else NULL)
+    cdef int64_t *to
+    cdef int64_t i, bad = 0
+    cdef int answer
+    if data is NULL:
+        return EXPORT_NO_MEMORY
+    to = <int64_t *>data.data
+    for i in range(c.length):
+        bad |= source[i] > 9223372036854775LL or source[i] < -9223372036854775LL
+        to[i] = <int64_t>(<uint64_t>source[i] * 1000u)
+    answer = EXPORT_OVERFLOW if bad else leaf(out, c.length, c.timestamp_nulls, 2, c.timestamp_validity, data, NULL)
+    kw_buf_unref(data)
+    return answer
+
+
+# --- the constant columns, cached in the layout ---------------------------------------------------------------------
+
+cdef int fill_int32(kw_buf **buf, int64_t rows, int32_t value) noexcept nogil:
+    cdef kw_buf *fresh = kw_buf_new(process_pool(), 4 * rows + SLACK)
+    cdef int64_t i
+    if fresh is NULL:
+        return EXPORT_NO_MEMORY
+    for i in range(rows):
+        (<int32_t *>fresh.data)[i] = value
+    kw_buf_unref(buf[0])
+    buf[0] = fresh
+    return EXPORT_OK
+
+
+cdef int fill_topic(const ArrowLayout *layout, Constants *own, int64_t rows) noexcept nogil:
+    cdef size_t size = layout.topic.size if layout.topic is not NULL else 0
+    cdef kw_buf *offsets
+    cdef kw_buf *data
+    cdef int64_t i
+    if size != 0 and <size_t>rows > 0x7FFFFFFF // size:
+        return EXPORT_TOO_LARGE
+    offsets = kw_buf_new(process_pool(), 4 * (rows + 1) + SLACK)
+    data = kw_buf_new(process_pool(), size * rows + SLACK)
+    if offsets is NULL or data is NULL:
+        kw_buf_unref(offsets)
+        kw_buf_unref(data)
+        return EXPORT_NO_MEMORY
+    for i in range(rows):
+        (<int32_t *>offsets.data)[i] = <int32_t>(size * i)
+        if size != 0:
+            memcpy(data.data + size * i, layout.topic.data, size)
+    (<int32_t *>offsets.data)[rows] = <int32_t>(size * rows)
+    kw_buf_unref(own.topic_offsets)
+    kw_buf_unref(own.topic_data)
+    own.topic_offsets = offsets
+    own.topic_data = data
+    return EXPORT_OK
+
+
+cdef int fill_types(Constants *own, int which, int width, int64_t rows) noexcept nogil:
+    cdef kw_buf *fresh
+    if own.type_data[which] is not NULL and own.type_rows[which] >= rows and own.type_width[which] == width:
+        return EXPORT_OK
+    if width == 4:
+        if fill_int32(&own.type_data[which], rows, which) != EXPORT_OK:
+            return EXPORT_NO_MEMORY
+    else:
+        fresh = kw_buf_new(process_pool(), rows + SLACK)
+        if fresh is NULL:
+            return EXPORT_NO_MEMORY
+        memset(fresh.data, which, rows)
+        kw_buf_unref(own.type_data[which])
+        own.type_data[which] = fresh
+    own.type_rows[which] = rows
+    own.type_width[which] = width
+    return EXPORT_OK
+
+
+cdef int fill_cache(const ArrowLayout *layout, Constants *own, int64_t rows) noexcept nogil:
+    """Topic and partition columns of at least `rows` rows."""
+    cdef int i, answer
+    if rows <= own.rows:
+        return EXPORT_OK
+    rows += rows // 4  # chunks differ a little in length: do not build these again for each that is the longest yet
+    for i in range(layout.count):
+        if layout.fields[i].kind == FIELD_TOPIC:
+            answer = fill_topic(layout, own, rows)
+            if answer != EXPORT_OK:
+                return answer
+        elif layout.fields[i].kind == FIELD_PARTITION:
+            answer = fill_int32(&own.partition_data, rows, layout.partition)
+            if answer != EXPORT_OK:
+                return answer
+    own.rows = rows
+    return EXPORT_OK
+
+
+cdef void constants_clear(Constants *own) noexcept nogil:
+    """What is exported keeps its own references."""
+    kw_buf_unref(own.topic_offsets)
+    kw_buf_unref(own.topic_data)
+    kw_buf_unref(own.partition_data)
+    kw_buf_unref(own.type_data[0])
+    kw_buf_unref(own.type_data[1])
+    memset(own, 0, sizeof(Constants))
+
+
+cdef inline void share(kw_buf *buf) noexcept nogil:
+    if buf is not NULL:
+        kw_buf_ref(buf)
+
+
+cdef void lock_layout(ArrowLayout *layout) noexcept nogil:
+    """Held for a few instructions, and only ever contended when one layout is used from two threads."""
+    cdef int me = process_generation()
+    cdef int holder = kw_exchange_if(&layout.lock, 0, me)
+    while holder != 0:
+        # In a fork, a thread that had it did not come along, and may have left off in the middle: what it kept is given
+        # up, its references with it.
+        if holder != me and kw_exchange_if(&layout.lock, holder, me) == holder:
+            memset(&layout.kept, 0, sizeof(Constants))
+            return
+        sched_yield()
+        holder = kw_exchange_if(&layout.lock, 0, me)
+
+
+cdef void constants_take(ArrowLayout *layout, Constants *own) noexcept nogil:
+    """What the layout keeps, with references of one's own."""
+    lock_layout(layout)
+    own[0] = layout.kept
+    share(own.topic_offsets)
+    share(own.topic_data)
+    share(own.partition_data)
+    share(own.type_data[0])
+    share(own.type_data[1])
+    kw_release(&layout.lock, 0)
+
+
+cdef void constants_give(ArrowLayout *layout, Constants *own) noexcept nogil:
+    """Have the layout keep these if they are longer than what it has; clears `own`."""
+    cdef Constants spare
+    if not layout.transient and (own.topic_data is NULL or own.topic_data.capacity <= KEPT_MOST):
+        lock_layout(layout)
+        if own.rows > layout.kept.rows or own.type_rows[0] > layout.kept.type_rows[0] \
+                or own.type_rows[1] > layout.kept.type_rows[1]:
+            spare = layout.kept
+            layout.kept = own[0]
+            own[0] = spare
+        kw_release(&layout.lock, 0)
+    constants_clear(own)
+
+
+cdef int types_array(ArrowArray *out, const Columns *c, Constants *own, int width) noexcept nogil:
+    cdef kw_buf *wide
+    cdef int64_t i
+    cdef int answer, which = 1 if c.timestamp_type_all == 1 else 0
+    if c.timestamp_type is NULL:
+        answer = fill_types(own, which, width, c.length + c.length // 4)
+        if answer != EXPORT_OK:
+            return answer
+        return leaf(out, c.length, c.timestamp_nulls, 2, c.timestamp_validity, own.type_data[which], NULL)
+    if width == 1:
+        return leaf(out, c.length, c.timestamp_nulls, 2, c.timestamp_validity, c.timestamp_type, NULL)
+    wide = kw_buf_new(process_pool(), 4 * c.length + SLACK)
+    if wide is NULL:
+        return EXPORT_NO_MEMORY
+    for i in range(c.length):
+        (<int32_t *>wide.data)[i] = (<const int8_t *>c.timestamp_type.data)[i]
+    answer = leaf(out, c.length, c.timestamp_nulls, 2, c.timestamp_validity, wide, NULL)
+    kw_buf_unref(wide)
+    return answer
+
+
+cdef int topic_array(ArrowArray *out, const Columns *c, const ArrowLayout *layout, const Constants *own) noexcept nogil:
+    cdef kw_buf *validity = NULL
+    cdef int answer
+    if layout.topic is NULL and c.length > 0:
+        validity = kw_buf_new(process_pool(), (c.length + 7) // 8)
+        if validity is NULL:
+            return EXPORT_NO_MEMORY
+        memset(validity.data, 0, validity.capacity)
+    answer = leaf(out, c.length, c.length if layout.topic is NULL else 0, 3, validity, own.topic_offsets,
+                  own.topic_data)
+    kw_buf_unref(validity)
+    return answer
+
+
+cdef int field_array(ArrowArray *out, const ArrowField *field, const Columns *c, const ArrowLayout *layout,
+                     Constants *own) noexcept nogil:
+    if field.kind == COLUMN_VALUE:
+        return bytes_leaf(out, &c.value, c.length)
+    if field.kind == COLUMN_KEY:
+        return bytes_leaf(out, &c.key, c.length)
+    if field.kind == COLUMN_OFFSET:
+        return leaf(out, c.length, 0, 2, NULL, c.offset, NULL)
+    if field.kind == COLUMN_TIMESTAMP:
+        if field.width == MICROSECONDS:
+            return microseconds(out, c)
+        return leaf(out, c.length, c.timestamp_nulls, 2, c.timestamp_validity, c.timestamp, NULL)
+    if field.kind == COLUMN_TIMESTAMP_TYPE:
+        return types_array(out, c, own, field.width)
+    if field.kind == COLUMN_HEADERS:
+        return headers_array(out, c)
+    if field.kind == FIELD_TOPIC:
+        return topic_array(out, c, layout, own)
+    return leaf(out, c.length, 0, 2, NULL, own.partition_data, NULL)
+
+
+cdef int columns_export(Columns *columns, ArrowLayout *layout, ArrowArray *out) noexcept nogil:
+    cdef Constants own
+    cdef ParentOwner *owner
+    cdef int answer, i
+    if columns.length > 0 and layout.columns & ~columns.columns:
+        columns_clear(columns)
+        return EXPORT_MISSING
+    constants_take(layout, &own)
+    answer = fill_cache(layout, &own, columns.length)
+    owner = parent(out, columns.length, layout.count, NULL, False)
+    if owner is NULL:
+        answer = EXPORT_NO_MEMORY
+    for i in range(layout.count):
+        if answer == EXPORT_OK:
+            answer = field_array(&owner.children[i], &layout.fields[i], columns, layout, &own)
+    constants_give(layout, &own)
+    if answer != EXPORT_OK and out.release is not NULL:
+        out.release(out)
+    columns_clear(columns)
+    return answer
+
+
+cdef void layout_clear(ArrowLayout *layout) noexcept nogil:
+    kw_buf_unref(layout.topic)
+    constants_clear(&layout.kept)
+    memset(layout, 0, sizeof(ArrowLayout))
+
+
+# --- layouts for Python ---------------------------------------------------------------------------------------------
+
+_FIELDS = {
+    "topic": FIELD_TOPIC,
+    "partition": FIELD_PARTITION,
+    "offset": COLUMN_OFFSET,
+    "timestamp": COLUMN_TIMESTAMP,
+    "timestamp_type": COLUMN_TIMESTAMP_TYPE,
+    "key": COLUMN_KEY,
+    "value": COLUMN_VALUE,
+    "headers": COLUMN_HEADERS,
+}
+_UNITS = {"ms": MILLISECONDS, "us": MICROSECONDS}
+_TYPES = {"int8": 1, "int32": 4}
+
+
+cdef void free_schema(object capsule) noexcept:
+    cdef ArrowSchema *schema = <ArrowSchema *>PyCapsule_GetPointer(capsule, "arrow_schema")
+    if schema.release is not NULL:
+        schema.release(schema)
+    free(schema)
+
+
+cdef void free_array(object capsule) noexcept:
+    cdef ArrowArray *array = <ArrowArray *>PyCapsule_GetPointer(capsule, "arrow_array")
+    if array.release is not NULL:
+        array.release(array)
+    free(array)
+
+
+cdef class Layout:
+    """The columns of a struct array that batches are exported as: names in order, and the values of the constant ones.
+
+    `columns`: names out of topic, partition, offset, timestamp, timestamp_type, key, value, headers, in the order
+    wanted (None: all eight). `names` renames some of them. `timestamp_unit` "ms" or "us", `timestamp_type` "int8"
+    or "int32". The constant columns are kept for the next batch: some 30 bytes a row of the longest one, unless
+    `transient` says that there are too many layouts for that. Raises ConfigError for a name that is none of these, or
+    given twice.
+    """
+
+    def __cinit__(self):
+        memset(&self.layout, 0, sizeof(ArrowLayout))
+
+    def __init__(self, topic=None, int32_t partition=-1, *, columns=None, names=None, str timestamp_unit="ms",
+                 str timestamp_type="int8", bint transient=False):
+        cdef bytes text
+        cdef ArrowField *field
+        if self.layout.count != 0 or self.layout.topic is not NULL:
+            raise TypeError("a Layout is made once")
+        columns = list(_FIELDS) if columns is None else list(columns)
+        names = names or {}
+        if timestamp_unit not in _UNITS or timestamp_type not in _TYPES:
+            raise ConfigError(f"timestamp_unit {timestamp_unit!r}, timestamp_type {timestamp_type!r}: "
+                              f"expected one of {list(_UNITS)} and one of {list(_TYPES)}")
+        if len(set(columns)) != len(columns):
+            raise ConfigError(f"a column is named twice: {columns}")
+        self.layout.partition = partition
+        self.layout.transient = transient
+        for column in columns:
+            if column not in _FIELDS:
+                raise ConfigError(f"unknown column {column!r}: columns are {', '.join(_FIELDS)}")
+            field = &self.layout.fields[self.layout.count]
+            field.kind = _FIELDS[column]
+            if field.kind == COLUMN_TIMESTAMP:
+                field.width = _UNITS[timestamp_unit]
+                self.layout.row_bytes += 8 if field.width == MICROSECONDS else 0
+            elif field.kind == COLUMN_TIMESTAMP_TYPE:
+                field.width = _TYPES[timestamp_type]
+                self.layout.row_bytes += 2 * field.width
+            elif field.kind == FIELD_PARTITION:
+                self.layout.row_bytes += 5  # 4, and a quarter more: see fill_cache
+            elif field.kind == FIELD_TOPIC:
+                self.layout.row_bytes += 5
+            if field.kind < FIELD_TOPIC:
+                self.layout.columns |= <uint32_t>field.kind
+            text = names.get(column, column).encode()
+            if len(text) >= <Py_ssize_t>sizeof(field.name):
+                raise ConfigError(f"a column name of more than {sizeof(field.name) - 1} bytes: {text!r}")
+            memcpy(field.name, <const char *>text, len(text) + 1)
+            self.layout.count += 1
+        if topic is not None:
+            text = topic.encode() if isinstance(topic, str) else topic
+            self.layout.topic = kw_buf_new(process_pool(), len(text) + SLACK)
+            if self.layout.topic is NULL:
+                raise MemoryError("no memory for a layout")
+            memcpy(self.layout.topic.data, <const char *>text, len(text))
+            self.layout.topic.size = len(text)
+            self.layout.row_bytes += 5 * len(text) // 4 if "topic" in columns else 0
+
+    def __dealloc__(self):
+        layout_clear(&self.layout)
+
+    cdef object schema_capsule(self):
+        cdef ArrowSchema *schema = <ArrowSchema *>calloc(1, sizeof(ArrowSchema))
+        if schema is NULL or layout_schema(&self.layout, schema) != EXPORT_OK:
+            free(schema)
+            raise MemoryError("no memory for an Arrow schema")
+        return PyCapsule_New(schema, "arrow_schema", free_schema)
+
+    cdef int export(self, Columns *columns, ArrowArray *out) except -1:
+        cdef int answer = columns_export(columns, &self.layout, out)
+        if answer != EXPORT_OK:
+            export_error(answer)
+        return 0
+
+    cdef object array_capsule(self, Columns *columns):
+        cdef ArrowArray *array = <ArrowArray *>calloc(1, sizeof(ArrowArray))
+        if array is NULL:
+            columns_clear(columns)
+            export_error(EXPORT_NO_MEMORY)
+        try:
+            self.export(columns, array)
+        except BaseException:
+            free(array)
+            raise
+        return PyCapsule_New(array, "arrow_array", free_array)
+
+    def __arrow_c_schema__(self):
+        """The schema as a PyCapsule "arrow_schema"."""
+        return self.schema_capsule()
+
+
+cdef object export_error(int answer):
+    if answer == EXPORT_OVERFLOW:
+        raise ProtocolError("a record's timestamp does not fit in microseconds: read it with timestamp unit ms")
+    if answer == EXPORT_TOO_LARGE:
+        raise ProtocolError("the topic column, or that of header keys, would pass 2 GiB: read smaller chunks")
+    if answer == EXPORT_MISSING:
+        raise ConfigError("a column is asked for that was not decoded")
+    raise MemoryError("no memory for Arrow arrays")
+
+
+# --- import ---------------------------------------------------------------------------------------------------------
+
+_BYTES_FORMATS = {b"z": FORM_OFFSETS_32, b"u": FORM_OFFSETS_32, b"Z": FORM_OFFSETS_64, b"U": FORM_OFFSETS_64,
+                  b"vz": FORM_VIEW, b"vu": FORM_VIEW, b"n": FORM_NULL}
+_INTEGER_FORMATS = {b"c": (1, False), b"C": (1, True), b"s": (2, False), b"S": (2, True),
+                    b"i": (4, False), b"I": (4, True), b"l": (8, False), b"L": (8, True)}
+_TIME_UNITS = {b"tss": (1000, 1), b"tsm": (1, 1), b"tsu": (1, 1000), b"tsn": (1, 1000000)}
+# columns of what kafwire itself reads, that mean nothing when written
+_IGNORED = (b"offset", b"timestamp_type")
+_PANDAS_INDEX = re.compile(rb"__index_level_\d+__")
+
+
+cdef const uint8_t *validity_of(const ArrowArray *array) noexcept:
+    return <const uint8_t *>array.buffers[0] if array.null_count != 0 and array.n_buffers > 0 else NULL
+
+
+cdef int dictionary_bytes(const Dictionary *dictionary, int64_t i, const uint8_t **data, int64_t *size) noexcept nogil:
+    cdef int64_t index
+    if number_at(&dictionary.index, i, &index) == 1 and 0 <= index < dictionary.length:
+        return bytes_at(&dictionary.bytes, index, data, size)
+    data[0] = NULL
+    size[0] = -1
+    return 0
+
+
+cdef int dictionary_number(const Dictionary *dictionary, int64_t i, int64_t *out) noexcept nogil:
+    cdef int64_t index
+    if number_at(&dictionary.index, i, &index) == 1 and 0 <= index < dictionary.length:
+        return number_at(&dictionary.numbers, index, out)
+    return 0
+
+
+cdef int64_t wrong_index(const Dictionary *dictionary, int64_t first, int64_t last) noexcept nogil:
+    """The first of the rows [first, last) whose index has no value; -1: none."""
+    cdef int64_t i, index = 0
+    cdef int answer
+    for i in range(first, last):
+        answer = number_at(&dictionary.index, i, &index)
+        if answer < 0 or (answer == 1 and not 0 <= index < dictionary.length):
+            return i
+    return -1
+
+
+cdef Dictionary *new_dictionary(Rows rows, const ArrowSchema *schema, const ArrowArray *array, int64_t offset,
+                                int64_t first, int64_t last, str name) except NULL:
+    """A checked dictionary without its values. `offset`: of row 0 in the array; rows [first, last) are used."""
+    cdef Dictionary *made = <Dictionary *>calloc(1, sizeof(Dictionary))
+    cdef bytes format = schema.format
+    cdef int64_t wrong
+    if made is NULL:
+        raise MemoryError("no memory for a dictionary of an Arrow array")
+    made.next = rows.dictionaries
+    rows.dictionaries = made
+    if format not in _INTEGER_FORMATS or array.dictionary is NULL:
+        raise ConfigError(f"column {name!r} is dictionary-encoded, but its index has the Arrow format "
+                          f"{format.decode()!r}, or there are no values")
+    made.length = array.dictionary.length
+    made.index.form, made.index.is_unsigned = _INTEGER_FORMATS[format]
+    made.index.multiply = made.index.divide = 1
+    made.index.validity = validity_of(array)
+    made.index.offset = offset
+    made.index.data = array.buffers[1]
+    with nogil:
+        wrong = wrong_index(made, first, last)
+    if wrong >= 0:
+        raise ConfigError(f"column {name!r}, row {wrong - first}: its index is outside the dictionary of {made.length} "
+                          "values")
+    return made
+
+
+cdef int view_bytes(Rows rows, BytesView *view, const ArrowSchema *schema, const ArrowArray *array, int64_t offset,
+                    int64_t first, int64_t last, str name) except -1:
+    """Row i lies at element `offset` + i of the array's own; the rows [first, last) are used."""
+    cdef bytes format = schema.format
+    cdef Dictionary *dictionary
+    memset(view, 0, sizeof(BytesView))
+    if schema.dictionary is not NULL:
+        dictionary = new_dictionary(rows, schema, array, array.offset + offset, first, last, name)
+        view_bytes(rows, &dictionary.bytes, schema.dictionary, array.dictionary, 0, 0, dictionary.length, name)
+        view.form = FORM_DICTIONARY
+        view.offsets = dictionary
+        return 0
+    if format.startswith(b"w:"):
+        view.form = FORM_FIXED
+        view.width = int(format[2:])
+        view.data = <const uint8_t *>array.buffers[1]
+    elif format in _BYTES_FORMATS:
+        view.form = _BYTES_FORMATS[format]
+        if view.form != FORM_NULL:
+            view.offsets = array.buffers[1]
+        if view.form == FORM_VIEW:
+            view.buffers = array.buffers + 2
+        elif view.form != FORM_NULL:
+            view.data = <const uint8_t *>array.buffers[2]
+    else:
+        raise ConfigError(f"column {name!r} must be binary or string, not Arrow format {format.decode()!r}")
+    if view.form != FORM_NULL:
+        view.validity = validity_of(array)
+    view.offset = array.offset + offset
+    return 0
+
+
+cdef int view_number(Rows rows, NumberView *view, const ArrowSchema *schema, const ArrowArray *array, int64_t offset,
+                     int64_t first, int64_t last, str name) except -1:
+    cdef bytes format = schema.format
+    cdef Dictionary *dictionary
+    memset(view, 0, sizeof(NumberView))
+    view.multiply = view.divide = 1
+    if schema.dictionary is not NULL:
+        dictionary = new_dictionary(rows, schema, array, array.offset + offset, first, last, name)
+        view_number(rows, &dictionary.numbers, schema.dictionary, array.dictionary, 0, 0, dictionary.length, name)
+        view.form = FORM_DICTIONARY
+        view.data = dictionary
+        return 0
+    if format == b"n":
+        return 0
+    if format in _INTEGER_FORMATS:
+        view.form, view.is_unsigned = _INTEGER_FORMATS[format]
+    elif name == "timestamp" and format[:3] in _TIME_UNITS:
+        view.form = 8
+        view.multiply, view.divide = _TIME_UNITS[format[:3]]
+    elif name == "timestamp" and format == b"tdm":
+        view.form = 8
+    elif name == "timestamp" and format == b"tdD":
+        view.form = 4
+        view.multiply = 86400000
+    else:
+        raise ConfigError(f"column {name!r} must be {'a timestamp or ' if name == 'timestamp' else ''}an integer, "
+                          f"not Arrow format {format.decode()!r}")
+    view.validity = validity_of(array)
+    view.offset = array.offset + offset
+    view.data = array.buffers[1]
+    return 0
+
+
+cdef int view_headers(Rows rows, const ArrowSchema *schema, const ArrowArray *array, int64_t offset) except -1:
+    cdef RowsView *view = &rows.view
+    cdef bytes format = schema.format
+    cdef const ArrowSchema *pair
+    cdef const ArrowArray *pairs
+    cdef bytes name
+    cdef int64_t i, first = 0, last = 0
+    cdef bint has_key = False, has_value = False
+    if format == b"n":
+        return 0
+    if schema.dictionary is not NULL or (schema.n_children == 1 and schema.children[0].dictionary is not NULL):
+        raise ConfigError("column 'headers': the list or its structs are dictionary-encoded: cast them to their "
+                          "plain type")
+    if format not in (b"+l", b"+L", b"+m") or schema.children[0].format != b"+s":
+        raise ConfigError("column 'headers' must be list<struct<key: string, value: binary>>, "
+                          f"not Arrow format {format!r}")
+    pair = schema.children[0]
+    pairs = array.children[0]
+    view.headers_form = 8 if format == b"+L" else 4
+    view.headers_validity = validity_of(array)
+    view.headers_offset = array.offset + offset
+    view.headers_offsets = array.buffers[1]
+    if view.length > 0:  # the pairs that these rows have
+        if view.headers_form == 8:
+            first = (<const int64_t *>view.headers_offsets)[view.headers_offset]
+            last = (<const int64_t *>view.headers_offsets)[view.headers_offset + view.length]
+        else:
+            first = (<const int32_t *>view.headers_offsets)[view.headers_offset]
+            last = (<const int32_t *>view.headers_offsets)[view.headers_offset + view.length]
+    view.header_offset = pairs.offset
+    view.header_validity = validity_of(pairs)
+    for i in range(pair.n_children):
+        name = pair.children[i].name or b""  # the interface lets a child go without one
+        if name == b"key":
+            view_bytes(rows, &view.header_key, pair.children[i], pairs.children[i], pairs.offset, first, last,
+                       "headers.key")
+            has_key = True
+        elif name == b"value":
+            view_bytes(rows, &view.header_value, pair.children[i], pairs.children[i], pairs.offset, first, last,
+                       "headers.value")
+            has_value = True
+    if not (has_key and has_value):
+        raise ConfigError("column 'headers' must hold structs with the fields 'key' and 'value'")
+    return 0
+
+
+cdef class Rows:
+    def __cinit__(self):
+        memset(&self.view, 0, sizeof(RowsView))
+        memset(&self.array, 0, sizeof(ArrowArray))
+
+    def __dealloc__(self):
+        cdef Dictionary *dictionary
+        while self.dictionaries is not NULL:
+            dictionary = self.dictionaries
+            self.dictionaries = dictionary.next
+            free(dictionary)
+        if self.array.release is not NULL:
+            self.array.release(&self.array)
+
+    def __len__(self):
+        return self.view.length
+
+    @staticmethod
+    cdef list load(object source):
+        return list(RowsReader(source))
+
+
+cdef bint is_index(const ArrowSchema *schema, bytes name):
+    """Whether a column is the index of a pandas frame, as its name or pandas' own note tells."""
+    cdef const char *p = schema.metadata
+    cdef int32_t size, pairs = 0
+    cdef bytes key, value
+    import json
+
+    if _PANDAS_INDEX.fullmatch(name):
+        return True
+    if p is NULL:
+        return False
+    memcpy(&pairs, p, 4)
+    p += 4
+    for _ in range(pairs):
+        memcpy(&size, p, 4)
+        key = p[4:4 + size]
+        p += 4 + size
+        memcpy(&size, p, 4)
+        value = p[4:4 + size]
+        p += 4 + size
+        if key == b"pandas":
+            try:
+                return name.decode() in json.loads(value)["index_columns"]
+            except (ValueError, KeyError, TypeError):
+                return False
+    return False
+
+
+cdef int describe(Rows rows, const ArrowSchema *schema, const ArrowArray *array) except -1:
+    """Point its view into the array's buffers."""
+    cdef RowsView *view = &rows.view
+    cdef bytes format = schema.format
+    cdef bytes name
+    cdef int64_t i, n = array.length
+    cdef const ArrowSchema *kind
+    cdef const ArrowArray *column
+    view.length = n
+    if format != b"+s" or schema.dictionary is not NULL:  # one column on its own is the values
+        return view_bytes(rows, &view.value, schema, array, 0, 0, n, "value")
+    if array.null_count > 0:
+        raise ConfigError("the rows themselves must not be null")
+    for i in range(schema.n_children):
+        kind = schema.children[i]
+        column = array.children[i]
+        name = kind.name or b""
+        if name == b"value":
+            view_bytes(rows, &view.value, kind, column, array.offset, 0, n, "value")
+        elif name == b"key":
+            view_bytes(rows, &view.key, kind, column, array.offset, 0, n, "key")
+        elif name == b"topic":
+            try:
+                view_bytes(rows, &view.topic, kind, column, array.offset, 0, n, "topic")
+            except ConfigError as error:  # nobody may want to know
+                rows.topic_problem = error
+        elif name == b"partition":
+            view_number(rows, &view.partition, kind, column, array.offset, 0, n, "partition")
+        elif name == b"timestamp":
+            view_number(rows, &view.timestamp, kind, column, array.offset, 0, n, "timestamp")
+        elif name == b"headers":
+            view_headers(rows, kind, column, array.offset)
+        elif name not in _IGNORED and not is_index(schema, name):
+            raise ConfigError(f"unknown column {name.decode(errors='replace')!r}: columns to produce are value, key, "
+                              "partition, timestamp, headers, topic")
+    if view.value.form == FORM_ABSENT:
+        raise ConfigError("there is no column 'value'")
+    return 0
+
+
+cdef Rows take_rows(const ArrowSchema *schema, ArrowArray *array):
+    """Rows of `array`, which is moved out of its place."""
+    cdef Rows rows = Rows.__new__(Rows)
+    memcpy(&rows.array, array, sizeof(ArrowArray))
+    array.release = NULL
+    describe(rows, schema, &rows.array)
+    return rows
+
+
+cdef class RowsReader:
+    """Iterates over `source`, anything with __arrow_c_stream__ or __arrow_c_array__, as one Rows per chunk, pulled
+    when asked for.
+
+    Raises ConfigError for a source, a column or a type that cannot be produced.
+    """
+
+    def __cinit__(self):
+        memset(&self.schema, 0, sizeof(ArrowSchema))
+        self.stream = NULL
+
+    def __init__(self, object source):
+        if self.ready is not None or self.capsule is not None:
+            raise TypeError("a RowsReader is made once")
+        if isinstance(source, Rows):
+            self.ready = source
+        elif hasattr(source, "__arrow_c_stream__"):
+            self.capsule = source.__arrow_c_stream__()
+            self.stream = <ArrowArrayStream *>PyCapsule_GetPointer(self.capsule, "arrow_array_stream")
+            if self.stream.release is NULL:
+                raise ConfigError("the Arrow stream was already consumed")
+            self.check(self.stream.get_schema(self.stream, &self.schema))
+        elif hasattr(source, "__arrow_c_array__"):
+            schema, array = source.__arrow_c_array__()
+            self.ready = take_rows(<ArrowSchema *>PyCapsule_GetPointer(schema, "arrow_schema"),
+                                   <ArrowArray *>PyCapsule_GetPointer(array, "arrow_array"))
+        else:
+            raise ConfigError(f"{type(source).__name__} is no Arrow data: it needs __arrow_c_stream__ or "
+                              "__arrow_c_array__ (a pyarrow.Table or RecordBatch, a polars or duckdb frame)")
+
+    def __dealloc__(self):
+        if self.schema.release is not NULL:
+            self.schema.release(&self.schema)
+
+    cdef int check(self, int code) except -1:
+        cdef const char *why
+        if code != 0:
+            why = self.stream.get_last_error(self.stream)
+            raise OSError(code, f"the Arrow stream failed: {why.decode(errors='replace') if why is not NULL else ''}")
+        return 0
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef ArrowArray array
+        cdef int code
+        if self.ready is not None:
+            rows, self.ready = self.ready, None
+            return rows
+        if self.stream is not NULL:
+            memset(&array, 0, sizeof(array))
+            with nogil:  # it may wait, even for another thread of this process that needs the GIL
+                code = self.stream.get_next(self.stream, &array)
+            self.check(code)
+            if array.release is not NULL:
+                return take_rows(&self.schema, &array)
+        raise StopIteration
+
+
+seal_types(Layout, Rows, RowsReader)

@@ -1,0 +1,264 @@
+# decoder: its lines are counted by scripts/coverage.py
+# distutils: sources = kafwire/memory/native/buf.c
+"""Magic 0 and 1 messages; `records/_message_set.pxd` is the contract."""
+from libc.stdint cimport INT64_MAX, int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memmove
+
+from kafwire.memory._buffer cimport __builtin_bswap32, __builtin_bswap64, kw_buf
+from kafwire.records._compress cimport (
+    CODEC_CORRUPT, CODEC_LZ4, CODEC_NONE, CODEC_OK, CODEC_UNKNOWN, CODEC_ZSTD, decompress, decompress_lz4, make_room,
+)
+
+
+cdef enum:
+    CODEC_MASK = 7
+    LOG_APPEND = 8
+    LOG_OVERHEAD = 12
+
+
+# CRC-32 (the polynomial of gzip), filled at import and only read afterwards.
+cdef uint32_t _crc_table[256]
+
+
+cdef void fill_crc_table() noexcept:
+    cdef uint32_t i, crc
+    for i in range(256):
+        crc = i
+        for _ in range(8):
+            crc = crc >> 1 ^ (0xEDB88320u if crc & 1 else 0)
+        _crc_table[i] = crc
+
+
+fill_crc_table()
+
+
+cdef uint32_t crc32(const uint8_t *data, size_t size) noexcept nogil:
+    cdef uint32_t crc = 0xFFFFFFFFu
+    cdef size_t i
+    for i in range(size):
+        crc = crc >> 8 ^ _crc_table[(crc ^ data[i]) & 255]
+    return ~crc
+
+
+cdef int32_t be32(const uint8_t *p) noexcept nogil:
+    cdef uint32_t value
+    memcpy(&value, p, 4)
+    return <int32_t>__builtin_bswap32(value)
+
+
+cdef int64_t be64(const uint8_t *p) noexcept nogil:
+    cdef uint64_t value
+    memcpy(&value, p, 8)
+    return <int64_t>__builtin_bswap64(value)
+
+
+cdef struct Message:
+    int64_t offset
+    size_t size  # of all of it
+    int8_t magic
+    int8_t attributes
+    int64_t timestamp  # -1 with magic 0
+    const uint8_t *key
+    int32_t key_size
+    const uint8_t *value
+    int32_t value_size
+
+
+cdef const char *read_message(const uint8_t *p, size_t size, bint verify_crc, Message *out) noexcept nogil:
+    """NULL, or why the bytes are no message."""
+    cdef int32_t length
+    cdef const uint8_t *end
+    if size < LOG_OVERHEAD + 14:
+        return "a message is cut off"
+    out.offset = be64(p)
+    length = be32(p + 8)
+    out.magic = <int8_t>p[16]
+    if out.magic != 0 and out.magic != 1:
+        return "a message of another magic inside a message set"
+    if length < (14 if out.magic == 0 else 22) or <size_t>length > size - LOG_OVERHEAD:
+        return "a message length that is too small or beyond the data"
+    out.size = LOG_OVERHEAD + <size_t>length
+    end = p + out.size
+    if verify_crc and crc32(p + 16, out.size - 16) != <uint32_t>be32(p + 12):
+        return "the CRC-32 of a message does not match"
+    out.attributes = <int8_t>p[17]
+    p += 18
+    out.timestamp = -1
+    if out.magic == 1:
+        out.timestamp = be64(p)
+        p += 8
+    out.key_size = be32(p)
+    p += 4
+    if out.key_size < -1 or out.key_size > end - p - 4:
+        return "a key length beyond the message"
+    out.key = p
+    if out.key_size > 0:
+        p += out.key_size
+    out.value_size = be32(p)
+    p += 4
+    if out.value_size < -1 or out.value_size > end - p:
+        return "a value length beyond the message"
+    out.value = p
+    if out.value_size > 0:
+        p += out.value_size
+    if p != end:
+        return "bytes left over in a message"
+    return NULL
+
+
+cdef uint8_t *put_varlong(uint8_t *p, int64_t value) noexcept nogil:
+    cdef uint64_t zigzag = <uint64_t>value << 1 ^ (<uint64_t>0 - (<uint64_t>value >> 63))
+    while zigzag >= 128:
+        p[0] = <uint8_t>(zigzag & 127 | 128)
+        p += 1
+        zigzag >>= 7
+    p[0] = <uint8_t>zigzag
+    return p + 1
+
+
+cdef size_t varlong_size(int64_t value) noexcept nogil:
+    cdef uint8_t scratch[10]
+    return put_varlong(scratch, value) - scratch
+
+
+cdef uint8_t *put_bytes(uint8_t *p, const uint8_t *data, int32_t size) noexcept nogil:
+    p = put_varlong(p, size)
+    if size > 0:
+        memmove(p, data, size)
+        p += size
+    return p
+
+
+cdef uint8_t *put_record(uint8_t *p, const Message *message, int64_t timestamp_delta,
+                         int64_t offset_delta) noexcept nogil:
+    cdef size_t length = (1 + varlong_size(timestamp_delta) + varlong_size(offset_delta)
+                          + varlong_size(message.key_size) + max(message.key_size, 0)
+                          + varlong_size(message.value_size) + max(message.value_size, 0) + 1)
+    p = put_varlong(p, length)
+    p[0] = 0
+    p = put_varlong(p + 1, timestamp_delta)
+    p = put_varlong(p, offset_delta)
+    p = put_bytes(p, message.key, message.key_size)
+    p = put_bytes(p, message.value, message.value_size)
+    p[0] = 0
+    return p + 1
+
+
+# --- the lz4 header checksum of magic 0 -----------------------------------------------------------------------------
+# Clients of that time computed it over the frame's magic number too (KAFKA-3160). A reader must not mind.
+
+cdef uint32_t rotate(uint32_t value, int bits) noexcept nogil:
+    return value << bits | value >> (32 - bits)
+
+
+cdef uint32_t xxh32_short(const uint8_t *p, size_t size) noexcept nogil:
+    """xxHash-32, seed 0, of less than 16 bytes."""
+    cdef uint32_t h = 374761393u + <uint32_t>size, word
+    cdef size_t i = 0
+    while i + 4 <= size:
+        memcpy(&word, p + i, 4)
+        h = rotate(h + word * 3266489917u, 17) * 668265263u
+        i += 4
+    while i < size:
+        h = rotate(h + p[i] * 374761393u, 11) * 2654435761u
+        i += 1
+    h = (h ^ h >> 15) * 2246822519u
+    h = (h ^ h >> 13) * 3266489917u
+    return h ^ h >> 16
+
+
+cdef int unpack(int codec, const Message *wrapper, kw_buf **out, size_t limit, const char **reason) noexcept nogil:
+    cdef uint8_t head[15]
+    cdef size_t size = wrapper.value_size, descriptor
+    if codec != CODEC_LZ4 or wrapper.magic != 0 or size < 7:
+        return decompress(codec, wrapper.value, size, out, limit, 0, reason)
+    descriptor = 2 + (8 if wrapper.value[4] & 8 else 0)
+    if size < 5 + descriptor:
+        return decompress(codec, wrapper.value, size, out, limit, 0, reason)
+    memcpy(head, wrapper.value, 5 + descriptor)
+    head[4 + descriptor] = <uint8_t>(xxh32_short(head + 4, descriptor) >> 8 & 255)
+    return decompress_lz4(head, 5 + descriptor, wrapper.value, size, out, limit, reason)
+
+
+cdef int unwrap(const Message *wrapper, kw_buf *buf, bint verify_crc, int32_t *count, int64_t *base_offset,
+                int32_t *last_offset_delta, int64_t *base_timestamp, const char **reason) noexcept nogil:
+    """The messages in `buf` to records in the same place. A message of magic 0 has 22 bytes before its key, 4 before
+    its value and none behind, and becomes a record with at most 17, 5 and 1 of them (its timestamp takes one); one of
+    magic 1 has 30, and 26 are needed. So what is written never overtakes what is still to be read."""
+    cdef Message message
+    cdef size_t at = 0
+    cdef int64_t first = 0, first_timestamp = 0, timestamp
+    cdef uint8_t *to = buf.data
+    cdef int32_t n = 0
+    while at < buf.size:
+        reason[0] = read_message(buf.data + at, buf.size - at, verify_crc, &message)
+        if reason[0] is not NULL:
+            return CODEC_CORRUPT
+        if message.magic != wrapper.magic or message.attributes & CODEC_MASK:
+            reason[0] = "a compressed message, or one of another magic, inside a compressed one"
+            return CODEC_CORRUPT
+        timestamp = wrapper.timestamp if wrapper.attributes & LOG_APPEND and wrapper.magic == 1 else message.timestamp
+        if n == 0:
+            first = message.offset
+            first_timestamp = timestamp
+        if message.offset < first or message.offset - first > 0x7FFFFFFF:
+            reason[0] = "offsets inside a compressed message that do not rise"
+            return CODEC_CORRUPT
+        to = put_record(to, &message, <int64_t>(<uint64_t>timestamp - <uint64_t>first_timestamp),
+                        message.offset - first)
+        n += 1
+        at += message.size
+    if n == 0:
+        reason[0] = "a compressed message with nothing in it"
+        return CODEC_CORRUPT
+    buf.size = to - buf.data
+    count[0] = n
+    last_offset_delta[0] = <int32_t>(message.offset - first)
+    base_timestamp[0] = first_timestamp
+    # Magic 0 holds offsets as they are; with magic 1 they are relative, and the wrapper has the last one's
+    # (KIP-31). As a producer sends it, the wrapper has 0.
+    base_offset[0] = first
+    if wrapper.magic == 1 and wrapper.offset >= message.offset:
+        base_offset[0] = wrapper.offset - last_offset_delta[0]
+    if base_offset[0] < 0:
+        reason[0] = "offsets below zero"
+        return CODEC_CORRUPT
+    if base_offset[0] > INT64_MAX - 1 - last_offset_delta[0]:  # the offset after the last one has to exist
+        reason[0] = "an offset above the largest"
+        return CODEC_CORRUPT
+    return CODEC_OK
+
+
+cdef int legacy_records(const uint8_t *message, size_t size, const BatchHeader *header, kw_buf **out, size_t limit,
+                        bint verify_crc, int32_t *count, int64_t *base_offset, int32_t *last_offset_delta,
+                        int64_t *base_timestamp, const char **reason) noexcept nogil:
+    cdef Message outer
+    cdef int codec, answer
+    reason[0] = read_message(message, size, verify_crc, &outer)
+    if reason[0] is not NULL:
+        return CODEC_CORRUPT
+    codec = outer.attributes & CODEC_MASK
+    if out[0] is not NULL:
+        out[0].size = 0
+    if codec == CODEC_NONE:
+        answer = make_room(out, size)
+        if answer != CODEC_OK:
+            return answer
+        out[0].size = put_record(out[0].data, &outer, 0, 0) - out[0].data
+        count[0] = 1
+        base_offset[0] = outer.offset
+        last_offset_delta[0] = 0
+        base_timestamp[0] = outer.timestamp
+        return CODEC_OK
+    if codec >= CODEC_ZSTD:
+        return CODEC_UNKNOWN
+    if outer.value_size < 0:
+        reason[0] = "a compressed message without a value"
+        return CODEC_CORRUPT
+    answer = unpack(codec, &outer, out, limit, reason)
+    if answer != CODEC_OK:
+        return answer
+    if out[0] is NULL:
+        reason[0] = "a compressed message with nothing in it"
+        return CODEC_CORRUPT
+    return unwrap(&outer, out[0], verify_crc, count, base_offset, last_offset_delta, base_timestamp, reason)

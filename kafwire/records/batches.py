@@ -1,0 +1,121 @@
+"""Record batches as Kafka stores and sends them: bytes in, batches out, and back. Pure: no sockets, no clock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from kafwire.errors import ConfigError
+from kafwire.records._records import Batch, Record, RecordBatch
+from kafwire.records._records import decode_batches as _decode_batches
+from kafwire.records._records import encode_batch as _encode_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from typing_extensions import Buffer
+
+    from kafwire.arrow import ArrowArrayExportable, ArrowStreamExportable
+
+    Headers = Iterable[tuple[str | bytes, bytes | None]]
+    RecordLike = (
+        Record
+        | bytes
+        | dict[str, object]
+        | tuple[bytes | None, bytes | None]
+        | tuple[bytes | None, bytes | None, int | None]
+        | tuple[bytes | None, bytes | None, int | None, Headers | None]
+    )
+
+__all__ = ["Batch", "Record", "RecordBatch", "decode_batches", "encode_batch", "iter_batches"]
+
+MAX_DECOMPRESSED = 256 << 20
+_TIMESTAMP_TYPES = {0: 0, 1: 1, "create": 0, "log_append": 1}
+
+
+def decode_batches(
+    data: Buffer, *, verify_crc: bool = True, max_decompressed: int = MAX_DECOMPRESSED
+) -> list[RecordBatch]:
+    """Decode the wire batches of a records blob, as Produce, Fetch and log segments hold them, of magic 0, 1 and 2.
+
+    An incomplete batch at the end is left out: brokers cut there. Control batches are included.
+
+    Every batch is decoded here, so what is wrong with any of them is raised here. All together hold at most
+    `max_decompressed` and 32 MiB: where that is not enough, batches keep their place in `data` instead of their
+    columns, and are decoded once more when they are used. `iter_batches` decodes each only once, whatever the size.
+
+    Args:
+        data: any contiguous bytes-like object. It must not change while its batches are in use.
+        verify_crc: compare checksums. Without it, lengths are still checked.
+        max_decompressed: the most bytes that one batch may decompress to, and with 32 MiB more the most memory that
+            it may take with its columns.
+
+    Raises:
+        ProtocolError: the bytes are not record batches; `offset` is the byte position in `data`.
+
+    """
+    return _decode_batches(memoryview(data).cast("B"), verify_crc, max_decompressed)
+
+
+def iter_batches(
+    data: Buffer, *, verify_crc: bool = True, max_decompressed: int = MAX_DECOMPRESSED
+) -> Iterator[RecordBatch]:
+    """Yield the batches that `decode_batches` returns, each decoded when it is asked for.
+
+    So a log segment of any size takes the memory of one batch; a ProtocolError comes after the batches before it.
+    """
+    from kafwire.records._records import BatchIterator
+
+    return BatchIterator(memoryview(data).cast("B"), verify_crc, max_decompressed)
+
+
+def encode_batch(
+    records_or_arrow: Iterable[RecordLike] | ArrowArrayExportable | ArrowStreamExportable,
+    *,
+    compression: str = "none",
+    level: int | None = None,
+    base_offset: int = 0,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+    control: bool = False,
+    timestamp_type: Literal[0, 1, "create", "log_append"] = 0,
+    max_timestamp_ms: int | None = None,
+) -> bytes:
+    """Encode one batch of magic 2 (KIP-98), checksum included.
+
+    Args:
+        records_or_arrow: records, each a `Record`, a dict (value, key, timestamp_ms, headers, offset), a tuple
+            (key, value[, timestamp_ms[, headers]]) or the value as bytes; or Arrow data with the columns value
+            [, key, timestamp, headers]. No timestamp means none on the wire (-1). A record that brings an offset
+            keeps it if it lies after the one before it, so that holes survive; the others count on.
+        compression: none, gzip, snappy, lz4 or zstd; `level` is the codec's own, None its default.
+        base_offset: offset of the first record; brokers assign their own.
+        producer_id, producer_epoch, base_sequence: of an idempotent or transactional producer, else -1.
+        transactional, control: the batch's flags.
+        timestamp_type: 0 or "create"; 1 or "log_append": readers then see `max_timestamp_ms` for every record.
+        max_timestamp_ms: None: the highest of the records.
+
+    Raises:
+        ConfigError: what was given is no record, no usable Arrow data or no known option value.
+        RecordTooLargeError: the batch would pass 2 GiB.
+
+    """
+    if timestamp_type not in _TIMESTAMP_TYPES:
+        raise ConfigError(f"timestamp_type {timestamp_type!r}: expected 0 ('create') or 1 ('log_append')")
+    try:
+        return _encode_batch(
+            records_or_arrow,
+            compression,
+            level,
+            base_offset,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            transactional,
+            control,
+            _TIMESTAMP_TYPES[timestamp_type],
+            max_timestamp_ms,
+        )
+    except OverflowError as error:
+        raise ConfigError(f"a number does not fit its field: {error}") from None

@@ -1,0 +1,225 @@
+/* decoder: its lines are counted by scripts/coverage.py */
+#include "kafwire/records/native/crc32c.h"
+
+#include <string.h>
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define KW_CRC_X86 1
+#include <immintrin.h>
+#elif defined(__aarch64__) && defined(__GNUC__)
+#define KW_CRC_ARM 1
+#if defined(__linux__)
+#include <sys/auxv.h>
+#ifndef HWCAP_CRC32
+#define HWCAP_CRC32 (1 << 7)
+#endif
+#endif
+#endif
+
+enum { POLYNOMIAL = (int)0x82F63B78u };
+
+/* Everything below the tables is written once, by the constructor, and only read afterwards. */
+static uint32_t table[8][256];
+static uint32_t shift_long, shift_long_twice, shift_short, shift_short_twice;
+
+typedef uint32_t (*crc_function)(uint32_t, const uint8_t *, size_t);
+static struct {
+    const char *name;
+    crc_function run;
+} implementations[3];
+static int implementation_count;
+
+static uint64_t load64(const uint8_t *p) {
+    uint64_t v;
+    memcpy(&v, p, 8);
+    return v;
+}
+
+/* Slice-by-8: eight table look-ups for eight bytes, independent of each other. */
+static uint32_t crc_table(uint32_t crc, const uint8_t *p, size_t n) {
+    crc = ~crc;
+    for (; n >= 8; p += 8, n -= 8) {
+        uint32_t low = crc ^ ((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);
+        crc = table[7][low & 255] ^ table[6][low >> 8 & 255] ^ table[5][low >> 16 & 255] ^ table[4][low >> 24] ^
+              table[3][p[4]] ^ table[2][p[5]] ^ table[1][p[6]] ^ table[0][p[7]];
+    }
+    while (n--) crc = crc >> 8 ^ table[0][(crc ^ *p++) & 255];
+    return ~crc;
+}
+
+/* a * b modulo the polynomial, both reflected: bit 31 is x^0. */
+static uint32_t multiply(uint32_t a, uint32_t b) {
+    uint32_t product = 0;
+    for (; a; a <<= 1) {
+        if (a & 0x80000000u) product ^= b;
+        b = b >> 1 ^ (b & 1 ? (uint32_t)POLYNOMIAL : 0);
+    }
+    return product;
+}
+
+/* x^n modulo the polynomial, reflected. */
+static uint32_t power_of_x(uint64_t n) {
+    uint32_t result = 0x80000000u, square = 0x40000000u;
+    for (; n; n >>= 1) {
+        if (n & 1) result = multiply(result, square);
+        square = multiply(square, square);
+    }
+    return result;
+}
+
+/* One CRC instruction has a latency of three cycles and a throughput of one: three independent streams over neighbouring
+ * thirds keep the unit busy. Joining them means shifting the first by two thirds' worth of zero bytes and the second by
+ * one, a multiplication by a constant power of x. LONG thirds amortise it over large input, SHORT ones over a few hundred
+ * bytes. STEP is the instruction, JOIN the multiplication. */
+enum { LONG = 2048, SHORT = 128 };
+
+/* A frame that another core has just received is not in this one's cache, and the processor guesses badly where three
+ * streams go on: asking for the next round's bytes early, wherever they lie, makes that more than twice as fast. */
+#define KW_CRC_THREE_WAY(THIRD, ONE, TWO)                                                                      \
+    while (n >= 3 * THIRD) {                                                                                   \
+        uint64_t b = 0, c = 0;                                                                                 \
+        for (size_t i = 0; i < THIRD; i += 64) {                                                               \
+            for (size_t k = i; k < 3 * THIRD; k += THIRD) __builtin_prefetch((void *)((uintptr_t)p + 3 * LONG + k)); \
+            for (size_t k = i; k < i + 64; k += 8) {                                                           \
+                a = STEP(a, load64(p + k));                                                                    \
+                b = STEP(b, load64(p + k + THIRD));                                                            \
+                c = STEP(c, load64(p + k + 2 * THIRD));                                                        \
+            }                                                                                                  \
+        }                                                                                                      \
+        a = JOIN((uint32_t)a, TWO) ^ JOIN((uint32_t)b, ONE) ^ c;                                               \
+        p += 3 * THIRD;                                                                                        \
+        n -= 3 * THIRD;                                                                                        \
+    }
+
+#if KW_CRC_X86
+
+/* The product of two reflected 32-bit polynomials has 63 bits; the CRC instruction multiplies it by x^32 and reduces. The
+ * missing 64th bit is one more x, hence constants of x^(bits - 33). */
+__attribute__((target("sse4.2,pclmul"))) static inline uint64_t join_x86(uint32_t crc, uint32_t constant) {
+    __m128i product = _mm_clmulepi64_si128(_mm_cvtsi32_si128((int)crc), _mm_cvtsi32_si128((int)constant), 0);
+    return _mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(product));
+}
+
+#define STEP(crc, word) _mm_crc32_u64(crc, word)
+#define JOIN(crc, constant) join_x86(crc, constant)
+__attribute__((target("sse4.2,pclmul"))) static uint32_t crc_sse42(uint32_t crc, const uint8_t *p, size_t n) {
+    uint64_t a = (uint32_t)~crc;
+    KW_CRC_THREE_WAY(LONG, shift_long, shift_long_twice)
+    KW_CRC_THREE_WAY(SHORT, shift_short, shift_short_twice)
+    for (; n >= 8; p += 8, n -= 8) a = STEP(a, load64(p));
+    uint32_t rest = (uint32_t)a;
+    while (n--) rest = _mm_crc32_u8(rest, *p++);
+    return ~rest;
+}
+#undef STEP
+#undef JOIN
+enum { JOIN_REDUCES_X = 33 };
+
+/* The vector way ("Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", Intel 2009, in registers of 512
+ * bits): what was read so far is a polynomial that may be moved d bits up and reduced a little at once, by multiplying its
+ * 64-bit halves by x^(d + 32) and x^(d - 32), and added to what is read d bits later. Four registers go on side by side; at
+ * the end they are folded into 128 bits, whose CRC is that of all. Products of reflected polynomials lack a factor x:
+ * the constants have it. */
+#define KW_CRC_VECTOR __attribute__((target("sse4.2,pclmul,avx512f,vpclmulqdq")))
+enum { STRIDE = 256, VECTOR_LEAST = 1024 };
+static uint64_t fold_stride[2], fold_512[2], fold_128[2];
+
+static void set_fold(uint64_t constants[2], unsigned bits) {
+    constants[0] = (uint64_t)power_of_x(bits + 32) << 1;
+    constants[1] = (uint64_t)power_of_x(bits - 32) << 1;
+}
+
+KW_CRC_VECTOR static inline __m512i fold_512_bits(__m512i sum, __m512i by, __m512i next) {
+    __m512i low = _mm512_clmulepi64_epi128(sum, by, 0x00), high = _mm512_clmulepi64_epi128(sum, by, 0x11);
+    return _mm512_ternarylogic_epi64(low, high, next, 0x96);
+}
+
+KW_CRC_VECTOR static inline __m128i fold_128_bits(__m128i sum, __m128i by, __m128i next) {
+    return _mm_xor_si128(_mm_xor_si128(_mm_clmulepi64_si128(sum, by, 0x00), _mm_clmulepi64_si128(sum, by, 0x11)), next);
+}
+
+KW_CRC_VECTOR static uint32_t crc_avx512(uint32_t crc, const uint8_t *p, size_t n) {
+    if (n < VECTOR_LEAST) return crc_sse42(crc, p, n);
+    __m512i by = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)fold_stride));
+    __m512i a = _mm512_xor_si512(_mm512_loadu_si512(p), _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)~crc)));
+    __m512i b = _mm512_loadu_si512(p + 64), c = _mm512_loadu_si512(p + 128), d = _mm512_loadu_si512(p + 192);
+    for (p += STRIDE, n -= STRIDE; n >= STRIDE; p += STRIDE, n -= STRIDE) {
+        a = fold_512_bits(a, by, _mm512_loadu_si512(p));
+        b = fold_512_bits(b, by, _mm512_loadu_si512(p + 64));
+        c = fold_512_bits(c, by, _mm512_loadu_si512(p + 128));
+        d = fold_512_bits(d, by, _mm512_loadu_si512(p + 192));
+    }
+    by = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)fold_512));
+    a = fold_512_bits(fold_512_bits(fold_512_bits(a, by, b), by, c), by, d);
+    __m128i by_128 = _mm_loadu_si128((const void *)fold_128);
+    __m128i sum = fold_128_bits(_mm512_extracti32x4_epi32(a, 0), by_128, _mm512_extracti32x4_epi32(a, 1));
+    sum = fold_128_bits(sum, by_128, _mm512_extracti32x4_epi32(a, 2));
+    sum = fold_128_bits(sum, by_128, _mm512_extracti32x4_epi32(a, 3));
+    uint64_t rest = _mm_crc32_u64(_mm_crc32_u64(0, (uint64_t)_mm_extract_epi64(sum, 0)), (uint64_t)_mm_extract_epi64(sum, 1));
+    return crc_sse42(~(uint32_t)rest, p, n);
+}
+
+#elif KW_CRC_ARM
+
+/* By its name in assembly, because compilers do not agree on how a function asks for the instruction. */
+static inline uint64_t step_arm(uint64_t crc, uint64_t word) {
+    uint32_t result;
+    __asm__(".arch_extension crc\n\tcrc32cx %w0, %w1, %x2" : "=r"(result) : "r"((uint32_t)crc), "r"(word));
+    return result;
+}
+
+#define STEP(crc, word) step_arm(crc, word)
+#define JOIN(crc, constant) multiply(crc, constant)
+static uint32_t crc_arm(uint32_t crc, const uint8_t *p, size_t n) {
+    uint64_t a = (uint32_t)~crc;
+    KW_CRC_THREE_WAY(LONG, shift_long, shift_long_twice)
+    for (; n >= 8; p += 8, n -= 8) a = STEP(a, load64(p));
+    return crc_table(~(uint32_t)a, p, n);
+}
+#undef STEP
+#undef JOIN
+enum { JOIN_REDUCES_X = 0 };
+
+#else
+enum { JOIN_REDUCES_X = 0 };
+#endif
+
+static void add(const char *name, crc_function run) {
+    implementations[implementation_count].name = name;
+    implementations[implementation_count++].run = run;
+}
+
+__attribute__((constructor)) static void choose(void) {
+    for (uint32_t i = 0; i < 256; i++) {
+        uint32_t crc = i;
+        for (int bit = 0; bit < 8; bit++) crc = crc >> 1 ^ (crc & 1 ? (uint32_t)POLYNOMIAL : 0);
+        table[0][i] = crc;
+    }
+    for (uint32_t i = 0; i < 256; i++)
+        for (int k = 1; k < 8; k++) table[k][i] = table[k - 1][i] >> 8 ^ table[0][table[k - 1][i] & 255];
+    shift_long = power_of_x(8 * LONG - JOIN_REDUCES_X);
+    shift_long_twice = power_of_x(16 * LONG - JOIN_REDUCES_X);
+    shift_short = power_of_x(8 * SHORT - JOIN_REDUCES_X);
+    shift_short_twice = power_of_x(16 * SHORT - JOIN_REDUCES_X);
+    implementation_count = 0;
+#if KW_CRC_X86
+    __builtin_cpu_init();
+    set_fold(fold_stride, 8 * STRIDE);
+    set_fold(fold_512, 512);
+    set_fold(fold_128, 128);
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq")) add("avx512", crc_avx512);
+    if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul")) add("sse4.2", crc_sse42);
+#elif KW_CRC_ARM && defined(__linux__)
+    if (getauxval(AT_HWCAP) & HWCAP_CRC32) add("armv8", crc_arm);
+#elif KW_CRC_ARM && defined(__APPLE__)
+    add("armv8", crc_arm);
+#endif
+    add("table", crc_table);
+}
+
+uint32_t kw_crc32c(uint32_t crc, const uint8_t *data, size_t size) { return implementations[0].run(crc, data, size); }
+int kw_crc32c_count(void) { return implementation_count; }
+const char *kw_crc32c_name(int i) { return implementations[i].name; }
+uint32_t kw_crc32c_with(int i, uint32_t crc, const uint8_t *data, size_t size) {
+    return implementations[i].run(crc, data, size);
+}

@@ -1,0 +1,37 @@
+from collections.abc import Sequence
+from typing import Any, Final, final
+
+from kafwire.memory._buffer import Buffer
+
+CONNECTED: Final[int]
+RESPONSE: Final[int]
+SENT: Final[int]
+CLOSED: Final[int]
+POSTED: Final[int]
+
+@final
+class Loop:
+    def fileno(self) -> int: ...
+    def connect(
+        self,
+        sockaddr: tuple[str, int] | tuple[str, int, int, int],
+        family: int,
+        *,
+        max_frame: int,
+        send_buffer: int = 0,
+        receive_buffer: int = 0,
+    ) -> int: ...
+    def submit(
+        self,
+        connection: int,
+        token: int,
+        correlation_id: int,
+        segments: Sequence[bytes | Buffer],
+        expect_response: bool,
+    ) -> None: ...
+    def set_max_frame(self, connection: int, max_frame: int) -> None: ...
+    def close_connection(self, connection: int) -> None: ...
+    def drain(self) -> list[tuple[int, int, int, Any]]: ...
+    def post(self, cookie: int) -> None: ...
+    def statistics(self) -> dict[str, int]: ...
+    def stop(self) -> None: ...

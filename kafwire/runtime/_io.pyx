@@ -1,0 +1,303 @@
+# distutils: sources = kafwire/memory/native/buf.c kafwire/runtime/native/frame.c kafwire/runtime/native/loop.c
+"""The native I/O thread as a Python class. All work is done by `native/loop.c`; this file only converts.
+
+The short calls (`submit`, `drain`, `post`, ...) keep the GIL: they take microseconds and wait for locks that nobody
+holds while bytes move, while giving the GIL away beside a computing thread costs about 5 ms to get it back.
+C callers that run without it use the functions of `runtime/_io.pxd`.
+"""
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING
+from libc.errno cimport ECHILD, EINVAL, ENOMEM, EPIPE, ESHUTDOWN
+from libc.stdint cimport int64_t, uint16_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memset
+
+from kafwire.memory._buffer cimport Buffer, kw_buf_unref, kw_pool, process_pool
+from kafwire.runtime._frame cimport (
+    KW_CLOSED, KW_CONNECTED, KW_MAX_SLICES, KW_POSTED, KW_RESPONSE, KW_SENT, kw_completion, new_segment,
+)
+
+import os
+
+
+cdef extern from "<arpa/inet.h>" nogil:
+    int inet_pton(int family, const char *text, void *address)
+    uint16_t htons(uint16_t value)
+    uint32_t htonl(uint32_t value)
+
+cdef extern from "<netinet/in.h>" nogil:
+    int AF_INET
+    int AF_INET6
+    ctypedef unsigned int socklen_t
+    cdef struct in_addr:
+        pass
+    cdef struct in6_addr:
+        pass
+    cdef struct c_sockaddr "sockaddr":
+        pass
+    cdef struct sockaddr_in:
+        int sin_family
+        uint16_t sin_port
+        in_addr sin_addr
+    cdef struct sockaddr_in6:
+        int sin6_family
+        uint16_t sin6_port
+        uint32_t sin6_flowinfo
+        in6_addr sin6_addr
+        uint32_t sin6_scope_id
+
+cdef extern from "kafwire/runtime/native/loop.h" nogil:
+    ctypedef struct kw_closing:
+        int error
+        char *reason
+    ctypedef struct kw_loop_statistics:
+        uint64_t bytes_in
+        uint64_t bytes_out
+        uint64_t frames_in
+        uint64_t frames_out
+        uint64_t receive_calls
+        uint64_t send_calls
+        uint64_t polls
+        uint64_t notifications
+        uint64_t connections_opened
+        uint64_t connections_open
+    kw_loop *loop_new "kw_loop_new"(kw_pool *pool, int *error)
+    void loop_stop "kw_loop_stop"(kw_loop *loop)
+    void loop_free "kw_loop_free"(kw_loop *loop)
+    int loop_fileno "kw_loop_fileno"(kw_loop *loop)
+    int64_t loop_connect "kw_loop_connect"(
+        kw_loop *loop, const c_sockaddr *address, socklen_t size, uint32_t max_frame,
+        int send_buffer, int receive_buffer)
+    int loop_submit "kw_loop_submit"(
+        kw_loop *loop, uint32_t connection, uint64_t token, int32_t correlation_id,
+        kw_buf **segments, int count, int expect_response)
+    int loop_set_max_frame "kw_loop_set_max_frame"(kw_loop *loop, uint32_t connection, uint32_t max_frame)
+    int loop_close_connection "kw_loop_close_connection"(kw_loop *loop, uint32_t connection)
+    int loop_post "kw_loop_post"(kw_loop *loop, uint64_t cookie)
+    int loop_set_tap "kw_loop_set_tap"(kw_loop *loop, uint32_t connection, tap_function tap, void *context)
+    int loop_tell "kw_loop_tell"(kw_loop *loop)
+    kw_completion *loop_drain "kw_loop_drain"(kw_loop *loop, int *error)
+    void kw_completion_free(kw_completion *completion)
+    int loop_statistics "kw_loop_get_statistics"(kw_loop *loop, kw_loop_statistics *statistics)
+
+
+CONNECTED = KW_CONNECTED
+RESPONSE = KW_RESPONSE
+SENT = KW_SENT
+CLOSED = KW_CLOSED
+POSTED = KW_POSTED
+
+
+cdef int kw_loop_submit(
+    kw_loop *loop, uint32_t connection, uint64_t token, int32_t correlation_id,
+    kw_buf **segments, int count, int expect_response,
+) noexcept nogil:
+    return loop_submit(loop, connection, token, correlation_id, segments, count, expect_response)
+
+
+cdef int kw_loop_post(kw_loop *loop, uint64_t cookie) noexcept nogil:
+    return loop_post(loop, cookie)
+
+
+cdef int kw_loop_set_tap(kw_loop *loop, uint32_t connection, tap_function tap, void *context) noexcept nogil:
+    return loop_set_tap(loop, connection, tap, context)
+
+
+cdef int kw_loop_tell(kw_loop *loop) noexcept nogil:
+    return loop_tell(loop)
+
+
+cdef int raise_for(int64_t result, str what) except -1:
+    if result == -ECHILD:
+        raise RuntimeError(
+            f"{what}: this I/O thread belongs to the process that started it; after a fork, make a new one")
+    if result == -ESHUTDOWN:
+        raise RuntimeError(f"{what}: the I/O thread was stopped")
+    if result == -ENOMEM:
+        raise MemoryError(f"{what}: no memory")
+    if result == -EINVAL:
+        raise ValueError(f"{what}: a request has 1 byte to 2 GiB less one, in at most {KW_MAX_SLICES} segments")
+    raise OSError(-result, f"{what}: {'the connection is closed' if result == -EPIPE else os.strerror(-result)}")
+
+
+cdef socklen_t fill_address(object address, int family, sockaddr_in *v4, sockaddr_in6 *v6) except 0:
+    cdef bytes host = address[0].partition("%")[0].encode("ascii")
+    cdef uint16_t port = address[1]
+    cdef int valid
+    if family == AF_INET:
+        memset(v4, 0, sizeof(sockaddr_in))
+        v4.sin_family = AF_INET
+        v4.sin_port = htons(port)
+        valid = inet_pton(AF_INET, PyBytes_AS_STRING(host), &v4.sin_addr)
+    elif family == AF_INET6:
+        memset(v6, 0, sizeof(sockaddr_in6))
+        v6.sin6_family = AF_INET6
+        v6.sin6_port = htons(port)
+        valid = inet_pton(AF_INET6, PyBytes_AS_STRING(host), &v6.sin6_addr)
+        if len(address) > 2:
+            v6.sin6_flowinfo = htonl(address[2])
+            v6.sin6_scope_id = address[3]
+    else:
+        raise ValueError(f"connect: address family {family} is neither AF_INET nor AF_INET6")
+    if valid != 1:
+        raise ValueError(f"connect: {address[0]!r} is no numeric address of that family; resolve names first")
+    return sizeof(sockaddr_in) if family == AF_INET else sizeof(sockaddr_in6)
+
+
+@cython.final
+@cython.auto_pickle(False)
+cdef class Loop:
+    """A native thread that owns plain TCP sockets: it sends requests, receives frames and matches them to requests.
+
+    Any thread may call any method. The thread starts here and ends in `stop()`; it never wants the GIL. In a forked
+    child every method raises RuntimeError, except `stop()`, which does nothing; the parent's thread and sockets are
+    left alone. After `stop()`, `fileno()`, `drain()` and `statistics()` go on working, `close_connection()` has nothing
+    to do, and everything else raises RuntimeError.
+    """
+
+    def __cinit__(self):
+        cdef int error = 0
+        self.loop = loop_new(process_pool(), &error)
+        if self.loop is NULL:
+            raise OSError(-error, f"the I/O thread does not start: {os.strerror(-error)}")
+
+    def __dealloc__(self):
+        # Joins a thread that never wants the GIL, so there is nothing to deadlock with.
+        loop_free(self.loop)
+
+    def fileno(self):
+        """The descriptor that is readable exactly while `drain()` has something to return; open while this lives."""
+        cdef int result = loop_fileno(self.loop)
+        if result < 0:
+            raise_for(result, "fileno")
+        return result
+
+    def connect(self, tuple sockaddr, int family, *, uint32_t max_frame, int send_buffer=0, int receive_buffer=0):
+        """Start to connect to a numeric (host, port[, flowinfo, scope_id]); returns the connection's number at once.
+
+        CONNECTED or CLOSED follows. `max_frame` in bytes: a larger response poisons the connection. Buffer sizes in
+        bytes (SO_SNDBUF, SO_RCVBUF); 0 leaves the system's. Raises ValueError for an address that is not numeric.
+        """
+        cdef sockaddr_in v4
+        cdef sockaddr_in6 v6
+        cdef socklen_t size = fill_address(sockaddr, family, &v4, &v6)
+        cdef int64_t result = loop_connect(
+            self.loop, <c_sockaddr *> &v4 if family == AF_INET else <c_sockaddr *> &v6, size, max_frame,
+            send_buffer, receive_buffer)
+        if result < 0:
+            raise_for(result, "connect")
+        return result
+
+    def submit(
+        self, uint32_t connection, uint64_t token, int32_t correlation_id, segments, bint expect_response,
+    ):
+        """Queue one request; its 4-byte size prefix is added here. May be called before CONNECTED.
+
+        A Buffer is sent from where it is and stays referenced until its last byte is out; `bytes` are copied. The
+        answer is a RESPONSE with `token`; without `expect_response` it is SENT. Raises BrokenPipeError when the
+        connection is closed (its CLOSED completion is waiting, or was drained), ValueError for a request of no bytes or
+        over 2 GiB.
+        """
+        cdef kw_buf *few[16]
+        cdef kw_buf **all_segments = few
+        cdef Py_ssize_t count = len(segments)
+        cdef Py_ssize_t filled = 0
+        cdef Py_ssize_t i
+        cdef int result = -EINVAL
+        if count > 16:
+            if count > KW_MAX_SLICES:
+                raise_for(-EINVAL, "submit")
+            all_segments = <kw_buf **> calloc(count, sizeof(kw_buf *))
+            if all_segments is NULL:
+                raise MemoryError("submit: no memory")
+        try:
+            for segment in segments:
+                if filled == count:
+                    raise ValueError("submit: the sequence of segments grew while it was read")
+                all_segments[filled] = new_segment(segment)
+                filled += 1
+            result = loop_submit(
+                self.loop, connection, token, correlation_id, all_segments, <int> filled, expect_response)
+        finally:
+            for i in range(filled):
+                kw_buf_unref(all_segments[i])
+            if all_segments is not few:
+                free(all_segments)
+        if result < 0:
+            raise_for(result, "submit")
+
+    def set_max_frame(self, uint32_t connection, uint32_t max_frame):
+        """Change the limit, in bytes, from the next frame on. Raises BrokenPipeError when the connection is closed."""
+        cdef int result = loop_set_max_frame(self.loop, connection, max_frame)
+        if result < 0:
+            raise_for(result, "set_max_frame")
+
+    def close_connection(self, uint32_t connection):
+        """Close; a CLOSED completion follows, unless it is closed already. Drops what is queued or unanswered."""
+        cdef int result = loop_close_connection(self.loop, connection)
+        if result < 0:
+            raise_for(result, "close_connection")
+
+    def drain(self):
+        """All that has happened since the last call, in order, as (kind, connection, token, payload) tuples.
+
+        CONNECTED: payload None. RESPONSE: a Buffer from the correlation id on. SENT (requests without an answer): None,
+        the last byte reached the kernel. CLOSED: (errno, reason), the connection's last; it stands for everything of it
+        that has not completed. errno is 0 for closed by this side, EPIPE for closed by the peer, EPROTO for bytes that
+        make no sense, else the failed call's. POSTED: token is the cookie, connection 0.
+        """
+        cdef int error = 0
+        cdef kw_completion *each = loop_drain(self.loop, &error)
+        cdef kw_completion *next_one
+        cdef list result
+        if error:
+            raise_for(error, "drain")
+        try:
+            result = []
+            while each is not NULL:
+                payload = None
+                if each.kind == KW_RESPONSE:
+                    payload = Buffer.steal(each.frame)
+                    each.frame = NULL
+                elif each.kind == KW_CLOSED:
+                    payload = ((<kw_closing *> each).error, (<kw_closing *> each).reason.decode("utf-8", "replace"))
+                result.append((each.kind, each.connection, each.token, payload))
+                next_one = each.next
+                kw_completion_free(each)
+                each = next_one
+            return result
+        finally:
+            while each is not NULL:
+                next_one = each.next
+                kw_completion_free(each)
+                each = next_one
+
+    def post(self, uint64_t cookie):
+        """Wake whoever waits for `fileno()` with a POSTED completion; equal cookies that wait to be drained merge."""
+        cdef int result = loop_post(self.loop, cookie)
+        if result < 0:
+            raise_for(result, "post")
+
+    def statistics(self):
+        """Counters since the start, as a dict: bytes, frames, system calls, wake-ups and connections."""
+        cdef kw_loop_statistics now
+        cdef int result = loop_statistics(self.loop, &now)
+        if result < 0:
+            raise_for(result, "statistics")
+        return {
+            "bytes_in": now.bytes_in,
+            "bytes_out": now.bytes_out,
+            "frames_in": now.frames_in,
+            "frames_out": now.frames_out,
+            "receive_calls": now.receive_calls,
+            "send_calls": now.send_calls,
+            "polls": now.polls,
+            "notifications": now.notifications,
+            "connections_opened": now.connections_opened,
+            "connections_open": now.connections_open,
+        }
+
+    def stop(self):
+        """Close every connection, end the thread and wait for it. Idempotent; in a forked child it does nothing."""
+        with nogil:
+            loop_stop(self.loop)

@@ -1,0 +1,251 @@
+"""The engine: a private asyncio loop in a thread of kafwire's own, one per process, started on first use.
+
+All protocol decisions run on it. User threads hand work over with `run` and `start`, and wait without the GIL. The
+engine never outlives the interpreter's finalisation, and a forked child never touches its parent's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import os
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import CancelledError
+from types import FrameType
+from typing import Any, Protocol, TypeVar
+
+from kafwire.errors import KafkaError
+from kafwire.runtime._io import Loop
+from kafwire.runtime.native_transport import NativeTransport
+
+# Each says which threads are inside an Arrow stream now. Whoever makes streams adds what knows them.
+stream_thread_sources: list[Callable[[], list[int]]] = []
+
+_T = TypeVar("_T")
+
+# How long the interpreter's end waits for threads to come back from Arrow streams, and for those of `in_thread`.
+LEAVE_S = 1.0
+# Names that are looked up at the same time.
+LOOK_UPS = 8
+FORKED = "this client was made before a fork: make a new one in the child process"
+
+
+class Member(Protocol):
+    """What runs on the engine for as long as a user wants it, and has a say when the process ends or forks."""
+
+    async def end(self) -> None:
+        """The interpreter ends: finish what cannot wait, within a few seconds, and release whoever waits for you."""
+
+    def abandon(self) -> None:
+        """This process is a fork: refuse all work. Nothing here may be locked, sent or closed."""
+
+
+class Engine:
+    """One event loop, one native I/O thread under it, and the thread that runs the loop."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._native = Loop()
+        self._loop = asyncio.new_event_loop()
+        self.transport = NativeTransport(self._native)
+        self._loop.add_reader(self._native.fileno(), self.transport.dispatch)
+        self._members: weakref.WeakSet[Member] = weakref.WeakSet()
+        self._ending = False
+        self._threads: set[threading.Thread] = set()
+        self._look_ups = asyncio.Semaphore(LOOK_UPS)
+        self._thread = threading.Thread(target=self._main, name="kafwire-engine", daemon=True)
+        self._thread.start()
+
+    @property
+    def native(self) -> Loop:
+        """The native I/O thread; other extensions submit to it without the GIL."""
+        return self._native
+
+    def now_ms(self) -> float:
+        """Monotonic milliseconds: the only clock that decisions are made on."""
+        return time.monotonic() * 1000.0
+
+    def check_process(self) -> None:
+        """Raise `KafkaError` in a forked child: sockets and threads did not come along."""
+        if os.getpid() != self._pid:
+            raise KafkaError(FORKED)
+
+    def check_caller(self) -> None:
+        """Raise `KafkaError` where nobody may wait for the engine: in a fork, at the end, and on the engine itself."""
+        self.check_process()
+        if self._ending:
+            raise KafkaError("the interpreter is ending: nothing more can be asked of Kafka")
+        if threading.current_thread() is self._thread:
+            raise KafkaError("a blocking call was made from a delivery callback: hand the work to another thread")
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether this process is a fork of the engine's."""
+        return os.getpid() != self._pid
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing left to close here: in a fork, and once the interpreter ends."""
+        return self.is_foreign or self._ending
+
+    def run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
+        """Run `coroutine` on the engine and wait for what it returns; an interrupt cancels it."""
+        try:
+            self.check_caller()
+        except KafkaError:
+            coroutine.close()
+            raise
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            return future.result()
+        except CancelledError:
+            raise KafkaError("the client was closed while this call waited") from None
+        except BaseException:
+            future.cancel()
+            raise
+
+    def start(self, function: Callable[..., object], *args: object) -> None:
+        """Call `function` on the engine soon; from any thread. Does nothing in a fork, or once the engine has ended."""
+        if not self.is_foreign and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(function, *args)
+
+    def in_thread(self, name: str, function: Callable[..., _T], *args: object) -> asyncio.Future[_T]:
+        """Run what may block in a daemon thread of its own, which nothing waits for but whoever awaits the future.
+
+        On the engine only. The future has a `RuntimeError` where no thread can be started any more.
+        """
+        future: asyncio.Future[_T] = self._loop.create_future()
+
+        def end(result: _T | None, error: BaseException | None) -> None:
+            if future.done():
+                return
+            if error is not None:
+                future.set_exception(error)
+                future.exception()  # not everybody awaits it
+            else:
+                future.set_result(result)  # type: ignore[arg-type]
+
+        def work() -> None:
+            result, error = None, None
+            try:
+                result = function(*args)
+            except Exception as problem:  # noqa: BLE001 # whoever awaits it is told
+                error = problem
+            self._threads.discard(threading.current_thread())
+            with contextlib.suppress(RuntimeError):  # the engine has ended
+                self._loop.call_soon_threadsafe(end, result, error)
+
+        thread = threading.Thread(target=work, name=name, daemon=True)
+        self._threads.add(thread)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            self._threads.discard(thread)
+            end(None, error)
+        return future
+
+    async def look_up(self, function: Callable[..., _T], *args: object) -> _T:
+        """Run a look-up of a name in a thread; a few run at a time, whoever gave them up."""
+        await self._look_ups.acquire()
+        future = self.in_thread("kafwire-names", function, *args)
+        future.add_done_callback(lambda _: self._look_ups.release())
+        return await asyncio.shield(future)
+
+    def join(self, member: Member) -> None:
+        """Let `member` have its say at the end; it is not kept alive for that."""
+        self._members.add(member)
+
+    def stop(self) -> None:
+        """End all members, then stop and join both threads."""
+        if self.is_foreign or not self._thread.is_alive():
+            return
+        inside = {thread: _where(thread) for thread in _stream_threads()}
+        try:
+            self.run(self._end_members())
+            _wait_for_leaving(inside)
+        finally:
+            self._ending = True
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            until = time.monotonic() + LEAVE_S
+            for thread in list(self._threads):
+                thread.join(max(0.0, until - time.monotonic()))
+
+    def abandon(self) -> None:
+        """In a forked child: nothing of this engine may be used, nor its descriptors closed."""
+        for member in list(self._members):
+            member.abandon()
+
+    async def _end_members(self) -> None:
+        await asyncio.gather(*(member.end() for member in list(self._members)), return_exceptions=True)
+
+    def _main(self) -> None:
+        try:
+            self._loop.run_forever()
+            self._loop.run_until_complete(self._end_tasks())
+        finally:
+            self._loop.remove_reader(self._native.fileno())
+            self._native.stop()
+            self._loop.close()
+
+    async def _end_tasks(self) -> None:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _stream_threads() -> list[int]:
+    return [thread for threads in stream_thread_sources for thread in threads()]
+
+
+def _where(thread: int) -> tuple[FrameType | None, int]:
+    """The frame that a thread is in, and at which instruction."""
+    frame = sys._current_frames().get(thread)
+    return frame, frame.f_lasti if frame is not None else -1
+
+
+def _wait_for_leaving(inside: Mapping[int, tuple[FrameType | None, int]]) -> None:
+    """Wait until threads that were in a reader's C++ have come back to their Python code, where they may be ended.
+
+    A thread that asks for the GIL once the interpreter is finalised is unwound before Python 3.14, and unwinding C++
+    that does not expect it aborts the process.
+    """
+    until = time.monotonic() + LEAVE_S
+    while time.monotonic() < until and (
+        _stream_threads() or any(where == _where(thread) != (None, -1) for thread, where in inside.items())
+    ):
+        time.sleep(0.001)
+
+
+_lock = threading.Lock()
+_engine: Engine | None = None
+# Parents' engines, kept for ever in the child: closing their loop would unregister the parent's descriptors.
+_abandoned: list[Engine] = []
+
+
+def engine() -> Engine:
+    """This process's engine, started if need be."""
+    global _engine
+    with _lock:
+        if _engine is None:
+            _engine = Engine()
+            atexit.register(_engine.stop)
+        return _engine
+
+
+def _after_fork_in_child() -> None:
+    global _engine, _lock
+    if _engine is not None:
+        _abandoned.append(_engine)
+        _engine.abandon()
+    _engine = None
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,940 @@
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "kafwire/runtime/native/loop.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#if defined(__linux__) && !defined(KW_USE_POLL)
+#define KW_EPOLL 1
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#else
+#define KW_EPOLL 0
+#include <poll.h>
+#endif
+#ifndef MSG_NOSIGNAL
+#define MSG_NOSIGNAL 0 /* then SO_NOSIGPIPE is there */
+#endif
+
+_Static_assert(EAGAIN == EWOULDBLOCK, "one name will do for a socket that is empty or full");
+
+/* Locks. Each connection has one, over its frames and its state. The loop has two: `lock` over the table and the list
+ * of connections that want attention, and `out_lock` over what has completed. A connection's lock may be held while one
+ * of these two is taken, never the other way round, and the two never together. No lock is held while bytes move:
+ * submitters may hold the GIL.
+ *
+ * Sockets are the I/O thread's alone: opened, sent to, received from and closed there, so nobody can hit a descriptor
+ * that was closed and reused. Submitters could send small requests themselves and save a wake-up; measured, that gained
+ * nothing in latency, and lost the batching of several requests into one call. */
+
+/* One call moves at most STEP bytes; after TURN bytes of one connection (at most a STEP more) the others are looked at.
+ * Tests make both small. */
+#ifndef KW_STEP
+#define KW_STEP (1 << 20)
+#define KW_TURN (4 << 20)
+#endif
+
+enum {
+    BUCKETS = 256,
+    EVENTS = 64,
+    SLICES = 64,
+    STEP = KW_STEP,
+    TURN = KW_TURN,
+    KEEPALIVE_IDLE_S = 60,
+    KEEPALIVE_INTERVAL_S = 10,
+    KEEPALIVE_PROBES = 6,
+    THREAD_STACK = 1 << 20,
+};
+enum { NEW, CONNECTING, OPEN, DEAD };
+enum { READABLE = 1, WRITABLE = 2 };
+
+typedef struct connection {
+    kw_completion connected; /* these two hold a reference while they are out */
+    kw_closing closing;
+    uint32_t refs; /* atomic */
+    uint32_t id;
+    struct connection *chain;     /* loop->lock: in its bucket */
+    struct connection *next_busy; /* loop->lock: in the list for attention, which holds a reference */
+    int busy;
+    pthread_mutex_t lock;
+    int state, fd;
+    int close_wanted;
+    kw_frames frames;
+    kw_tap tap;
+    void *tap_context;
+    int interest, slot; /* the I/O thread's: what the poller watches for */
+    int send_buffer, receive_buffer;
+    socklen_t address_size;
+    struct sockaddr_storage address;
+} connection;
+
+typedef struct posted {
+    kw_completion done;
+    struct posted *chain;
+} posted;
+
+struct kw_loop {
+    kw_pool *pool;
+    pid_t pid;
+    pthread_t thread;
+    int poller, wake_read, wake_write, notify_read, notify_write;
+
+    pthread_mutex_t lock;
+    connection *table[BUCKETS];
+    connection *busy_first, *busy_last;
+    uint32_t last_id;
+    int stopping;
+
+    pthread_mutex_t out_lock;
+    kw_list out;
+    posted *posts[BUCKETS]; /* those in `out`, by cookie */
+    int notified, stopped;
+    int tapping; /* atomic: taps were shown answers that are not in `out` yet */
+    int told;    /* kw_loop_tell came while they were not */
+
+    pthread_mutex_t stop_lock;
+    int joined;
+
+    kw_loop_statistics statistics; /* atomic, relaxed */
+#if !KW_EPOLL
+    struct pollfd *watched;
+    connection **watched_connections;
+    int watched_count, watched_room;
+#endif
+};
+
+static void count(uint64_t *counter, uint64_t n) { __atomic_fetch_add(counter, n, __ATOMIC_RELAXED); }
+
+static int forked(const kw_loop *loop) { return getpid() != loop->pid; }
+
+/* ---- wake descriptors: an eventfd, or a pipe where there is none ---- */
+
+static int descriptor_flags(int fd) {
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) < 0) return -1;
+    return 0;
+}
+
+static int wake_open(int *read_end, int *write_end) {
+#if KW_EPOLL
+    *read_end = *write_end = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    return *read_end < 0 ? -1 : 0;
+#else
+    int ends[2];
+    if (pipe(ends)) return -1;
+    *read_end = ends[0];
+    *write_end = ends[1];
+    return descriptor_flags(ends[0]) || descriptor_flags(ends[1]) ? -1 : 0;
+#endif
+}
+
+static void wake_close(int *read_end, int *write_end) {
+    if (*read_end >= 0) close(*read_end);
+    if (*write_end >= 0 && *write_end != *read_end) close(*write_end);
+    *read_end = *write_end = -1;
+}
+
+/* Eight bytes suit both kinds. A full pipe or counter is readable already, which is all a wake is for. */
+static void wake_set(int write_end) {
+    uint64_t one = 1;
+    while (write(write_end, &one, sizeof one) < 0 && errno == EINTR) continue;
+}
+
+static void wake_clear(int read_end) {
+    uint64_t some[8];
+    while (read(read_end, some, KW_EPOLL ? sizeof some[0] : sizeof some) < 0 && errno == EINTR) continue;
+}
+
+/* ---- the poller: which connections can be read or written ---- */
+
+typedef struct event {
+    connection *connection; /* NULL: the wake descriptor */
+    int ready;
+} event;
+
+#if KW_EPOLL
+static int poller_open(kw_loop *loop) {
+    struct epoll_event e = {.events = EPOLLIN, .data.ptr = NULL};
+    loop->poller = epoll_create1(EPOLL_CLOEXEC);
+    if (loop->poller < 0) return -1;
+    return epoll_ctl(loop->poller, EPOLL_CTL_ADD, loop->wake_read, &e);
+}
+
+static void poller_close(kw_loop *loop) {
+    if (loop->poller >= 0) close(loop->poller);
+    loop->poller = -1;
+}
+
+/* interest 0 forgets the connection. 0 or -1 with errno. */
+static int poller_watch(kw_loop *loop, connection *c, int interest) {
+    if (interest == c->interest) return 0;
+    struct epoll_event e = {.events = (interest & READABLE ? EPOLLIN : 0u) | (interest & WRITABLE ? EPOLLOUT : 0u),
+                            .data.ptr = c};
+    int operation = !interest ? EPOLL_CTL_DEL : c->interest ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+    if (epoll_ctl(loop->poller, operation, c->fd, &e)) return -1;
+    c->interest = interest;
+    return 0;
+}
+
+static int poller_wait(kw_loop *loop, event *events) {
+    struct epoll_event ready[EVENTS];
+    int n = epoll_wait(loop->poller, ready, EVENTS, -1);
+    for (int i = 0; i < n; i++) {
+        uint32_t what = ready[i].events;
+        events[i].connection = ready[i].data.ptr;
+        events[i].ready = (what & (EPOLLIN | EPOLLERR | EPOLLHUP) ? READABLE : 0) |
+                          (what & (EPOLLOUT | EPOLLERR | EPOLLHUP) ? WRITABLE : 0);
+    }
+    return n;
+}
+#else
+static int poller_open(kw_loop *loop) {
+    loop->watched_room = 16;
+    loop->watched = calloc(16, sizeof *loop->watched);
+    loop->watched_connections = calloc(16, sizeof *loop->watched_connections);
+    if (!loop->watched || !loop->watched_connections) return errno = ENOMEM, -1;
+    loop->watched[0] = (struct pollfd){.fd = loop->wake_read, .events = POLLIN};
+    loop->watched_count = 1;
+    return 0;
+}
+
+static void poller_close(kw_loop *loop) {
+    free(loop->watched);
+    free(loop->watched_connections);
+    loop->watched = NULL;
+    loop->watched_connections = NULL;
+}
+
+static int poller_watch(kw_loop *loop, connection *c, int interest) {
+    if (interest == c->interest) return 0;
+    if (!c->interest) {
+        if (loop->watched_count == loop->watched_room) {
+            int room = loop->watched_room * 2;
+            void *watched = realloc(loop->watched, (size_t)room * sizeof *loop->watched);
+            if (watched) loop->watched = watched;
+            void *owners = realloc(loop->watched_connections, (size_t)room * sizeof *loop->watched_connections);
+            if (owners) loop->watched_connections = owners;
+            if (!watched || !owners) return errno = ENOMEM, -1;
+            loop->watched_room = room;
+        }
+        c->slot = loop->watched_count++;
+        loop->watched_connections[c->slot] = c;
+    } else if (!interest) {
+        int last = --loop->watched_count;
+        loop->watched[c->slot] = loop->watched[last];
+        loop->watched_connections[c->slot] = loop->watched_connections[last];
+        loop->watched_connections[c->slot]->slot = c->slot;
+        c->interest = 0;
+        return 0;
+    }
+    short wanted = (short)((interest & READABLE ? POLLIN : 0) | (interest & WRITABLE ? POLLOUT : 0));
+    loop->watched[c->slot] = (struct pollfd){.fd = c->fd, .events = wanted};
+    c->interest = interest;
+    return 0;
+}
+
+/* Ready ones beyond EVENTS are left for the next call. The search starts one place further on each time, so that
+ * none is left for ever. */
+static int poller_wait(kw_loop *loop, event *events) {
+    static const short trouble = POLLERR | POLLHUP | POLLNVAL;
+    int n = poll(loop->watched, (nfds_t)loop->watched_count, -1), filled = 0;
+    if (n < 0) return n;
+    if (loop->watched[0].revents) events[filled++] = (event){NULL, READABLE};
+    int others = loop->watched_count - 1;
+    int start = others ? (int)(__atomic_load_n(&loop->statistics.polls, __ATOMIC_RELAXED) % (uint64_t)others) : 0;
+    for (int i = 0; i < others && filled < EVENTS; i++) {
+        int slot = 1 + (start + i) % others;
+        short what = loop->watched[slot].revents;
+        int ready = (what & (POLLIN | trouble) ? READABLE : 0) | (what & (POLLOUT | trouble) ? WRITABLE : 0);
+        if (ready) events[filled++] = (event){loop->watched_connections[slot], ready};
+    }
+    return filled;
+}
+#endif
+
+/* ---- completions ---- */
+
+static connection *connection_ref(connection *c) {
+    __atomic_fetch_add(&c->refs, 1, __ATOMIC_RELAXED);
+    return c;
+}
+
+static void connection_unref(connection *c) {
+    if (__atomic_fetch_sub(&c->refs, 1, __ATOMIC_ACQ_REL) != 1) return;
+    kw_frames_clear(&c->frames);
+    pthread_mutex_destroy(&c->lock);
+    free(c);
+}
+
+void kw_completion_free(kw_completion *completion) {
+    if (!completion) return;
+    switch (completion->kind) {
+    case KW_CONNECTED:
+        connection_unref((connection *)completion);
+        break;
+    case KW_CLOSED:
+        connection_unref((connection *)((char *)completion - offsetof(connection, closing)));
+        break;
+    case KW_POSTED:
+        free(completion);
+        break;
+    default:
+        kw_request_free((kw_request *)completion);
+    }
+}
+
+/* out_lock is held. The descriptor is readable while `out` is not empty, since both change under the lock; but for answers
+ * that a tap keeps quiet about. */
+static void notify(kw_loop *loop) {
+    if (loop->notified) return;
+    loop->notified = 1;
+    count(&loop->statistics.notifications, 1);
+    wake_set(loop->notify_write);
+}
+
+static void publish(kw_loop *loop, kw_completion *completion) {
+    pthread_mutex_lock(&loop->out_lock);
+    kw_list_append(&loop->out, completion);
+    notify(loop);
+    pthread_mutex_unlock(&loop->out_lock);
+}
+
+/* The connection's lock is held, so its completions come out in order, and none after CLOSED. */
+static void publish_frames(kw_loop *loop, connection *c) {
+    kw_list *done = &c->frames.done;
+    if (!done->first) return;
+    int later = c->tap != NULL; /* whoever is served by the tap tells of it */
+    /* Whoever that is may do so before the answer is in `out`, while older ones are. It learnt of the answer from the tap,
+     * by way of a lock, and so sees this. */
+    if (later) __atomic_store_n(&loop->tapping, 1, __ATOMIC_RELAXED);
+    for (kw_completion *each = done->first; each; each = each->next) {
+        each->connection = c->id;
+        int quiet = c->tap && each->kind == KW_RESPONSE && c->tap(c->tap_context, each->token, each->frame);
+        later = later && quiet;
+    }
+    pthread_mutex_lock(&loop->out_lock);
+    if (loop->out.last)
+        loop->out.last->next = done->first;
+    else
+        loop->out.first = done->first;
+    loop->out.last = done->last;
+    if (!later || loop->told) notify(loop);
+    loop->told = 0;
+    __atomic_store_n(&loop->tapping, 0, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&loop->out_lock);
+    done->first = done->last = NULL;
+}
+
+static unsigned bucket_of(uint64_t cookie) { return (unsigned)((cookie * 0x9E3779B97F4A7C15u) >> 56); }
+
+int kw_loop_post(kw_loop *loop, uint64_t cookie) {
+    if (forked(loop)) return -ECHILD;
+    unsigned bucket = bucket_of(cookie);
+    int result = 0;
+    pthread_mutex_lock(&loop->out_lock);
+    posted *found = loop->posts[bucket];
+    while (found && found->done.token != cookie) found = found->chain;
+    if (loop->stopped)
+        result = -ESHUTDOWN;
+    else if (!found) {
+        posted *fresh = calloc(1, sizeof *fresh);
+        if (fresh) {
+            fresh->done.kind = KW_POSTED;
+            fresh->done.token = cookie;
+            fresh->chain = loop->posts[bucket];
+            loop->posts[bucket] = fresh;
+            kw_list_append(&loop->out, &fresh->done);
+            notify(loop);
+        } else
+            result = -ENOMEM;
+    }
+    pthread_mutex_unlock(&loop->out_lock);
+    return result;
+}
+
+kw_completion *kw_loop_drain(kw_loop *loop, int *error) {
+    *error = forked(loop) ? -ECHILD : 0;
+    if (*error) return NULL;
+    pthread_mutex_lock(&loop->out_lock);
+    kw_completion *first = loop->out.first;
+    loop->out.first = loop->out.last = NULL;
+    if (loop->notified) {
+        memset(loop->posts, 0, sizeof loop->posts);
+        wake_clear(loop->notify_read);
+        loop->notified = 0;
+    }
+    pthread_mutex_unlock(&loop->out_lock);
+    return first;
+}
+
+/* ---- what the I/O thread does with one connection ---- */
+
+static void close_now(kw_loop *loop, connection *c, int error, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* The I/O thread only, without the connection's lock, and holding a reference of its own if it looks at the connection
+ * afterwards. Everything queued or owed an answer is dropped: CLOSED stands for it. shutdown() first: a process forked
+ * meanwhile holds copies of the descriptor, and without it the peer would not hear of the end before that process is
+ * gone too. */
+static void close_now(kw_loop *loop, connection *c, int error, const char *format, ...) {
+    va_list arguments;
+    pthread_mutex_lock(&c->lock);
+    if (c->state == DEAD) {
+        pthread_mutex_unlock(&c->lock);
+        return;
+    }
+    va_start(arguments, format);
+    vsnprintf(c->closing.reason, sizeof c->closing.reason, format, arguments);
+    va_end(arguments);
+    c->state = DEAD;
+    if (c->fd >= 0) {
+        poller_watch(loop, c, 0);
+        shutdown(c->fd, SHUT_RDWR);
+        close(c->fd);
+        c->fd = -1;
+    }
+    publish_frames(loop, c);
+    kw_frames_clear(&c->frames);
+    c->closing.error = error;
+    __atomic_fetch_sub(&loop->statistics.connections_open, 1, __ATOMIC_RELAXED);
+    connection_ref(c);
+    publish(loop, &c->closing.done);
+    pthread_mutex_unlock(&c->lock);
+
+    pthread_mutex_lock(&loop->lock);
+    connection **link = &loop->table[c->id % BUCKETS];
+    while (*link && *link != c) link = &(*link)->chain;
+    if (*link) *link = c->chain;
+    pthread_mutex_unlock(&loop->lock);
+    connection_unref(c);
+}
+
+static void close_by_errno(kw_loop *loop, connection *c, int error, const char *what) {
+    char text[96] = "";
+#if defined(__GLIBC__)
+    const char *meaning = strerror_r(error, text, sizeof text);
+#else
+    const char *meaning = strerror_r(error, text, sizeof text) ? "unknown error" : text;
+#endif
+    close_now(loop, c, error, "%s failed: %s", what, meaning);
+}
+
+/* One send call, of what was pending when it began. Bytes sent, 0 for nothing to send, or a negative errno, -EAGAIN as
+ * soon as the socket is full. The lock is not held during the call: only this thread takes requests from the queue, so
+ * what is being sent stays where it is. */
+static ssize_t send_step(kw_loop *loop, connection *c) {
+    struct iovec slices[SLICES];
+    size_t room = STEP;
+    struct msghdr message = {.msg_iov = slices};
+    pthread_mutex_lock(&c->lock);
+    int filled = kw_frames_to_send(&c->frames, slices, SLICES);
+    pthread_mutex_unlock(&c->lock);
+    for (int i = 0; i < filled && room; i++) {
+        if (slices[i].iov_len > room) slices[i].iov_len = room;
+        room -= slices[i].iov_len;
+        message.msg_iovlen++;
+    }
+    if (!filled) return 0;
+    ssize_t sent;
+    do sent = sendmsg(c->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (sent < 0 && errno == EINTR);
+    int error = errno;
+    count(&loop->statistics.send_calls, 1);
+    if (sent < 0) return -error;
+    pthread_mutex_lock(&c->lock);
+    uint64_t frames = c->frames.frames_out;
+    kw_frames_sent(&c->frames, (size_t)sent);
+    count(&loop->statistics.bytes_out, (uint64_t)sent);
+    count(&loop->statistics.frames_out, c->frames.frames_out - frames);
+    publish_frames(loop, c);
+    pthread_mutex_unlock(&c->lock);
+    /* Short of what was offered: the socket is full, and another call would only hear so. */
+    return room + (size_t)sent < STEP ? -EAGAIN : sent;
+}
+
+static void receive(kw_loop *loop, connection *c, size_t turn);
+
+/* Sends until the socket is full or the turn is over, then watches for what is needed. */
+static void flush(kw_loop *loop, connection *c) {
+    ssize_t sent = 0;
+    for (size_t turn = TURN; turn; turn -= (size_t)sent < turn ? (size_t)sent : turn) {
+        sent = send_step(loop, c);
+        if (sent <= 0) break;
+    }
+    int error = sent < 0 && sent != -EAGAIN ? (int)-sent : 0;
+    const char *what = "send";
+    if (!error) {
+        /* Under the lock: a submitter who finds bytes pending before his own relies on this watch. */
+        pthread_mutex_lock(&c->lock);
+        if (poller_watch(loop, c, READABLE | (c->frames.pending_bytes ? WRITABLE : 0))) {
+            error = errno;
+            what = "poll";
+        }
+        pthread_mutex_unlock(&c->lock);
+    }
+    if (error) {
+        /* Answers that came before the failure may still wait in the socket, and each one read is a request whose fate
+         * is known. */
+        receive(loop, c, SIZE_MAX);
+        close_by_errno(loop, c, error, what);
+    }
+}
+
+static void close_poisoned(kw_loop *loop, connection *c) {
+    char reason[KW_REASON_SIZE];
+    pthread_mutex_lock(&c->lock);
+    kw_frames_reason(&c->frames, reason, sizeof reason);
+    int error = c->frames.poison == KW_POISON_MEMORY ? ENOMEM : EPROTO;
+    pthread_mutex_unlock(&c->lock);
+    close_now(loop, c, error, "%s", reason);
+}
+
+/* Receives until the socket is empty or `turn` bytes have come. The lock is not held during recv(): the space belongs
+ * to the receiving side of the frames, which is this thread's alone. */
+static void receive(kw_loop *loop, connection *c, size_t turn) {
+    uint8_t *data = NULL;
+    size_t room = 0;
+    pthread_mutex_lock(&c->lock);
+    int bad = kw_frames_receive_space(&c->frames, &data, &room);
+    pthread_mutex_unlock(&c->lock);
+    while (!bad) {
+        if (room > STEP) room = STEP;
+        ssize_t received;
+        do received = recv(c->fd, data, room, MSG_DONTWAIT);
+        while (received < 0 && errno == EINTR);
+        int error = errno;
+        count(&loop->statistics.receive_calls, 1);
+        if (received < 0) {
+            if (error != EAGAIN) close_by_errno(loop, c, error, "receive");
+            return;
+        }
+        if (received == 0) {
+            pthread_mutex_lock(&c->lock);
+            int inside = kw_frames_inside_frame(&c->frames);
+            pthread_mutex_unlock(&c->lock);
+            close_now(loop, c, EPIPE, "the peer closed the connection%s", inside ? " in the middle of a frame" : "");
+            return;
+        }
+        size_t asked = room;
+        pthread_mutex_lock(&c->lock);
+        uint64_t frames = c->frames.frames_in;
+        bad = kw_frames_received(&c->frames, (size_t)received);
+        count(&loop->statistics.bytes_in, (uint64_t)received);
+        count(&loop->statistics.frames_in, c->frames.frames_in - frames);
+        publish_frames(loop, c);
+        if (!bad) bad = kw_frames_receive_space(&c->frames, &data, &room);
+        pthread_mutex_unlock(&c->lock);
+        turn -= (size_t)received < turn ? (size_t)received : turn;
+        if (!bad && ((size_t)received < asked || !turn)) return;
+    }
+    close_poisoned(loop, c);
+}
+
+static void on_connected(kw_loop *loop, connection *c) {
+    /* A connect() to a free port of this host may pick that very port for its own end and so reach itself. */
+    struct sockaddr_storage mine, theirs;
+    socklen_t mine_size = sizeof mine, theirs_size = sizeof theirs;
+    memset(&mine, 0, sizeof mine);
+    memset(&theirs, 0, sizeof theirs);
+    if (!getsockname(c->fd, (struct sockaddr *)&mine, &mine_size) &&
+        !getpeername(c->fd, (struct sockaddr *)&theirs, &theirs_size) && mine_size == theirs_size &&
+        !memcmp(&mine, &theirs, mine_size)) {
+        close_by_errno(loop, c, ECONNREFUSED, "connect");
+        return;
+    }
+    pthread_mutex_lock(&c->lock);
+    c->state = OPEN;
+    connection_ref(c);
+    publish(loop, &c->connected);
+    pthread_mutex_unlock(&c->lock);
+    flush(loop, c);
+}
+
+static void on_connect_ready(kw_loop *loop, connection *c) {
+    int error = 0;
+    socklen_t size = sizeof error;
+    if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &size)) error = errno;
+    if (error)
+        close_by_errno(loop, c, error, "connect");
+    else
+        on_connected(loop, c);
+}
+
+static void set_option(int fd, int level, int name, int value) {
+    (void)setsockopt(fd, level, name, &value, sizeof value);
+}
+
+static void start_connecting(kw_loop *loop, connection *c) {
+    /* Closed on exec from the first moment: another thread may be starting a program. */
+#ifdef SOCK_CLOEXEC
+    int fd = socket(c->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+#else
+    int fd = socket(c->address.ss_family, SOCK_STREAM, 0);
+#endif
+    if (fd < 0 || descriptor_flags(fd)) {
+        int error = errno;
+        if (fd >= 0) close(fd);
+        close_by_errno(loop, c, error, "socket");
+        return;
+    }
+    /* Options are wishes: a system that refuses one still has a connection. */
+    set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+#ifdef TCP_KEEPIDLE
+    set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
+#elif defined(TCP_KEEPALIVE)
+    set_option(fd, IPPROTO_TCP, TCP_KEEPALIVE, KEEPALIVE_IDLE_S);
+#endif
+#ifdef TCP_KEEPINTVL
+    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES);
+#endif
+#ifdef SO_NOSIGPIPE
+    set_option(fd, SOL_SOCKET, SO_NOSIGPIPE, 1);
+#endif
+    if (c->send_buffer > 0) set_option(fd, SOL_SOCKET, SO_SNDBUF, c->send_buffer);
+    if (c->receive_buffer > 0) set_option(fd, SOL_SOCKET, SO_RCVBUF, c->receive_buffer);
+    pthread_mutex_lock(&c->lock);
+    c->fd = fd;
+    c->state = CONNECTING;
+    pthread_mutex_unlock(&c->lock);
+    if (!connect(fd, (struct sockaddr *)&c->address, c->address_size)) {
+        on_connected(loop, c);
+    } else if (errno != EINPROGRESS && errno != EINTR) { /* interrupted: it goes on in the background as well */
+        close_by_errno(loop, c, errno, "connect");
+    } else if (poller_watch(loop, c, WRITABLE)) {
+        close_by_errno(loop, c, errno, "poll");
+    }
+}
+
+static void on_ready(kw_loop *loop, connection *c, int ready) {
+    connection_ref(c); /* closing gives up the table's reference, which may be the last */
+    /* Only this thread changes `state`, so it may look without the lock. */
+    if (c->state == CONNECTING) {
+        on_connect_ready(loop, c);
+    } else {
+        if (c->state == OPEN && ready & READABLE) receive(loop, c, TURN);
+        if (c->state == OPEN && ready & WRITABLE) flush(loop, c);
+    }
+    connection_unref(c);
+}
+
+static void attend(kw_loop *loop, connection *c) {
+    pthread_mutex_lock(&c->lock);
+    int close_wanted = c->close_wanted;
+    pthread_mutex_unlock(&c->lock);
+    if (close_wanted)
+        close_now(loop, c, 0, "closed by this side");
+    else if (c->state == NEW)
+        start_connecting(loop, c);
+    else if (c->state == OPEN)
+        flush(loop, c);
+}
+
+static connection *take_busy(kw_loop *loop, int *stopping) {
+    pthread_mutex_lock(&loop->lock);
+    connection *first = loop->busy_first;
+    loop->busy_first = loop->busy_last = NULL;
+    *stopping = loop->stopping;
+    pthread_mutex_unlock(&loop->lock);
+    return first;
+}
+
+/* The connections of a taken list stay `busy` until it is their turn: as long as one is, nobody else links it anywhere,
+ * so the taken list stays whole. Whoever wants attention before this call gets it by the attention that follows it. */
+static connection *next_busy(kw_loop *loop, connection *c) {
+    pthread_mutex_lock(&loop->lock);
+    connection *next = c->next_busy;
+    c->busy = 0;
+    pthread_mutex_unlock(&loop->lock);
+    return next;
+}
+
+static void *run(void *argument) {
+    kw_loop *loop = argument;
+    event events[EVENTS];
+    int stopping = 0;
+    const char *reason = "the I/O thread was stopped";
+    while (!stopping) {
+        int n = poller_wait(loop, events);
+        count(&loop->statistics.polls, 1);
+        if (n < 0 && errno != EINTR) {
+            /* Somebody closed descriptors that are not theirs. Waiting is impossible, and trying again would spin. */
+            reason = "the I/O thread lost its descriptors: something in this process closed them";
+            pthread_mutex_lock(&loop->lock);
+            loop->stopping = 1;
+            pthread_mutex_unlock(&loop->lock);
+        }
+        /* A connection is at most once among the events and can only be closed by its own, so none of them is
+         * stale. Whatever else closes connections comes afterwards. */
+        for (int i = 0; i < n; i++) {
+            if (events[i].connection)
+                on_ready(loop, events[i].connection, events[i].ready);
+            else
+                wake_clear(loop->wake_read);
+        }
+        connection *c = take_busy(loop, &stopping), *next;
+        for (; c; c = next) {
+            next = next_busy(loop, c);
+            if (!stopping) attend(loop, c);
+            connection_unref(c);
+        }
+    }
+    /* No new connection enters the table any more, and only this thread removes them. */
+    for (int i = 0; i < BUCKETS; i++) {
+        for (;;) {
+            pthread_mutex_lock(&loop->lock);
+            connection *c = loop->table[i];
+            pthread_mutex_unlock(&loop->lock);
+            if (!c) break;
+            /* close_now unlinks it, so this ends. */
+            close_now(loop, c, 0, "%s", reason);
+        }
+    }
+    return NULL;
+}
+
+/* ---- what other threads call ---- */
+
+/* A wake is needed only for the first of the list: until the I/O thread takes the list, it is on its way. */
+static void want_attention(kw_loop *loop, connection *c) {
+    pthread_mutex_lock(&loop->lock);
+    if (!c->busy && !loop->stopping) {
+        int first = !loop->busy_first;
+        c->busy = 1;
+        c->next_busy = NULL;
+        connection_ref(c);
+        if (first)
+            loop->busy_first = c;
+        else
+            loop->busy_last->next_busy = c;
+        loop->busy_last = c;
+        if (first) wake_set(loop->wake_write);
+    }
+    pthread_mutex_unlock(&loop->lock);
+}
+
+/* With a reference for the caller, or NULL and *error. */
+static connection *find(kw_loop *loop, uint32_t id, int *error) {
+    pthread_mutex_lock(&loop->lock);
+    connection *c = loop->table[id % BUCKETS];
+    while (c && c->id != id) c = c->chain;
+    if (c) connection_ref(c);
+    *error = loop->stopping ? -ESHUTDOWN : c ? 0 : -EPIPE;
+    pthread_mutex_unlock(&loop->lock);
+    if (*error && c) connection_unref(c);
+    return *error ? NULL : c;
+}
+
+int64_t kw_loop_connect(kw_loop *loop, const struct sockaddr *address, socklen_t address_size, uint32_t max_frame,
+                        int send_buffer, int receive_buffer) {
+    if (forked(loop)) return -ECHILD;
+    if (address_size > sizeof(struct sockaddr_storage)) return -EINVAL;
+    connection *c = calloc(1, sizeof *c);
+    if (!c) return -ENOMEM;
+    c->connected.kind = KW_CONNECTED;
+    c->closing.done.kind = KW_CLOSED;
+    c->refs = 2; /* the table's and the caller's */
+    c->fd = -1;
+    c->send_buffer = send_buffer;
+    c->receive_buffer = receive_buffer;
+    c->address_size = address_size;
+    memcpy(&c->address, address, address_size);
+    pthread_mutex_init(&c->lock, NULL);
+    kw_frames_init(&c->frames, loop->pool, max_frame);
+
+    pthread_mutex_lock(&loop->lock);
+    int64_t id = loop->stopping ? -ESHUTDOWN : loop->last_id == UINT32_MAX ? -EMFILE : (int64_t)loop->last_id + 1;
+    if (id > 0) {
+        c->id = c->connected.connection = c->closing.done.connection = loop->last_id = (uint32_t)id;
+        c->chain = loop->table[c->id % BUCKETS];
+        loop->table[c->id % BUCKETS] = c;
+        count(&loop->statistics.connections_opened, 1);
+        count(&loop->statistics.connections_open, 1);
+    }
+    pthread_mutex_unlock(&loop->lock);
+    if (id > 0)
+        want_attention(loop, c);
+    else
+        connection_unref(c);
+    connection_unref(c);
+    return id;
+}
+
+int kw_loop_submit(kw_loop *loop, uint32_t id, uint64_t token, int32_t correlation_id, kw_buf **segments,
+                   int segment_count, int expect_response) {
+    int error;
+    if (forked(loop)) return -ECHILD;
+    connection *c = find(loop, id, &error);
+    if (!c) return error;
+    kw_request *request = kw_request_new(token, correlation_id, segments, segment_count, expect_response, &error);
+    if (!request) {
+        connection_unref(c);
+        return error;
+    }
+    pthread_mutex_lock(&c->lock);
+    if (c->state == DEAD) {
+        pthread_mutex_unlock(&c->lock);
+        kw_request_free(request);
+        connection_unref(c);
+        return -EPIPE;
+    }
+    /* Bytes already pending have somebody who sends them: whoever queued the first of them asked for attention, and the
+     * I/O thread does not look away from what is left (until the connection is open, its opening sends). */
+    int wanted = c->state == OPEN && !c->frames.pending_bytes;
+    kw_frames_queue(&c->frames, request);
+    pthread_mutex_unlock(&c->lock);
+    if (wanted) want_attention(loop, c);
+    connection_unref(c);
+    return 0;
+}
+
+int kw_loop_set_max_frame(kw_loop *loop, uint32_t id, uint32_t max_frame) {
+    int error;
+    if (forked(loop)) return -ECHILD;
+    connection *c = find(loop, id, &error);
+    if (!c) return error;
+    pthread_mutex_lock(&c->lock);
+    c->frames.max_frame = max_frame;
+    pthread_mutex_unlock(&c->lock);
+    connection_unref(c);
+    return 0;
+}
+
+int kw_loop_set_tap(kw_loop *loop, uint32_t id, kw_tap tap, void *context) {
+    if (forked(loop)) return -ECHILD;
+    pthread_mutex_lock(&loop->lock);
+    connection *c = loop->table[id % BUCKETS]; /* of a loop that is stopping too: its thread may be about to call it */
+    while (c && c->id != id) c = c->chain;
+    if (c) connection_ref(c);
+    pthread_mutex_unlock(&loop->lock);
+    if (!c) return -EPIPE;
+    pthread_mutex_lock(&c->lock);
+    c->tap = tap;
+    c->tap_context = context;
+    pthread_mutex_unlock(&c->lock);
+    connection_unref(c);
+    return 0;
+}
+
+int kw_loop_tell(kw_loop *loop) {
+    if (forked(loop)) return -ECHILD;
+    pthread_mutex_lock(&loop->out_lock);
+    if (loop->out.first) notify(loop);
+    if (__atomic_load_n(&loop->tapping, __ATOMIC_RELAXED)) loop->told = 1;
+    pthread_mutex_unlock(&loop->out_lock);
+    return 0;
+}
+
+int kw_loop_close_connection(kw_loop *loop, uint32_t id) {
+    int error;
+    if (forked(loop)) return -ECHILD;
+    connection *c = find(loop, id, &error);
+    if (!c) return 0; /* stopping closes everything too */
+    pthread_mutex_lock(&c->lock);
+    c->close_wanted = 1;
+    pthread_mutex_unlock(&c->lock);
+    want_attention(loop, c);
+    connection_unref(c);
+    return 0;
+}
+
+int kw_loop_fileno(kw_loop *loop) {
+    return forked(loop) ? -ECHILD : loop->notify_read;
+}
+
+int kw_loop_get_statistics(kw_loop *loop, kw_loop_statistics *statistics) {
+    if (forked(loop)) return -ECHILD;
+    uint64_t *to = (uint64_t *)statistics, *from = (uint64_t *)&loop->statistics;
+    for (size_t i = 0; i < sizeof *statistics / sizeof *to; i++) to[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
+    return 0;
+}
+
+/* ---- life ---- */
+
+static void close_thread_descriptors(kw_loop *loop) {
+    poller_close(loop);
+    wake_close(&loop->wake_read, &loop->wake_write);
+}
+
+kw_loop *kw_loop_new(kw_pool *pool, int *error) {
+    kw_loop *loop = calloc(1, sizeof *loop);
+    *error = -ENOMEM;
+    if (!loop) return NULL;
+    loop->pool = pool;
+    loop->pid = getpid();
+    loop->poller = loop->wake_read = loop->wake_write = loop->notify_read = loop->notify_write = -1;
+    pthread_mutex_init(&loop->lock, NULL);
+    pthread_mutex_init(&loop->out_lock, NULL);
+    pthread_mutex_init(&loop->stop_lock, NULL);
+    int failed = wake_open(&loop->wake_read, &loop->wake_write) ||
+                 wake_open(&loop->notify_read, &loop->notify_write) || poller_open(loop);
+    *error = failed ? -errno : 0;
+    if (!failed) {
+        /* Signals are for the interpreter's own threads: this one takes none. */
+        sigset_t all, before;
+        pthread_attr_t attributes;
+        sigfillset(&all);
+        pthread_attr_init(&attributes);
+        pthread_attr_setstacksize(&attributes, THREAD_STACK);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        *error = -pthread_create(&loop->thread, &attributes, run, loop);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        pthread_attr_destroy(&attributes);
+    }
+    if (!*error) {
+#ifdef __linux__
+        pthread_setname_np(loop->thread, "kafwire-io"); /* in ps, top and debuggers */
+#endif
+        return loop;
+    }
+    close_thread_descriptors(loop);
+    wake_close(&loop->notify_read, &loop->notify_write);
+    free(loop);
+    return NULL;
+}
+
+void kw_loop_stop(kw_loop *loop) {
+    if (forked(loop)) return;
+    pthread_mutex_lock(&loop->lock);
+    if (!loop->stopping) wake_set(loop->wake_write);
+    loop->stopping = 1;
+    pthread_mutex_unlock(&loop->lock);
+    pthread_mutex_lock(&loop->stop_lock); /* a second caller returns when the first one is done */
+    if (!loop->joined) {
+        pthread_join(loop->thread, NULL);
+        loop->joined = 1;
+        close_thread_descriptors(loop);
+        pthread_mutex_lock(&loop->out_lock);
+        loop->stopped = 1;
+        pthread_mutex_unlock(&loop->out_lock);
+    }
+    pthread_mutex_unlock(&loop->stop_lock);
+}
+
+void kw_loop_free(kw_loop *loop) {
+    int error;
+    if (!loop || forked(loop)) return;
+    kw_loop_stop(loop);
+    kw_completion *completion = kw_loop_drain(loop, &error), *next;
+    for (; completion; completion = next) {
+        next = completion->next;
+        kw_completion_free(completion);
+    }
+    wake_close(&loop->notify_read, &loop->notify_write);
+    pthread_mutex_destroy(&loop->lock);
+    pthread_mutex_destroy(&loop->out_lock);
+    pthread_mutex_destroy(&loop->stop_lock);
+    free(loop);
+}

@@ -1,0 +1,69 @@
+/* The native I/O thread: owns the plain TCP sockets of one engine, knows nothing of Python and never wants the GIL.
+ *
+ * Every function may be called from any thread. Requests go in by kw_loop_submit, all that has happened comes out by
+ * kw_loop_drain, and kw_loop_fileno is readable exactly while something waits there (but see kw_loop_set_tap). Errors are
+ * negative errno: -ESHUTDOWN after kw_loop_stop, -ECHILD in a process that was forked from the loop's own. */
+#ifndef KAFWIRE_LOOP_H
+#define KAFWIRE_LOOP_H
+
+#include "kafwire/runtime/native/frame.h"
+
+#include <sys/socket.h>
+
+typedef struct kw_loop kw_loop;
+
+typedef struct kw_loop_statistics {
+    uint64_t bytes_in, bytes_out, frames_in, frames_out;
+    uint64_t receive_calls, send_calls, polls, notifications, connections_opened, connections_open;
+} kw_loop_statistics;
+
+enum { KW_REASON_SIZE = 160 };
+
+/* CLOSED: why. `error` is the errno of the call that failed, or 0 for closed by this side (close_connection, stop),
+ * EPIPE for closed by the peer without an error, EPROTO for bytes that make no sense (the connection is poisoned). */
+typedef struct kw_closing {
+    kw_completion done;
+    int error;
+    char reason[KW_REASON_SIZE];
+} kw_closing;
+
+/* Makes the descriptors and starts the thread. NULL and *error. */
+kw_loop *kw_loop_new(kw_pool *pool, int *error);
+/* Closes every connection (CLOSED completions follow), ends the thread and waits for it. Draining goes on as before,
+ * and so does its descriptor: a thread may be waiting for it. Idempotent. Does nothing in a forked child. */
+void kw_loop_stop(kw_loop *loop);
+/* Stops, then frees the loop and what nobody drained. In a forked child it leaves everything as it is. */
+void kw_loop_free(kw_loop *loop);
+
+int kw_loop_fileno(kw_loop *loop); /* open until the loop is freed; -ECHILD in a forked child */
+
+/* Returns at once with a connection's number (> 0; never used again); CONNECTED or CLOSED follows. A buffer size of 0
+ * leaves the system's. */
+int64_t kw_loop_connect(kw_loop *loop, const struct sockaddr *address, socklen_t address_size, uint32_t max_frame,
+                        int send_buffer, int receive_buffer);
+/* One reference is taken on each segment; it is released when the socket has taken the request's last byte.
+ * Requests may be queued before CONNECTED. -EPIPE: the connection is closed or was never there. */
+int kw_loop_submit(kw_loop *loop, uint32_t connection, uint64_t token, int32_t correlation_id, kw_buf **segments,
+                   int count, int expect_response);
+int kw_loop_set_max_frame(kw_loop *loop, uint32_t connection, uint32_t max_frame);
+/* Each answer of this connection is shown to `tap` before it is published, in the I/O thread, which may hold a lock of
+ * the connection's then: a tap is short, and calls nothing here but kw_loop_tell. If it answers 1, who drains is not told of
+ * the answer until somebody calls kw_loop_tell, or something else completes. NULL: no more; once this has returned, none is
+ * running. -EPIPE as above. */
+typedef int (*kw_tap)(void *context, uint64_t token, kw_buf *frame);
+int kw_loop_set_tap(kw_loop *loop, uint32_t connection, kw_tap tap, void *context);
+/* Make the descriptor readable if there is anything to drain, or will be once a tap that has run returns. */
+int kw_loop_tell(kw_loop *loop);
+/* Idempotent: a closed or unknown connection is no error. Queued and unanswered requests are dropped. */
+int kw_loop_close_connection(kw_loop *loop, uint32_t connection);
+/* Adds a POSTED completion with this token, unless one is waiting already. */
+int kw_loop_post(kw_loop *loop, uint64_t cookie);
+
+/* All completions in the order they happened; the caller owns them and hands each one to kw_completion_free.
+ * The last one of a connection is its CLOSED. `*error` gets 0 or -ECHILD. */
+kw_completion *kw_loop_drain(kw_loop *loop, int *error);
+void kw_completion_free(kw_completion *completion);
+
+int kw_loop_get_statistics(kw_loop *loop, kw_loop_statistics *statistics);
+
+#endif

@@ -1,0 +1,71 @@
+"""The progress bar of a scan, on standard error. Importing this needs the package rich."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Callable, Sequence
+
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from kafwire.consumer._fetch_buffer import SliceQueue
+from kafwire.scanner.plan import Cursor
+
+__all__ = ["Bar"]
+
+REFRESHES_PER_SECOND = 4
+
+
+class Bar:
+    """How many offsets of a scan are read: drawn by a thread of rich's, which looks where the reader is."""
+
+    def __init__(self, title: str, cursors: Sequence[Cursor], queue: SliceQueue, *, force: bool) -> None:
+        self._cursors = [(cursor, cursor.position) for cursor in cursors]
+        self._queue = queue
+        self._pid = os.getpid()
+        self._progress = _Watching(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TaskProgressColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=Console(stderr=True, force_terminal=True if force else None),
+            refresh_per_second=REFRESHES_PER_SECOND,
+            redirect_stdout=False,  # the program's own
+            redirect_stderr=False,
+        )
+        task = self._progress.add_task(title, total=sum(cursor.end - start for cursor, start in self._cursors))
+        self._progress.before = lambda: self._progress.update(task, completed=self.done)
+
+    def start(self) -> None:
+        """Show it."""
+        atexit.register(self.stop)  # a terminal without its cursor is not left behind
+        self._progress.start()
+
+    def stop(self) -> None:
+        """Draw it for the last time. Nothing in a forked child, where rich's thread is not, nor who holds its locks."""
+        if os.getpid() == self._pid:
+            atexit.unregister(self.stop)
+            self._progress.stop()
+
+    @property
+    def done(self) -> int:
+        """The offsets that were read, or are known not to exist."""
+        return sum(self._read(cursor, start) for cursor, start in self._cursors)
+
+    def _read(self, cursor: Cursor, start: int) -> int:
+        read = max(start, self._queue.position(cursor.number))
+        return (cursor.end if cursor.done and read >= cursor.received else min(read, cursor.end)) - start
+
+
+class _Watching(Progress):
+    """Looks at what it shows whenever it is drawn."""
+
+    before: Callable[[], object] | None = None
+
+    def get_renderable(self) -> RenderableType:
+        """Draw it."""
+        if self.before is not None:
+            self.before()
+        return super().get_renderable()

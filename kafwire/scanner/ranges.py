@@ -1,0 +1,150 @@
+"""What a bounded read covers: the user's bounds, checked, and made exact offsets by asking the leaders."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.list_offsets import EARLIEST, LATEST, Partition, list_offsets
+from kafwire.cluster.metadata import TopicInfo
+from kafwire.cluster.offset_spec import LOWEST, Bound, Place, Timestamps, place_in, place_of, window_of
+from kafwire.errors import ConfigError, broker_error
+from kafwire.types import Offset, Tail
+
+OFFSET_OUT_OF_RANGE = 1
+
+
+class Range(NamedTuple):
+    """The offsets [start, end) of one partition."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+class Bounds:
+    """What the user asked for, checked as far as that goes without a broker."""
+
+    def __init__(
+        self,
+        topics: Sequence[str],
+        partitions: Sequence[int] | None,
+        start: Bound,
+        end: Bound,
+        timestamps: Timestamps | None = None,
+    ) -> None:
+        self.topics = topics
+        numbers = partitions if isinstance(partitions, Iterable) else ("none",)
+        if partitions is not None and not all(isinstance(number, int) for number in numbers):
+            raise ConfigError(f"partitions: a list of partition numbers is needed, not {partitions!r}")
+        self.partitions = partitions
+        self.start = self._check(start, "start")
+        self.end = self._check(end, "end")
+        self.window = window_of(timestamps)
+        chosen = [set(bound) for bound in (self.start, self.end) if isinstance(bound, dict)]
+        if chosen and partitions is not None:
+            raise ConfigError("partitions and offsets by partition exclude each other: the offsets name the partitions")
+        if len(chosen) == 2 and chosen[0] != chosen[1]:
+            odd = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(chosen[0] ^ chosen[1]))
+            raise ConfigError(f"start and end name different partitions: only one of them has {odd}")
+        self.chosen = chosen[0] if chosen else None
+
+    def _check(self, bound: Bound, name: str) -> Place | dict[Partition, Place]:
+        if not isinstance(bound, Mapping):
+            return place_of(bound, name)
+        checked = {}
+        for where, point in bound.items():
+            if not isinstance(where, tuple) or len(where) != 2 or not isinstance(where[1], int):
+                raise ConfigError(f"an offset is given for {where!r}: a TopicPartition(topic, partition) is needed")
+            topic, partition = where
+            if topic not in self.topics:
+                raise ConfigError(
+                    f"an offset is given for {topic!r}, which is not among the topics {list(self.topics)}"
+                )
+            checked[topic, partition] = place_in(where, point, name)
+        return checked
+
+    def partitions_of(self, info: TopicInfo) -> list[int]:
+        """The partitions of a topic that are asked for; `ConfigError` for one that the topic does not have."""
+        if self.chosen is not None:
+            wanted = sorted(partition for topic, partition in self.chosen if topic == info.name)
+        else:
+            wanted = sorted(info.partitions if self.partitions is None else set(self.partitions))
+        for partition in wanted:
+            if partition not in info.partitions:
+                raise ConfigError(f"topic {info.name!r} has partitions 0 to {max(info.partitions)}, not {partition!r}")
+        return wanted
+
+
+async def plan_ranges(cluster: Cluster, bounds: Bounds, *, isolation_level: int) -> list[tuple[Range, TopicInfo]]:
+    """The exact offsets to read, as they stand now. Raises `BrokerError` for offsets that do not exist.
+
+    With `isolation_level` 1 "latest" is the last stable offset. An end that the user names may lie above it, up to the
+    high watermark: that is where a transaction ends which is decided, but whose marker is not written yet.
+
+    A filter by time lets reading begin where its first record is: all before that one are earlier.
+    """
+    infos = {topic: await cluster.topic(topic, fresh=True) for topic in bounds.topics}
+    wanted = [(topic, partition) for topic, info in infos.items() for partition in bounds.partitions_of(info)]
+
+    async def ask(times: Mapping[int, Iterable[Partition]]) -> dict[int, dict[Partition, int]]:
+        asked = (
+            list_offsets(cluster, dict.fromkeys(of, when), isolation_level=isolation_level)
+            for when, of in times.items()
+        )
+        return dict(zip(times, await asyncio.gather(*asked), strict=True))
+
+    def bound_of(bound: Place | dict[Partition, Place], where: Partition) -> Place:
+        # Who names the partitions by one of the bounds names them for both.
+        return bound[where] if isinstance(bound, dict) else bound
+
+    first = bounds.window[0] if bounds.window is not None else LOWEST
+    # The ends before the times: or a record that arrives between the two would lie before the end, and yet, as nobody
+    # had seen one of its time, not be read.
+    found = await ask({EARLIEST: wanted, LATEST: wanted})
+    times: dict[int, dict[Partition, None]] = {}
+    for where in wanted:
+        for place in (bound_of(bounds.start, where), bound_of(bounds.end, where), first):
+            if isinstance(place, int) and place >= 0:
+                times.setdefault(place, {})[where] = None
+    found |= await ask(times)
+    written = dict(found[LATEST])
+    if isolation_level:
+        named = [w for w in wanted if any(isinstance(bound_of(b, w), Offset) for b in (bounds.start, bounds.end))]
+        written |= await list_offsets(cluster, dict.fromkeys(named, LATEST), isolation_level=0)
+
+    def resolve(place: Place, where: Partition) -> int:
+        low, high = found[EARLIEST][where], found[LATEST][where]
+        if isinstance(place, Tail):
+            return max(low, high - place.count)
+        if isinstance(place, int):
+            offset = found[place][where]
+            # No record at or after that time: then it lies at the end.
+            return high if offset < 0 else min(offset, high)
+        if not low <= place.offset <= written[where]:
+            raise broker_error(
+                OFFSET_OUT_OF_RANGE,
+                f"{where[0]}-{where[1]} has the offsets {low} to {written[where]} (exclusive), not {place.offset}: it "
+                "was deleted, or is not written yet",
+            )
+        return place.offset
+
+    ranges = []
+    for where in wanted:
+        start, end = bound_of(bounds.start, where), bound_of(bounds.end, where)
+        begin, stop = resolve(start, where), resolve(end, where)
+        if begin > stop and isinstance(start, Offset) and isinstance(end, Offset):
+            raise ConfigError(f"{where[0]}-{where[1]}: the start offset {begin} is after the end offset {stop}")
+        if first >= 0 and begin <= stop:
+            begin = min(stop, max(begin, resolve(first, where)))
+        if begin > max(stop, found[LATEST][where]) and isinstance(start, Offset):
+            raise broker_error(
+                OFFSET_OUT_OF_RANGE,
+                f"{where[0]}-{where[1]} is read up to its last stable offset {found[LATEST][where]}, where a "
+                f"transaction is open, not from {begin}: name an end offset to wait for the transaction's end",
+            )
+        ranges.append((Range(*where, begin, max(begin, stop)), infos[where[0]]))
+    return ranges

@@ -1,0 +1,201 @@
+"""A bounded read: what is asked for, and the stream that comes of it; the part of a scan that both faces share."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Literal
+
+from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.metadata import TopicInfo
+from kafwire.cluster.offset_spec import Bound, Timestamps
+from kafwire.config import ClientConfig, ScanConfig
+from kafwire.consumer._fetch_buffer import SliceReader
+from kafwire.consumer.core import LASTING_LAYOUTS
+from kafwire.errors import ConfigError
+from kafwire.records._arrow import Layout
+from kafwire.runtime.engine import Engine
+from kafwire.scanner.fetcher import ScanFetcher
+from kafwire.scanner.plan import Cursor
+from kafwire.scanner.ranges import Bounds, Range, plan_ranges
+from kafwire.serializer_calls import Deserializers
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafwire.scanner.progress import Bar
+
+# True: where standard error is a terminal.
+ProgressOption = bool | Literal["force"]
+Found = list[tuple[Range, TopicInfo]]
+
+_ARGUMENTS = ("topics", "partitions", "start", "end", "columns", "layout", "timestamps", "progress")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a scan reads what it covers."""
+
+    config: ScanConfig
+    columns: Sequence[str] | None
+    layout: Mapping[str, Any]
+    window: tuple[int, int] | None
+
+    def layout_of(self, *where: Any, transient: bool = False) -> Layout:
+        """The Arrow layout of a topic and partition, or of none."""
+        return Layout(*where, columns=self.columns, transient=transient, **self.layout)
+
+
+class Asked:
+    """A scan's arguments, checked: `ConfigError` for bad ones before a broker is asked for anything."""
+
+    def __init__(
+        self,
+        cluster: Cluster | None,
+        topics: str | Sequence[str],
+        *,
+        partitions: Sequence[int] | None,
+        start: Bound,
+        end: Bound,
+        columns: Sequence[str] | None,
+        layout: Mapping[str, Any] | None,
+        timestamps: Timestamps | None,
+        progress: ProgressOption,
+        options: Mapping[str, Any],
+    ) -> None:
+        """What concerns connections is that of `cluster`, if there is one."""
+        config = ScanConfig.build(options, others=_ARGUMENTS)
+        if cluster is not None:
+            shared = {f.name: getattr(cluster.config, f.name) for f in fields(ClientConfig) if f.name not in options}
+            config = replace(config, **shared)
+        names = [topics] if isinstance(topics, str) else list(topics) if isinstance(topics, Iterable) else []
+        if isinstance(columns, str):
+            raise ConfigError(f"columns: a list of names is needed, not {columns!r}")
+        if not names or not all(isinstance(name, str) and name for name in names):
+            raise ConfigError(f"topics: a name or a list of names is needed, not {topics!r}")
+        self._bounds = Bounds(names, partitions, start, end, timestamps)
+        self.reading = Reading(config, columns, dict(layout or {}), self._bounds.window)
+        self.reading.layout_of()  # a wrong column is told here
+        self.title = f"reading {', '.join(names)}" if _is_shown(progress) else None
+        self.force = progress == "force"
+
+    async def find(self, cluster: Cluster) -> Found:
+        """The ranges of offsets that this comes to."""
+        level = int(self.reading.config.isolation_level == "read_committed")
+        return await plan_ranges(cluster, self._bounds, isolation_level=level)
+
+
+class BoundedRead:
+    """The records of known ranges, to be consumed once. A partition's records come in order; partitions are mixed."""
+
+    ranges: list[Range]
+
+    def __init__(
+        self,
+        engine: Engine,
+        cluster: Cluster,
+        reading: Reading,
+        found: Found,
+        *,
+        owns: bool,
+        title: str | None = None,
+        force: bool = False,
+    ) -> None:
+        """Read over the connections of `cluster`, which are closed at the end if it `owns` them."""
+        self._engine = engine
+        self._reading = reading
+        self.ranges = [r for r, _ in found]
+        self._topic_ids = {r.topic: info.topic_id for r, info in found}
+        cursors = [
+            Cursor(number, r.topic, info.topic_id, r.partition, r.start, r.end)
+            for number, (r, info) in enumerate(found)
+        ]
+        fetcher = ScanFetcher(cluster, reading.config, cursors)
+        for r in self.ranges:
+            layout = reading.layout_of(r.topic, r.partition, transient=len(self.ranges) > LASTING_LAYOUTS)
+            fetcher.queue.add(r.topic, r.partition, layout)
+        self._bar = None
+        if title is not None:
+            from kafwire.scanner.progress import Bar
+
+            self._bar = Bar(title, cursors, fetcher.queue, force=force)
+        self._start_fetching: Callable[[], object] | None = fetcher.start
+        self._reader = SliceReader(
+            fetcher.queue,
+            reading.layout_of(),
+            chunk_bytes=reading.config.chunk_bytes,
+            max_decompressed=reading.config.max_decompressed,
+            verify_crc=reading.config.check_crcs,
+            skip_corrupt=reading.config.on_corrupt == "skip",
+            deserializer=Deserializers.of(reading.config, reading.layout),
+            timestamps=reading.window,
+            on_close=_closer(engine, cluster if owns else None, fetcher, self._bar),
+        )
+        self._handed_over = False
+
+    def __repr__(self) -> str:
+        rows = sum(r.end - r.start for r in self.ranges)
+        return f"<{type(self).__name__} of {len(self.ranges)} partitions, at most {rows} records>"
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The records as an Arrow C stream (PyCapsule interface); `requested_schema` is not followed."""
+        self._start()
+        capsule = self._reader.stream_capsule()
+        self._handed_over = True  # the stream now closes what it reads from
+        return capsule
+
+    def __arrow_c_schema__(self) -> object:
+        """The stream's schema (PyCapsule interface)."""
+        return self._reader.schema_capsule()
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The records as a `pyarrow.RecordBatchReader`, which blocks whoever reads it."""
+        from pyarrow import RecordBatchReader
+
+        return RecordBatchReader.from_stream(self)
+
+    def _end(self) -> None:
+        if not self._engine.is_foreign:
+            self._start_fetching = None
+            self._reader.close()
+
+    def __del__(self) -> None:
+        if not getattr(self, "_handed_over", True):
+            self._end()
+
+    def _start(self) -> None:
+        self._engine.check_process()
+        start, self._start_fetching = self._start_fetching, None
+        if start is not None:
+            self._engine.start(start)
+            if self._bar is not None:
+                self._bar.start()
+
+
+def _is_shown(progress: ProgressOption) -> bool:
+    """Whether a bar is to be shown; `ConfigError` where one is wanted that cannot be."""
+    if not isinstance(progress, bool) and progress != "force":
+        raise ConfigError(f'progress is True, False or "force", not {progress!r}')
+    if progress is False:
+        return False
+    if find_spec("rich") is None:
+        raise ConfigError('progress needs the package rich: pip install "kafwire[progress]"')
+    return progress == "force" or (sys.stderr is not None and sys.stderr.isatty())
+
+
+def _closer(engine: Engine, cluster: Cluster | None, fetcher: ScanFetcher, bar: Bar | None) -> Callable[[], None]:
+    """What ends a read, from whichever thread its reader dies in. Must not know the Scan, or it would never die."""
+
+    def on_engine() -> None:
+        fetcher.stop()
+        if cluster is not None:
+            cluster.shut()
+
+    def closed() -> None:
+        engine.start(on_engine)
+        if bar is not None:
+            bar.stop()
+
+    return closed

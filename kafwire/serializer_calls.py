@@ -1,0 +1,250 @@
+"""Keys and values on their way through a producer's serializers, and a reader's deserializers.
+
+None stays None and is given to neither. Whatever they raise comes as a `SerializationError`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+from kafwire.config import FetchConfig, ProducerConfig
+from kafwire.errors import ConfigError, KafkaError, SerializationError
+from kafwire.records._records import Batch, Record, RecordIterator
+from kafwire.serialization import Codec, Headers
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_NO_ARROW = "a serializer's form for columns needs the package pyarrow: install kafwire[arrow]"
+
+
+class Serializers:
+    """Those of one producer."""
+
+    def __init__(self, key: Codec | None, value: Codec | None) -> None:
+        self._key = key
+        self._value = value
+        self.has_columns = any(codec is not None and codec.column is not None for codec in (key, value))
+
+    @classmethod
+    def of(cls, config: ProducerConfig, *, blocking: bool = False) -> Self | None:
+        """None where keys and values are bytes; `ConfigError` for an async one where nobody awaits."""
+        key, value = config.key_serializer, config.value_serializer
+        if key is None and value is None:
+            return None
+        if blocking:
+            _refuse_async({"key_serializer": key, "value_serializer": value}, "AsyncProducer")
+        return cls(key, value)
+
+    def serialize(self, topic: str, value: Any, key: Any, headers: Any) -> tuple[Any, Any, Headers | None]:
+        """Value, key and headers as they are sent."""
+        pairs = _pairs(headers)
+        if self._key is not None and key is not None:
+            key = _bytes(_convert(self._key, key, topic, pairs), topic, "key")
+        if self._value is not None and value is not None:
+            value = _bytes(_convert(self._value, value, topic, pairs, "value"), topic, "value")
+        return value, key, pairs or None
+
+    async def serialize_awaited(
+        self, topic: str, value: Any, key: Any, headers: Any
+    ) -> tuple[Any, Any, Headers | None]:
+        """The same; serializers may be async."""
+        pairs = _pairs(headers)
+        if self._key is not None and key is not None:
+            key = _bytes(await _convert_awaited(self._key, key, topic, pairs), topic, "key")
+        if self._value is not None and value is not None:
+            value = _bytes(await _convert_awaited(self._value, value, topic, pairs, "value"), topic, "value")
+        return value, key, pairs or None
+
+    def chunks(self, topic: str | None, data: Any) -> Iterator[Any]:
+        """Arrow data as it is sent: whole, or piece by piece if there is a form for columns."""
+        if not self.has_columns:
+            yield data
+            return
+        try:
+            import pyarrow as pa
+        except ImportError as error:
+            raise ImportError(_NO_ARROW) from error
+        if hasattr(data, "__arrow_c_stream__"):
+            pieces: Iterable[pa.RecordBatch] = pa.RecordBatchReader.from_stream(data)
+        elif hasattr(data, "__arrow_c_array__"):
+            pieces = [pa.record_batch(data)]
+        else:
+            yield data  # which is no Arrow data: the producer says so
+            return
+        for rows in pieces:
+            for name, codec in (("key", self._key), ("value", self._value)):
+                at = rows.schema.get_field_index(name)
+                if at >= 0 and codec is not None and codec.column is not None:
+                    made = _column(codec, rows.column(at), topic, name)
+                    rows = rows.set_column(at, name, made)  # noqa: PLW2901
+            yield rows
+
+
+class Deserializers:
+    """Those of one reader, whose batches call this."""
+
+    def __init__(self, key: Codec | None, value: Codec | None, names: Mapping[str, str]) -> None:
+        self._key = key
+        self._value = value
+        self._names = names
+        self.has_columns = any(codec is not None and codec.column is not None for codec in (key, value))
+        self.is_async = any(codec is not None and codec.is_async for codec in (key, value))
+
+    @classmethod
+    def of(cls, config: FetchConfig, layout: Mapping[str, Any] | None, *, blocking: bool = False) -> Self | None:
+        """None where keys and values are bytes; `ConfigError` for an async one where nobody awaits."""
+        key, value = config.key_deserializer, config.value_deserializer
+        if key is None and value is None:
+            return None
+        if blocking:
+            _refuse_async({"key_deserializer": key, "value_deserializer": value}, "AsyncConsumer")
+        return cls(key, value, (layout or {}).get("names") or {})
+
+    def deserialize(self, record: Record) -> tuple[Any, Any]:
+        """Key and value of a record."""
+        if self.is_async:
+            raise KafkaError("an async deserializer has to be awaited: write 'async for record in ...'")
+        key, value, topic = record.key, record.value, record.topic or ""
+        if self._key is not None and key is not None:
+            key = _convert(self._key, key, topic, record.headers, "key", record)
+        if self._value is not None and value is not None:
+            value = _convert(self._value, value, topic, record.headers, "value", record)
+        return key, value
+
+    async def deserialize_awaited(self, record: Record) -> Record:
+        """The record, made of one whose key and value are bytes."""
+        key, value, topic = record.key, record.value, record.topic or ""
+        if self._key is not None and key is not None:
+            key = await _convert_awaited(self._key, key, topic, record.headers, "key", record)
+        if self._value is not None and value is not None:
+            value = await _convert_awaited(self._value, value, topic, record.headers, "value", record)
+        return Record(
+            value,
+            key,
+            headers=record.headers,
+            timestamp_ms=record.timestamp_ms,
+            timestamp_type=record.timestamp_type,
+            offset=record.offset,
+            topic=record.topic,
+            partition=record.partition,
+        )
+
+    async def records(self, records: RecordIterator) -> AsyncIterator[Record]:
+        """Records one by one; one that cannot be deserialized stays the next one."""
+        while True:
+            try:
+                record = records.peek()
+            except StopIteration:
+                return
+            record = await self.deserialize_awaited(record)
+            records.skip()
+            yield record
+
+    def to_arrow(self, batch: Batch, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns of a batch, as far as there is a form for them."""
+        for part, codec in (("key", self._key), ("value", self._value)):
+            name = self._names.get(part, part)
+            at = rows.schema.get_field_index(name)
+            if at >= 0 and codec is not None and codec.column is not None:
+                rows = rows.set_column(at, name, _column(codec, rows.column(at), batch.topic, part, batch))
+        return rows
+
+
+def _refuse_async(codecs: Mapping[str, Codec | None], other: str) -> None:
+    for name, codec in codecs.items():
+        if codec is not None and codec.is_async:
+            raise ConfigError(f"option {name}={codec!r} is async, and nobody awaits it here: take kafwire.{other}")
+
+
+def _pairs(headers: Any) -> Headers:
+    """Headers as a list of its own: serializers may add to it."""
+    if headers is None:
+        return []
+    if isinstance(headers, dict):
+        return list(headers.items())
+    if not isinstance(headers, Iterable):
+        raise ConfigError(f"headers={headers!r}: a list of (key, value) pairs is needed")
+    return list(headers)
+
+
+def _convert(
+    codec: Codec, data: Any, topic: str, headers: Headers, part: str = "key", record: Record | None = None
+) -> Any:
+    try:
+        made = codec.convert(data, topic, headers)
+        if inspect.isawaitable(made):
+            if inspect.iscoroutine(made):
+                made.close()
+            raise TypeError("it has to be awaited, which only the async clients do")
+    except Exception as error:
+        raise _failed(error, topic, part, record) from error
+    return made
+
+
+async def _convert_awaited(
+    codec: Codec, data: Any, topic: str, headers: Headers, part: str = "key", record: Record | None = None
+) -> Any:
+    try:
+        made = codec.convert(data, topic, headers)
+        return await made if isinstance(made, Awaitable) else made
+    except Exception as error:
+        raise _failed(error, topic, part, record) from error
+
+
+def _bytes(made: Any, topic: str, part: str) -> Any:
+    """What a serializer has made: a value that is there must not become a null by mistake."""
+    if not isinstance(made, bytes | bytearray | memoryview):
+        raise SerializationError(
+            f"the {part} of a record for {topic} cannot be serialized: the {part}_serializer gave "
+            f"{type(made).__name__}, not bytes",
+            topic=topic,
+            part=part,
+        )
+    return made
+
+
+def _column(codec: Codec, column: Any, topic: str | None, part: str, batch: Batch | None = None) -> Any:
+    """A column by a codec's form for columns: as many rows, with the same nulls."""
+    import pyarrow as pa
+
+    assert codec.column is not None
+    try:
+        made = pa.array(codec.column(column, topic))
+        if len(made) != len(column) or not made.is_null().equals(column.is_null()):
+            raise ValueError(f"of {len(column)} rows, {column.null_count} null, it made {len(made)}, {made.null_count}")
+    except Exception as error:
+        verb = "serialized" if batch is None else "deserialized"
+        where = (
+            topic
+            if batch is None
+            else f"{topic}-{batch.partition}, offsets {batch.base_offset} to {batch.next_offset - 1},"
+        )
+        raise SerializationError(
+            f"the column {part} of {where} cannot be {verb}: {_told(error)}",
+            topic=topic or "",
+            part=part,
+            partition=None if batch is None else batch.partition,
+            offset=-1 if batch is None else batch.base_offset,
+        ) from error
+    return made
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _failed(error: Exception, topic: str, part: str, record: Record | None) -> SerializationError:
+    if record is None:
+        text = f"the {part} of a record for {topic} cannot be serialized: {_told(error)}"
+        return SerializationError(text, topic=topic, part=part)
+    return SerializationError(
+        f"the {part} of {topic}-{record.partition} at offset {record.offset} cannot be deserialized: {_told(error)}; "
+        f"to pass it over, seek(TopicPartition({topic!r}, {record.partition}), {record.offset + 1})",
+        topic=topic,
+        part=part,
+        partition=record.partition,
+        offset=record.offset,
+    )

@@ -1,0 +1,378 @@
+"""What linters cannot see of the architecture: layers of compiled modules, purity, stubs, what `import kafwire` costs;
+and how tests wait and take their chance."""
+
+import ast
+import importlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scripts.tree import COMPILED, imports_of
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "kafwire"
+
+# Layers and pure modules are those of import-linter, which sees Python only; here compiled modules keep to the same.
+_CONTRACTS = {
+    contract["name"]: contract
+    for contract in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+}
+LAYERS = [re.findall(r"kafwire\.\w+", layer) for layer in _CONTRACTS["Imports go down the layers only"]["layers"][::-1]]
+PURE = _CONTRACTS["What decides takes time, chance and bytes as arguments"]["source_modules"]
+# The codec lies beside the package whose part it is.
+PART_OF = {"kafwire._codec": "kafwire.records"}
+# What pure modules may use of what is compiled: none of it has a socket, a clock or a lock that is waited for.
+PURE_COMPILED = {"kafwire.memory", "kafwire.records", "kafwire.protocol"}
+# When it is first asked for something of pyarrow's, it imports what knows how to make it.
+ALSO_USES = {"kafwire.records._records": {"kafwire.arrow"}}
+
+# Where documented modules were before, and where they are.
+ALIASES = {"kafwire.structs": "kafwire.types", "kafwire.wire.dump": "kafwire.protocol.dump"}
+
+# An import of one of these hides time, chance or the outside world in what has to be told of them.
+IMPURE_MODULES = {
+    *(
+        "asyncio",
+        "concurrent",
+        "logging",
+        "multiprocessing",
+        "os",
+        "random",
+        "secrets",
+        "select",
+        "selectors",
+        "signal",
+    ),
+    *("socket", "ssl", "subprocess", "threading", "time"),
+}
+IMPURE_CALLS = {"now", "utcnow", "today", "uuid1", "uuid4", "open", "print", "input"}
+PURE_IN_TESTING = [f"faults/{name}.py" for name in ("conversation", "kinds", "line", "record_spans", "script")]
+
+HEAVY_MODULES = {
+    *("asyncio", "concurrent.futures", "crc32c", "cramjam", "isal", "logging", "lz4", "numpy", "pandas", "pyarrow"),
+    *("pyspark", "ssl", "zstandard"),
+}
+IMPORT_LIMIT_MS = 40
+LONG_FILE_LINES = 450
+
+# What tests do not call, as it is written there, and why. `*.` is anything before the last dot, `()` without arguments.
+NOT_IN_TESTS = {
+    "random.SystemRandom": "seeds come from tests/seeds.py: a run can be repeated",
+    "random.Random()": "seeds come from tests/seeds.py: a run can be repeated",
+    "random.seed()": "seeds come from tests/seeds.py: a run can be repeated",
+    "secrets.*": "seeds come from tests/seeds.py: a run can be repeated",
+    "os.urandom": "seeds come from tests/seeds.py: a run can be repeated",
+    "time.sleep": "wait for what can be seen: tests/waiting.py",
+    "*.join()": "a wait has a deadline: tests/waiting.py",
+    "*.wait()": "a wait has a deadline: tests/waiting.py",
+    "*.acquire()": "a wait has a deadline",
+    "*.communicate()": "a wait has a deadline",
+}
+# And where brokers and sockets are real. In the simulated world time is made up, and what is asked for is done already.
+NOT_IN_REAL_TIME = {
+    "*.result()": "a wait has a deadline",
+    "asyncio.sleep": "wait for what can be seen, under asyncio.timeout",
+}
+REAL_TIME = ("tests/integration/", "tests/spark/", "tests/conformance/")
+# Where they are right: file, call, how often, why.
+RIGHT_IN_TESTS = [
+    ("tests/seeds.py", "random.SystemRandom", 1, "the one place that draws"),
+    ("tests/waiting.py", "time.sleep", 1, "the one place that looks again and again"),
+    ("tests/waiting.py", "*.wait()", 1, "under asyncio.timeout"),
+    ("tests/unit/test_sender.py", "*.wait()", 1, "of the simulated world's loop, which has a limit"),
+    ("tests/unit/test_accumulator_interleaved.py", "*.wait()", 1, "its own, with a deadline"),
+    ("tests/integration/scripted_broker.py", "*.wait()", 1, "a broker that says nothing until it is stopped"),
+    (
+        "tests/integration/test_three_acks.py",
+        "time.sleep",
+        1,
+        "what waits in a paused node's socket cannot be seen",
+    ),
+    ("tests/integration/test_async_producer.py", "*.result()", 2, "an awaitable's, which does not wait"),
+    ("tests/integration/test_async_producer.py", "asyncio.sleep", 2, "until it is cancelled, under a timeout"),
+    ("tests/integration/test_async_scan.py", "asyncio.sleep", 1, "cancelled at various moments"),
+    ("tests/integration/test_consumer_claims.py", "asyncio.sleep", 1, "cancelled at random moments"),
+    ("tests/integration/test_consumer_claims.py", "time.sleep", 2, "keeps a thread busy, so that another is first"),
+    (
+        "tests/integration/test_produce_faults.py",
+        "*.result()",
+        1,
+        "without a timeout is what it tests; a thread's end is",
+    ),
+    ("tests/integration/test_producing_on_broker.py", "asyncio.sleep", 1, "until it is cancelled, under a timeout"),
+    ("tests/integration/test_serializers.py", "asyncio.sleep", 1, "until it is cancelled"),
+    (
+        "tests/integration/test_topic_creation.py",
+        "time.sleep",
+        1,
+        "sends again and again, for as long as nothing may come",
+    ),
+    (
+        "tests/integration/test_transaction_faults.py",
+        "time.sleep",
+        2,
+        "a held request's time; a kill at a random moment",
+    ),
+]
+
+
+def level(module: str) -> int:
+    """The layer of a module: 0 is the lowest."""
+    package = PART_OF.get(module, ".".join(module.split(".")[:2]))
+    found = [number for number, layer in enumerate(LAYERS) if package in layer]
+    assert found, f"{package} has no place in the layers of pyproject.toml"
+    return found[0]
+
+
+def package_of(module: str) -> str:
+    return PART_OF.get(module, ".".join(module.split(".")[:2]))
+
+
+def files_of(module: str) -> list[Path]:
+    """The Python files of a module, or of a package and all in it."""
+    path = ROOT / Path(*module.split("."))
+    return sorted(path.rglob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
+
+
+def source_files() -> Iterator[Path]:
+    """Text files that are, or are about to be, in the repository."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        file = ROOT / name
+        if file.is_file() and b"\0" not in file.read_bytes()[:8192]:
+            yield file
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_a_compiled_module_uses_lower_layers_only(name: str) -> None:
+    for used in COMPILED[name].imports - ALSO_USES.get(name, set()):
+        same = package_of(used) == package_of(name)
+        assert same or level(used) < level(name), f"{name} may not use {used}"
+        if used not in COMPILED:
+            assert used in {"kafwire.errors", "kafwire.types"}, f"{name} is compiled and may not use {used}"
+
+
+def test_the_picture_of_the_tree_is_the_tree() -> None:
+    text = (ROOT / "docs" / "design.md").read_text()
+    picture = text.partition("```\n")[2].partition("```")[0]
+    drawn = set[str]()
+    for line in picture.splitlines():
+        names = line.partition("; api/, a file")[0].partition(": old names")[0]
+        drawn |= {*re.findall(r"\w+(?![\w/])", names)}
+        drawn |= {f"{name}/" for name in re.findall(r"(\w+)/", line)}
+    there = {f"{path.parent.name}/" for suffix in ("py", "c") for path in PACKAGE.rglob(f"*.{suffix}")}
+    inner = {PACKAGE / "testing" / name for name in ("faults", "history", "fuzzer", "strategies")}
+    inner.add(PACKAGE / "protocol" / "api")
+    there |= {
+        path.stem
+        for suffix in ("py", "pyx", "c", "h")
+        for path in PACKAGE.rglob(f"*.{suffix}")
+        if path.parent not in inner and (path.stem != "__init__" or path.parent == PACKAGE)
+    }
+    assert drawn == there
+    marked = set(re.findall(r"(\w+)\*", picture))
+    pure = {file.stem for module in PURE for file in files_of(module) if file.parent not in inner}
+    assert marked == pure - {"__init__"}
+
+
+@pytest.mark.parametrize("module", PURE)
+def test_pure_modules_take_time_chance_and_bytes_as_arguments(module: str) -> None:
+    files = files_of(module)
+    assert files
+    for file in files:
+        compiled = {package_of(used) for used in imports_of(file.read_text()) if used in COMPILED}
+        assert compiled <= PURE_COMPILED, f"{file.relative_to(ROOT)} uses {compiled - PURE_COMPILED}"
+        check_purity(file)
+
+
+@pytest.mark.parametrize("pattern", PURE_IN_TESTING)
+def test_pure_files_of_testing_take_time_and_chance_as_arguments(pattern: str) -> None:
+    check_purity(PACKAGE / "testing" / pattern)
+
+
+def check_purity(file: Path) -> None:
+    for node in ast.walk(ast.parse(file.read_text())):
+        where = f"{file.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
+        modules: list[str] = []
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            modules = [node.module]
+        wrong = {name for name in modules if name.partition(".")[0] in IMPURE_MODULES}
+        assert not wrong, f"{where} imports {wrong}"
+        if isinstance(node, ast.Call):
+            function = node.func
+            name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+            assert name not in IMPURE_CALLS, f"{where} calls {name}()"
+
+
+def test_every_compiled_module_has_a_stub_a_name_of_its_own_and_its_c_sources() -> None:
+    names = [module.pyx.stem for module in COMPILED.values()]
+    assert len(set(names)) == len(names), "KAFWIRE_EXT chooses by these names"
+    for module in COMPILED.values():
+        assert (ROOT / module.pyx).with_suffix(".pyi").exists(), f"{module.pyx} has no .pyi"
+        missing = [str(path) for path in module.c_sources if not (ROOT / path).exists()]
+        assert not missing, f"{module.pyx} links what is not there: {missing}"
+    linked = {path for module in COMPILED.values() for path in module.c_sources}
+    unused = {path.relative_to(ROOT) for path in PACKAGE.rglob("*.c")} - linked
+    assert not unused, f"linked by no extension: {unused}"
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_a_compiled_module_can_be_the_first_that_is_imported(name: str) -> None:
+    code = f"import sys, {name}; print(*{{'asyncio', 'ssl', 'socket', 'pyarrow'}} & set(sys.modules))"
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (0, "\n"), ran.stderr + ran.stdout
+
+
+def test_no_variable_of_ours_stands_in_two_extensions() -> None:
+    """Each would have a value of its own."""
+    if shutil.which("nm") is None:
+        pytest.fail("no nm, which comes with every C compiler: install the Debian package binutils")
+    declared = re.compile(r"^(?:static )?(?!typedef|return)[\w ]+[ *](\w+)(?:\[.*\])?(?: = .*)?;", re.MULTILINE)
+    ours = {name for path in PACKAGE.rglob("*.c") for name in declared.findall(path.read_text())}
+    found: dict[str, list[str]] = {}
+    for module in COMPILED.values():
+        built = importlib.import_module(module.name).__file__
+        assert built is not None
+        said = subprocess.run(["nm", built], capture_output=True, text=True, check=True).stdout
+        for symbol in set(re.findall(r" [bBdD] (\w+)(?:\.\d+)?$", said, re.MULTILINE)) & ours:
+            found.setdefault(symbol, []).append(module.name)
+    assert "all_pools" in found
+    twice = {symbol: names for symbol, names in found.items() if len(names) > 1}
+    assert not twice
+
+
+@pytest.mark.parametrize("old", ALIASES)
+def test_old_names_of_modules_go_on(old: str) -> None:
+    module, new = importlib.import_module(old), importlib.import_module(ALIASES[old])
+    for name in new.__all__:
+        assert getattr(module, name) is getattr(new, name)
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_stub_and_compiled_module_have_the_same_names(name: str) -> None:
+    module = importlib.import_module(name)
+    stub = (ROOT / COMPILED[name].pyx).with_suffix(".pyi")
+    declared: dict[str, set[str]] = {}
+    for node in ast.parse(stub.read_text()).body:
+        if isinstance(node, ast.ClassDef):
+            body = node.body
+            names = {item.name for item in body if isinstance(item, ast.FunctionDef)}
+            names |= {
+                item.target.id for item in body if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
+            }
+            declared[node.name] = names
+        elif isinstance(node, ast.FunctionDef):
+            declared[node.name] = set()
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            declared[node.target.id] = set()
+    for item, members in declared.items():
+        if item.startswith("_") and not hasattr(module, item):
+            continue  # a type variable or an alias of the stub's own
+        assert hasattr(module, item), f"{stub.name} has {item}, the extension has not"
+        members -= {"__buffer__"}  # visible from Python 3.12 on
+        absent = [member for member in members if not hasattr(getattr(module, item), member)]
+        assert not absent, f"{stub.name}: {item} lacks {absent}"
+    exported = {
+        item
+        for item, value in vars(module).items()
+        if not item.startswith("_")
+        and getattr(value, "__module__", None) == module.__name__
+        and callable(value)
+        # a class that only Cython code can do anything with needs no stub
+        and not (isinstance(value, type) and all(member.startswith("_") for member in vars(value)))
+    }
+    assert exported <= set(declared), f"not in {stub.name}: {sorted(exported - set(declared))}"
+
+
+def test_no_machine_paths_registry_addresses_or_leftovers() -> None:
+    wrong = re.compile(
+        r"(?<![\w.])[/](?:root|work|home/\w+|Users/\w+)/"
+        r"|repo1?[.]maven|files[.]pythonhosted|pypi[.]org|registry[.]npmjs|deb[.]debian"
+        r"|\b(?:TO"
+        r"DO|FIX"
+        r"ME)\b"
+    )
+    found = [
+        f"{file.relative_to(ROOT)}: {match[0]}"
+        for file in source_files()
+        if file != Path(__file__) and (match := wrong.search(file.read_text(errors="replace")))
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_import_is_light_and_starts_nothing() -> None:
+    program = (
+        "import json, os, sys, time; before = set(sys.modules); start = time.perf_counter(); import kafwire;"
+        "spent = time.perf_counter() - start;"
+        "print(json.dumps([spent * 1000, sorted(set(sys.modules) - before), len(os.listdir('/proc/self/task'))]))"
+    )
+    command = [sys.executable, "-c", program]
+    spent = []
+    for _ in range(7):
+        answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        milliseconds, modules, threads = json.loads(answer.stdout)
+        spent.append(milliseconds)
+        assert not HEAVY_MODULES & set(modules)
+        assert threads == 1
+    assert min(spent) <= IMPORT_LIMIT_MS, f"import kafwire: {sorted(spent)} ms"
+
+
+def test_long_files_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """A note for the reader of the log, not a failure: a long file may have its reasons."""
+    code = {".py", ".pyx", ".pxd", ".pyi", ".c", ".h", ".java"}
+    counts = {file: len(file.read_text().splitlines()) for file in source_files() if file.suffix in code}
+    with capsys.disabled():
+        for file, lines in sorted(counts.items()):
+            if lines > LONG_FILE_LINES:
+                print(f"\nlong file: {file.relative_to(ROOT)}, {lines} lines", end="")
+
+
+def calls(file: Path) -> Iterator[tuple[str, bool]]:
+    """What is called as something's attribute, as it is written, and whether without arguments; no `sleep(0)`."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            first = node.args[0] if node.args else None
+            if not (node.func.attr == "sleep" and isinstance(first, ast.Constant) and first.value == 0):
+                yield ast.unparse(node.func), not node.args and not node.keywords
+
+
+def is_meant(rule: str, called: str, *, is_bare: bool) -> bool:
+    name = rule.removesuffix("()")
+    if rule.endswith("()") and not is_bare:
+        return False
+    if name.startswith("*."):
+        return called.endswith(name[1:])
+    return called.startswith(name[:-1]) if name.endswith("*") else called == name
+
+
+def test_tests_take_chance_from_one_place_and_wait_with_a_deadline() -> None:
+    found: Counter[tuple[str, str]] = Counter()
+    for file in sorted((ROOT / "tests").rglob("*.py")):
+        name = file.relative_to(ROOT).as_posix()
+        rules = NOT_IN_TESTS | (NOT_IN_REAL_TIME if name.startswith(REAL_TIME) else {})
+        for called, is_bare in calls(file):
+            found.update((name, rule) for rule in rules if is_meant(rule, called, is_bare=is_bare))
+    right = {(name, rule): count for name, rule, count, _ in RIGHT_IN_TESTS}
+    why = NOT_IN_TESTS | NOT_IN_REAL_TIME
+    wrong = [
+        f"{place}, {count} times: {why[place[1]]}" for place, count in found.items() if count > right.get(place, 0)
+    ]
+    assert not wrong, "\n".join(wrong)
+    stale = [place for place, count in right.items() if found[place] < count]
+    assert not stale, f"RIGHT_IN_TESTS lists what is not there: {stale}"
