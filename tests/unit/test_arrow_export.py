@@ -223,7 +223,7 @@ def test_polars_and_duckdb_take_batches_as_they_are() -> None:
 
 def test_decoding_needs_no_arrow_library() -> None:
     code = (
-        "import sys; from kafwire.records import *; from kafwire import _arrow\n"
+        "import sys; from kafwire.records import *; from kafwire.records import _arrow\n"
         "(b,) = decode_batches(encode_batch([b'v'])); b.__arrow_c_array__(); list(b)\n"
         "assert not {'pyarrow', 'numpy', 'lz4', 'zstandard', 'asyncio', 'ssl'} & set(sys.modules), sys.modules.keys()"
     )
