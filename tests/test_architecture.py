@@ -126,7 +126,7 @@ RIGHT_IN_TESTS = [
 
 def level(module: str) -> int:
     """The layer of a module: 0 is the lowest."""
-    package = PART_OF.get(module, ".".join(module.split(".")[:2]))
+    package = package_of(module)
     found = [number for number, layer in enumerate(LAYERS) if package in layer]
     assert found, f"{package} has no place in the layers of pyproject.toml"
     return found[0]

@@ -113,7 +113,7 @@ def hash_key(str name, const uint8_t[::1] data):
 # --- one record -----------------------------------------------------------------------------------------------------
 
 cdef int read_rule(object rule, Rule *out) except -1:
-    """A `logic.partition.Rule` in C."""
+    """A `producer.partitioner.Rule` in C."""
     out.hash = HASHES[rule.hash]
     out.hashed_from = rule.hashed_from
     out.spread = SPREADS[rule.spread]

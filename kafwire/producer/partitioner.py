@@ -1,7 +1,7 @@
 """Where records go that name no partition: the rules by name, and whose share of them is how large (KIP-480, KIP-794).
 
-May hold: decisions. Hashing, drawing and counting bytes is `_partition`'s and `_produce`'s, chance and time are the
-caller's.
+May hold: decisions. Hashing, drawing and counting bytes is `_partitioner`'s and `_accumulator`'s, chance and time are
+the caller's.
 """
 
 from __future__ import annotations

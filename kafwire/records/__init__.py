@@ -1,6 +1,6 @@
 """Record batches as Kafka stores and sends them: bytes in, batches out, and back. Pure: no sockets, no clock.
 
-Names are loaded on first use: the compiled modules of this package and `kafwire._codec` import one another.
+Names are loaded on first use: whoever imports one compiled module of this package does not load the others.
 """
 
 from importlib import import_module

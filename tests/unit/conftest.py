@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafwire.producer import _accumulator as _produce
+from kafwire.producer import _accumulator
 from tests import seeds
 from tests.unit import simulated_consumer
 from tests.unit.simulated import World
@@ -52,7 +52,7 @@ def _is_too_long(item: pytest.Item) -> bool:
 def _real_time() -> Iterator[None]:
     """No test leaves the time of a simulated world to those after it."""
     yield
-    assert vars(_produce)["time"] is time
+    assert vars(_accumulator)["time"] is time
 
 
 @pytest.fixture

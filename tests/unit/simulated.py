@@ -1,4 +1,4 @@
-"""A simulated world for `net/`: its clock, its connections and its brokers, in one thread, without sockets or waiting.
+"""A simulated world: its clock, its connections and its brokers, in one thread, without sockets or waiting.
 
     with World(brokers=2) as world:
         world.create_topic("t", partitions=3)
@@ -29,7 +29,7 @@ from kafwire import protocol
 from kafwire.cluster.broker_connection import host_and_port
 from kafwire.consumer._fetch_buffer import Feed
 from kafwire.memory._buffer import Buffer
-from kafwire.producer import _accumulator as _produce
+from kafwire.producer import _accumulator
 from kafwire.runtime import _io
 from kafwire.runtime.engine import Engine
 from kafwire.runtime.native_transport import Receiver
@@ -295,7 +295,7 @@ class SimulatedTransport:
 
 
 class SimulatedEngine:
-    """What the classes of `net/` ask of an engine."""
+    """What clients ask of an engine."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -368,7 +368,7 @@ class World(Kafka):
 
     def _set_clock(self) -> None:
         """The threads of users read it there; worlds may end in any order."""
-        setattr(_produce, "time", self._clocks[-1] if self._clocks else time)  # noqa: B010 mypy knows it as a module
+        setattr(_accumulator, "time", self._clocks[-1] if self._clocks else time)  # noqa: B010 mypy knows it as a module
 
     @property
     def engine(self) -> Engine:

@@ -1,4 +1,4 @@
-"""`_produce`: where records go, how they are batched, and that every byte of the budget comes back."""
+"""`_accumulator`: where records go, how they are batched, and that every byte of the budget comes back."""
 
 from __future__ import annotations
 

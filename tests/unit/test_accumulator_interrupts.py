@@ -1,4 +1,4 @@
-"""`_produce`: whatever Python code runs in between, and whatever it raises, nothing that was accepted is lost.
+"""`_accumulator`: whatever Python code runs in between, and whatever it raises, nothing that was accepted is lost.
 
 Python code of others runs where a buffer is given back, where a record is compressed by a Python codec, where whoever
 waits for room is told, in delivery callbacks and partitioners, in collections of garbage, and as a signal handler in

@@ -1,4 +1,4 @@
-"""`logic.backoff`: grows, is bounded, and is spread."""
+"""`cluster.backoff`: grows, is bounded, and is spread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`net.cluster`: bootstrap, metadata, leaders and retries, in a simulated world."""
+"""`cluster.cluster`: bootstrap, metadata, leaders and retries, in a simulated world."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`net.cluster` when what it knows no longer leads anywhere: KIP-899, KIP-1102, moved brokers, another cluster."""
+"""`cluster.cluster` when what it knows no longer leads anywhere: KIP-899, KIP-1102, moved brokers, another cluster."""
 
 from __future__ import annotations
 

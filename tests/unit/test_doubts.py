@@ -1,4 +1,4 @@
-"""`net.doubts`: what may be in the log is settled by asking and by reading, whatever brokers have forgotten."""
+"""`producer.in_doubt`: what may be in the log is settled by asking and by reading, whatever brokers have forgotten."""
 
 from __future__ import annotations
 

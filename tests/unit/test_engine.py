@@ -1,4 +1,4 @@
-"""`net.engine`: a loop in a thread of its own, which users hand work to, and which ends with the interpreter."""
+"""`runtime.engine`: a loop in a thread of its own, which users hand work to, and which ends with the interpreter."""
 
 from __future__ import annotations
 

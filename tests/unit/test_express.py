@@ -1,4 +1,5 @@
-"""`net.express` and `_express`: records that go past the engine, over real sockets, to the model of a broker."""
+"""`producer.direct_send` and `_direct_send`: records that go past the engine, over real sockets, to the model of a
+broker."""
 
 from __future__ import annotations
 

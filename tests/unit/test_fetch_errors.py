@@ -1,4 +1,4 @@
-"""`logic.fetch_errors`: which errors may pass, and which are told again."""
+"""`consumer.fetch_errors`: which errors may pass, and which are told again."""
 
 from __future__ import annotations
 

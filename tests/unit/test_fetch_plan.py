@@ -1,4 +1,4 @@
-"""`logic.fetch_plan`: cursors move forward only, and nobody waits for ever for its turn."""
+"""`scanner.plan`: cursors move forward only, and nobody waits for ever for its turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`net.source`: sessions and what goes aside, with the simulated world's brokers."""
+"""`consumer.broker_fetcher`: sessions and what goes aside, with the simulated world's brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`net.group_offsets`: a group's offsets from outside its membership, in a simulated world."""
+"""`cluster.group_offsets`: a group's offsets from outside its membership, in a simulated world."""
 
 from __future__ import annotations
 

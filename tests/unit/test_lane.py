@@ -1,4 +1,4 @@
-"""`net.lane`: one connection, from its greeting to its end, in a simulated world."""
+"""`cluster.broker_connection`: one connection, from its greeting to its end, in a simulated world."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`logic.leader_epochs`: which leader epoch a commit names, against a log that is fetched in pieces."""
+"""`consumer.leader_epochs`: which leader epoch a commit names, against a log that is fetched in pieces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`net.offsets`: offsets by time from several leaders, of which some refuse."""
+"""`cluster.list_offsets`: offsets by time from several leaders, of which some refuse."""
 
 from __future__ import annotations
 

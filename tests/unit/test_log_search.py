@@ -1,4 +1,4 @@
-"""`logic.log_search`: which batches are found, where, and whether all of the span was seen."""
+"""`producer.log_search`: which batches are found, where, and whether all of the span was seen."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""`logic.metadata`: which news of a cluster are believed."""
+"""`cluster.metadata`: which news of a cluster are believed."""
 
 from __future__ import annotations
 

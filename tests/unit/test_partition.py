@@ -1,4 +1,4 @@
-"""`logic.partition`: rules by name, shares by backlog, and which brokers are slow."""
+"""`producer.partitioner`: rules by name, shares by backlog, and which brokers are slow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`_partition`: hashes of keys, compared with slow ones and with librdkafka's own; draws by shares."""
+"""`_partitioner`: hashes of keys, compared with slow ones and with librdkafka's own; draws by shares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`_produce` places records: by every partitioner, one by one and by columns, and what sticks to a partition."""
+"""`_accumulator` places records: by every partitioner, one by one and by columns, and what sticks to a partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a producer counts, and who is told: `net.produce_metrics` behind the sender, in a simulated world."""
+"""What a producer counts, and who is told: `producer.metrics` behind the sender, in a simulated world."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`net.ranges` and `net.offsets`: the user's bounds become exact offsets, or an error that says which is wrong."""
+"""`scanner.ranges` and `cluster.list_offsets`: the user's bounds become exact offsets, or an error that says which is
+wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`net.scan`: exact ranges from brokers that fail, move, throttle and compact, within a budget."""
+"""`scanner.fetcher`: exact ranges from brokers that fail, move, throttle and compact, within a budget."""
 
 from __future__ import annotations
 

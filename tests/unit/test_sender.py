@@ -1,4 +1,4 @@
-"""`net.producer`: batches reach their leaders once and in order, whatever brokers and connections do."""
+"""`producer.sender`: batches reach their leaders once and in order, whatever brokers and connections do."""
 
 from __future__ import annotations
 

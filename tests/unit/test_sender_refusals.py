@@ -1,4 +1,4 @@
-"""`net.producer` and what a broker refuses: large batches, single records, requests to who does not lead."""
+"""`producer.sender` and what a broker refuses: large batches, single records, requests to who does not lead."""
 
 from __future__ import annotations
 

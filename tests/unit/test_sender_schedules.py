@@ -1,4 +1,4 @@
-"""`net.producer`: random schedules of what brokers, connections and topics do while records are sent.
+"""`producer.sender`: random schedules of what brokers, connections and topics do while records are sent.
 
     KAFWIRE_EXAMPLES=50 KAFWIRE_SEED=7 pytest tests/unit/test_sender_schedules.py
 

@@ -1,4 +1,4 @@
-"""`net.producer`: batches taken for a request have an outcome, whatever happens or is raised in the middle of it."""
+"""`producer.sender`: batches taken for a request have an outcome, whatever happens or is raised in the middle of it."""
 
 from __future__ import annotations
 

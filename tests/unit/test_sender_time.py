@@ -1,4 +1,4 @@
-"""`net.producer` and time and room: a full buffer, flushes and closes that end, what they say is left."""
+"""`producer.sender` and time and room: a full buffer, flushes and closes that end, what they say is left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`net.producer`: a topic that is deleted and made anew, with fewer partitions or more, while it is written to."""
+"""`producer.sender`: a topic that is deleted and made anew, with fewer partitions or more, while it is written to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`logic.sequence` against a model of a broker's producer state: nothing twice, nothing lost, nothing out of order."""
+"""`producer.sequencer` against a model of a broker's producer state: nothing twice, nothing lost, nothing out of
+order."""
 
 from __future__ import annotations
 

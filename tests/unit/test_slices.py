@@ -1,4 +1,4 @@
-"""`_slices`: slices queue up for a reader, who decodes them to batches or to an Arrow stream."""
+"""`_fetch_buffer`: slices queue up for a reader, who decodes them to batches or to an Arrow stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`logic.split`: pieces of a read that together cover it exactly, of about one size, and cut where it costs least."""
+"""`scanner.split`: pieces of a read that together cover it exactly, of about one size, and cut where it costs least."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`logic.transaction` by itself: what is asked next, what each answer leaves, and what each error means."""
+"""`producer.transaction_state` by itself: what is asked next, what each answer leaves, and what each error means."""
 
 import pytest
 

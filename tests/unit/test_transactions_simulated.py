@@ -1,4 +1,5 @@
-"""`net.transactions` in a simulated world: each error, loss and move that a transaction has to survive, by name."""
+"""`producer.transaction_manager` in a simulated world: each error, loss and move that a transaction has to survive, by
+name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`net.transport`: what the native I/O thread completed reaches the one that it is for."""
+"""`runtime.native_transport`: what the native I/O thread completed reaches the one that it is for."""
 
 from __future__ import annotations
 

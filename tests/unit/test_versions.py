@@ -1,4 +1,4 @@
-"""`wire.versions`: the highest version that both sides have, or an error that says what each has."""
+"""`protocol.versions`: the highest version that both sides have, or an error that says what each has."""
 
 from __future__ import annotations
 
