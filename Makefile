@@ -76,11 +76,11 @@ fuzz: build $(VENV)/has-fuzz
 	$(BIN)/python -m fuzz $(FUZZ) --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 soak: build $(VENV)/has-test jars
-	$(BIN)/python -m soak $(if $(RESUME),--resume $(RESUME),--minutes $(MINUTES) --rate $(RATE) $(if $(SEED),--seed $(SEED))) \
+	$(BIN)/python -m tests.soak $(if $(RESUME),--resume $(RESUME),--minutes $(MINUTES) --rate $(RATE) $(if $(SEED),--seed $(SEED))) \
 	    $(if $(DETACH),--detach)
 
 soak-status:
-	@$(BIN)/python -m soak --status
+	@$(BIN)/python -m tests.soak --status
 
 mutants: build $(VENV)/has-test
 	$(BIN)/python -m scripts.mutants --count $(COUNT) $(if $(SEED),--seed $(SEED)) $(addprefix --area ,$(AREA))

@@ -3,8 +3,8 @@
     python -m scripts.run_tests              # the everyday run
     python -m scripts.run_tests --shard 3    # a part of the long run; or all; or commit: one by its number
 
-The everyday run is the same every time: seeds are fixed (tests/seeds.py). The long run draws and prints fresh ones, but
-for the part that a commit chooses.
+The everyday run is the same every time: seeds are fixed (tests/support/seeds.py). The long run draws and prints fresh
+ones, but for the part that a commit chooses.
 """
 
 import argparse

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests import seeds
+from tests.support import seeds
 
-pytest_plugins = ["kafwire.testing.pytest_plugin", "tests.parts"]
+pytest_plugins = ["kafwire.testing.pytest_plugin", "tests.support.parts"]
 
 # Where a test may be skipped, what it says then, and why that is no gap. For any other reason, it has failed.
 MAY_BE_SKIPPED = [
-    ("tests/unit/test_io.py::", "no IPv6 here", "some containers have none"),
-    ("tests/unit/test_io.py::", "lets nobody make a network namespace", "some containers forbid it"),
+    ("tests/unit/runtime/test_io.py::", "no IPv6 here", "some containers have none"),
+    ("tests/unit/runtime/test_io.py::", "lets nobody make a network namespace", "some containers forbid it"),
     (
-        "tests/unit/test_partition_hashes.py::",
+        "tests/unit/producer/test_partitioner_hashes.py::",
         "could not import 'confluent_kafka'|does not bring librdkafka",
         "other Pythons have no other clients, and the hashes are the same for every Python",
     ),

@@ -65,14 +65,14 @@ LONG_FILE_LINES = 450
 
 # What tests do not call, as it is written there, and why. `*.` is anything before the last dot, `()` without arguments.
 NOT_IN_TESTS = {
-    "random.SystemRandom": "seeds come from tests/seeds.py: a run can be repeated",
-    "random.Random()": "seeds come from tests/seeds.py: a run can be repeated",
-    "random.seed()": "seeds come from tests/seeds.py: a run can be repeated",
-    "secrets.*": "seeds come from tests/seeds.py: a run can be repeated",
-    "os.urandom": "seeds come from tests/seeds.py: a run can be repeated",
-    "time.sleep": "wait for what can be seen: tests/waiting.py",
-    "*.join()": "a wait has a deadline: tests/waiting.py",
-    "*.wait()": "a wait has a deadline: tests/waiting.py",
+    "random.SystemRandom": "seeds come from tests/support/seeds.py: a run can be repeated",
+    "random.Random()": "seeds come from tests/support/seeds.py: a run can be repeated",
+    "random.seed()": "seeds come from tests/support/seeds.py: a run can be repeated",
+    "secrets.*": "seeds come from tests/support/seeds.py: a run can be repeated",
+    "os.urandom": "seeds come from tests/support/seeds.py: a run can be repeated",
+    "time.sleep": "wait for what can be seen: tests/support/deadlines.py",
+    "*.join()": "a wait has a deadline: tests/support/deadlines.py",
+    "*.wait()": "a wait has a deadline: tests/support/deadlines.py",
     "*.acquire()": "a wait has a deadline",
     "*.communicate()": "a wait has a deadline",
 }
@@ -82,14 +82,16 @@ NOT_IN_REAL_TIME = {
     "asyncio.sleep": "wait for what can be seen, under asyncio.timeout",
 }
 REAL_TIME = ("tests/integration/", "tests/spark/", "tests/conformance/")
+# No test, but a program that runs for hours and prints its seed.
+PROGRAMS = ("tests/soak/",)
 # Where they are right: file, call, how often, why.
 RIGHT_IN_TESTS = [
-    ("tests/seeds.py", "random.SystemRandom", 1, "the one place that draws"),
-    ("tests/waiting.py", "time.sleep", 1, "the one place that looks again and again"),
-    ("tests/waiting.py", "*.wait()", 1, "under asyncio.timeout"),
-    ("tests/unit/test_sender.py", "*.wait()", 1, "of the simulated world's loop, which has a limit"),
-    ("tests/unit/test_accumulator_interleaved.py", "*.wait()", 1, "its own, with a deadline"),
-    ("tests/integration/scripted_broker.py", "*.wait()", 1, "a broker that says nothing until it is stopped"),
+    ("tests/support/seeds.py", "random.SystemRandom", 1, "the one place that draws"),
+    ("tests/support/deadlines.py", "time.sleep", 1, "the one place that looks again and again"),
+    ("tests/support/deadlines.py", "*.wait()", 1, "under asyncio.timeout"),
+    ("tests/unit/producer/test_sender.py", "*.wait()", 1, "of the simulated world's loop, which has a limit"),
+    ("tests/unit/producer/test_accumulator_interleaved.py", "*.wait()", 1, "its own, with a deadline"),
+    ("tests/support/scripted_broker.py", "*.wait()", 1, "a broker that says nothing until it is stopped"),
     (
         "tests/integration/test_three_acks.py",
         "time.sleep",
@@ -365,6 +367,8 @@ def test_tests_take_chance_from_one_place_and_wait_with_a_deadline() -> None:
     found: Counter[tuple[str, str]] = Counter()
     for file in sorted((ROOT / "tests").rglob("*.py")):
         name = file.relative_to(ROOT).as_posix()
+        if name.startswith(PROGRAMS):
+            continue
         rules = NOT_IN_TESTS | (NOT_IN_REAL_TIME if name.startswith(REAL_TIME) else {})
         for called, is_bare in calls(file):
             found.update((name, rule) for rule in rules if is_meant(rule, called, is_bare=is_bare))

@@ -39,7 +39,7 @@ IN_CYTHON = {
 }
 TARGETS = ("frame", "varint", "header", "snappy", "feed", "codec", "message")
 
-# As in setup.py (tests/unit/test_fuzz.py holds that).
+# As in setup.py (tests/unit/fuzz/test_native.py holds that).
 DIRECTIVES = {
     "language_level": "3",
     "boundscheck": False,

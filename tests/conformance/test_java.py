@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from kafwire.errors import ERROR_CODES, ProtocolError
 from kafwire.protocol import MESSAGES, Message, Request, encode_request_header
 from kafwire.protocol.kafka_json import UNKNOWN_TAGGED_FIELDS, from_json, to_json
-from tests import seeds
 from tests.conformance.definitions import pairs
 from tests.conformance.oracle import Differences, Oracle, OracleError, as_read, good, judged_differently, make, read
 from tests.conformance.samples import records_of, samples
-from tests.unit import reference_messages as reference
+from tests.support import reference_messages as reference
+from tests.support import seeds
 
 PAIRS = pairs()
 COMPARED: Counter[str] = Counter()

@@ -9,10 +9,10 @@ import pytest
 
 from kafwire.producer._partitioner import Shares
 from kafwire.producer.partitioner import Balance
-from tests import seeds
 from tests.conformance.oracle import Oracle
-from tests.unit.accumulating import Store
-from tests.unit.reference_partitions import sample_keys
+from tests.support import seeds
+from tests.support.accumulator_store import Store
+from tests.support.reference_partitions import sample_keys
 
 COUNTS = [1, 2, 3, 7, 12, 100, 1000]
 

@@ -15,10 +15,10 @@ import kafwire
 from kafwire.aio.deliveries import AsyncDelivery, Home
 from kafwire.errors import BrokerError, KafkaError, KafkaTimeoutError
 from kafwire.producer._batch import Budget
-from tests.integration import scripted_broker as scripted
-from tests.integration.limits import within
-from tests.integration.scripted_broker import ScriptedBroker
-from tests.waiting import ended
+from tests.support import scripted_broker as scripted
+from tests.support.deadlines import ended
+from tests.support.scripted_broker import ScriptedBroker
+from tests.support.time_limits import within
 
 INVALID_RECORD = 87
 QUICK: dict[str, Any] = {"retry_backoff_ms": 10, "retry_backoff_max_ms": 50, "reconnect_backoff_ms": 10, "linger_ms": 0}

@@ -14,10 +14,10 @@ import pytest
 
 import kafwire
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError
-from tests.integration import scripted_broker as scripted
-from tests.integration.limits import within
-from tests.integration.scripted_broker import ScriptedBroker, Step, batch_of
-from tests.waiting import ended
+from tests.support import scripted_broker as scripted
+from tests.support.deadlines import ended
+from tests.support.scripted_broker import ScriptedBroker, Step, batch_of
+from tests.support.time_limits import within
 
 BATCHES = 6
 PER_BATCH = 10

@@ -24,7 +24,7 @@ from kafwire.protocol import MESSAGES
 from kafwire.protocol.kafka_json import from_json
 from kafwire.testing.cluster import KafkaCluster
 from kafwire.testing.kafka import class_path, java
-from tests.waiting import ended
+from tests.support.deadlines import ended
 
 CLIENT, SERVER = "client", "server"
 TOPICS = ["recorded-one", "recorded-two"]

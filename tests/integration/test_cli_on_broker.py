@@ -15,8 +15,8 @@ import pytest
 
 import kafwire
 from kafwire.testing.cluster import KafkaCluster
-from tests import seeds
-from tests.waiting import ended
+from tests.support import seeds
+from tests.support.deadlines import ended
 
 COMMAND = [sys.executable, "-m", "kafwire"]
 SEED = 20261121

@@ -17,9 +17,9 @@ from click.testing import CliRunner, Result
 
 from kafwire import records
 from kafwire.cli import main
-from tests.integration import scripted_broker as scripted
-from tests.integration.scripted_broker import ScriptedBroker
-from tests.waiting import ended
+from tests.support import scripted_broker as scripted
+from tests.support.deadlines import ended
+from tests.support.scripted_broker import ScriptedBroker
 
 COMMAND = [sys.executable, "-m", "kafwire", "produce"]
 INVALID_RECORD = 87

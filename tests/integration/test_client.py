@@ -13,10 +13,10 @@ import pytest
 import kafwire
 from kafwire.errors import BrokerError, ConfigError, KafkaConnectionError, KafkaError, KafkaTimeoutError
 from kafwire.types import TopicPartition
-from tests.integration.faces import Face, face_named
-from tests.integration.limits import within
-from tests.integration.scripted_broker import ScriptedBroker, after, close, closed_port, no_answer
-from tests.waiting import ended
+from tests.support.api_flavours import Face, face_named
+from tests.support.deadlines import ended
+from tests.support.scripted_broker import ScriptedBroker, after, close, closed_port, no_answer
+from tests.support.time_limits import within
 
 
 @pytest.fixture(params=["blocking", "async"])

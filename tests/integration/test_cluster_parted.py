@@ -8,7 +8,7 @@ import kafwire
 from kafwire.errors import KafkaTimeoutError
 from kafwire.testing.cluster import ClusterError, KafkaCluster
 from kafwire.types import TopicPartition
-from tests.waiting import until
+from tests.support.deadlines import until
 
 pytestmark = pytest.mark.long
 

@@ -16,7 +16,7 @@ from kafwire.cluster.group_offsets import Committed, GroupOffsets, OffsetToCommi
 from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError, KafkaTimeoutError
 from kafwire.runtime.engine import engine
-from tests.integration.limits import within
+from tests.support.time_limits import within
 
 Where = tuple[str, int]
 

@@ -18,8 +18,8 @@ from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError
 from kafwire.runtime.engine import engine
 from kafwire.testing.cluster import KafkaCluster, Node
-from tests.integration.limits import within
-from tests.waiting import until
+from tests.support.deadlines import until
+from tests.support.time_limits import within
 
 SOON: dict[str, Any] = {"retry_backoff_ms": 20, "retry_backoff_max_ms": 200, "reconnect_backoff_max_ms": 200}
 IDLE_MS = 1_500

@@ -15,8 +15,8 @@ import pytest
 from kafwire import AsyncConsumer, Consumer, TopicPartition
 from kafwire.runtime.engine import Engine
 from kafwire.testing.cluster import KafkaCluster
-from tests import seeds
-from tests.integration.consuming import fill, make_topic
+from tests.support import seeds
+from tests.support.known_topics import fill, make_topic
 
 EACH = 10
 

@@ -19,11 +19,11 @@ from kafwire import TopicPartition
 from kafwire.errors import BrokerError, ConfigError, CorruptBatchError
 from kafwire.testing.cluster import KafkaCluster
 from kafwire.testing.kafka import class_path, java
-from tests import seeds
-from tests.integration.consuming import Seen, fill, make_topic, partitions_of, records, take, value_of
-from tests.integration.faces import Face, face_named
-from tests.integration.limits import within
-from tests.waiting import until
+from tests.support import seeds
+from tests.support.api_flavours import Face, face_named
+from tests.support.deadlines import until
+from tests.support.known_topics import Seen, fill, make_topic, partitions_of, records, take, value_of
+from tests.support.time_limits import within
 
 
 @pytest.fixture(params=seeds.sampled(["4.3.1", "3.9.1"], "4.3.1"))

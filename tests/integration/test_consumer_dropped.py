@@ -8,7 +8,7 @@ import pytest
 from kafwire import AsyncConsumer, Client, Consumer, Producer
 from kafwire.consumer.core import ConsumerCore
 from kafwire.testing.cluster import KafkaCluster
-from tests.waiting import until
+from tests.support.deadlines import until
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ import kafwire
 from kafwire import TopicPartition
 from kafwire.errors import ConfigError, CorruptBatchError, KafkaError
 from kafwire.testing.cluster import KafkaCluster
-from tests.integration.consuming import Seen, make_topic, partitions_of, records, take, value_of
-from tests.integration.faces import Face, face_named
-from tests.waiting import comes
+from tests.support.api_flavours import Face, face_named
+from tests.support.deadlines import comes
+from tests.support.known_topics import Seen, make_topic, partitions_of, records, take, value_of
 
 EACH = 200
 # What the bad partition's batch takes decoded is more than that; every other batch is far below.

@@ -20,11 +20,11 @@ import pytest
 import kafwire
 from kafwire import TopicPartition
 from kafwire.testing.cluster import KafkaCluster
-from tests import seeds
-from tests.integration.consuming import fill, make_topic, partitions_of, take, value_of
-from tests.integration.faces import Face, face_named
-from tests.integration.limits import within
-from tests.waiting import PATIENCE_S, ended, happened, until
+from tests.support import seeds
+from tests.support.api_flavours import Face, face_named
+from tests.support.deadlines import PATIENCE_S, ended, happened, until
+from tests.support.known_topics import fill, make_topic, partitions_of, take, value_of
+from tests.support.time_limits import within
 
 ROOT = Path(__file__).parent.parent.parent
 BEGIN = """

@@ -14,7 +14,7 @@ import kafwire
 from kafwire import TopicPartition
 from kafwire.errors import BrokerError, ConfigError
 from kafwire.testing.cluster import KafkaCluster
-from tests.integration.consuming import NOW_MS, fill, make_topic, partitions_of
+from tests.support.known_topics import NOW_MS, fill, make_topic, partitions_of
 
 EACH = 10
 FACES = ["blocking", "awaited"]

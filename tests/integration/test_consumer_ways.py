@@ -14,8 +14,10 @@ import pytest
 import kafwire
 from kafwire import TopicPartition
 from kafwire.errors import BrokerError, ConfigError, KafkaError
-from tests import seeds
-from tests.integration.consuming import (
+from tests.support import seeds
+from tests.support.api_flavours import Face, face_named
+from tests.support.deadlines import ended, until
+from tests.support.known_topics import (
     NOW_MS,
     Seen,
     fill,
@@ -25,9 +27,7 @@ from tests.integration.consuming import (
     take,
     value_of,
 )
-from tests.integration.faces import Face, face_named
-from tests.integration.limits import within
-from tests.waiting import ended, until
+from tests.support.time_limits import within
 
 PARTITIONS = 3
 EACH = 400

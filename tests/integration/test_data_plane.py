@@ -16,7 +16,7 @@ import kafwire
 from kafwire.runtime.engine import engine
 from kafwire.runtime.native_transport import NativeConnection
 from kafwire.testing.cluster import KafkaCluster
-from tests.waiting import ended, happened, until
+from tests.support.deadlines import ended, happened, until
 
 ROWS = 1_000_000
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.doc_blocks import ADDRESS, DOCS, ROOT, Block, blocks, run_python
+from tests.support.doc_blocks import ADDRESS, DOCS, ROOT, Block, blocks, run_python
 
 IMPORTS = "import kafwire\nimport pyarrow as pa\n"
 # What the text around a block has said already.

@@ -17,7 +17,7 @@ import pytest
 import kafwire
 from kafwire.protocol import MetadataResponse
 from kafwire.records import encode_batch
-from tests.integration.doc_blocks import ADDRESS, ROOT, Block, blocks
+from tests.support.doc_blocks import ADDRESS, ROOT, Block, blocks
 
 PLAIN = {str(block): block for block in blocks("") if block.document in {"README", "cli"}}
 # Blocks that are only parsed, by how they begin, and why.

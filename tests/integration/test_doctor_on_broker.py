@@ -13,7 +13,7 @@ import pytest
 import kafwire
 from kafwire.errors import KafkaTimeoutError
 from kafwire.testing.cluster import KafkaCluster
-from tests.integration.limits import within
+from tests.support.time_limits import within
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -36,9 +36,9 @@ from kafwire.testing.faults import (
     Throttle,
 )
 from kafwire.testing.pytest_plugin import ClusterFactory
-from tests.integration.consuming import make_topic
-from tests.integration.limits import within
-from tests.waiting import until
+from tests.support.deadlines import until
+from tests.support.known_topics import make_topic
+from tests.support.time_limits import within
 
 QUICK: dict[str, Any] = {"retry_backoff_ms": 10, "retry_backoff_max_ms": 100, "reconnect_backoff_ms": 10}
 TIMEOUT_MS = 400

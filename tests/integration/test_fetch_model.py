@@ -1,6 +1,6 @@
 """The model of a broker's fetch sessions, and the simulated world's Fetch, beside a real broker: the same requests.
 
-What is proven on the model (`tests/unit/test_fetch_session_model.py`) is worth as much as the model.
+What is proven on the model (`tests/unit/consumer/test_fetch_session_model.py`) is worth as much as the model.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import pytest
 import kafwire
 from kafwire import protocol
 from kafwire.records import encode_batch
-from tests import seeds
-from tests.integration.limits import within
-from tests.unit.simulated import World
-from tests.unit.simulated_kafka import Call
+from tests.support import seeds
+from tests.support.simulated import World
+from tests.support.simulated_kafka import Call
+from tests.support.time_limits import within
 
 REQUESTS = 300
 PARTITIONS = 3

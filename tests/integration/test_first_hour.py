@@ -20,9 +20,9 @@ import pytest
 import kafwire
 from kafwire.testing import KafkaCluster
 from scripts import dist
-from tests.integration.doc_blocks import ADDRESS, blocks
-from tests.integration.limits import within
-from tests.integration.scripted_broker import closed_port
+from tests.support.doc_blocks import ADDRESS, blocks
+from tests.support.scripted_broker import closed_port
+from tests.support.time_limits import within
 
 # The first test waits for the compiler, unless `make dist` was there before, which runs all of this.
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]

@@ -12,10 +12,10 @@ import pytest
 import kafwire
 from kafwire.testing.cluster import KafkaCluster
 from kafwire.testing.faults import BlackHole, Rule
-from tests import seeds
-from tests.integration.consuming import make_topic
-from tests.integration.limits import within
-from tests.waiting import until
+from tests.support import seeds
+from tests.support.deadlines import until
+from tests.support.known_topics import make_topic
+from tests.support.time_limits import within
 
 QUICK: dict[str, Any] = {"retry_backoff_ms": 10, "retry_backoff_max_ms": 100, "reconnect_backoff_ms": 10}
 

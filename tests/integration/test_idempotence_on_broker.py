@@ -13,9 +13,9 @@ from kafwire.errors import BrokerError, KafkaTimeoutError, RecordTooLargeError
 from kafwire.records import decode_batches
 from kafwire.testing.cluster import KafkaCluster
 from kafwire.testing.faults import BlackHole, Corrupt, DropResponse, FaultProxy, Hold, Reset, Rule
-from tests.integration.consuming import make_topic
-from tests.integration.limits import within
-from tests.waiting import until
+from tests.support.deadlines import until
+from tests.support.known_topics import make_topic
+from tests.support.time_limits import within
 
 QUICK: dict[str, Any] = {"retry_backoff_ms": 10, "retry_backoff_max_ms": 100, "reconnect_backoff_ms": 10}
 

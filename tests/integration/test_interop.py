@@ -20,9 +20,9 @@ from confluent_kafka.cimpl import NewTopic
 
 import kafwire
 from kafwire.testing.cluster import KafkaCluster
-from tests import seeds
-from tests.integration.java_client import JavaClient, Seen, Written
-from tests.waiting import until
+from tests.support import seeds
+from tests.support.deadlines import until
+from tests.support.java_client import JavaClient, Seen, Written
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 NOW_MS = 1_760_000_000_000

@@ -16,7 +16,7 @@ from confluent_kafka.cimpl import NewTopic
 from kafwire.testing.cluster import ClusterError, KafkaCluster, _alive_brokers, _archive, prepare
 from kafwire.testing.kafka import DEFAULT_VERSION
 from kafwire.testing.pytest_plugin import ClusterFactory
-from tests.waiting import until
+from tests.support.deadlines import until
 
 
 def admin(cluster: KafkaCluster) -> AdminClient:

@@ -10,10 +10,10 @@ import pytest
 
 import kafwire
 from kafwire.errors import ConfigError, KafkaTimeoutError
-from tests import seeds
-from tests.integration.java_client import JavaClient, Written
-from tests.integration.scripted_broker import ScriptedBroker
-from tests.unit.reference_partitions import HASHED, sample_keys
+from tests.support import seeds
+from tests.support.java_client import JavaClient, Written
+from tests.support.reference_partitions import HASHED, sample_keys
+from tests.support.scripted_broker import ScriptedBroker
 
 COUNTS = [1, 2, 3, 7, 12, 100, 1000]
 ROUND_ROBIN = "org.apache.kafka.clients.producer.RoundRobinPartitioner"

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests import seeds
-from tests.integration import scripted_broker as scripted
-from tests.integration.limits import within
-from tests.integration.scripted_broker import ScriptedBroker, Step, batch_of
-from tests.waiting import PATIENCE_S
+from tests.support import scripted_broker as scripted
+from tests.support import seeds
+from tests.support.deadlines import PATIENCE_S
+from tests.support.scripted_broker import ScriptedBroker, Step, batch_of
+from tests.support.time_limits import within
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -20,10 +20,10 @@ from kafwire.errors import (
     RecordTooLargeError,
 )
 from kafwire.producer._batch import Delivery
-from tests.integration import scripted_broker as scripted
-from tests.integration.limits import within
-from tests.integration.scripted_broker import ScriptedBroker, Step
-from tests.waiting import ended, until
+from tests.support import scripted_broker as scripted
+from tests.support.deadlines import ended, until
+from tests.support.scripted_broker import ScriptedBroker, Step
+from tests.support.time_limits import within
 
 NOT_LEADER, NOT_ENOUGH_REPLICAS, TIMED_OUT, TOO_LARGE, INVALID_RECORD, OUT_OF_ORDER = 6, 19, 7, 10, 87, 45
 # Short enough for a test, long enough for a busy machine.

@@ -10,10 +10,10 @@ import pytest
 
 import kafwire
 from kafwire.errors import BrokerError, ConfigError, KafkaError, KafkaTimeoutError, RecordTooLargeError
-from tests.integration import scripted_broker as scripted
-from tests.integration.faces import Face, face_named
-from tests.integration.limits import within
-from tests.integration.scripted_broker import ScriptedBroker
+from tests.support import scripted_broker as scripted
+from tests.support.api_flavours import Face, face_named
+from tests.support.scripted_broker import ScriptedBroker
+from tests.support.time_limits import within
 
 INVALID_RECORD, NOT_LEADER = 87, 6
 QUICK: dict[str, Any] = {"retry_backoff_ms": 10, "retry_backoff_max_ms": 50, "reconnect_backoff_ms": 10, "linger_ms": 0}

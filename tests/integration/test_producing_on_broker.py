@@ -16,8 +16,8 @@ import pytest
 import kafwire
 from kafwire.errors import TransactionAbortedError
 from kafwire.testing.cluster import KafkaCluster
-from tests import seeds
-from tests.waiting import comes
+from tests.support import seeds
+from tests.support.deadlines import comes
 
 COMMAND = [sys.executable, "-m", "kafwire"]
 

@@ -10,7 +10,7 @@ import pytest
 import kafwire
 from kafwire import TopicPartition
 from kafwire.testing.cluster import KafkaCluster
-from tests.integration.limits import within
+from tests.support.time_limits import within
 
 NOW_MS = 1_760_000_000_000
 DAY_MS = 24 * 3600 * 1000

@@ -12,13 +12,13 @@ import pytest
 
 import kafwire
 from kafwire.testing.kafka import DEFAULT_VERSION, OLDEST_VERSION
-from tests import seeds
 from tests.scenarios.answers import judge, recorded
 from tests.scenarios.random_requests import Step, compare, draw, play_steps
 from tests.scenarios.real import OwnCluster, RealKafka
 from tests.scenarios.script import Restart, play, play_together, scenarios
 from tests.scenarios.simulated import SimulatedKafka
-from tests.unit.simulated import World
+from tests.support import seeds
+from tests.support.simulated import World
 
 SHARED = {DEFAULT_VERSION: "cluster", OLDEST_VERSION: "cluster_391"}
 

@@ -14,9 +14,9 @@ import kafwire
 from kafwire import TopicPartition
 from kafwire.errors import ConfigError, SerializationError
 from kafwire.testing import KafkaCluster
-from tests.integration.consuming import make_topic
-from tests.integration.faces import Face, face_named
-from tests.integration.limits import within
+from tests.support.api_flavours import Face, face_named
+from tests.support.known_topics import make_topic
+from tests.support.time_limits import within
 from tests.unit.test_serialization import Tagged, awaited
 
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from kafwire.testing.cluster import KafkaCluster
-from soak import hop, matrix
-from soak.evidence import keep
-from soak.matrix import KAFWIRE, SEND, Segment
-from soak.mistakes import MISTAKES, READERS, TRANSACTIONAL
-from soak.script import Episode
-from soak.segment import Outcome, SegmentRun
-from tests import seeds
+from tests.soak import hop, matrix
+from tests.soak.evidence import keep
+from tests.soak.matrix import KAFWIRE, SEND, Segment
+from tests.soak.mistakes import MISTAKES, READERS, TRANSACTIONAL
+from tests.soak.script import Episode
+from tests.soak.segment import Outcome, SegmentRun
+from tests.support import seeds
 
 FOUND_AS = {
     "resend": {"duplicated"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from soak import perils
+from tests.soak import perils
 
 pytestmark = pytest.mark.long
 

@@ -18,10 +18,10 @@ import kafwire
 from kafwire import TopicPartition
 from kafwire.errors import KafkaError, LogTruncatedError
 from kafwire.testing.cluster import KafkaCluster
-from tests.integration.consuming import Seen, Values, fill, make_topic, take, value_of
-from tests.integration.faces import Face, face_named
-from tests.integration.limits import within
-from tests.waiting import ended, until
+from tests.support.api_flavours import Face, face_named
+from tests.support.deadlines import ended, until
+from tests.support.known_topics import Seen, Values, fill, make_topic, take, value_of
+from tests.support.time_limits import within
 
 PARTITIONS = 6
 SOON: dict[str, Any] = {"retry_backoff_ms": 20, "retry_backoff_max_ms": 200, "request_timeout_ms": 3_000}

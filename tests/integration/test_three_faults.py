@@ -15,9 +15,9 @@ from kafwire import TopicPartition
 from kafwire.errors import KafkaTimeoutError, RecordTooLargeError
 from kafwire.producer._batch import Delivery
 from kafwire.testing.cluster import KafkaCluster
-from tests.integration.limits import within
 from tests.integration.test_transactions import committed, offset_of
-from tests.waiting import ended, until
+from tests.support.deadlines import ended, until
+from tests.support.time_limits import within
 
 PARTITIONS = 6
 SOON: dict[str, Any] = {"retry_backoff_ms": 20, "retry_backoff_max_ms": 200, "request_timeout_ms": 10_000}

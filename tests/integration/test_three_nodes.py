@@ -12,11 +12,11 @@ import kafwire
 from kafwire.cluster.group_offsets import Committed, OffsetToCommit
 from kafwire.testing.cluster import KafkaCluster, Node, _free_ports
 from kafwire.testing.faults import Corrupt, Cut, Delay, DropResponse, Hold, Reset, Rule
-from tests.integration.consuming import make_topic
-from tests.integration.limits import within
 from tests.integration.test_committed_offsets import offsets_of
 from tests.integration.test_connections import SOON, values
 from tests.integration.test_faults_on_broker import QUICK, cluster_leader
+from tests.support.known_topics import make_topic
+from tests.support.time_limits import within
 
 
 def test_commits_go_on_when_the_coordinator_dies(three: KafkaCluster, topic_name: str) -> None:

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from kafwire.errors import BrokerError, ConfigError, ProtocolError
-from tests import seeds
-from tests.integration.faces import Face, face_named
-from tests.integration.limits import within
-from tests.integration.scripted_broker import ScriptedBroker
+from tests.support import seeds
+from tests.support.api_flavours import Face, face_named
+from tests.support.scripted_broker import ScriptedBroker
+from tests.support.time_limits import within
 
 TOPICS = {"t": 2, "u": 1, "w": 5}
 QUICK: dict[str, Any] = {"retry_backoff_ms": 10, "retry_backoff_max_ms": 50, "linger_ms": 0}

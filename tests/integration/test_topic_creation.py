@@ -13,7 +13,7 @@ import pytest
 import kafwire
 from kafwire.errors import BrokerError, KafkaError
 from kafwire.testing.cluster import KafkaCluster
-from tests.integration.limits import within
+from tests.support.time_limits import within
 
 
 @pytest.fixture(scope="module")

@@ -20,11 +20,11 @@ from kafwire import TopicPartition
 from kafwire.errors import BrokerError, ProducerFencedError, TransactionAbortableError
 from kafwire.testing.cluster import KafkaCluster
 from kafwire.testing.faults import Corrupt, Delay, DropResponse, Hold, Reset, Rule
-from tests import seeds
-from tests.integration.java_client import JavaClient, Written
 from tests.integration.test_interop import create
 from tests.integration.test_transactions import committed, offset_of
-from tests.waiting import until
+from tests.support import seeds
+from tests.support.deadlines import until
+from tests.support.java_client import JavaClient, Written
 
 IN = TopicPartition("in", 0)
 HELD_S = 2.0  # longer than a transaction takes on a busy machine
@@ -171,7 +171,7 @@ def test_a_program_that_is_killed_processes_each_record_once(
     command = [
         sys.executable,
         "-m",
-        "tests.integration.transform",
+        "tests.support.transform_program",
         broken.bootstrap,
         topic_name,
         source,

@@ -12,9 +12,9 @@ import kafwire
 from kafwire import TopicPartition
 from kafwire.errors import ProducerFencedError, TransactionAbortedError, TransactionStateError
 from kafwire.testing.cluster import KafkaCluster
-from tests import seeds
 from tests.integration.test_interop import create
-from tests.waiting import until
+from tests.support import seeds
+from tests.support.deadlines import until
 
 
 @pytest.fixture(params=seeds.sampled(["4.3.1", "3.9.1"], "4.3.1"))

@@ -10,9 +10,9 @@ import pytest
 
 import kafwire
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaError, KafkaTimeoutError
-from tests.integration.limits import within
-from tests.integration.scripted_broker import ScriptedBroker, black_hole, closed_port, error, no_answer
-from tests.waiting import ended
+from tests.support.deadlines import ended
+from tests.support.scripted_broker import ScriptedBroker, black_hole, closed_port, error, no_answer
+from tests.support.time_limits import within
 
 TABLE = pa.table({"value": [b"x"]})
 LIMIT_MS = 400

@@ -11,8 +11,8 @@ from typing import Any
 import kafwire
 from kafwire import protocol
 from kafwire.testing.cluster import KafkaCluster, Node
-from tests import waiting
 from tests.scenarios.script import Restart
+from tests.support import deadlines as waiting
 
 MADE_TOGETHER = 25
 CONSUMER, DEBUGGING = -1, -2

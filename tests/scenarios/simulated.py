@@ -10,7 +10,7 @@ from typing import Any
 from kafwire.protocol import encode_request
 from tests.scenarios.answers import Difference
 from tests.scenarios.script import Restart
-from tests.unit.simulated import World
+from tests.support.simulated import World
 
 # Lines in which the simulated broker is known not to answer as Kafka does.
 KNOWN: list[Difference] = []

@@ -15,7 +15,7 @@ from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
 from kafwire.testing import KafkaCluster
-from tests.waiting import until
+from tests.support.deadlines import until
 
 ROOT = Path(__file__).parents[2]
 

@@ -23,7 +23,7 @@ from kafwire.spark.options import read_options
 from kafwire.spark.reader import KafwireReader
 from kafwire.spark.schema import full_schema
 from kafwire.testing import KafkaCluster
-from tests import seeds
+from tests.support import seeds
 
 Make = Callable[..., str]
 Produce = Callable[..., None]

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, expr, pmod
 
 from kafwire.testing import KafkaCluster
-from tests import seeds
+from tests.support import seeds
 
 Make = Callable[..., str]
 Save = Callable[..., None]

@@ -10,11 +10,10 @@ from collections.abc import Iterator
 import pytest
 
 from kafwire.producer import _accumulator
-from tests import seeds
-from tests.unit import simulated_consumer
-from tests.unit.simulated import World
-from tests.unit.simulated_faces import KINDS, Face
-from tests.unit.simulated_log import Topics
+from tests.support import seeds, simulated_consumer
+from tests.support.simulated import World
+from tests.support.simulated_flavours import KINDS, Face
+from tests.support.simulated_log import Topics
 
 AS_WRITTEN = "as_written"
 SINGLE_RECORDS = "single_records"

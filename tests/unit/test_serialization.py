@@ -22,8 +22,8 @@ from kafwire.errors import ConfigError, KafkaError, SerializationError
 from kafwire.records import encode_batch
 from kafwire.serialization import Headers
 from kafwire.serializer_calls import Deserializers, Serializers
-from tests.unit.simulated import World
-from tests.unit.simulated_consumer import Consuming, log_of
+from tests.support.simulated import World
+from tests.support.simulated_consumer import Consuming, log_of
 
 SERVERS = {"bootstrap_servers": "h:1"}
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests import seeds
+from tests.support import seeds
 
 PYTEST = [sys.executable, "-m", "pytest", "-s", "-p", "no:cacheprovider", "-p", "_hypothesis_pytestplugin"]
 ROOT = Path(__file__).resolve().parents[2]
 INNER = """
 import random
 from hypothesis import given, strategies as st
-from tests import seeds
+from tests.support import seeds
 
 def test_a():
     print("A", [seeds.of_test(), seeds.of_test()], random.random())
@@ -60,10 +60,11 @@ def inside(folder: Path, choice: str, *options: str, files: dict[str, str] | Non
     """What tests that run under the settings of all tests print; and the log."""
     package = folder / "tests"
     package.mkdir(exist_ok=True)
-    for name in ("conftest.py", "seeds.py"):
+    for name in ("conftest.py", "support/seeds.py"):
+        (package / name).parent.mkdir(exist_ok=True)
         (package / name).write_text((ROOT / "tests" / name).read_text().replace("pytest_plugins", "_"))
     for name, text in (files or {"test_inner.py": INNER}).items():
-        (package / name).parent.mkdir(exist_ok=True)
+        (package / name).parent.mkdir(exist_ok=True, parents=True)
         (package / name).write_text(text)
     (folder / "pytest.ini").write_text("[pytest]\npythonpath = .\n")
     environment = {**os.environ, "KAFWIRE_EXAMPLES": "1", seeds.VARIABLE: choice, "PYTHONPATH": str(ROOT)}
@@ -119,7 +120,7 @@ def test_a_module_has_no_seed_of_a_test(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_skip_that_is_not_foreseen_fails_the_run(tmp_path: Path) -> None:
     files = {
-        "unit/test_io.py": SKIPPING,
+        "unit/runtime/test_io.py": SKIPPING,
         "test_none.py": "import pytest; pytest.importorskip('no_such_module')",
     }
     _, log = inside(tmp_path, "", "-rA", "--continue-on-collection-errors", files=files)

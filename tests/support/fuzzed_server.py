@@ -1,0 +1,263 @@
+"""A small server for the fuzzer's tests: right in all it does, but for the one bug that is planted in it.
+
+It serves a handful of APIs from kafwire's own messages. Bytes that are no request of its APIs close the connection. A
+bug is a function that gets each request and changes what becomes of it; `None` is the right server.
+"""
+
+import contextlib
+import itertools
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+from kafwire import protocol
+from kafwire.errors import ProtocolError
+from kafwire.protocol.api.heartbeat import HeartbeatResponse
+from kafwire.protocol.header import RequestHeader
+from kafwire.testing.fuzzer.safety import request_class, request_name
+from tests.support.deadlines import ended
+
+TOPICS = {"one": 1, "two": 2}
+SERVED = ("ApiVersions", "Metadata", "DescribeGroups", "Heartbeat", "FindCoordinator")
+UNSUPPORTED_VERSION, UNKNOWN_TOPIC, UNKNOWN_MEMBER = 35, 3, 25
+
+Bug = Callable[["Exchange"], None]
+
+# By the client's port: how many bytes of a connection are read and dealt with. A client that has sent no more than this
+# and has nothing to read will not get an answer any more, however long it waits.
+DEALT_WITH: dict[int, int] = {}
+
+
+class Exchange:
+    """One request, and what the server is about to do: a bug changes `frames`, closes, or lets the server die."""
+
+    def __init__(self, server: "FuzzedServer", api: str, version: int, request: Any, correlation_id: int) -> None:
+        self.server = server
+        self.api = api
+        self.version = version
+        self.request = request
+        self.correlation_id = correlation_id
+        self.response: Any = None
+        self.frames: list[bytes] = []
+        self.close = False
+
+    def encode(self) -> None:
+        """Make the frame from `response`."""
+        flexible = self.version >= type(self.response).flexible_from and self.api != "ApiVersions"
+        self.frames = [
+            struct.pack(">i", self.correlation_id) + (b"\0" if flexible else b"") + self.response.encode(self.version)
+        ]
+
+
+class FuzzedServer:
+    """Listens on a free port of the loopback address."""
+
+    def __init__(
+        self, bug: Bug | None = None, *, on_bytes: Callable[["FuzzedServer", bytes], None] | None = None
+    ) -> None:
+        self.bug = bug
+        self.on_bytes = on_bytes
+        self.counter = itertools.count()
+        self.deaths = 0
+        self.stopped = threading.Event()
+        self._lock = threading.Lock()
+        self._connections: set[socket.socket] = set()
+        self._threads: list[threading.Thread] = []
+        self._listener: socket.socket | None = None
+        self.port = 0
+        self.start()
+
+    @property
+    def address(self) -> str:
+        """host:port."""
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Listen; again on the same port after a death."""
+        listener = socket.socket()
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", self.port))
+        listener.listen(64)
+        self.port = listener.getsockname()[1]
+        self._listener = listener
+        self._start(self._accept, listener)
+
+    def die(self) -> None:
+        """Stop listening and drop all connections, as a crash would."""
+        self.deaths += 1
+        with self._lock:
+            ended, self._connections = self._connections, set()
+        if self._listener is not None:
+            _end(self._listener)
+        for connection in ended:
+            _end(connection)
+
+    def close(self) -> None:
+        """End everything."""
+        self.stopped.set()
+        self.die()
+        ended(*self._threads)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _start(self, run: Callable[..., None], *arguments: Any) -> None:
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        thread = threading.Thread(target=run, args=arguments)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            # Or an answer is held back until the one before is acknowledged, though it is dealt with.
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with self._lock:
+                self._connections.add(connection)
+            self._start(self._serve, connection)
+
+    def _serve(self, connection: socket.socket) -> None:
+        port = connection.getpeername()[1]
+        dealt_with = 0
+        try:
+            while True:
+                DEALT_WITH[port] = dealt_with
+                head = _receive(connection, 4)
+                (size,) = struct.unpack(">i", head)
+                if not 8 <= size <= 1 << 20:
+                    if self.on_bytes is not None:
+                        self.on_bytes(self, head)
+                    return
+                frame = _receive(connection, size)
+                if self.on_bytes is not None:
+                    self.on_bytes(self, frame)
+                exchange = self._handle(frame)
+                for answer in exchange.frames:
+                    connection.sendall(struct.pack(">i", len(answer)) + answer)
+                if exchange.close:
+                    return
+                dealt_with += 4 + size
+        except (OSError, ProtocolError, EOFError):
+            pass
+        finally:
+            DEALT_WITH.pop(port, None)
+            with self._lock:
+                self._connections.discard(connection)
+            _end(connection)
+
+    def _handle(self, frame: bytes) -> Exchange:
+        key, version, correlation_id = struct.unpack_from(">hhi", frame)
+        name = request_name(key)
+        if name not in SERVED:
+            raise ProtocolError("not served")
+        found = request_class(name)
+        if name == "ApiVersions" and not 0 <= version <= found.max_stable_version:
+            exchange = Exchange(self, name, 0, None, correlation_id)
+            exchange.response = _versions(UNSUPPORTED_VERSION)
+        else:
+            _, used = RequestHeader.plan(2 if version >= found.flexible_from else 1).decode_prefix(frame)
+            request = found.decode(memoryview(frame)[used:], version)
+            exchange = Exchange(self, name, version, request, correlation_id)
+            exchange.response = _ANSWERS[name](self, request, version)
+        exchange.encode()
+        if self.bug is not None:
+            self.bug(exchange)
+        return exchange
+
+    def metadata(self, request: Any, version: int) -> Any:
+        """Brokers and topics; names that are not there are answered with an error."""
+        answer = protocol.MetadataResponse
+        asked = [topic.name or "" for topic in request.topics or ()]
+        if request.topics is None or (version == 0 and not asked):
+            asked = list(TOPICS)
+        topics = [
+            answer.MetadataResponseTopic(
+                name=name,
+                topic_id=next((topic.topic_id for topic in request.topics or () if topic.name == name), None)
+                or protocol.MetadataResponse.MetadataResponseTopic().topic_id,
+                error_code=0 if name in TOPICS else UNKNOWN_TOPIC,
+                partitions=[
+                    answer.MetadataResponsePartition(
+                        partition_index=index, leader_id=1, replica_nodes=[1], isr_nodes=[1]
+                    )
+                    for index in range(TOPICS.get(name, 0))
+                ],
+            )
+            for name in dict.fromkeys(asked)
+        ]
+        for topic in request.topics or ():
+            if topic.name is None:
+                topics = [each for each in topics if each.name]
+                topics.append(
+                    answer.MetadataResponseTopic(name=None, topic_id=topic.topic_id, error_code=100)
+                    if version >= 12
+                    else answer.MetadataResponseTopic(name="", topic_id=topic.topic_id, error_code=100)
+                )
+        brokers = [answer.MetadataResponseBroker(node_id=1, host="127.0.0.1", port=self.port)]
+        return answer(brokers=brokers, topics=topics, controller_id=1)
+
+
+def _versions(code: int = 0) -> Any:
+    keys = [
+        protocol.ApiVersionsResponse.ApiVersion(
+            api_key=request_class(name).api_key,
+            min_version=request_class(name).min_version,
+            max_version=request_class(name).max_stable_version,
+        )
+        for name in SERVED
+    ]
+    return protocol.ApiVersionsResponse(error_code=code, api_keys=keys)
+
+
+def _describe(_: FuzzedServer, request: Any, version: int) -> Any:
+    answer: Any = protocol.MESSAGES["DescribeGroupsResponse"]
+    del version
+    return answer(groups=[answer.DescribedGroup(group_id=group, group_state="Dead") for group in set(request.groups)])
+
+
+def _find(server: FuzzedServer, request: Any, version: int) -> Any:
+    answer: Any = protocol.MESSAGES["FindCoordinatorResponse"]
+    if version < 4:
+        return answer(node_id=1, host="127.0.0.1", port=server.port)
+    return answer(
+        coordinators=[
+            answer.Coordinator(key=key, node_id=1, host="127.0.0.1", port=server.port)
+            for key in dict.fromkeys(request.coordinator_keys)
+        ]
+    )
+
+
+_ANSWERS: dict[str, Callable[[FuzzedServer, Any, int], Any]] = {
+    "ApiVersions": lambda server, request, version: _versions(),
+    "Metadata": FuzzedServer.metadata,
+    "DescribeGroups": _describe,
+    "Heartbeat": lambda server, request, version: HeartbeatResponse(error_code=UNKNOWN_MEMBER),
+    "FindCoordinator": _find,
+}
+
+
+def _receive(connection: socket.socket, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        more = connection.recv(size - len(data))
+        if not more:
+            raise EOFError
+        data += more
+    return bytes(data)
+
+
+def _end(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+    connection.close()

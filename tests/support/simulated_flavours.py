@@ -1,0 +1,178 @@
+"""Both faces in the simulated world, by one body: a test says what is asked, and which face it is asks and waits.
+
+    def test_a_topic_is_found(face: Face) -> None:
+        face.world.create_topic("t")
+        client = face.client()
+        assert face.get(client.topic("t")).name == "t"
+
+The world's loop is the engine's and the user's. The blocking faces run it while they wait for the engine, and only
+then: who reads with one has records fetched first (`Face.world.pass_time`).
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+from collections.abc import AsyncIterator, Awaitable, Iterable
+from typing import Any, NoReturn
+
+import pytest
+
+from kafwire.errors import KafkaError
+from kafwire.runtime.engine import FORKED
+from tests.support.simulated import SimulatedEngine, World
+
+KINDS = ("sync", "aio")
+NAMES = {
+    "sync": {"client": "Client", "consumer": "Consumer", "producer": "Producer", "scan": "Scan"},
+    "aio": {"client": "AsyncClient", "consumer": "AsyncConsumer", "producer": "AsyncProducer", "scan": "AsyncScan"},
+}
+
+
+class FaceEngine(SimulatedEngine):
+    """What the faces ask of an engine, too. `forked`: they were made before a fork; `ended`: the interpreter ends."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.forked = self.ended = False
+        self._loop = world.loop
+
+    @property
+    def is_foreign(self) -> bool:
+        return self.forked
+
+    @property
+    def is_over(self) -> bool:
+        return self.forked or self.ended
+
+    def check_process(self) -> None:
+        if self.forked:
+            raise KafkaError(FORKED)
+
+    def check_caller(self) -> None:
+        self.check_process()
+        if self.ended:
+            raise KafkaError("the interpreter is ending")
+
+    def run(self, coroutine: Any) -> Any:
+        try:
+            self.check_caller()
+        except KafkaError:
+            coroutine.close()
+            raise
+        return self._world.run(coroutine)
+
+
+class Face:
+    """One of the two, and what it is used in. What it makes is closed in the end."""
+
+    def __init__(self, kind: str, world: World, patch: pytest.MonkeyPatch) -> None:
+        self.kind = kind
+        self.world = world
+        self.engine = FaceEngine(world)
+        world._simulated_engine = self.engine
+        self._modules = {}
+        for name in NAMES[kind]:
+            module = importlib.import_module(f"kafwire.{kind}.{name}")
+            self._modules[name] = module
+            if hasattr(module, "engine"):
+                patch.setattr(module, "engine", lambda: self.engine)
+        self.made: list[Any] = []
+
+    @property
+    def blocks(self) -> bool:
+        """Whether it is the blocking one."""
+        return self.kind == "sync"
+
+    def class_of(self, name: str) -> Any:
+        """Of `client`, `consumer`, `producer` or `scan`."""
+        return getattr(self._modules[name], NAMES[self.kind][name])
+
+    def _make(self, name: str, *args: Any, **options: Any) -> Any:
+        found = self.class_of(name)(self.world.bootstrap, *args, **options)
+        self.made.append(found)
+        return found
+
+    def client(self, **options: Any) -> Any:
+        return self._make("client", **options)
+
+    def producer(self, **options: Any) -> Any:
+        return self._make("producer", **options)
+
+    def consumer(self, **options: Any) -> Any:
+        """One that has started."""
+        made = self._make("consumer", **options)
+        if not self.blocks:
+            self.world.run(made.start())
+        return made
+
+    def get(self, said: Any) -> Any:
+        """What a call comes to; of batches or records, all that come."""
+        if isinstance(said, AsyncIterator):
+            return self.world.run(_all(said))
+        if isinstance(said, Awaitable):
+            return self.world.run(_awaited(said))
+        return said
+
+    def all(self, said: Any) -> list[Any]:
+        """All that an iterator of either face gives."""
+        return self.world.run(_all(said)) if hasattr(said, "__aiter__") else list(said)
+
+    def some(self, said: Any, count: int) -> list[Any]:
+        """As many as there are to come, of an iterator that goes on."""
+        if hasattr(said, "__aiter__"):
+            return self.world.run(_some(said, count))
+        return [next(said) for _ in range(count)]
+
+    def outcome(self, delivery: Any) -> Any:
+        """What becomes of what was sent, once that is decided."""
+        if self.blocks:
+            self.world.pass_time(1)
+            return delivery.result(0)
+        return self.get(delivery)
+
+    def enter(self, what: Any) -> Any:
+        """Begin a `with` block."""
+        return what.__enter__() if self.blocks else self.get(what.__aenter__())
+
+    def leave(self, what: Any, error: BaseException | None = None) -> Any:
+        """End it, by an error or without."""
+        said = (None if error is None else type(error), error, None)
+        return what.__exit__(*said) if self.blocks else self.get(what.__aexit__(*said))
+
+    def drop(self) -> None:
+        """Have what was made, and nobody holds any more, dropped as the interpreter does it."""
+        self.made.clear()
+        gc.collect()
+
+    def end(self) -> None:
+        """Close what is open."""
+        self.engine.forked = self.engine.ended = False
+        for made in self.made:
+            self.get(made.close())
+        self.world.pass_time(1)
+
+
+async def _awaited(said: Awaitable[Any]) -> Any:
+    return await said
+
+
+async def _all(said: Any) -> list[Any]:
+    return [each async for each in said]
+
+
+async def _some(said: Any, count: int) -> list[Any]:
+    return [await anext(said) for _ in range(count)]
+
+
+def rows(batches: Iterable[Any]) -> dict[int, list[int]]:
+    """The offsets in some batches, by partition."""
+    found: dict[int, list[int]] = {}
+    for batch in batches:
+        found.setdefault(batch.partition, []).extend(record.offset for record in batch)
+    return found
+
+
+def never(*_: Any, **__: Any) -> NoReturn:
+    """What must not be called."""
+    raise AssertionError("this must not be called")

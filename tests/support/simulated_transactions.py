@@ -1,0 +1,282 @@
+"""The transaction coordinators of the simulated world, and what its leaders and group coordinators do for transactions.
+
+`transaction_version` is the finalised feature's level. Markers are written `marker_delay_s` after a decision.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import defaultdict
+from typing import Any
+
+from kafwire import protocol
+from kafwire.producer.sequencer import Identity
+from kafwire.records import RecordBatch, decode_batches, encode_batch
+from tests.support.simulated_groups import COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR, Group, GroupApi, Kept
+from tests.support.simulated_log import UNKNOWN_TOPIC, Answer, Call, Log, Stored
+from tests.support.transaction_model import FENCED, INVALID_EPOCH, INVALID_TXN_STATE, Coordinator, State
+
+Offsets = dict[tuple[str, int], tuple[Kept, int]]  # and when they came
+
+INVALID_REQUEST = 42
+INVALID_TRANSACTION_TIMEOUT = 50
+TRANSACTIONAL_ID_NOT_FOUND = 105
+TRANSACTION_ABORTABLE = 120
+LONGEST_TRANSACTION_MS = 900_000
+STATES = {
+    State.EMPTY: "Empty",
+    State.ONGOING: "Ongoing",
+    State.PREPARE_COMMIT: "PrepareCommit",
+    State.PREPARE_ABORT: "PrepareAbort",
+    State.COMPLETE_COMMIT: "CompleteCommit",
+    State.COMPLETE_ABORT: "CompleteAbort",
+}
+
+
+class TransactionApi(GroupApi):
+    """InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit, EndTxn."""
+
+    def __init__(self, *, topic_ids: bool) -> None:
+        super().__init__(topic_ids=topic_ids)
+        self.transaction_version = 2
+        self.features_epoch = 1
+        self.marker_delay_s = 0.001
+        self.transactions: defaultdict[str, Coordinator] = defaultdict(lambda: Coordinator(self.before_4))
+        self.begun_ms: dict[str, float] = {}  # when the transactions that are open began
+        self.timeouts_ms: dict[str, int] = {}
+        self._producer_ids = itertools.count(1000)
+        self._markers: set[asyncio.Task[None]] = set()
+
+    def features(self) -> dict[str, Any]:
+        """What ApiVersions says of them."""
+        kind = protocol.ApiVersionsResponse.FinalizedFeatureKey
+        level = self.transaction_version
+        finalized = [kind(name="transaction.version", max_version_level=level, min_version_level=level)]
+        return {"finalized_features_epoch": self.features_epoch, "finalized_features": finalized if level else []}
+
+    def _not_coordinator(self, call: Call, key: str) -> int:
+        if self.coordinator(key) != call.node:
+            return NOT_COORDINATOR
+        return COORDINATOR_LOAD_IN_PROGRESS if key in self.loading else 0
+
+    def _on_InitProducerId(self, call: Call) -> Answer:
+        message = call.message
+        response = protocol.InitProducerIdResponse
+        if message.transactional_id is None:
+            return response(producer_id=next(self._producer_ids), producer_epoch=0)
+        code = self._not_coordinator(call, message.transactional_id)
+        identity = Identity(-1, -1)
+        if not code and not 0 < message.transaction_timeout_ms <= LONGEST_TRANSACTION_MS:
+            code = INVALID_TRANSACTION_TIMEOUT
+        if not code and (message.producer_id < 0) != (message.producer_epoch < 0):
+            code = INVALID_REQUEST
+        if not code:
+            self.timeouts_ms[message.transactional_id] = message.transaction_timeout_ms
+            current = Identity(message.producer_id, message.producer_epoch)
+            code, identity = self.transactions[message.transactional_id].initialize(
+                current, new_id=next(self._producer_ids)
+            )
+            self._decide(message.transactional_id)
+        return response(error_code=code, producer_id=identity.producer_id, producer_epoch=identity.epoch)
+
+    def _on_AddPartitionsToTxn(self, call: Call) -> Answer:
+        assert call.version <= 3, "later versions are for brokers"
+        message, response = call.message, protocol.AddPartitionsToTxnResponse
+        transactional_id = message.v3_and_below_transactional_id
+        who = Identity(message.v3_and_below_producer_id, message.v3_and_below_producer_epoch)
+        asked = {(t.name, p): self._unknown(t.name, p) for t in message.v3_and_below_topics for p in t.partitions}
+        code = self._not_coordinator(call, transactional_id)
+        if not code and not any(asked.values()):
+            code = self._add(call, transactional_id, who, set(asked), set())
+        codes = {where: code or (own or (55 if any(asked.values()) else 0)) for where, own in asked.items()}
+        return response(
+            results_by_topic_v3_and_below=[
+                response.AddPartitionsToTxnTopicResult(
+                    name=topic,
+                    results_by_partition=[
+                        response.AddPartitionsToTxnPartitionResult(
+                            partition_index=index, partition_error_code=codes[topic, index]
+                        )
+                        for name, index in codes
+                        if name == topic
+                    ],
+                )
+                for topic in dict.fromkeys(name for name, _ in codes)
+            ]
+        )
+
+    def _add(
+        self, call: Call, transactional_id: str, who: Identity, places: set[tuple[str, int]], groups: set[str]
+    ) -> int:
+        transaction = self.transactions[transactional_id]
+        was_open = transaction.state is State.ONGOING
+        code = transaction.add(who, places, groups)
+        if not code and not was_open:
+            self.begun_ms[transactional_id] = call.at_ms
+        return code
+
+    def _unknown(self, name: str, partition: int) -> int:
+        topic = self.topics.get(name)
+        return 0 if topic is not None and partition < len(topic.partitions) else UNKNOWN_TOPIC
+
+    def _on_AddOffsetsToTxn(self, call: Call) -> Answer:
+        message = call.message
+        who = Identity(message.producer_id, message.producer_epoch)
+        code = self._not_coordinator(call, message.transactional_id)
+        code = code or self._add(call, message.transactional_id, who, set(), {message.group_id})
+        return protocol.AddOffsetsToTxnResponse(error_code=code)
+
+    def _on_TxnOffsetCommit(self, call: Call) -> Answer:
+        message, response = call.message, protocol.TxnOffsetCommitResponse
+        who = Identity(message.producer_id, message.producer_epoch)
+        transaction = self.transactions[message.transactional_id]
+        code = self._not_coordinator(call, message.group_id)
+        if not code and call.version >= 5:
+            code = self._add(call, message.transactional_id, who, set(), {message.group_id})
+        elif not code:
+            code = transaction.refuses(who)
+            if not code and not transaction.groups:  # all groups' offsets are in one partition here
+                code = TRANSACTION_ABORTABLE if call.version == 4 else INVALID_TXN_STATE
+        code = INVALID_EPOCH if code == FENCED else code
+        member = message.member_id, message.generation_id
+        refusal = self.refuses_member(message.group_id, *member, is_transactional=True)
+        if not refusal and self.before_4:  # there is a group then, even if it has nothing
+            self.groups.setdefault(message.group_id, Group())
+        code = code or refusal
+        topics = []
+        for topic in message.topics:
+            parts = []
+            for asked in topic.partitions:
+                index = asked.partition_index
+                own = code or self._unknown(topic.name, index) or self.offset_errors.get((topic.name, index), 0)
+                parts.append(response.TxnOffsetCommitResponsePartition(partition_index=index, error_code=own))
+                if not own:
+                    kept = Kept(asked.committed_offset, asked.committed_leader_epoch, asked.committed_metadata)
+                    self.groups.setdefault(message.group_id, Group())
+                    pending = self.pending_offsets[message.group_id].setdefault(message.producer_id, {})
+                    pending[topic.name, index] = kept, next(self.commits)
+            topics.append(response.TxnOffsetCommitResponseTopic(name=topic.name, partitions=parts))
+        return response(topics=topics)
+
+    def _on_EndTxn(self, call: Call) -> Answer:
+        message = call.message
+        code = self._not_coordinator(call, message.transactional_id)
+        identity = Identity(-1, -1)
+        if not code:
+            who = Identity(message.producer_id, message.producer_epoch)
+            code, identity = self.transactions[message.transactional_id].end(
+                who, commit=message.committed, version=2 if call.version >= 5 else 1
+            )
+            self._decide(message.transactional_id)
+        return protocol.EndTxnResponse(error_code=code, producer_id=identity.producer_id, producer_epoch=identity.epoch)
+
+    def _on_DescribeTransactions(self, call: Call) -> Answer:
+        response = protocol.DescribeTransactionsResponse
+        states = []
+        for transactional_id in call.message.transactional_ids:
+            found = response.TransactionState(transactional_id=transactional_id)
+            states.append(found)
+            found.error_code = self._not_coordinator(call, transactional_id)
+            known = self.transactions.get(transactional_id)
+            if found.error_code or known is None or known.producer_id < 0:
+                found.error_code = found.error_code or TRANSACTIONAL_ID_NOT_FOUND
+                continue
+            found.transaction_state = STATES[known.state]
+            found.producer_id, found.producer_epoch = known.producer_id, known.epoch
+            for topic in sorted({name for name, _ in known.partitions}):
+                indexes = sorted(index for name, index in known.partitions if name == topic)
+                found.topics.append(response.TopicData(topic=topic, partitions=indexes))
+        return response(transaction_states=states)
+
+    def expire_transactions(self) -> None:
+        """The coordinators look for transactions that have been open for too long, and abort them."""
+        now_ms = self.loop.time() * 1000
+        for transactional_id, transaction in list(self.transactions.items()):
+            until = self.begun_ms.get(transactional_id, now_ms) + self.timeouts_ms.get(transactional_id, 0)
+            if transaction.state is State.ONGOING and now_ms >= until:
+                self.expire_transaction(transactional_id)
+
+    def expire_transaction(self, transactional_id: str) -> None:
+        """The transaction has been open for too long: the coordinator aborts it."""
+        self.transactions[transactional_id].fence()
+        self._decide(transactional_id)
+
+    def _decide(self, transactional_id: str) -> None:
+        if self.transactions[transactional_id].preparing:
+            task = asyncio.get_running_loop().create_task(self._write_markers(transactional_id))
+            self._markers.add(task)
+            task.add_done_callback(self._markers.discard)
+
+    async def _write_markers(self, transactional_id: str) -> None:
+        await asyncio.sleep(self.marker_delay_s)
+        transaction = self.transactions[transactional_id]
+        decision = transaction.complete()
+        if decision is None:
+            return
+        committed, partitions, groups = decision
+        for name, index in partitions:
+            topic = self.topics.get(name)
+            if topic is None or index >= len(topic.partitions):
+                continue  # deleted meanwhile: no marker is owed to what is not there
+            log = topic.partitions[index]
+            record: dict[str, object] = {"key": b"\0\0\0" + bytes([committed]), "value": bytes(6)}
+            marker = encode_batch(
+                [record],
+                producer_id=transaction.producer_id,
+                producer_epoch=transaction.epoch,
+                transactional=True,
+                control=True,
+            )
+            log.end_transaction(transaction.producer_id, transaction.epoch, marker, commit=committed)
+        for group in list(self.pending_offsets) if groups else ():  # all are in the partition that has the marker
+            offsets = self.pending_offsets[group].pop(transaction.producer_id, {})
+            for where, (kept, order) in offsets.items():
+                if committed:
+                    self.keep(group, where, kept, order)
+
+    def transaction_refuses(self, call: Call, where: tuple[str, int], log: Log, batch: RecordBatch) -> int:
+        """The error code for a batch that is not in an open transaction of its producer (KIP-890)."""
+        if not batch.is_transactional:
+            return 0
+        transaction = self.transactions[call.message.transactional_id]
+        who = Identity(batch.producer_id, batch.producer_epoch)
+        known, _ = log.remembered(batch.producer_id)
+        if batch.producer_id in log.open and known == batch.producer_epoch:
+            return 0  # the leader knows of it
+        if batch.producer_epoch < known:
+            return INVALID_EPOCH
+        # It lets none begin with a number that lies after one that it has refused, and in version 2 with 0 only.
+        lowest = log.verified.get(batch.producer_id, batch.base_sequence)
+        from_zero = call.version >= 12 and known != batch.producer_epoch
+        log.verified[batch.producer_id] = 0 if from_zero else min(batch.base_sequence, lowest)
+        if call.version >= 12:
+            code = self._add(call, call.message.transactional_id, who, {where}, set())
+        else:
+            code = transaction.refuses(who)
+            if not code and where not in transaction.partitions:
+                code = TRANSACTION_ABORTABLE if call.version == 11 else INVALID_TXN_STATE
+        return INVALID_EPOCH if code == FENCED else code
+
+
+def committed_values(log: Log) -> list[bytes | None]:
+    """What readers of committed records see; asserts that nothing is undecided."""
+    open_: dict[int, list[Stored]] = defaultdict(list)
+    seen: list[tuple[int, bytes | None]] = []
+    for stored in log.batches:
+        (batch,) = decode_batches(stored.data)
+        if batch.is_control:
+            if next(iter(batch)).key == b"\0\0\0\1":
+                seen += [(s.base, record.value) for s in open_[batch.producer_id] for record in values_of(s)]
+            open_.pop(batch.producer_id, None)
+        elif batch.is_transactional:
+            open_[batch.producer_id].append(stored)
+        else:
+            seen += [(stored.base, record.value) for record in batch]
+    assert not any(open_.values()), "a transaction is not decided"
+    return [value for _, value in sorted(seen, key=lambda found: found[0])]
+
+
+def values_of(stored: Stored) -> Any:
+    (batch,) = decode_batches(stored.data)
+    return batch

@@ -1,0 +1,588 @@
+"""`cluster.cluster`: bootstrap, metadata, leaders and retries, in a simulated world."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import Any
+
+import pytest
+
+from kafwire import protocol
+from kafwire.cluster.broker_connection import Lane
+from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.topic_lookup import UNKNOWN_TOPIC_ANSWERS, UNKNOWN_TOPIC_MS, UnknownAnswers
+from kafwire.config import ClientConfig
+from kafwire.errors import BrokerError, KafkaConnectionError, KafkaTimeoutError, ProtocolError
+from tests.support.simulated import LATENCY_S, World
+from tests.support.simulated_kafka import HANGUP, NEVER, Call, Log
+
+
+def make_cluster(world: World, *, bootstrap: str | None = None, **options: Any) -> Cluster:
+    return Cluster(world.engine, ClientConfig.build({"bootstrap_servers": bootstrap or world.bootstrap, **options}))
+
+
+def metadata() -> protocol.MetadataRequest:
+    return protocol.MetadataRequest(topics=[])
+
+
+def test_bootstrap_passes_over_dead_servers() -> None:
+    with World(brokers=4) as world:
+        world.nodes[1].down = True
+        world.nodes[2].silent = True
+        world.on("ApiVersions", lambda call: NEVER if call.node == 3 else None)
+        cluster = make_cluster(world, socket_connection_setup_timeout_ms=2_000)
+        started = world.engine.now_ms()
+        world.run(cluster.refresh())
+        assert set(cluster.metadata.brokers) == {2, 3, 4}
+        assert world.engine.now_ms() - started < 4_100
+
+
+def test_bootstrap_passes_over_a_server_that_is_no_broker() -> None:
+    with World(brokers=2) as world:
+        world.on("ApiVersions", lambda call: b"220 mail ready" if call.node == 1 else None)
+        cluster = make_cluster(world)
+        world.run(cluster.refresh())
+        assert set(cluster.metadata.brokers) == {1, 2}
+
+
+def test_when_no_server_can_be_reached_all_are_named_in_time() -> None:
+    with World(brokers=2) as world:
+        for node in world.nodes.values():
+            node.down = True
+        cluster = make_cluster(world, default_api_timeout_ms=5_000)
+        started = world.engine.now_ms()
+        with pytest.raises(KafkaConnectionError, match=r"did not succeed within 5 s.*10\.0\.0\.1.*10\.0\.0\.2"):
+            world.run(cluster.call(metadata()))
+        assert 3_000 < world.engine.now_ms() - started <= 5_001
+
+
+def test_a_call_outlives_brokers_that_come_back() -> None:
+    async def restart(world: World, cluster: Cluster) -> Any:
+        call = asyncio.ensure_future(cluster.call(metadata()))
+        await asyncio.sleep(3)
+        world.nodes[1].down = False
+        return await call
+
+    with World() as world:
+        world.nodes[1].down = True
+        answer = world.run(restart(world, make_cluster(world)))
+        assert answer.cluster_id == "simulated"
+
+
+def test_a_bootstrap_connection_goes_on_as_its_brokers_control_lane() -> None:
+    with World(brokers=2) as world:
+        world.create_topic("t", partitions=2)
+        cluster = make_cluster(world, bootstrap="10.0.0.1:9092")
+        world.run(cluster.refresh(["t"]))
+        world.run(cluster.call(metadata(), node=1))
+        assert len(world.connections) == 1
+        world.run(cluster.call(metadata(), node=2))
+        assert len(world.connections) == 2
+        assert world.made("Metadata")[-1].node == 2
+
+
+def test_a_broker_that_moved_gets_a_new_lane() -> None:
+    with World() as world:
+        cluster = make_cluster(world)
+        world.run(cluster.refresh())
+        lane = cluster.lane(1, "fetch")
+        world.run(lane.open())
+        assert cluster.lane(1, "fetch") is lane
+        world.nodes[1].port = 9999
+        world.run(cluster.refresh())
+        moved = cluster.lane(1, "fetch")
+        assert moved is not lane
+        assert moved.port == 9999
+        world.run(moved.open())
+        with pytest.raises(KafkaConnectionError):
+            world.run(lane.open())
+
+
+def test_lanes_of_different_roles_do_not_share_a_connection() -> None:
+    async def open_all(cluster: Cluster) -> None:
+        await cluster.refresh()
+        await asyncio.gather(*(cluster.lane(1, role).open() for role in ("control", "fetch", "produce")))
+
+    with World() as world:
+        world.run(open_all(make_cluster(world)))
+        assert len(world.connections) == 3
+
+
+def test_an_unknown_broker_is_named() -> None:
+    with World() as world:
+        cluster = make_cluster(world, default_api_timeout_ms=500)
+        with pytest.raises(KafkaConnectionError, match=r"broker 7 is not in the cluster's metadata \(known: 1\)"):
+            world.run(cluster.call(metadata(), node=7))
+
+
+@pytest.mark.parametrize("node", [None, 1])
+def test_a_request_that_times_out_is_tried_again_while_there_is_time(node: int | None) -> None:
+    with World() as world:
+        cluster = make_cluster(world, request_timeout_ms=1_000, default_api_timeout_ms=10_000)
+        world.run(cluster.refresh())
+        world.on("Metadata", lambda _: NEVER if len(world.made("Metadata")) < 4 else None)
+        answer = world.run(cluster.call(metadata(), node=node))
+        assert answer.cluster_id == "simulated"
+
+
+def test_a_broker_that_hangs_is_given_up_in_time_and_the_cause_told() -> None:
+    with World() as world:
+        world.on("Metadata", lambda _: NEVER)
+        cluster = make_cluster(world, request_timeout_ms=1_000, default_api_timeout_ms=4_500)
+        started = world.engine.now_ms()
+        with pytest.raises((KafkaTimeoutError, KafkaConnectionError), match=r"within 4\.5 s: .*no answer from"):
+            world.run(cluster.call(metadata()))
+        assert world.engine.now_ms() - started <= 4_501
+
+
+def test_retries_wait_longer_each_time() -> None:
+    with World() as world:
+        world.on("Metadata", lambda _: HANGUP)
+        cluster = make_cluster(
+            world, retry_backoff_ms=100, retry_backoff_max_ms=800, default_api_timeout_ms=5_000, reconnect_backoff_ms=0
+        )
+        with pytest.raises(KafkaConnectionError):
+            world.run(cluster.call(metadata()))
+        times = [call.at_ms for call in world.made("Metadata")]
+        waits = [late - early for early, late in itertools.pairwise(times)]
+        for wait, nominal in zip(waits, [100, 200, 400, 800, 800], strict=False):
+            assert 0.8 * nominal <= wait <= 1.2 * nominal + 10 * LATENCY_S * 1000
+        assert len(waits) >= 5
+
+
+@pytest.mark.parametrize(("retriable", "attempts"), [(False, 1), (True, 3)])
+def test_only_errors_that_may_pass_are_retried(*, retriable: bool, attempts: int) -> None:
+    tries = itertools.count(1)
+
+    async def attempt() -> int:
+        number = next(tries)
+        if number < 3:
+            raise BrokerError(1, "SOME_ERROR", retriable)
+        return number
+
+    with World() as world:
+        cluster = make_cluster(world)
+        if retriable:
+            assert world.run(cluster.retrying(attempt, "testing")) == attempts
+        else:
+            with pytest.raises(BrokerError, match="SOME_ERROR"):
+                world.run(cluster.retrying(attempt, "testing"))
+            assert next(tries) == attempts + 1
+
+
+def test_an_answer_that_cannot_be_read_is_not_asked_for_again() -> None:
+    with World() as world:
+        world.on("Metadata", lambda _: b"\0\xff")
+        with pytest.raises(ProtocolError, match="MetadataResponse"):
+            world.run(make_cluster(world).call(metadata()))
+        assert len(world.made("Metadata")) == 1
+
+
+def test_an_unknown_topic_is_believed_after_a_few_answers_over_three_seconds() -> None:
+    with World() as world:
+        began = world.engine.now_ms()
+        with pytest.raises(BrokerError, match="topic 'nope' does not exist on 10.0.0.1:9092") as caught:
+            world.run(make_cluster(world).topic("nope"))
+        assert caught.value.code == 3
+        assert len(world.made("Metadata")) >= UNKNOWN_TOPIC_ANSWERS
+        assert UNKNOWN_TOPIC_MS <= world.engine.now_ms() - began < 2 * UNKNOWN_TOPIC_MS
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "believed"),
+    [
+        ([0], False),
+        ([0, 100, 300, 700], False),  # an answer each time, but nobody had the time to hear of a topic
+        ([0, 1500, 2999, 2999], False),
+        ([0, 2000, 4000], False),  # time enough, but slow answers: they may all be older than the topic
+        ([0, 2000, 4000, 6000], True),
+        ([0, 100, 300, 700, 1500, 3000], True),
+        ([5000, 6000, 7000, 7999], False),
+        ([5000, 6000, 7000, 8000], True),
+    ],
+)
+def test_answers_of_unknown_are_believed_when_they_are_many_and_took_their_time(
+    at_ms: list[float], believed: bool
+) -> None:
+    answers = UnknownAnswers()
+    for now_ms in at_ms:
+        answers.count(now_ms)
+    assert answers.are_believed is believed
+
+
+def test_a_topic_made_a_moment_ago_is_found() -> None:
+    def late(call: Call) -> None:
+        if world.engine.now_ms() - began > 2_000 and "t" not in world.topics:
+            world.create_topic("t")
+
+    with World() as world:
+        began = world.engine.now_ms()
+        world.on("Metadata", late)
+        assert world.run(make_cluster(world).topic("t")).partitions[0].leader == 1
+
+
+@pytest.mark.parametrize("appears", [True, False])
+def test_a_patient_look_for_a_topic_goes_on_until_the_time_is_up(*, appears: bool) -> None:
+    async def look(world: World, cluster: Cluster) -> Any:
+        looking = asyncio.ensure_future(cluster.topic("t", timeout_ms=10_000, patient=True))
+        await asyncio.sleep(8)
+        if appears:
+            world.create_topic("t")
+        return await looking
+
+    with World() as world:
+        cluster = make_cluster(world)
+        if appears:
+            assert world.run(look(world, cluster)).name == "t"
+        else:
+            with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+                world.run(look(world, cluster))
+            assert world.engine.now_ms() <= 1_000_000 + 10_001
+
+
+def test_concurrent_refreshes_share_a_request_unless_they_ask_for_more() -> None:
+    async def three(cluster: Cluster) -> None:
+        await cluster.refresh(["a"])
+        await asyncio.gather(cluster.refresh(["a"]), cluster.refresh(["a"]), cluster.refresh())
+        await asyncio.gather(cluster.refresh(["b"]), cluster.refresh(["a"]), cluster.refresh(["c", "b"]))
+
+    with World() as world:
+        for name in "abc":
+            world.create_topic(name)
+        cluster = make_cluster(world)
+        world.run(three(cluster))
+        asked = [sorted(topic.name for topic in call.message.topics) for call in world.made("Metadata")]
+        assert asked[:2] == [["a"], ["a"]]
+        assert asked[2:] in ([["a", "b", "c"]], [["a", "b", "c"]] * 2)
+        assert set(cluster.metadata.topics) == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_refresh_that_was_cancelled_is_not_what_the_next_one_hears_of(*, fails: bool) -> None:
+    async def cancel_one(world: World, cluster: Cluster) -> None:
+        await cluster.refresh(["t"])
+        refresh = asyncio.ensure_future(cluster.refresh())
+        await asyncio.sleep(0)
+        refresh.cancel()
+        await asyncio.sleep(60)
+        world.move_leader("t", 0, 2)
+        world.off("Metadata")
+        await cluster.refresh()
+        assert cluster.metadata.leader("t", 0) == 2
+
+    with World(brokers=2) as world:
+        world.create_topic("t")
+        world.on("Metadata", lambda _: HANGUP if fails and len(world.made("Metadata")) > 1 else None)
+        world.run(cancel_one(world, make_cluster(world)))
+
+
+def test_metadata_grows_stale() -> None:
+    async def wait(cluster: Cluster) -> None:
+        assert cluster.is_stale
+        await cluster.refresh()
+        assert not cluster.is_stale
+        await asyncio.sleep(1.1)
+        assert cluster.is_stale
+
+    with World() as world:
+        world.run(wait(make_cluster(world, metadata_max_age_ms=1_000)))
+
+
+def test_a_leader_is_waited_for_until_the_election_ends() -> None:
+    async def elect(world: World, cluster: Cluster) -> int:
+        looking = asyncio.ensure_future(cluster.leader("t", 0))
+        await asyncio.sleep(2)
+        world.move_leader("t", 0, 2)
+        return await looking
+
+    with World(brokers=2) as world:
+        world.create_topic("t")
+        world.move_leader("t", 0, -1)
+        assert world.run(elect(world, make_cluster(world))) == 2
+
+
+def test_a_partition_that_stays_without_a_leader_is_named() -> None:
+    with World() as world:
+        world.create_topic("t")
+        world.move_leader("t", 0, -1)
+        cluster = make_cluster(world, default_api_timeout_ms=2_000)
+        with pytest.raises(KafkaTimeoutError, match="finding the leader of t-0 .*LEADER_NOT_AVAILABLE"):
+            world.run(cluster.leader("t", 0))
+
+
+def test_a_broker_that_lags_does_not_move_leaders_back() -> None:
+    """The new leader's news came first; then a broker that has not heard yet tells the old."""
+    with World(brokers=2) as world:
+        topic = world.create_topic("t")
+        cluster = make_cluster(world)
+        world.move_leader("t", 0, 2)
+        world.run(cluster.refresh(["t"]))
+        topic.partitions[0].leader, topic.partitions[0].epoch = 1, 0
+        world.run(cluster.refresh())
+        assert cluster.metadata.leader("t", 0) == 2
+
+
+def test_closing_fails_calls_that_wait() -> None:
+    async def close_meanwhile(cluster: Cluster, after_s: float) -> None:
+        calls = [asyncio.ensure_future(c) for c in (cluster.call(metadata()), cluster.topic("t"))]
+        await asyncio.sleep(after_s)
+        await cluster.close()
+        async with asyncio.timeout(1):
+            for call in calls:
+                with pytest.raises(KafkaConnectionError):
+                    await call
+
+    for steps in range(8):
+        with World() as world:
+            world.create_topic("t")
+            world.on("Metadata", lambda _: NEVER)
+            world.run(close_meanwhile(make_cluster(world), steps * LATENCY_S / 2))
+
+
+def test_a_released_lane_is_closed_and_the_next_of_its_name_is_new() -> None:
+    async def release(cluster: Cluster) -> None:
+        await cluster.refresh()
+        lane, other = cluster.lane(1, "fetch:t-0"), cluster.lane(1, "fetch:t-1")
+        await asyncio.gather(lane.open(), other.open())
+        pending = asyncio.ensure_future(lane.call(metadata()))
+        await asyncio.sleep(0)
+        cluster.release(1, "fetch:t-0")
+        cluster.release(1, "never made")
+        with pytest.raises(KafkaConnectionError, match="the fetch:t-0 lane was released"):
+            await pending
+        with pytest.raises(KafkaConnectionError, match="released: nothing more can be sent to broker 1"):
+            await lane.open()
+        assert lane not in cluster.lanes
+        assert other.is_ready
+        again = cluster.lane(1, "fetch:t-0")
+        assert again is not lane
+        await again.open()
+
+    with World() as world:
+        world.run(release(make_cluster(world)))
+
+
+def test_changes_are_told_to_who_listens() -> None:
+    async def listen(world: World, cluster: Cluster) -> None:
+        heard: list[set[str]] = []
+        stop = cluster.on_change(heard.append)
+        await cluster.refresh(["a", "b"])
+        assert heard == [{"a", "b"}]
+        await cluster.refresh()
+        assert len(heard) == 1
+        world.topics["a"].partitions.append(Log(leader=1))
+        await cluster.refresh()
+        assert heard[1:] == [{"a"}]
+        assert len(cluster.metadata.topics["a"].partitions) == 2
+        gone = world.topics.pop("b")
+        await cluster.refresh()
+        assert heard[2:] == [{"b"}]
+        assert cluster.metadata.errors == {"b": 3}
+        await cluster.refresh()
+        assert len(heard) == 3
+        world.topics["b"] = gone
+        await cluster.refresh()
+        assert heard[3:] == [{"b"}]
+        assert cluster.metadata.errors == {}
+        stop()
+        stop()
+        world.move_leader("a", 0, 2)
+        await cluster.refresh()
+        assert len(heard) == 4
+
+    with World(brokers=2) as world:
+        world.create_topic("a")
+        world.create_topic("b")
+        world.run(listen(world, make_cluster(world)))
+
+
+def test_a_listener_that_fails_keeps_the_news_from_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    heard: list[set[str]] = []
+
+    def fail(changed: set[str]) -> None:
+        changed.clear()
+        raise ValueError("on purpose")
+
+    with World() as world:
+        world.create_topic("t")
+        cluster = make_cluster(world)
+        cluster.on_change(fail)
+        cluster.on_change(heard.append)
+        world.run(cluster.refresh(["t"]))
+        assert heard == [{"t"}]
+        assert "a change of topics ['t'] could not be handled" in caplog.text
+
+
+@pytest.mark.parametrize("by_forgetting", [True, False])
+def test_topics_that_are_kept_fresh_are_asked_for_again_and_again(*, by_forgetting: bool) -> None:
+    async def keep(world: World, cluster: Cluster) -> None:
+        heard: list[set[str]] = []
+        cluster.on_change(heard.append)
+        await cluster.refresh(["a"])
+        cluster.keep_fresh(["a"])
+        cluster.keep_fresh(["a", "b"])
+        await asyncio.sleep(0.5)
+        assert len(world.made("Metadata")) == 1
+        await asyncio.sleep(0.6)
+        assert [topic.name for topic in world.made("Metadata")[1].message.topics] == ["a", "b"]
+        world.topics["b"].partitions.append(Log(leader=1))
+        await asyncio.sleep(1)
+        assert heard == [{"a"}, {"b"}, {"b"}]
+        cluster.keep_fresh(["b"])
+        assert set(cluster.metadata.topics) == {"b"}
+        await asyncio.sleep(1)
+        assert [topic.name for topic in world.made("Metadata")[-1].message.topics] == ["b"]
+        if by_forgetting:
+            cluster.forget(["b"])
+        else:
+            cluster.keep_fresh([])
+        assert cluster.metadata.topics == {}
+        count = len(world.made("Metadata"))
+        await asyncio.sleep(10)
+        assert len(world.made("Metadata")) == count
+
+    with World() as world:
+        world.create_topic("a")
+        world.create_topic("b")
+        world.run(keep(world, make_cluster(world, metadata_max_age_ms=1_000)))
+
+
+def test_keeping_fresh_counts_from_whoever_refreshed_last() -> None:
+    async def keep(world: World, cluster: Cluster) -> None:
+        cluster.keep_fresh(["a"])
+        for _ in range(10):
+            await asyncio.sleep(0.6)
+            await cluster.refresh()
+        assert len(world.made("Metadata")) == 11
+
+    with World() as world:
+        world.create_topic("a")
+        world.run(keep(world, make_cluster(world, metadata_max_age_ms=1_000)))
+
+
+def test_keeping_fresh_goes_on_after_failures_and_ends_with_the_client() -> None:
+    async def keep(world: World, cluster: Cluster) -> None:
+        await cluster.refresh(["t"])
+        cluster.keep_fresh(["t"])
+        world.on("Metadata", lambda _: HANGUP)
+        await asyncio.sleep(20)
+        assert 5 < len(world.made("Metadata")) < 60, "with backoff"
+        world.off("Metadata")
+        world.topics["t"].partitions.append(Log(leader=1))
+        await asyncio.sleep(5)
+        assert len(cluster.metadata.topics["t"].partitions) == 2
+        cluster.shut()
+        cluster.keep_fresh(["t"])
+        await asyncio.sleep(0.1)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    with World() as world:
+        world.create_topic("t")
+        world.run(keep(world, make_cluster(world, metadata_max_age_ms=1_000)))
+
+
+def test_what_was_forgotten_while_it_was_asked_for_is_not_learnt() -> None:
+    async def forget(cluster: Cluster) -> None:
+        await cluster.refresh()
+        refresh = asyncio.ensure_future(cluster.refresh(["t"]))
+        await asyncio.sleep(LATENCY_S / 2)
+        cluster.forget(["t"])
+        await refresh
+        assert cluster.metadata.topics == {}
+
+    with World() as world:
+        world.create_topic("t")
+        world.run(forget(make_cluster(world)))
+
+
+def test_lanes_to_brokers_that_left_are_closed_once_they_are_idle() -> None:
+    async def leave(world: World, cluster: Cluster) -> None:
+        await cluster.refresh()
+        idle, busy = cluster.lane(2, "produce"), cluster.lane(2, "fetch")
+        await asyncio.gather(idle.open(), busy.open())
+        world.on("ListOffsets", lambda _: NEVER)
+        pending = asyncio.ensure_future(busy.call(protocol.ListOffsetsRequest(replica_id=-1)))
+        await asyncio.sleep(LATENCY_S * 3)
+        world.nodes[2].down = True  # its connections stay
+        await cluster.refresh()
+        assert not idle.is_ready
+        assert idle not in cluster.lanes
+        assert busy.is_ready
+        with pytest.raises(KafkaTimeoutError):
+            await pending
+        await cluster.refresh()
+        assert busy not in cluster.lanes
+
+    with World(brokers=2) as world:
+        world.run(leave(world, make_cluster(world, bootstrap="10.0.0.1:9092", request_timeout_ms=1_000)))
+
+
+def test_brokers_that_failed_are_the_last_to_be_asked() -> None:
+    async def scenario(world: World, cluster: Cluster) -> None:
+        await cluster.refresh()
+        for node in (1, 2):
+            world.kill(node)
+            world.nodes[node].silent = True
+            await asyncio.sleep(0.01)
+            with pytest.raises(KafkaConnectionError):
+                await cluster.lane(node, "control").open()
+        for _ in range(8):
+            world.break_connections(3)
+            await asyncio.sleep(1)
+            started = world.engine.now_ms()
+            await cluster.call(metadata())
+            assert world.engine.now_ms() - started < 1_000
+
+    with World(brokers=3) as world:
+        world.run(scenario(world, make_cluster(world)))
+
+
+def test_a_call_that_a_known_broker_answers_refreshes_nothing() -> None:
+    async def scenario(world: World, cluster: Cluster) -> None:
+        await cluster.refresh()
+        await cluster.call(metadata())
+        await asyncio.sleep(1)
+        assert len(world.made("Metadata")) == 2
+
+    with World(brokers=2) as world:
+        world.run(scenario(world, make_cluster(world)))
+
+
+@pytest.mark.parametrize(("node", "name"), [(0, "broker 0"), (7, "broker 7"), (-1, "bootstrap server")])
+def test_a_lane_is_named_by_its_broker(node: int, name: str) -> None:
+    with World() as world:
+        config = ClientConfig.build({"bootstrap_servers": world.bootstrap})
+        assert Lane(world.engine, config, "a.example", 9092, "control", node).where == f"{name} at a.example:9092"
+
+
+def test_who_listens_no_more_is_told_nothing() -> None:
+    with World(brokers=2) as world:
+        world.create_topic("t")
+        cluster = make_cluster(world, request_timeout_ms=5_000)
+        world.run(cluster.refresh(["t"]))
+        heard: dict[str, list[Any]] = {"first": [], "second": [], "third": [], "fourth": []}
+        stop_hearing_lanes = cluster.on_overdue(heard["first"].append)
+        cluster.on_overdue(heard["second"].append)
+        stop_hearing_topics = cluster.on_change(heard["third"].append)
+        cluster.on_change(heard["fourth"].append)
+        for stop in (stop_hearing_lanes, stop_hearing_topics):
+            stop()
+            stop()  # a second time does nothing
+        world.on("DescribeConfigs", lambda _: NEVER)
+        hung = world.loop.create_task(
+            cluster.call(protocol.DescribeConfigsRequest(resources=[]), node=1, timeout_ms=3_000)
+        )
+        world.add_partitions("t", 1)
+        world.pass_time(2)
+        assert {name: bool(told) for name, told in heard.items()} == {
+            "first": False, "second": True, "third": False, "fourth": True,
+        }  # fmt: skip
+        assert heard["fourth"] == [{"t"}]
+        assert {lane.node for lane in heard["second"]} == {1}
+        cluster.shut()
+        world.run(asyncio.wait([hung]))
+        assert hung.exception() is not None
+        known = len(heard["second"]), len(heard["fourth"])
+        world.pass_time(5)
+        assert (len(heard["second"]), len(heard["fourth"])) == known

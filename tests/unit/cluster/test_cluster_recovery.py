@@ -1,0 +1,391 @@
+"""`cluster.cluster` when what it knows no longer leads anywhere: KIP-899, KIP-1102, moved brokers, another cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import uuid
+from typing import Any
+
+import pytest
+
+from kafwire import protocol
+from kafwire.cluster.cluster import Cluster
+from kafwire.errors import BrokerError, KafkaConnectionError, KafkaTimeoutError
+from tests.support.simulated import LATENCY_S, Node, World
+from tests.support.simulated_kafka import HANGUP, NEVER, Call
+from tests.unit.cluster.test_cluster import make_cluster, metadata
+from tests.unit.scanner.test_fetcher import Read, fill
+
+
+def answer_of(world: World, *nodes: int, cluster_id: str = "simulated", error: int = 0) -> protocol.MetadataResponse:
+    """Metadata that tells of some brokers only, and of no topic."""
+    kind = protocol.MetadataResponse
+    brokers = [
+        kind.MetadataResponseBroker(node_id=n, host=world.nodes[n].host, port=world.nodes[n].port) for n in nodes
+    ]
+    return kind(cluster_id=cluster_id, brokers=brokers, error_code=error)
+
+
+def addresses(cluster: Cluster) -> dict[int, str]:
+    return {node: address.host for node, address in cluster.metadata.brokers.items()}
+
+
+@pytest.fixture
+def boot(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the bootstrap server `boot.example` resolves to."""
+    found: list[str] = []
+    real = socket.getaddrinfo
+
+    def look_up(host: str, port: int, **options: Any) -> list[Any]:
+        if host != "boot.example":
+            return real(host, port, **options)
+        if options.get("flags", 0) & socket.AI_NUMERICHOST:
+            raise socket.gaierror("not a number")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in found]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    return found
+
+
+def move_everybody(world: World, boot: list[str]) -> None:
+    """All brokers go on at other addresses, at once."""
+    for node in world.nodes.values():
+        world.break_connections(node.number)
+        node.host = node.host.replace("10.0.0.", "10.0.1.")
+    boot[:] = ["10.0.1.2"]
+
+
+@pytest.mark.parametrize("how", ["refresh", "any", "one"])
+def test_when_all_known_brokers_are_gone_the_bootstrap_servers_are_asked(boot: list[str], how: str) -> None:
+    async def use(cluster: Cluster) -> None:
+        if how == "refresh":
+            await cluster.retrying(cluster.refresh, "refreshing")
+        else:
+            await cluster.call(metadata(), node=1 if how == "one" else None)
+        await asyncio.sleep(1)
+
+    async def scenario(world: World, cluster: Cluster) -> None:
+        await cluster.refresh(["t"])
+        boot[:] = []
+        for node in (1, 2, 3):
+            await cluster.lane(node, "fetch").open()
+        move_everybody(world, boot)
+        if how == "one":  # nobody asks for metadata by itself: the producer and the fetchers do when they lose a lane
+            with pytest.raises(KafkaConnectionError):
+                await cluster.call(metadata(), node=1, timeout_ms=1_000)
+            await cluster.refresh()
+        await use(cluster)
+        assert addresses(cluster) == {1: "10.0.1.1", 2: "10.0.1.2", 3: "10.0.1.3"}
+        assert cluster.metadata.leader("t", 0) == 1
+        assert {lane.host for lane in cluster.lanes if lane.node > 0} <= {"10.0.1.1", "10.0.1.2", "10.0.1.3"}
+
+    boot.append("10.0.0.1")
+    with World(brokers=3) as world:
+        world.create_topic("t")
+        world.run(scenario(world, make_cluster(world, bootstrap="boot.example:9092")))
+
+
+def test_bootstrap_servers_are_not_asked_again_if_the_user_says_so(boot: list[str]) -> None:
+    boot.append("10.0.0.1")
+    with World(brokers=3) as world:
+        cluster = make_cluster(world, bootstrap="boot.example:9092", metadata_recovery_strategy="none")
+        world.run(cluster.refresh())
+        count = len(world.connections)
+        move_everybody(world, boot)
+        for call in (cluster.refresh(), cluster.call(metadata(), timeout_ms=5_000)):
+            with pytest.raises(KafkaConnectionError, match=r"broker 3 at 10\.0\.0\.3"):
+                world.run(call)
+        assert {connection.node.number for connection in world.connections[count:]} == {-1}, "only where nobody is left"
+
+
+@pytest.mark.parametrize("strategy", ["rebootstrap", "none"])
+def test_brokers_that_keep_metadata_back_are_left_in_time(boot: list[str], strategy: str) -> None:
+    """They take connections and requests, and answer nothing: no connection fails, so nobody is known to be gone."""
+
+    async def scenario(world: World, cluster: Cluster) -> None:
+        await cluster.refresh()
+        busy = cluster.lane(2, "fetch")
+        await busy.open()
+        boot[:] = ["10.0.0.4"]
+        world.on("Metadata", lambda call: answer_of(world, 4) if call.node == 4 else NEVER)
+        started = world.engine.now_ms()
+        refresh = cluster.retrying(cluster.refresh, "refreshing", 300_000)
+        if strategy == "none":
+            with pytest.raises((KafkaConnectionError, KafkaTimeoutError)):
+                await refresh
+            return
+        await refresh
+        assert 40_000 <= world.engine.now_ms() - started <= 41_000
+        assert addresses(cluster) == {4: "10.0.0.4"}
+        assert [lane.node for lane in cluster.lanes] == [-1]
+        with pytest.raises(KafkaConnectionError, match="no known broker has given metadata for 40000 ms"):
+            await busy.open()
+
+    boot.append("10.0.0.1")
+    with World(brokers=4) as world:
+        world.on("Metadata", lambda _: answer_of(world, 1, 2, 3))
+        options = {"metadata_recovery_strategy": strategy, "metadata_recovery_rebootstrap_trigger_ms": 40_000}
+        world.run(scenario(world, make_cluster(world, bootstrap="boot.example:9092", **options)))
+
+
+@pytest.mark.parametrize(
+    ("attempts", "apart_s", "ready"),
+    [
+        pytest.param("xxxxx", 10, True, id="not long enough"),
+        pytest.param("xxxxxxxx", 10, False, id="long enough"),
+        pytest.param("xxxxx-xxxxx", 10, True, id="one was answered by a known broker"),
+        pytest.param("xxxxxsxxxxx", 10, True, id="one was answered by the bootstrap server"),
+        pytest.param("xxx", 100, True, id="nobody asked for long"),
+    ],
+)
+def test_how_long_metadata_are_missed_is_counted_while_they_are_asked_for(
+    boot: list[str], attempts: str, apart_s: float, *, ready: bool
+) -> None:
+    """Connections that work are closed only when that has to be."""
+
+    async def scenario(world: World, cluster: Cluster) -> None:
+        await cluster.refresh()
+        lane = cluster.lane(2, "fetch")
+        await lane.open()
+        boot[:] = ["10.0.0.3"]
+        world.break_connections(1)
+        what = "-"
+
+        def answer(call: Call) -> Any:
+            return answer_of(world, 1, 2) if what == ("s" if call.node == 3 else "-") else HANGUP
+
+        world.on("Metadata", answer)
+        for what in attempts:
+            await asyncio.sleep(apart_s)
+            if what == "x":
+                with pytest.raises(KafkaConnectionError):
+                    await cluster.refresh()
+            else:
+                await cluster.refresh()
+        assert lane.is_ready is ready
+
+    boot.append("10.0.0.1")
+    with World(brokers=3) as world:
+        world.on("Metadata", lambda _: answer_of(world, 1, 2))
+        options = {"metadata_recovery_rebootstrap_trigger_ms": 60_000}
+        world.run(scenario(world, make_cluster(world, bootstrap="boot.example:9092", **options)))
+
+
+def test_without_rebootstrapping_known_brokers_are_asked_for_ever() -> None:
+    async def scenario(world: World, cluster: Cluster) -> None:
+        await cluster.refresh()
+        world.on("Metadata", lambda call: NEVER if call.at_ms < 1_100_000 else None)
+        await cluster.retrying(cluster.refresh, "refreshing", 300_000)
+
+    with World(brokers=2) as world:
+        options: dict[str, Any] = {
+            "metadata_recovery_strategy": "none",
+            "metadata_recovery_rebootstrap_trigger_ms": 40_000,
+        }
+        world.run(scenario(world, make_cluster(world, **options)))
+
+
+def test_after_a_bootstrap_server_with_nothing_to_tell_the_next_address_is_asked(boot: list[str]) -> None:
+    boot += ["10.0.0.1", "10.0.0.2"]
+    with World(brokers=2) as world:
+        world.on("Metadata", lambda call: answer_of(world, error=129) if call.node == 1 else None)
+        cluster = make_cluster(world, bootstrap="boot.example:9092")
+        world.run(cluster.retrying(cluster.refresh, "refreshing"))
+        assert [call.node for call in world.made("Metadata")] == [1, 2]
+
+
+@pytest.mark.parametrize("strategy", ["rebootstrap", "none"])
+def test_a_broker_that_sends_its_clients_back_to_the_bootstrap_servers(boot: list[str], strategy: str) -> None:
+    async def scenario(world: World, cluster: Cluster) -> None:
+        await cluster.refresh()
+        lane = cluster.lane(2, "fetch")
+        await lane.open()
+        boot[:] = ["10.0.0.3"]
+        world.on(
+            "Metadata", lambda call: answer_of(world, *([3] if call.node == 3 else []), error=129 * (call.node < 3))
+        )
+        if strategy == "none":
+            with pytest.raises(BrokerError, match="REBOOTSTRAP_REQUIRED"):
+                await cluster.refresh()
+            assert lane.is_ready
+            return
+        await cluster.refresh()
+        assert addresses(cluster) == {3: "10.0.0.3"}
+        assert not lane.is_ready
+        world.on("Metadata", lambda _: answer_of(world, error=129))
+        with pytest.raises(KafkaConnectionError, match="REBOOTSTRAP_REQUIRED.*bootstrap server at boot.example:9092"):
+            await cluster.refresh()
+        assert addresses(cluster) == {}
+
+    boot.append("10.0.0.1")
+    with World(brokers=3) as world:
+        world.on("Metadata", lambda _: answer_of(world, 1, 2))
+        world.run(
+            scenario(world, make_cluster(world, bootstrap="boot.example:9092", metadata_recovery_strategy=strategy))
+        )
+
+
+def test_brokers_that_share_an_address_are_told_apart() -> None:
+    """Behind one forwarder, say. librdkafka's 0149."""
+
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.refresh()
+        assert addresses(cluster) == {1: "10.0.0.1", 2: "10.0.0.1", 3: "10.0.0.1"}
+        lanes = [cluster.lane(node, "fetch") for node in (1, 2, 3)]
+        await asyncio.gather(*(lane.open() for lane in lanes))
+        assert len(set(lanes)) == 3
+        await cluster.refresh()
+        assert all(lane.is_ready for lane in lanes)
+
+    with World(brokers=3) as world:
+        for node in world.nodes.values():
+            node.host = "10.0.0.1"
+        world.run(scenario(make_cluster(world)))
+
+
+def test_brokers_that_swap_addresses_are_found_at_their_new_ones() -> None:
+    async def scenario(world: World, cluster: Cluster) -> None:
+        await cluster.refresh()
+        before = [cluster.lane(node, "fetch") for node in (1, 2)]
+        await asyncio.gather(*(lane.open() for lane in before))
+        one, two = world.nodes[1], world.nodes[2]
+        one.host, two.host = two.host, one.host
+        for node in (1, 2):
+            world.break_connections(node)
+        await cluster.refresh()
+        for node in (1, 2):
+            await cluster.lane(node, "fetch").call(metadata())
+            assert world.made("Metadata")[-1].node == node
+        assert not set(before) & set(cluster.lanes)
+
+    with World(brokers=2) as world:
+        world.run(scenario(world, make_cluster(world)))
+
+
+def test_a_known_address_that_has_come_to_belong_to_another_cluster_is_not_believed(boot: list[str]) -> None:
+    async def scenario(world: World, cluster: Cluster) -> None:
+        await cluster.refresh()
+        boot[:] = ["10.0.0.3"]
+        world.on("Metadata", lambda call: answer_of(world, 9, cluster_id="foreign") if call.node == 2 else None)
+        world.kill(1)
+        await cluster.refresh()
+        assert cluster.metadata.cluster_id == "simulated"
+        assert set(addresses(cluster)) == {2, 3, 9}
+        assert {call.node for call in world.made("Metadata")[1:]} <= {2, 3}
+        assert all(connection.closed for connection in world.connections if connection.node.number == 2)
+
+    boot.append("10.0.0.1")
+    with World(brokers=3) as world:
+        world.nodes[9] = Node(world, 9, "10.0.0.9", 9092)
+        world.on("Metadata", lambda _: answer_of(world, 1, 2) if not world.made("Metadata")[1:] else None)
+        world.run(scenario(world, make_cluster(world, bootstrap="boot.example:9092")))
+
+
+def test_a_cluster_that_was_replaced_as_a_whole_is_taken_on(boot: list[str], caplog: pytest.LogCaptureFixture) -> None:
+    """librdkafka's 0152. The new one's epochs begin again, and its topics are others."""
+
+    def other(call: Call) -> Any:
+        answer = world._on_Metadata(call)
+        answer.cluster_id = "other"
+        return answer
+
+    async def scenario(world: World, cluster: Cluster) -> None:
+        heard: list[set[str]] = []
+        await cluster.refresh(["kept", "gone"])
+        cluster.on_change(heard.append)
+        lane = cluster.lane(1, "fetch")
+        await lane.open()
+        for node in (1, 2):
+            world.break_connections(node)
+        world.on("Metadata", other)
+        del world.topics["gone"]
+        world.topics["kept"].partitions[0].epoch = 0
+        world.topics["kept"].partitions[0].leader = 2
+        await cluster.refresh()
+        assert cluster.metadata.cluster_id == "other"
+        assert cluster.metadata.leader("kept", 0) == 2
+        assert set(cluster.metadata.topics) == {"kept"}
+        assert heard == [{"kept", "gone"}]
+        assert lane not in cluster.lanes
+        assert cluster.lanes[0].is_ready, "the bootstrap server's, which gave the news"
+        assert "is of cluster other now, no longer of simulated" in caplog.text
+
+    boot.append("10.0.0.1")
+    with World(brokers=2, topic_ids=False) as world:
+        world.create_topic("kept")
+        world.create_topic("gone")
+        world.topics["kept"].partitions[0].epoch = 30
+        world.run(scenario(world, make_cluster(world, bootstrap="boot.example:9092")))
+
+
+def test_a_connection_that_its_broker_closed_for_idleness_is_opened_again() -> None:
+    async def scenario(world: World, cluster: Cluster) -> None:
+        await cluster.refresh()
+        for _ in range(3):
+            world.break_connections(1)
+            await asyncio.sleep(600)
+            started = world.engine.now_ms()
+            await cluster.call(metadata(), node=1)
+            assert world.engine.now_ms() - started < 6 * LATENCY_S * 1000
+
+    with World() as world:
+        world.run(scenario(world, make_cluster(world)))
+
+
+@pytest.mark.parametrize("strategy", ["rebootstrap", "none"])
+def test_a_scan_goes_on_when_all_brokers_have_moved(boot: list[str], strategy: str) -> None:
+    async def move(world: World, read: Read) -> None:
+        reading = asyncio.ensure_future(read.beside(0.05))
+        await asyncio.sleep(0.3)
+        assert sum(map(len, read.rows.values())) > 0
+        assert not read.fetcher.stopped
+        move_everybody(world, boot)
+        await reading
+        while read.take():
+            pass
+
+    boot.append("10.0.0.1")
+    with World(brokers=3) as world:
+        rows = fill(world, "t", partitions=6, batches=30)
+        options: dict[str, Any] = {"default_api_timeout_ms": 20_000, "metadata_recovery_strategy": strategy}
+        read = Read(
+            world, ["t"], bootstrap_servers="boot.example:9092", fetch_max_bytes=200, fetch_memory=400, **options
+        )
+        if strategy == "rebootstrap":
+            world.run(move(world, read))
+            assert read.rows == rows
+        else:
+            with pytest.raises(KafkaConnectionError, match=r"no broker can be reached: .*10\.0\.0\."):
+                world.run(move(world, read))
+        read.close()
+
+
+def test_a_scan_ends_loudly_when_its_cluster_was_replaced(boot: list[str]) -> None:
+    """Another cluster's topic of that name holds other records."""
+
+    def other(call: Call) -> Any:
+        answer = world._on_Metadata(call)
+        answer.cluster_id = "other"
+        return answer
+
+    async def replace(read: Read) -> None:
+        reading = asyncio.ensure_future(read.beside(0.05))
+        await asyncio.sleep(0.3)
+        del world.topics["t"]
+        world.create_topic("t").topic_id = uuid.uuid4()
+        world.topics["t"].partitions[0].append_values([b"not asked for"] * 1000)
+        world.on("Metadata", other)
+        world.break_connections(1)
+        await reading
+        while read.take():
+            pass
+
+    boot.append("10.0.0.1")
+    with World() as world:
+        fill(world, "t", batches=50)
+        read = Read(world, ["t"], bootstrap_servers="boot.example:9092", fetch_max_bytes=200, fetch_memory=400)
+        with pytest.raises(BrokerError, match="'t' was deleted and made anew while t-0 was read"):
+            world.run(replace(read))
+        assert b"not asked for" not in {value for _, value in read.rows["t", 0]}
+        read.close()

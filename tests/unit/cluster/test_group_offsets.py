@@ -1,0 +1,591 @@
+"""`cluster.group_offsets`: a group's offsets from outside its membership, in a simulated world."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from kafwire import protocol
+from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.group_offsets import Committed, GroupOffsets, OffsetToCommit
+from kafwire.config import ClientConfig
+from kafwire.errors import BrokerError, ConfigError, KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError
+from tests.support.simulated import World
+from tests.support.simulated_groups import Kept
+from tests.support.simulated_kafka import HANGUP, NEVER, Answer, Call
+
+LOADING = 14
+NOT_AVAILABLE = 15
+NOT_COORDINATOR = 16
+
+Where = tuple[str, int]
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with World(brokers=3) as it:
+        it.create_topic("t", partitions=3)
+        it.create_topic("u", partitions=2)
+        yield it
+
+
+def make(world: World, *, group_id: str = "g", **options: Any) -> GroupOffsets:
+    cluster = Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap, **options}))
+    return GroupOffsets(cluster, group_id)
+
+
+def commit(world: World, offsets: GroupOffsets, what: Mapping[Where, int]) -> None:
+    world.run(offsets.commit({where: OffsetToCommit(offset) for where, offset in what.items()}))
+
+
+def fetch(world: World, offsets: GroupOffsets, what: Iterable[Where]) -> dict[Where, Committed | None]:
+    return world.run(offsets.fetch(what))
+
+
+VERSIONS = [(7 + i % 4, 2 + i % 9, i % 7) for i in range(9)]
+
+
+@pytest.mark.parametrize(("fetch_version", "commit_version", "find_version"), VERSIONS)
+def test_what_was_committed_is_fetched_in_every_version(
+    world: World, fetch_version: int, commit_version: int, find_version: int
+) -> None:
+    for node in world.nodes.values():
+        node.versions = {
+            "OffsetFetch": (1, fetch_version),
+            "OffsetCommit": (2, commit_version),
+            "FindCoordinator": (0, find_version),
+        }
+    world.move_coordinator("g", 2)
+    offsets = make(world)
+    asked = [("t", 0), ("u", 1), ("t", 2), ("u", 0)]
+    assert fetch(world, offsets, asked) == dict.fromkeys(asked)
+    world.run(offsets.commit({("t", 0): OffsetToCommit(7, 3, "text"), ("u", 1): OffsetToCommit(1 << 40)}))
+    found = fetch(world, offsets, asked)
+    assert list(found) == asked
+    told = (3 if commit_version >= 6 else -1, "text")
+    assert found == {
+        ("t", 0): Committed(7, *told),
+        ("u", 1): Committed(1 << 40, -1, ""),
+        ("t", 2): None,
+        ("u", 0): None,
+    }
+    assert {call.version for call in world.made("OffsetFetch")} == {fetch_version}
+    assert {call.version for call in world.made("OffsetCommit")} == {commit_version}
+    assert {call.version for call in world.made("FindCoordinator")} == {find_version}
+    message = world.made("OffsetCommit")[-1].message
+    assert (message.generation_id_or_member_epoch, message.member_id) == (-1, "")
+    assert {call.node for name in ("OffsetFetch", "OffsetCommit") for call in world.made(name)} == {2}
+
+
+def test_a_text_that_is_null_is_an_empty_one(world: World) -> None:
+    world.committed["g"]["t", 0] = Kept(3, -1, None)
+    assert fetch(world, make(world), [("t", 0)]) == {("t", 0): Committed(3, -1, "")}
+
+
+def test_topics_without_ids_are_named() -> None:
+    with World(topic_ids=False) as world:
+        world.create_topic("t")
+        offsets = make(world)
+        commit(world, offsets, {("t", 0): 5})
+        assert fetch(world, offsets, [("t", 0)]) == {("t", 0): Committed(5, -1, "")}
+        assert {call.version for name in ("OffsetFetch", "OffsetCommit") for call in world.made(name)} == {9}
+
+
+def test_nothing_asked_is_nothing_sent(world: World) -> None:
+    offsets = make(world)
+    assert fetch(world, offsets, []) == {}
+    commit(world, offsets, {})
+    assert not world.calls
+
+
+def test_the_coordinator_is_looked_up_once(world: World) -> None:
+    async def together(offsets: GroupOffsets) -> None:
+        await asyncio.gather(*(offsets.fetch([("t", number)]) for number in range(3)))
+
+    offsets = make(world)
+    assert offsets.coordinator is None
+    started = world.engine.now_ms()
+    world.run(together(offsets))
+    assert world.engine.now_ms() - started < 50, "nothing had to be tried again"
+    commit(world, offsets, {("t", 0): 5})
+    assert len(world.made("FindCoordinator")) == 1
+    assert offsets.coordinator == world.coordinator("g")
+
+
+def test_groups_traffic_keeps_to_the_control_lane(world: World) -> None:
+    """Heartbeat and OffsetCommit never share a socket with Fetch."""
+    offsets = make(world)
+    commit(world, offsets, {("t", 0): 5})
+    assert len(world.connections) == 1
+    lane = offsets._cluster.lane(world.coordinator("g"), "fetch")
+    world.run(lane.open())
+    fetching = world.calls[-1].connection
+    commit(world, offsets, {("t", 0): 6})
+    assert world.made("OffsetCommit")[-1].connection != fetching
+
+
+@pytest.mark.parametrize("code", [LOADING, NOT_AVAILABLE, NOT_COORDINATOR])
+@pytest.mark.parametrize("api", ["FindCoordinator", "OffsetFetch", "OffsetCommit"])
+def test_a_coordinator_that_is_not_ready_is_waited_for(world: World, api: str, code: int) -> None:
+    async def heal() -> None:
+        await asyncio.sleep(5)
+        world.finding_error = world.group_error = 0
+
+    async def both(work: Any) -> None:
+        await asyncio.gather(work, heal())
+
+    offsets = make(world)
+    world.committed["g"]["t", 0] = Kept(3, -1, "")
+    if api == "FindCoordinator":
+        world.finding_error = code
+    else:
+        world.group_error = code
+    if api == "OffsetCommit":
+        world.run(both(offsets.commit({("t", 0): OffsetToCommit(9)})))
+        assert world.committed["g"]["t", 0] == (9, -1, "")
+    else:
+        world.run(both(offsets.fetch([("t", 0)])))
+    assert 4 < len(world.made(api)) < 30, "with backoff"
+    if code in (NOT_AVAILABLE, NOT_COORDINATOR):
+        assert len(world.made("FindCoordinator")) > 4
+
+
+def test_a_coordinator_that_moved_is_found_again(world: World) -> None:
+    offsets = make(world)
+    commit(world, offsets, {("t", 0): 5})
+    world.move_coordinator("g", 3)
+    commit(world, offsets, {("t", 0): 6, ("t", 1): 7})
+    world.move_coordinator("g", 2)
+    assert fetch(world, offsets, [("t", 0)]) == {("t", 0): Committed(6, -1, "")}
+    assert [call.node for call in world.made("OffsetCommit")] == [1, 1, 3]
+    assert [call.node for call in world.made("OffsetFetch")] == [3, 2]
+
+
+@pytest.mark.parametrize("answer", [HANGUP, NEVER], ids=["closed", "silent"])
+@pytest.mark.parametrize("api", ["FindCoordinator", "OffsetFetch", "OffsetCommit"])
+def test_a_lost_connection_is_looked_up_and_tried_again(world: World, api: str, answer: Any) -> None:
+    left = 2
+
+    def lose(call: Call) -> Answer:
+        nonlocal left
+        left -= 1
+        return answer if left >= 0 else None
+
+    world.on(api, lose)
+    offsets = make(world, request_timeout_ms=2_000)
+    commit(world, offsets, {("t", 0): 5})
+    assert fetch(world, offsets, [("t", 0)]) == {("t", 0): Committed(5, -1, "")}
+    assert left < 0
+
+
+def test_a_broker_that_only_closes_is_looked_up_again(world: World) -> None:
+    offsets = make(world)
+    commit(world, offsets, {("t", 0): 5})
+    world.on("OffsetCommit", lambda call: HANGUP if call.node == 1 else None)
+    world.move_coordinator("g", 2)
+    commit(world, offsets, {("t", 0): 6})
+    assert world.committed["g"]["t", 0] == (6, -1, "")
+
+
+def test_one_broker_after_the_other_is_asked_for_the_coordinator(world: World) -> None:
+    offsets = make(world)
+    world.run(offsets._cluster.refresh())
+    world.kill(1)
+    world.kill(2)
+    world.move_coordinator("g", 3)
+    started = world.engine.now_ms()
+    commit(world, offsets, {("t", 0): 5})
+    assert world.engine.now_ms() - started < 50, "nothing had to be tried again"
+
+
+def test_when_all_known_brokers_are_gone_others_are_learnt(world: World) -> None:
+    world.nodes[1].down = True
+    offsets = make(world)
+    world.run(offsets._cluster.refresh())
+    world.kill(2)
+    world.kill(3)
+    world.nodes[1].down = False
+    commit(world, offsets, {("t", 0): 5})
+    assert world.made("OffsetCommit")[-1].node == 1
+
+
+def test_a_coordinator_that_died_is_left_for_the_next(world: World) -> None:
+    offsets = make(world)
+    commit(world, offsets, {("t", 0): 5})
+    world.kill(1)
+    world.move_coordinator("g", 2)
+    commit(world, offsets, {("t", 0): 6})
+    assert world.committed["g"]["t", 0] == (6, -1, "")
+
+
+def test_a_coordinator_that_metadata_does_not_know_yet_is_learnt(world: World) -> None:
+    world.nodes[3].down = True  # not in metadata
+    offsets = make(world)
+    world.run(offsets._cluster.refresh())
+    assert 3 not in offsets._cluster.metadata.brokers
+    world.nodes[3].down = False
+    world.move_coordinator("g", 3)
+    commit(world, offsets, {("t", 0): 5})
+    assert world.made("OffsetCommit")[-1].node == 3
+
+
+@pytest.mark.parametrize("work", ["fetch", "commit"])
+def test_when_there_is_no_coordinator_the_cause_and_the_partitions_are_told_in_time(world: World, work: str) -> None:
+    world.finding_error = NOT_AVAILABLE
+    offsets = make(world, default_api_timeout_ms=5_000)
+    started = world.engine.now_ms()
+    with pytest.raises(KafkaTimeoutError, match=r"t-0, t-2 of group 'g' .*within 5 s: COORDINATOR_NOT_AVAILABLE"):
+        if work == "fetch":
+            fetch(world, offsets, [("t", 0), ("t", 2)])
+        else:
+            commit(world, offsets, {("t", 0): 1, ("t", 2): 2})
+    assert 3_000 < world.engine.now_ms() - started <= 5_001
+
+
+def test_when_the_coordinator_cannot_be_reached_that_is_told(world: World) -> None:
+    offsets = make(world, default_api_timeout_ms=3_000, retry_backoff_max_ms=200)
+    commit(world, offsets, {("t", 0): 5})
+    for node in list(world.nodes):
+        world.kill(node)
+    with pytest.raises(KafkaConnectionError, match=r"committing t-0 of group 'g' did not succeed within 3 s"):
+        commit(world, offsets, {("t", 0): 6})
+
+
+# -- what is refused for good
+
+
+@pytest.mark.parametrize("code", [22, 25, 27, 82, 110, 113])
+def test_a_commit_beside_members_is_refused_with_what_to_do(world: World, code: int) -> None:
+    world.group_error = code
+    with pytest.raises(
+        BrokerError, match=r"the group has members.*another group_id \[committing t-0 of group 'g'"
+    ) as e:
+        commit(world, make(world), {("t", 0): 5})
+    assert (e.value.code, e.value.retriable) == (code, False)
+    assert len(world.made("OffsetCommit")) == 1
+
+
+@pytest.mark.parametrize("work", ["fetch", "commit"])
+def test_a_group_that_keeps_no_offsets_is_told(world: World, work: str) -> None:
+    world.group_error = 69
+    with pytest.raises(BrokerError, match=r"GROUP_ID_NOT_FOUND.*share group.*t-0 of group 'g'"):
+        if work == "fetch":
+            fetch(world, make(world), [("t", 0)])
+        else:
+            commit(world, make(world), {("t", 0): 5})
+
+
+@pytest.mark.parametrize("code", [12, 28, 29])
+def test_an_error_of_one_partition_names_it_alone_and_the_others_are_committed(world: World, code: int) -> None:
+    world.offset_errors["t", 1] = code
+    with pytest.raises(BrokerError, match=r"\[committing t-1 of group 'g'\]") as caught:
+        commit(world, make(world), {("t", 0): 1, ("t", 1): 2, ("u", 0): 3})
+    assert caught.value.code == code
+    assert set(world.committed["g"]) == {("t", 0), ("u", 0)}
+
+
+def test_an_error_for_good_is_told_before_one_that_may_pass(world: World) -> None:
+    world.offset_errors = {("t", 0): LOADING, ("t", 1): 29}
+    with pytest.raises(BrokerError, match=r"TOPIC_AUTHORIZATION_FAILED.*\[fetching the offsets t-1 of"):
+        fetch(world, make(world), [("t", 0), ("t", 1)])
+
+
+def test_many_partitions_are_not_all_named() -> None:
+    with World() as world:
+        world.create_topic("t", partitions=9)
+        world.group_error = 30
+        with pytest.raises(BrokerError, match=r"t-0, t-1, t-2, t-3 and 5 more of group 'g'"):
+            commit(world, make(world), {("t", number): 1 for number in range(9)})
+
+
+@pytest.mark.parametrize("offset", [-1, 1 << 63])
+def test_an_impossible_offset_is_refused_here(world: World, offset: int) -> None:
+    with pytest.raises(ConfigError, match=rf"t-0 is {offset}: from 0 is needed"):
+        commit(world, make(world), {("t", 0): offset})
+    assert not world.calls
+
+
+def test_only_what_failed_is_tried_again(world: World) -> None:
+    async def heal(work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        await asyncio.sleep(1)
+        world.offset_errors.clear()
+        await task
+
+    world.offset_errors["t", 1] = LOADING
+    world.run(heal(make(world).commit({("t", 0): OffsetToCommit(1), ("t", 1): OffsetToCommit(2)})))
+    asked = [
+        [p.partition_index for topic in call.message.topics for p in topic.partitions]
+        for call in world.made("OffsetCommit")
+    ]
+    assert asked[0] == [0, 1]
+    assert all(each == [1] for each in asked[1:])
+    assert world.committed["g"]["t", 1] == (2, -1, "")
+
+
+# -- topics that are not there
+
+
+@pytest.mark.parametrize("versions", [9, 10])
+def test_a_topic_made_a_moment_ago_is_waited_for(world: World, versions: int) -> None:
+    for node in world.nodes.values():
+        node.versions["OffsetCommit"] = (2, versions)
+    answers = iter([100 if versions == 10 else 3] * 2)
+
+    def lag(call: Call) -> Answer:
+        code = next(answers, 0)
+        if not code:
+            return None
+        response = protocol.OffsetCommitResponse
+        return response(
+            topics=[
+                response.OffsetCommitResponseTopic(
+                    name=topic.name,
+                    topic_id=topic.topic_id,
+                    partitions=[
+                        response.OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=code)
+                        for p in topic.partitions
+                    ],
+                )
+                for topic in call.message.topics
+            ]
+        )
+
+    world.on("OffsetCommit", lag)
+    commit(world, make(world), {("t", 0): 5})
+    assert len(world.made("OffsetCommit")) == 3
+
+
+@pytest.mark.parametrize("versions", [9, 10])
+@pytest.mark.parametrize("where", [("nope", 0), ("t", 7)])
+def test_a_commit_for_what_does_not_exist_is_refused_soon(world: World, where: Where, versions: int) -> None:
+    for node in world.nodes.values():
+        node.versions["OffsetCommit"] = (2, versions)
+    started = world.engine.now_ms()
+    with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION.*" + where[0]):
+        commit(world, make(world), {("t", 0): 5, where: 6})
+    assert world.engine.now_ms() - started < 5_000
+
+
+def test_a_topic_that_was_made_again_is_not_given_the_old_ones_offsets(world: World) -> None:
+    offsets = make(world)
+    commit(world, offsets, {("t", 0): 5})
+    world.committed.clear()
+    world.topics["t"].topic_id = uuid.uuid4()
+    with pytest.raises(KafkaError, match=r"topic 't' was deleted and made again.*group 'g' are those of the old one"):
+        commit(world, offsets, {("t", 0): 6})
+    assert not world.committed
+
+
+def test_the_offsets_of_a_topic_that_was_made_again_are_fetched_by_its_new_id(world: World) -> None:
+    offsets = make(world)
+    fetch(world, offsets, [("t", 0)])
+    world.topics["t"].topic_id = uuid.uuid4()
+    world.committed["g"]["t", 0] = Kept(1, -1, "")
+    assert fetch(world, offsets, [("t", 0)]) == {("t", 0): Committed(1, -1, "")}
+
+
+# -- open transactions (KIP-447)
+
+
+def test_stable_offsets_are_asked_for_and_the_transaction_is_waited_for(world: World) -> None:
+    async def end(work: Any) -> Any:
+        task = asyncio.ensure_future(work)
+        await asyncio.sleep(20)
+        world.unstable.clear()
+        world.committed["g"]["t", 0] = Kept(8, -1, "")
+        return await task
+
+    world.unstable.add(("g", "t", 0))
+    found = world.run(end(make(world).fetch([("t", 0), ("t", 1)])))
+    assert found == {("t", 0): Committed(8, -1, ""), ("t", 1): None}
+    asked = world.made("OffsetFetch")
+    assert all(call.message.require_stable for call in asked)
+    assert 20 <= len(asked) <= 30  # with exponential backoff up to a second
+
+
+def test_a_transaction_that_does_not_end_is_told_in_time(world: World) -> None:
+    world.unstable.add(("g", "t", 0))
+    with pytest.raises(KafkaTimeoutError, match=r"within 5 s: UNSTABLE_OFFSET_COMMIT .*t-0 of group 'g'"):
+        fetch(world, make(world, default_api_timeout_ms=5_000), [("t", 0)])
+
+
+def test_an_old_broker_that_cannot_be_asked_for_stable_offsets_is_an_error(world: World) -> None:
+    for node in world.nodes.values():
+        node.versions["OffsetFetch"] = (1, 6)
+    with pytest.raises(ProtocolError, match="no version of OffsetFetchRequest is shared"):
+        fetch(world, make(world), [("t", 0)])
+
+
+# -- order
+
+
+def test_a_later_commit_never_loses_to_an_earlier_ones_retry(world: World) -> None:
+    async def two(offsets: GroupOffsets) -> None:
+        first = asyncio.ensure_future(offsets.commit({("t", 0): OffsetToCommit(1), ("t", 1): OffsetToCommit(1)}))
+        await asyncio.sleep(0.5)
+        second = asyncio.ensure_future(offsets.commit({("t", 0): OffsetToCommit(2)}))
+        await asyncio.sleep(0.5)
+        world.offset_errors.clear()
+        await asyncio.gather(first, second)
+
+    world.offset_errors = {("t", 0): LOADING}
+    world.run(two(make(world)))
+    assert world.committed["g"] == {("t", 0): (2, -1, ""), ("t", 1): (1, -1, "")}
+
+
+def test_commits_at_once_are_made_in_the_order_of_their_calls(world: World) -> None:
+    async def many(offsets: GroupOffsets) -> None:
+        await asyncio.gather(*(offsets.commit({("t", 0): OffsetToCommit(number)}) for number in range(20)))
+
+    world.run(many(make(world)))
+    sent = [call.message.topics[0].partitions[0].committed_offset for call in world.made("OffsetCommit")]
+    assert sent == list(range(20))
+
+
+def test_a_cancelled_commit_makes_way_for_the_next(world: World) -> None:
+    async def cancelled(offsets: GroupOffsets) -> None:
+        first = asyncio.ensure_future(offsets.commit({("t", 0): OffsetToCommit(1)}))
+        await asyncio.sleep(1)
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        world.group_error = 0
+        await offsets.commit({("t", 0): OffsetToCommit(2)})
+
+    world.group_error = LOADING
+    world.run(cancelled(make(world)))
+    assert world.committed["g"]["t", 0] == (2, -1, "")
+
+
+def test_a_commit_that_cannot_begin_in_time_says_so(world: World) -> None:
+    async def two(offsets: GroupOffsets) -> None:
+        first = asyncio.ensure_future(offsets.commit({("t", 0): OffsetToCommit(1)}))
+        await asyncio.sleep(1)
+        with pytest.raises(KafkaTimeoutError, match=r"t-1 of group 'g' did not begin within 0\.5 s"):
+            await offsets.commit({("t", 1): OffsetToCommit(2)}, timeout_ms=500)
+        world.group_error = 0
+        await first
+
+    world.group_error = LOADING
+    world.run(two(make(world)))
+
+
+def trouble(world: World) -> None:
+    """One thing that goes wrong, or heals."""
+    where = ("t", random.randrange(3))
+    kind = random.randrange(8)
+    if kind == 0:
+        world.offset_errors[where] = random.choice([3, LOADING, NOT_AVAILABLE, NOT_COORDINATOR])
+    elif kind == 1:
+        world.group_error = random.choice([LOADING, NOT_AVAILABLE, NOT_COORDINATOR])
+    elif kind == 2:
+        world.move_coordinator("g", random.choice(list(world.nodes)))
+    elif kind == 3:
+        world.break_connections(random.choice(list(world.nodes)))
+    elif kind == 4:
+        lost = random.choice(["FindCoordinator", "OffsetCommit"])
+        answers = iter(random.choices([HANGUP, NEVER, None], k=random.randrange(1, 4)))
+        world.on(lost, lambda _: next(answers, None))
+    elif kind == 5:
+        world.finding_error = random.choice([LOADING, NOT_AVAILABLE])
+    else:
+        world.offset_errors.clear()
+        world.group_error = world.finding_error = 0
+
+
+@pytest.mark.parametrize("part", range(10))
+def test_whatever_goes_wrong_no_commit_is_undone_by_one_before_it(part: int) -> None:
+    """Offsets rise from call to call; so they rise at the coordinator, and none that was acknowledged is lost."""
+
+    async def play(world: World, offsets: GroupOffsets) -> None:
+        pending: list[tuple[dict[Where, int], asyncio.Task[None]]] = []
+        for number in range(1, 40):
+            for _ in range(random.randrange(3)):
+                trouble(world)
+            asked = {("t", each): number for each in random.sample(range(3), random.randrange(1, 4))}
+            work = offsets.commit({where: OffsetToCommit(value) for where, value in asked.items()})
+            pending.append((asked, asyncio.ensure_future(work)))
+            if random.random() < 0.2:
+                random.choice(pending)[1].cancel()
+            await asyncio.sleep(random.choice([0, 0.0005, 0.001, 0.01, 0.3, 2]))
+        world.offset_errors.clear()
+        world.group_error = world.finding_error = 0
+        world.off("FindCoordinator")
+        world.off("OffsetCommit")
+        final = {("t", each): 100 for each in range(3)}
+        await offsets.commit({where: OffsetToCommit(value) for where, value in final.items()})
+        for asked, task in pending:
+            await asyncio.wait([task])
+            if task.cancelled() or task.exception() is not None:
+                continue
+            for where, value in asked.items():
+                assert value in world.history[where], f"{where}: {value} was acknowledged and is not there"
+
+    for _ in range(10):
+        with World(brokers=3) as world:
+            world.create_topic("t", partitions=3)
+            world.run(play(world, make(world, request_timeout_ms=1_000, default_api_timeout_ms=20_000)))
+            for where, history in world.history.items():
+                assert history == sorted(history), f"{where}: {history}"
+                assert world.committed["g"][where][0] == 100
+
+
+# -- answers that are not what was asked for
+
+
+def leave_out(api: str) -> Callable[[Call], Answer]:
+    def answer(call: Call) -> Answer:
+        if api == "FindCoordinator":
+            return protocol.FindCoordinatorResponse(coordinators=[])
+        if api == "OffsetCommit":
+            return protocol.OffsetCommitResponse(topics=[])
+        if api == "OffsetFetch":
+            return protocol.OffsetFetchResponse(groups=[])
+        response = protocol.OffsetFetchResponse
+        return response(groups=[response.OffsetFetchResponseGroup(group_id="g", topics=[])])
+
+    return answer
+
+
+@pytest.mark.parametrize("api", ["FindCoordinator", "OffsetCommit", "OffsetFetch", "OffsetFetch topics"])
+def test_an_answer_that_leaves_out_what_was_asked_for_is_an_error(world: World, api: str) -> None:
+    world.on(api.removesuffix(" topics"), leave_out(api))
+    with pytest.raises(ProtocolError, match=r"answered.*but not for"):
+        if api == "OffsetCommit":
+            commit(world, make(world), {("t", 0): 5})
+        else:
+            fetch(world, make(world), [("t", 0)])
+
+
+@pytest.mark.parametrize("lagging", ["nothing", "metadata", "coordinator"])
+def test_a_coordinator_at_another_address_is_found(world: World, lagging: str) -> None:
+    """Nothing is read from that broker or written to it, so no other news come that it has moved."""
+    world.move_coordinator("g", 3)
+    offsets = make(world)
+    commit(world, offsets, {("t", 0): 1})
+    old = world.nodes[3].host
+    world.nodes[3].host = "10.0.9.9"
+    world.break_connections(3)
+    until_ms = world.engine.now_ms() + 2_000
+
+    def lags(call: Call) -> Answer:
+        if call.name == "Metadata" if lagging == "metadata" else world.engine.now_ms() < until_ms:
+            answer = world._on_Metadata(call) if call.name == "Metadata" else world._on_FindCoordinator(call)
+            for found in answer.brokers if call.name == "Metadata" else answer.coordinators:
+                if found.node_id == 3:
+                    found.host = old
+            return answer
+        return None
+
+    if lagging != "nothing":
+        world.on("Metadata" if lagging == "metadata" else "FindCoordinator", lags)
+    started = world.engine.now_ms()
+    commit(world, offsets, {("t", 0): 2})
+    assert world.engine.now_ms() - started < (2_000 if lagging == "nothing" else 5_000)
+    assert fetch(world, offsets, [("t", 0)])["t", 0] == Committed(2, -1, "")

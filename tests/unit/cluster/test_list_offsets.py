@@ -1,0 +1,132 @@
+"""`cluster.list_offsets`: offsets by time from several leaders, of which some refuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.list_offsets import EARLIEST, LATEST, list_offsets
+from kafwire.config import ClientConfig
+from kafwire.errors import BrokerError, ConfigError, KafkaError, ProtocolError
+from tests.support.simulated import World
+from tests.support.simulated_consumer import fill, log_of
+from tests.support.simulated_kafka import Answer, Call
+
+NOT_LEADER, UNAUTHORIZED = 6, 29
+WANTED = {("t", 0): LATEST, ("t", 1): LATEST, ("t", 2): EARLIEST}
+
+
+def cluster_of(world: World, **options: Any) -> Cluster:
+    return Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap, **options}))
+
+
+def refuse(world: World, codes: dict[int, int], times: int = 1_000) -> list[Call]:
+    """The partitions of "t" get these codes, so many times; the requests that did."""
+    seen: list[Call] = []
+
+    def handler(call: Call) -> Answer:
+        answer = world._on_ListOffsets(call)
+        parts = [part for topic in answer.topics for part in topic.partitions]
+        if len(seen) < times and any(part.partition_index in codes for part in parts):
+            seen.append(call)
+            for part in parts:
+                part.error_code = codes.get(part.partition_index, part.error_code)
+        return answer
+
+    world.on("ListOffsets", handler)
+    return seen
+
+
+def asked(call: Call) -> set[int]:
+    return {part.partition_index for topic in call.message.topics for part in topic.partitions}
+
+
+def test_each_leader_is_asked_for_its_own() -> None:
+    with World(brokers=2) as world:
+        fill(world, "t", partitions=3, batches=2, records=3)
+        told: list[Any] = []
+        found = world.run(list_offsets(cluster_of(world), WANTED, on_found=lambda *each: told.append(each)))
+        assert found == {("t", 0): 6, ("t", 1): 6, ("t", 2): 0}
+        assert sorted(told) == sorted(found.items())
+        assert {call.node: asked(call) for call in world.made("ListOffsets")} == {1: {0, 2}, 2: {1}}
+
+
+@pytest.mark.parametrize("codes", [{0: NOT_LEADER, 1: UNAUTHORIZED}, {0: UNAUTHORIZED, 1: NOT_LEADER}])
+def test_what_no_retry_mends_is_told_at_once(codes: dict[int, int]) -> None:
+    with World(brokers=2) as world:
+        fill(world, "t", partitions=3)
+        cluster = cluster_of(world)
+        refused = refuse(world, codes)
+        told: list[Any] = []
+        with pytest.raises(BrokerError) as caught:
+            world.run(list_offsets(cluster, WANTED, on_found=lambda *each: told.append(each)))
+        assert caught.value.code == UNAUTHORIZED
+        assert len(refused) == 2, "not tried again"
+        assert told == [(("t", 2), 0)], "of the others there is news all the same"
+
+
+def test_what_one_leader_refuses_with_two_codes() -> None:
+    for codes in ({0: NOT_LEADER, 2: UNAUTHORIZED}, {0: UNAUTHORIZED, 2: NOT_LEADER}):
+        with World(brokers=2) as world:
+            fill(world, "t", partitions=3)
+            cluster = cluster_of(world)
+            refuse(world, codes)
+            with pytest.raises(BrokerError) as caught:
+                world.run(list_offsets(cluster, WANTED))
+            assert caught.value.code == UNAUTHORIZED
+
+
+def test_only_what_is_missing_is_asked_again_of_who_leads_then() -> None:
+    with World(brokers=2) as world:
+        fill(world, "t", partitions=3, replicas=2)
+        cluster = cluster_of(world)
+        world.run(cluster.topic("t"))
+        world.move_leader("t", 0, 2)
+        assert world.run(list_offsets(cluster, WANTED)) == {("t", 0): 12, ("t", 1): 12, ("t", 2): 0}
+        first, second, third = world.made("ListOffsets")
+        assert {first.node, second.node} == {1, 2}
+        assert (third.node, asked(third)) == (2, {0})
+
+
+def test_a_partition_without_a_leader_is_waited_for_but_not_longer_than_it_may() -> None:
+    with World(brokers=2) as world:
+        fill(world, "t", partitions=3)
+        cluster = cluster_of(world)
+        log_of(world, "t", 1).lead(-1, 1)
+        world.loop.call_later(3, lambda: log_of(world, "t", 1).lead(1, 2))
+        began = world.loop.time()
+        assert world.run(list_offsets(cluster, WANTED))["t", 1] == 12
+        assert 3 <= world.loop.time() - began < 5
+        log_of(world, "t", 1).lead(-1, 3)
+        world.run(cluster.refresh(at_once=True))
+        began = world.loop.time()
+        with pytest.raises(KafkaError, match="listing offsets did not succeed within 2 s"):
+            world.run(list_offsets(cluster, WANTED, timeout_ms=2_000))
+        assert world.loop.time() - began < 2.1
+
+
+def test_a_partition_that_is_not_there_is_looked_for_once_more() -> None:
+    with World() as world:
+        fill(world, "t", partitions=1)
+        cluster = cluster_of(world)
+        world.run(cluster.topic("t"))
+        world.add_partitions("t", 1)
+        assert world.run(list_offsets(cluster, {("t", 1): LATEST})) == {("t", 1): 0}
+        with pytest.raises(ConfigError, match="has partitions 0 to 1, not 2"):
+            world.run(list_offsets(cluster, {("t", 2): LATEST}))
+
+
+def test_an_answer_that_leaves_one_out_is_an_error() -> None:
+    with World() as world:
+        fill(world, "t", partitions=3)
+
+        def forget(call: Call) -> Answer:
+            answer = world._on_ListOffsets(call)
+            answer.topics[0].partitions.pop()
+            return answer
+
+        world.on("ListOffsets", forget)
+        with pytest.raises(ProtocolError, match="the brokers answered, but not for t-2"):
+            world.run(list_offsets(cluster_of(world), WANTED))

@@ -1,0 +1,164 @@
+"""Topics that brokers create on request: who asks for them, how long they are waited for, and what stays deleted."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from kafwire.cluster.client_requests import Requests
+from kafwire.cluster.cluster import Cluster
+from kafwire.config import ClientConfig
+from kafwire.errors import BrokerError
+from tests.support.simulated import World
+from tests.support.simulated_consumer import Consuming
+from tests.support.simulated_kafka import HANGUP, NEVER
+from tests.unit.producer.test_sender import Work, log_of
+
+
+def asked_to_create(world: World) -> list[list[str]]:
+    """The topics of each metadata request that asked for their creation."""
+    return [
+        [topic.name for topic in call.message.topics]
+        for call in world.made("Metadata")
+        if call.message.allow_auto_topic_creation
+    ]
+
+
+def test_a_send_has_its_topic_created_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "kafwire")
+    with World() as world:
+        world.auto_create = True
+        world.creation_takes_s = 20.0
+        work = Work(world, "new")
+        work.send("new", b"x")
+        work.flush()
+        assert log_of(world, topic="new").values() == [b"x"]
+        assert asked_to_create(world) == [["new"]]
+    assert "kafwire: topic 'new' did not exist: the broker has created it, with 1 partition(s)" in caplog.messages
+
+
+def test_a_topic_that_exists_takes_one_request_and_no_word(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "kafwire")
+    with World() as world:
+        world.create_topic("t")
+        Work(world, "t")
+        assert len(world.made("Metadata")) == 1
+    assert not caplog.messages
+
+
+def test_all_topics_of_a_column_are_asked_for_with_one_request() -> None:
+    with World() as world:
+        world.auto_create = True
+        world.create_topic("b")
+        work = Work(world)
+        world.run(work.sender.learn_topics(["a", "b", "c"], 60_000))
+        assert set(work.accumulator.topics) == {"a", "b", "c"}
+        assert asked_to_create(world) == [["a", "b", "c"]]
+
+
+def test_what_somebody_deletes_stays_deleted() -> None:
+    with World() as world:
+        world.auto_create = True
+        world.create_topic("kept")
+        work = Work(world, "kept", "gone", metadata_max_age_ms=1_000, delivery_timeout_ms=40_000)
+        work.send("gone", b"before")
+        work.flush()
+        world.delete_topic("gone")
+        lost = work.send("gone", b"after")
+        work.send("kept", b"x")
+        work.flush()
+        assert isinstance(lost.exception(), Exception)
+        world.run(work.sender.learn_topics(["another"], 60_000))
+        work.cluster.forget(["gone"])
+        with pytest.raises(BrokerError, match="'gone' does not exist"):
+            world.run(work.sender.learn_topics(["gone"], 60_000))
+        assert set(world.topics) == {"kept", "another"}
+        assert asked_to_create(world) == [["kept"], ["gone"], ["another"]]
+
+
+def test_a_broker_that_creates_no_topics_is_told_from_one_that_is_slow() -> None:
+    with World() as world:
+        started = world.engine.now_ms()
+        with pytest.raises(BrokerError) as caught:
+            Work(world, "nope")
+        assert 3_000 <= world.engine.now_ms() - started < 5_000
+        assert asked_to_create(world) == [["nope"]]
+    for words in ("topic 'nope' does not exist on 10.0.0.1:9092", "does not create topics", "create it"):
+        assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("answers", [True, False], ids=["true", "unsaid"])
+def test_a_creation_that_does_not_come_is_waited_for_until_max_block_ms(*, answers: bool) -> None:
+    with World() as world:
+        world.auto_create = True
+        world.creation_takes_s = 1e6
+        if not answers:
+            world.on("DescribeConfigs", lambda _: HANGUP)
+        work = Work(world)
+        started = world.engine.now_ms()
+        with pytest.raises(BrokerError, match="topic 'slow'.*was asked to create it and has not") as caught:
+            world.run(work.sender.learn_topics(["slow"], 9_000))
+        assert caught.value.name == "UNKNOWN_TOPIC_OR_PARTITION"
+        assert 7_900 < world.engine.now_ms() - started <= 9_001
+
+
+def test_it_is_asked_for_again_when_the_request_is_lost() -> None:
+    with World() as world:
+        world.auto_create = True
+        world.on("Metadata", lambda _: HANGUP if len(world.made("Metadata")) < 3 else None)
+        Work(world, "new")
+        assert set(asked_to_create(world)[0]) == {"new"}
+        assert "new" in world.topics
+
+
+def test_a_producer_that_may_not_does_not_ask() -> None:
+    with World() as world:
+        world.auto_create = True
+        with pytest.raises(BrokerError, match="'new' does not exist on 10.0.0.1:9092: create it, or check the name"):
+            Work(world, "new", allow_auto_create_topics=False)
+        assert asked_to_create(world) == []
+
+
+def test_a_consumer_asks_only_if_it_may() -> None:
+    with World() as world:
+        world.auto_create = True
+        for how in ({"topics": "new"}, {"assign": [("new", 0)]}):
+            with pytest.raises(BrokerError, match="'new' does not exist"):
+                Consuming(world, **how)
+        assert asked_to_create(world) == []
+        with Consuming(world, topics=["new"], allow_auto_create_topics=True, metadata_max_age_ms=1_000):
+            with Consuming(world, assign=[("other", 0)], allow_auto_create_topics=True):
+                assert set(world.topics) == {"new", "other"}
+            world.delete_topic("new")
+            world.pass_time(30)
+        assert asked_to_create(world) == [["new"], ["other"]]
+
+
+def test_a_client_never_asks() -> None:
+    with World() as world:
+        world.auto_create = True
+        cluster = Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap}))
+        requests = Requests(cluster)
+        world.run(requests.metadata(["new"]))
+        world.run(cluster.refresh(["new"]))
+        with pytest.raises(BrokerError, match="'new' does not exist"):
+            world.run(requests.topic("new"))
+        assert world.topics == {}
+
+
+def test_a_broker_that_does_not_tell_of_itself_holds_nothing_up() -> None:
+    """The time-out is that of the search, whatever it waits for."""
+    with World() as world:
+        world.on("DescribeConfigs", lambda _: NEVER)
+        work = Work(world)
+        started = world.engine.now_ms()
+
+        async def learn() -> Any:
+            return await asyncio.gather(work.sender.learn_topics(["nope"], 5_000), return_exceptions=True)
+
+        (error,) = world.run(learn())
+        assert isinstance(error, BrokerError)
+        assert world.engine.now_ms() - started <= 5_001

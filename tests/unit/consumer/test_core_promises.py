@@ -1,0 +1,597 @@
+"""What a consumer promises when something goes wrong: both faces in the simulated world, on an engine that may lag."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import struct
+from typing import Any
+
+import pytest
+
+from kafwire.aio.consumer import AsyncConsumer, _Fed, _Reading
+from kafwire.consumer.core import COMMIT_AGAIN_MS, HandedOut
+from kafwire.errors import CorruptBatchError, KafkaError
+from kafwire.sync.consumer import Consumer, _Batches
+from kafwire.types import TopicPartition
+from tests.support.simulated import World
+from tests.support.simulated_consumer import Consuming, fill, log_of, write
+from tests.unit.consumer.test_core_commits import committed, group
+from tests.unit.consumer.test_feed_engine import Lagging
+from tests.unit.consumer.test_fetcher_damage import DELTA, PAYLOAD, damage
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class Engine:
+    """The engine as the faces use it, on the simulated loop; `lag_s` until it looks at what it is asked for."""
+
+    is_over = False
+    lag_s = 0.0
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._loop = self
+
+    def check_process(self) -> None: ...
+    def check_caller(self) -> None: ...
+
+    def run(self, coroutine: Any) -> Any:
+        return self.world.run(coroutine)
+
+    def start(self, function: Any, *args: Any) -> None:
+        self.call_soon_threadsafe(function, *args)
+
+    def call_soon_threadsafe(self, function: Any, *args: Any) -> None:
+        if self.lag_s:
+            self.world.loop.call_later(self.lag_s, function, *args)
+        else:
+            self.world.loop.call_soon(function, *args)
+
+
+def blocking(consuming: Consuming) -> Consumer:
+    made = object.__new__(Consumer)
+    consumer: Any = made
+    consumer._engine, consumer._core = Engine(consuming.world), consuming.core
+    consumer._reader = consuming.core.reader()
+    consumer._hand = HandedOut(consuming.core, _Batches(consumer))
+    consumer._asked, consumer._returning, consumer._closed = True, False, False
+    return made
+
+
+def awaited(consuming: Consuming) -> AsyncConsumer:
+    made = object.__new__(AsyncConsumer)
+    consumer: Any = made
+    consumer._engine, consumer._core = Engine(consuming.world), consuming.core
+    consumer._reading, consumer._fed = _Reading(consumer, None), []
+    consumer._hand = HandedOut(consuming.core, _Fed(consumer._fed))
+    consumer._begun = consumer._started = True
+    consumer._returning = consumer._closed = False
+    return made
+
+
+def polled(consumer: Consumer, world: World, turns: int = 20) -> tuple[dict[int, list[int]], list[KafkaError]]:
+    seen: dict[int, list[int]] = {}
+    errors: list[KafkaError] = []
+    for _ in range(turns):
+        try:
+            for batch in consumer.poll(0):
+                seen.setdefault(batch.partition or 0, []).extend(record.offset for record in batch)
+        except KafkaError as error:
+            errors.append(error)
+        world.pass_time(0.1)
+    return seen, errors
+
+
+def test_poll_loses_nothing_to_another_partitions_error() -> None:
+    with World() as world:
+        fill(world, "t", partitions=2, batches=8)
+        damage(world, PAYLOAD, b"\x7f", batch=1, number=1)
+        consuming = Consuming(world, topics="t")
+        consuming.idle()
+        consumer = blocking(consuming)
+        seen, errors = polled(consumer, world)
+        consumer._closed = True
+        consuming.close()
+        assert errors
+        assert seen == {0: list(range(24)), 1: [0, 1, 2]}
+
+
+def test_an_error_is_no_end_of_the_records() -> None:
+    with World() as world:
+        fill(world, "t", batches=4)
+        damage(world, PAYLOAD, b"\x7f", batch=1)
+        consuming = Consuming(world, topics="t")
+        consuming.idle()
+        consumer = blocking(consuming)
+        records = iter(consumer)
+        assert [next(records).offset for _ in range(3)] == [0, 1, 2]
+        with pytest.raises(CorruptBatchError):
+            next(records)
+        consumer.seek(T0, 6)
+        consuming.idle()
+        try:
+            assert next(iter(consumer), None) is not None
+        finally:
+            consumer._closed = True
+            consuming.close()
+
+
+def test_a_large_bad_batch_is_left_by_a_seek() -> None:
+    with World() as world:
+        fill(world, "t", batches=3, records=1, size=400_000)
+        damage(world, PAYLOAD + 100, b"\x7f", batch=0)
+        consuming = Consuming(world, topics="t")
+        consuming.idle()
+        consumer = awaited(consuming)
+
+        async def read() -> list[int]:
+            with pytest.raises(CorruptBatchError):
+                await consumer.poll(1)
+            await consumer.seek(T0, 1)
+            batches = await consumer.poll(1)
+            return [record.offset for batch in batches for record in batch]
+
+        try:
+            assert world.run(read())[:1] == [1]
+        finally:
+            consumer._closed = True
+            consuming.close()
+
+
+def test_a_cancelled_poll_loses_no_rest_of_a_batch() -> None:
+    with World() as world:
+        fill(world, "t", batches=1, records=10)
+        consuming = Consuming(world, topics="t")
+        consuming.idle()
+        consumer = awaited(consuming)
+
+        engine: Any = consumer._engine
+
+        async def read() -> list[int]:
+            seen = []
+            async for record in consumer:
+                seen.append(record.offset)
+                if record.offset == 2:
+                    break
+            engine.lag_s = 0.01  # as when another thread has the GIL
+            poll = asyncio.create_task(consumer.poll(1))
+            await asyncio.sleep(0)
+            poll.cancel()
+            await asyncio.wait([poll])
+            engine.lag_s = 0.0
+            for batch in await consumer.poll(1):
+                seen += [record.offset for record in batch]
+            return seen
+
+        try:
+            assert world.run(read()) == list(range(10))
+        finally:
+            consumer._closed = True
+            consuming.close()
+
+
+def test_pause_does_not_count_the_record_in_hand() -> None:
+    with World() as world:
+        fill(world, "t", batches=2, records=5)
+        consuming = group(world)
+        consuming.idle()
+        consumer = blocking(consuming)
+        for record in consumer:
+            if record.offset == 2:
+                break  # it could not be processed
+        consumer.pause(T0)
+        consumer._closed = True
+        consuming.close()
+        assert committed(world).get(0, 0) <= 2
+
+
+def test_a_stream_that_was_left_does_not_count_when_others_read_on() -> None:
+    with World() as world:
+        fill(world, "t", partitions=2, batches=2)
+        consuming = group(world, 2)
+        reader = consuming.stream(1)
+        consuming.idle()
+        assert consuming.take(reader) is not None  # and its user fails
+        consuming.claims[TopicPartition("t", 1)].close()
+        consuming.pause(1)
+        consuming.take()
+        consuming.take()
+        consuming.close()
+        assert committed(world).get(1, 0) == 0
+
+
+def test_offsets_of_a_topic_made_anew_are_not_committed_for_the_new_one() -> None:
+    with World() as world:
+        rows = fill(world, "t")
+        consuming = group(world, metadata_max_age_ms=1000, auto_commit_interval_ms=3_600_000)
+        consuming.until_read(rows)
+        consuming.reader.settle()
+        fill(world, "t", batches=100)
+        consuming.idle(5)
+        with pytest.raises(KafkaError, match="made anew"):
+            consuming.take()
+        consuming.close()
+        assert committed(world) == {}
+
+
+def test_a_deleted_topic_keeps_no_other_from_being_committed() -> None:
+    with World() as world:
+        rows = fill(world, "t") | fill(world, "u")
+        consuming = Consuming(
+            world, assign=[("t", 0), ("u", 0)], group_id="g", auto_commit_interval_ms=2_000, metadata_max_age_ms=500
+        )
+        consuming.until_read(rows)
+        world.delete_topic("u")
+        consuming.idle(0.6)
+        consuming.reader.settle()
+        consuming.idle(60)
+        assert {where: kept.offset for where, kept in world.committed["g"].items()} == {("t", 0): 12}
+
+
+def test_a_corrupt_log_is_told() -> None:
+    with World() as world:
+        rows = fill(world, "t")
+        consuming = Consuming(world, topics="t")
+        consuming.until_read(rows)
+        log_of(world).error = 2
+        with pytest.raises(KafkaError):
+            for _ in range(300):
+                consuming.take()
+                consuming.idle(1)
+
+
+def test_a_dropped_consumer_reports_no_more() -> None:
+    reports: list[Any] = []
+    with World() as world:
+        fill(world, "t")
+        consuming = Consuming(world, topics="t", metrics_hook=reports.append, metrics_interval_ms=1000)
+        consuming.idle(3)
+        world.loop.call_soon(consuming.core.abandon)
+        consuming.idle(3)
+        assert consuming.core.closed
+        before = len(reports)
+        consuming.idle(20)
+        assert len(reports) == before
+
+
+@pytest.mark.parametrize("version", [11, 18])
+def test_a_bad_last_offset_delta_does_not_begin_again(version: int) -> None:
+    with World() as world:
+        world.nodes[1].versions["Fetch"] = (4, version)
+        fill(world, "t", batches=4)
+        damage(world, DELTA, struct.pack(">i", 1 << 20), batch=3)
+        with Consuming(world, topics="t", auto_offset_reset="earliest") as consuming:
+            consuming.idle(2)
+            assert consuming.fetcher.resets <= 2, "the head was believed before its checksum"
+            assert not consuming.fetcher.truncations, "nothing was cut"
+
+
+@pytest.mark.parametrize("trouble", ["none", "connection", "leader"])
+def test_who_waits_hears_of_records_that_the_engine_did_not_see(trouble: str) -> None:
+    with World(brokers=2) as world:
+        lagging = Lagging(world)
+        heard: list[bool] = []
+
+        async def wait() -> None:
+            heard.append(await lagging.consuming.core.readable(None, None))
+
+        task = world.loop.create_task(wait())
+        world.pass_time(0.001)
+        lagging.arrive()
+        if trouble == "connection":
+            world.break_connections(world.topics["t"].partitions[0].leader)
+        elif trouble == "leader":
+            lagging.engine(lambda: lagging.consuming.fetcher.move([lagging.cursor]))
+        lagging.consuming.idle(30)
+        assert heard == [True]
+        assert task.done()
+        lagging.consuming.close()
+
+
+def test_one_bad_topic_does_not_halt_the_reset_of_others() -> None:
+    with World() as world:
+        fill(world, "t", batches=8)
+        fill(world, "u", batches=8)
+        consuming = Consuming(
+            world, topics=["t", "u"], auto_offset_reset="earliest", start={T0: 0, TopicPartition("u", 0): 0}
+        )
+        consuming.idle()
+        consuming.drain()
+
+        def refuse(call: Any) -> Any:
+            answer = world._on_ListOffsets(call)
+            for topic in answer.topics:
+                for part in topic.partitions:
+                    if topic.name == "u":
+                        part.error_code = 29
+            return answer
+
+        world.on("ListOffsets", refuse)
+
+        async def out() -> None:
+            for where in (T0, TopicPartition("u", 0)):
+                consuming.fetcher.out_of_range(consuming.core.cursor(where), "somebody")
+
+        consuming.rows.clear()
+        world.run(out())
+        consuming.idle(5)
+        for _ in range(20):
+            with contextlib.suppress(KafkaError):
+                consuming.take()
+        assert not consuming.cursor("t").halted
+
+
+def test_committed_offsets_are_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers forget what a group without members has not committed for a week."""
+    assert 3 * COMMIT_AGAIN_MS < 7 * 86_400 * 1000, "one may fail"
+    monkeypatch.setattr("kafwire.consumer.core.COMMIT_AGAIN_MS", 1_000_000)
+    with World() as world:
+        rows = fill(world, "t")
+        consuming = group(world)
+        consuming.until_read(rows)
+        consuming.idle(6)
+        consuming.drain()
+        consuming.idle(20)
+        assert committed(world) == {0: 12}
+        world.committed.clear()
+        consuming.idle(900)
+        assert committed(world) == {}, "not again and again"
+        consuming.idle(200)
+        assert committed(world) == {0: 12}
+
+
+def test_an_arrow_stream_begins_with_the_rest_in_hand() -> None:
+    with World() as world:
+        fill(world, "t", batches=2, records=5)
+        consuming = Consuming(world, topics="t")
+        consuming.idle()
+        consumer = blocking(consuming)
+        records = iter(consumer)
+        assert [next(records).offset for _ in range(3)] == [0, 1, 2]
+        consumer.arrow_stream(timeout=0.0)
+        try:
+            assert consumer._hand.rest() is None
+        finally:
+            consumer._closed = True
+
+
+def test_a_stream_that_never_began_lets_go() -> None:
+    with World() as world:
+        fill(world, "t")
+        consuming = Consuming(world, topics="t")
+        consumer = blocking(consuming)
+        stream: Any = consumer.partition_stream(T0)
+        stream.close()
+        consuming.idle()
+        try:
+            assert consuming.take() is not None
+        finally:
+            consumer._closed = True
+
+
+def test_a_seek_to_drops_what_was_being_decoded() -> None:
+    """`_decoding` outlives a cancelled read; a seek must not be followed by what was read before it."""
+    with World() as world:
+        fill(world, "t", batches=3, records=1, size=400_000)
+        consuming = Consuming(world, topics="t")
+        consuming.idle()
+        consumer = awaited(consuming)
+
+        async def read() -> list[int]:
+            gate = asyncio.get_running_loop().create_future()
+            real = world.loop.run_in_executor
+
+            def slow(executor: Any, func: Any, *args: Any) -> Any:
+                async def later() -> Any:
+                    await gate
+                    return func(*args)
+
+                return asyncio.ensure_future(later())
+
+            world.loop.run_in_executor = slow  # type: ignore[method-assign]
+            poll = asyncio.create_task(consumer.poll(1))
+            await asyncio.sleep(0.1)
+            poll.cancel()
+            await asyncio.wait([poll])
+            gate.set_result(None)
+            await asyncio.sleep(0.1)
+            world.loop.run_in_executor = real  # type: ignore[method-assign]
+            await consumer.seek(T0, 2)
+            await asyncio.sleep(1)
+            return [record.offset for batch in await consumer.poll(1) for record in batch]
+
+        try:
+            assert world.run(read()) == [2]
+        finally:
+            consumer._closed = True
+            consuming.close()
+
+
+def test_a_cancelled_stream_loses_nothing() -> None:
+    with World() as world:
+        fill(world, "t", batches=3, records=1, size=400_000)
+        consuming = Consuming(world, topics="t")
+        consuming.idle()
+        consumer = awaited(consuming)
+
+        async def read() -> list[int]:
+            gate = asyncio.get_running_loop().create_future()
+            real = world.loop.run_in_executor
+
+            def slow(executor: Any, func: Any, *args: Any) -> Any:
+                async def later() -> Any:
+                    await gate
+                    return func(*args)
+
+                return asyncio.ensure_future(later())
+
+            async def first() -> int:
+                async for batch in consumer.partition_stream(T0):
+                    return batch.base_offset
+                return -1
+
+            world.loop.run_in_executor = slow  # type: ignore[method-assign]
+            task = asyncio.create_task(first())
+            await asyncio.sleep(0.1)
+            task.cancel()
+            gate.set_result(None)
+            await asyncio.wait([task])
+            await asyncio.sleep(0.1)
+            world.loop.run_in_executor = real  # type: ignore[method-assign]
+            await asyncio.sleep(1)
+            return [record.offset for batch in await consumer.poll(1) for record in batch]
+
+        try:
+            assert world.run(read())[:1] == [0]
+        finally:
+            consumer._closed = True
+            consuming.close()
+
+
+def test_a_replica_that_stays_unknown_is_no_reason_to_hammer() -> None:
+    with World(brokers=3) as world:
+        from tests.unit.consumer.test_fetcher_leaders import racks
+
+        racks(world)
+        fill(world, "t", replicas=3)
+        consuming = Consuming(world, topics="t", client_rack="r3", asks=False)
+
+        def hide(call: Any) -> Any:
+            answer = world._on_Metadata(call)
+            answer.brokers = [broker for broker in answer.brokers if broker.node_id != 3]
+            return answer
+
+        world.on("Metadata", hide)
+        del consuming.cluster.metadata.brokers[3]
+        world.run(consuming.core.ask())
+        consuming.idle(10)
+        assert len(world.made("Metadata")) < 150
+        consuming.close()
+
+
+def test_a_finished_batch_in_hand_does_not_undo_a_truncation() -> None:
+    with World(brokers=2) as world:
+        fill(world, "t", batches=4, replicas=2)
+        consuming = Consuming(world, topics="t", auto_offset_reset="earliest")
+        consuming.idle()
+        consumer = blocking(consuming)
+        records = iter(consumer)
+        for _ in range(12):
+            next(records)
+        world.lose_records("t", 0, 2, 6)
+        write(world, "t", batches=1, records=20)
+        consuming.idle(5)
+        assert consuming.queue.position(0) == 6
+        seen = [record.offset for batch in consumer.poll(0) for record in batch]
+        consuming.idle(5)
+        seen += [record.offset for batch in consumer.poll(0) for record in batch]
+        consumer._closed = True
+        assert seen[:1] == [6]
+
+
+def test_a_partition_without_leader_keeps_no_other_from_its_reset() -> None:
+    with World(brokers=2) as world:
+        fill(world, "t", partitions=2, batches=4)
+        consuming = Consuming(world, topics="t", auto_offset_reset="earliest")
+        consuming.idle()
+        consuming.drain()
+        world.topics["t"].partitions[1].leader = -1
+        consuming.rows.clear()
+
+        async def out() -> None:
+            await consuming.cluster.refresh(["t"])
+            for number in range(2):
+                consuming.fetcher.out_of_range(consuming.cursor("t", number), "somebody")
+
+        world.run(out())
+        consuming.until(lambda: len(consuming.rows.get(("t", 0), [])) == 12, 30)
+
+
+def test_partitions_may_come_from_a_generator() -> None:
+    with World() as world:
+        fill(world, "t", partitions=2)
+        consuming = Consuming(world, topics="t")
+        consuming.idle()
+        consumer = blocking(consuming)
+        records = iter(consumer)
+        next(records)
+        sought = consumer.seek_to_timestamp("earliest", (where for where in (T0, T1)))
+        consumer._closed = True
+        assert set(sought) == {T0, T1}
+
+
+def test_what_was_processed_of_a_dropped_partition_is_committed() -> None:
+    with World() as world:
+        rows = fill(world, "t", partitions=2)
+        consuming = group(world, 2)
+        consuming.until_read(rows)
+        consuming.reader.settle()
+        world.run(consuming.core.assign([T0]))
+        consuming.close()
+        assert committed(world) == {0: 12, 1: 12}
+
+
+def test_assigning_again_mends_a_topic_made_anew() -> None:
+    """As the error says."""
+    with World() as world:
+        rows = fill(world, "t")
+        consuming = Consuming(world, topics="t", metadata_max_age_ms=1000)
+        consuming.until_read(rows)
+        fill(world, "t")
+        consuming.idle(5)
+        with pytest.raises(KafkaError, match="assign it again"):
+            consuming.take()
+        world.run(consuming.core.assign([T0]))
+        consuming.idle(5)
+        assert consuming.take() is not None
+
+
+def test_a_stream_that_begins_does_not_count_what_another_reader_holds() -> None:
+    with World() as world:
+        fill(world, "t", batches=2)
+        consuming = group(world)
+        consuming.idle()
+        assert consuming.take() is not None  # in hand, not processed
+        consuming.stream(0).settle()  # as the first step of a stream
+        consuming.close()
+        assert committed(world).get(0, 0) == 0
+
+
+def test_a_failed_partition_raises_without_growing() -> None:
+    with World() as world:
+        fill(world, "t")
+        consuming = Consuming(world, topics="t")
+        consuming.idle()
+        consuming.drain()
+        log_of(world).error = 29
+        log_of(world).on_append()
+        consuming.idle()
+        depths = []
+        for _ in range(50):
+            with pytest.raises(KafkaError) as raised:
+                consuming.take()
+            depths.append(len(raised.traceback))
+        assert depths[-1] <= depths[0] + 2
+
+
+def test_a_commit_waits_until_the_engine_has_seen_all_of_it() -> None:
+    """One partition is as far as its reader, the other is not: the epoch of its records is not known before."""
+    with World() as world:
+        rows = fill(world, "t", partitions=2)
+        consuming = group(world, 2, enable_auto_commit=False)
+        consuming.until_read(rows)
+        world.pass_time(0.1)
+        world.engine_lag_s = lambda: 0.2
+        write(world, "t", records=3)
+        consuming.until(lambda: consuming.queue.queued(0)[0], reads=False)
+        consuming.drain()
+        consuming.reader.settle()
+        assert [consuming.cursor(number=number).position for number in (0, 1)] == [12, 12]
+        world.run(consuming.core.commit(None))
+        assert consuming.cursor().position == 15
+        assert committed(world) == {0: 15, 1: 12}
+        [call] = world.made("OffsetCommit")
+        epochs = {part.partition_index: part.committed_leader_epoch for part in call.message.topics[0].partitions}
+        assert epochs == {0: 0, 1: 0}
+        consuming.close()

@@ -1,0 +1,91 @@
+"""A consumer's topics change: what is new is read, what stays goes on, and what fails changes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafwire.errors import BrokerError, KafkaTimeoutError
+from kafwire.types import TopicPartition
+from tests.support.simulated import World
+from tests.support.simulated_consumer import Consuming, fill, write
+from tests.support.simulated_kafka import NEVER, Call
+
+
+def test_a_partition_that_comes_back_by_metadata_is_read() -> None:
+    """It was dropped; when its topic is subscribed to again, a broker that lags does not know it yet."""
+    with World() as world:
+        rows = fill(world, "t", partitions=3)
+        fill(world, "u")
+        with Consuming(world, topics="t") as consuming:
+            consuming.until_read(rows)
+            world.run(consuming.core.subscribe(["u"]))
+
+            def lags(call: Call) -> Any:
+                answer = world._on_Metadata(call)
+                for topic in answer.topics:
+                    topic.partitions = [part for part in topic.partitions if part.partition_index < 2]
+                return answer
+
+            world.on("Metadata", lags)
+            consuming.rows.clear()
+            world.run(consuming.core.subscribe(["t"]))
+            world.off("Metadata")
+            world.run(consuming.cluster.refresh())
+            rows["t", 2] += write(world, "t", 2)
+            consuming.until_read(rows)
+
+
+def test_a_subscription_that_fails_changes_nothing() -> None:
+    with World() as world:
+        rows = fill(world, "t", partitions=2) | fill(world, "u")
+        with Consuming(world, assign=[("u", 0), ("t", 0)], default_api_timeout_ms=3_000) as consuming:
+            consuming.until_read({where: rows[where] for where in (("u", 0), ("t", 0))})
+            with pytest.raises(BrokerError, match="'v' does not exist"):
+                world.run(consuming.core.subscribe(["t", "v"]))
+            world.on("ListOffsets", lambda _: NEVER)
+            with pytest.raises(KafkaTimeoutError):
+                world.run(consuming.core.subscribe(["t"]))
+            world.off("ListOffsets")
+            assert set(consuming.core.assignment) == {TopicPartition("u", 0), TopicPartition("t", 0)}
+            assert consuming.core.subscription == set()
+            world.add_partitions("t", 1)
+            world.run(consuming.cluster.refresh())
+            rows["u", 0] += write(world, "u")
+            rows["t", 0] += write(world, "t")
+            rows["t", 1] += write(world, "t", 1)
+            consuming.until_read({where: rows[where] for where in (("u", 0), ("t", 0))})
+
+
+def test_partitions_that_are_added_while_a_subscription_begins() -> None:
+    with World() as world:
+        rows = fill(world, "t", partitions=1) | fill(world, "u")
+        with Consuming(world, topics="u") as consuming:
+            consuming.until_read({("u", 0): rows["u", 0]})
+
+            def grow(_: Call) -> None:
+                world.off("ListOffsets")
+                world.add_partitions("t", 1)
+                rows["t", 1] = write(world, "t", 1)
+                world.engine.start(consuming.cluster._refresher.begin)
+
+            world.on("ListOffsets", grow)
+            world.run(consuming.core.subscribe(["t", "u"]))
+            consuming.until_read(rows)
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_topic_is_created_for_a_subscription_if_that_is_wanted(*, wanted: bool) -> None:
+    with World() as world:
+        rows = fill(world, "u")
+        world.auto_create = True
+        with Consuming(world, topics="u", allow_auto_create_topics=wanted) as consuming:
+            consuming.until_read(rows)
+            if not wanted:
+                with pytest.raises(BrokerError, match="'t' does not exist"):
+                    world.run(consuming.core.subscribe(["t", "u"]))
+                return
+            world.run(consuming.core.subscribe(["t", "u"]))
+            rows["t", 0] = write(world, "t")
+            consuming.until(lambda: consuming.rows.get(("t", 0)) == rows["t", 0])

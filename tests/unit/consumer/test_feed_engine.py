@@ -1,0 +1,136 @@
+"""What the engine makes of records that the I/O thread has queued: they count once, whatever happens in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kafwire.cluster.list_offsets import EARLIEST
+from tests.support.simulated import World
+from tests.support.simulated_consumer import Consuming, fill, write
+from tests.support.simulated_log import Call
+
+LAG_S = 0.2
+
+
+class Lagging:
+    """A consumer that has read what there was, and waits; the engine lags behind what the I/O thread then receives."""
+
+    def __init__(self, world: World, *, partitions: int = 1, **options: Any) -> None:
+        self.world = world
+        self.rows = fill(world, "t", partitions=partitions)
+        self.consuming = Consuming(world, topics="t", **options)
+        self.consuming.until_read(self.rows)
+        world.pass_time(0.1)  # into the time that the next request is parked for
+        self.cursor = self.consuming.cursor()
+        world.engine_lag_s = lambda: LAG_S
+
+    def arrive(self) -> None:
+        """Records come, and are queued; the engine has not seen them yet."""
+        before = self.cursor.position
+        self.rows["t", 0] += write(self.world, "t", records=3)
+        self.consuming.until(lambda: self.consuming.queue.queued(0)[0], reads=False)
+        assert self.cursor.position == before
+
+    def engine(self, work: Callable[[], object]) -> None:
+        self.world.loop.call_soon(work)
+        self.world.pass_time(0)
+
+
+def test_records_are_read_before_the_engine_has_seen_them() -> None:
+    with World() as world:
+        lagging = Lagging(world)
+        lagging.arrive()
+        assert lagging.consuming.drain() == 1
+        assert lagging.consuming.rows == lagging.rows
+        lagging.consuming.until_read(lagging.rows)
+        assert lagging.cursor.position == 15
+        assert lagging.cursor.fetches >= 2
+        lagging.consuming.close()
+
+
+def test_what_was_sought_in_between_comes_once() -> None:
+    with World() as world:
+        lagging = Lagging(world)
+        lagging.arrive()
+        lagging.consuming.rows.clear()
+        lagging.engine(lambda: lagging.consuming.fetcher.seek(lagging.cursor, 13))
+        lagging.consuming.until_read({("t", 0): lagging.rows["t", 0][13:]})
+        lagging.consuming.close()
+
+
+@pytest.mark.parametrize("strategy", ["hybrid", "per_partition", "per_node"])
+def test_going_back_by_time_while_a_request_is_parked_gives_everything_once_and_in_order(strategy: str) -> None:
+    """It keeps the generation, since what is buffered is still to be read: the parked request's records are not."""
+    with World() as world:
+        lagging = Lagging(world, fetch_strategy=strategy)
+        lagging.consuming.rows.clear()
+        lagging.engine(lambda: lagging.consuming.fetcher.seek_by_time(lagging.cursor, EARLIEST))
+        lagging.consuming.until(lambda: lagging.cursor.position == 0, reads=False)
+        lagging.rows["t", 0] += write(world, "t", records=3)
+        lagging.consuming.until_read(lagging.rows)
+        lagging.consuming.close()
+
+
+@pytest.mark.parametrize("strategy", ["hybrid", "per_partition", "per_node"])
+def test_what_arrived_before_going_back_by_time_is_read_no_more(strategy: str) -> None:
+    with World() as world:
+        lagging = Lagging(world, fetch_strategy=strategy)
+        lagging.arrive()
+        lagging.consuming.rows.clear()
+        lagging.engine(lambda: lagging.consuming.fetcher.seek_by_time(lagging.cursor, EARLIEST))
+        lagging.consuming.until(lambda: lagging.cursor.position == 0, reads=False)
+        lagging.consuming.until_read(lagging.rows)
+        lagging.consuming.close()
+
+
+@pytest.mark.parametrize("trouble", ["connection", "leader"])
+@pytest.mark.parametrize("strategy", ["hybrid", "per_partition"])
+def test_records_whose_answer_the_engine_never_sees_count(trouble: str, strategy: str) -> None:
+    with World(brokers=2) as world:
+        lagging = Lagging(world, fetch_strategy=strategy)
+        lagging.arrive()
+        if trouble == "connection":
+            world.break_connections(world.topics["t"].partitions[0].leader)
+        else:
+            lagging.engine(lambda: lagging.consuming.fetcher.move([lagging.cursor]))
+        lagging.engine(lambda: None)
+        lagging.consuming.until(lambda: lagging.cursor.position == 15, reads=False)
+        assert lagging.consuming.drain() == 1
+        assert lagging.consuming.queue.queued_bytes() == 0, "what was read is paid back"
+        lagging.rows["t", 0] += write(world, "t", records=2)
+        lagging.consuming.until_read(lagging.rows)
+        lagging.consuming.close()
+
+
+def test_a_partition_that_was_removed_in_between_disturbs_nobody() -> None:
+    with World() as world:
+        lagging = Lagging(world, partitions=2)
+        lagging.arrive()
+        lagging.engine(lambda: lagging.consuming.fetcher.remove(lagging.cursor, claimed=False))
+        lagging.rows["t", 0] = lagging.rows["t", 0][:12]
+        lagging.rows["t", 1] += write(world, "t", 1, records=2)
+        lagging.consuming.until_read(lagging.rows)
+        lagging.consuming.close()
+
+
+def test_going_back_by_time_while_it_is_asked_for_aside_gives_everything_once_and_in_order() -> None:
+    async def slow(_: Call) -> None:
+        await asyncio.sleep(0.3)
+
+    with World() as world:
+        lagging = Lagging(world, partitions=2)
+        fetcher = lagging.consuming.fetcher
+        world.on("Fetch", slow)
+        before = len(world.made("Fetch"))
+        lagging.engine(lambda: fetcher.seek(lagging.cursor, 9))  # the request that is parked does not name it so
+        lagging.consuming.until(lambda: len(world.made("Fetch")) > before, 5, reads=False)
+        assert lagging.cursor in fetcher._homes[lagging.cursor]._lent
+        world.off("Fetch")
+        lagging.consuming.rows.pop(("t", 0))
+        lagging.engine(lambda: fetcher.seek_by_time(lagging.cursor, EARLIEST))
+        lagging.consuming.until_read(lagging.rows)
+        lagging.consuming.close()

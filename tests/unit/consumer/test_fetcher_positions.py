@@ -1,0 +1,651 @@
+"""Where a consumer is in its partitions: starts, seeks at any moment, offsets that are not there, truncated logs."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+from typing import Any
+
+import pytest
+
+from kafwire import protocol
+from kafwire.cluster.cluster import Cluster
+from kafwire.config import ConsumerConfig
+from kafwire.consumer.core import ConsumerCore, HandedOut, Selection, layouts
+from kafwire.errors import BrokerError, ConfigError, KafkaError, LogTruncatedError
+from kafwire.records import encode_batch
+from kafwire.types import Offset, Tail, TopicPartition
+from tests.support.simulated import World
+from tests.support.simulated_consumer import STRATEGIES, Consuming, Row, fill, log_of, write
+from tests.support.simulated_groups import Kept
+from tests.support.simulated_kafka import Call
+
+pytestmark = pytest.mark.usefixtures("shape")
+# Of tests that count partitions, or what is said of them.
+few_partitions = pytest.mark.shapes("as_written", "single_records")
+# Of tests that count batches of several records.
+by_batches = pytest.mark.shapes("as_written", "many_partitions")
+
+WHERE = TopicPartition("t", 0)
+HOUR = 3_600_000
+
+
+def timed(world: World, *times: int) -> None:
+    """A record of each time, in a batch of its own."""
+    log = log_of(world)
+    for time in times:
+        log.append(encode_batch([{"value": b"%d" % time, "timestamp_ms": time}]))
+
+
+def offsets(rows: list[Row]) -> list[int]:
+    return [offset for offset, _ in rows]
+
+
+def read(consuming: Consuming) -> list[int]:
+    """All that comes now."""
+    consuming.rows.clear()
+    for _ in range(5):
+        consuming.drain()
+        consuming.idle(1)
+    return offsets(consuming.rows.get(("t", 0), []))
+
+
+@pytest.mark.parametrize(
+    ("start", "first"),
+    [
+        ("earliest", 2),
+        ("latest", 12),
+        (Offset(5), 5),
+        (Tail(3), 9),
+        (Tail(0), 12),
+        (Tail(99), 2),
+        (dt.datetime(1970, 1, 1, 0, 0, 5, tzinfo=dt.UTC), 5),
+        (dt.datetime(1970, 1, 1, 0, 1, 39, tzinfo=dt.UTC), 12),
+        ({WHERE: Offset(6)}, 6),
+        ({WHERE: Tail(1)}, 11),
+        ({WHERE: dt.datetime(1970, 1, 1, 0, 0, 5, tzinfo=dt.UTC)}, 5),
+        ({WHERE: 6}, 6),
+        ({WHERE: "latest"}, 12),
+        ({WHERE: "earliest"}, 2),
+    ],
+    ids=str,
+)
+def test_starts(start: Any, first: int) -> None:
+    with World() as world:
+        world.create_topic("t")
+        timed(world, *range(0, 10_000, 1000))
+        timed(world, 9999, 9999)
+        log_of(world).delete_before(2)
+        with Consuming(world, topics="t", start=start) as consuming:
+            assert world.run(consuming.core.position(WHERE)) == first
+
+
+@pytest.mark.parametrize("start", [1, -1, True, 1.5, {WHERE: True}, {WHERE: 1.5}], ids=str)
+def test_a_number_alone_is_no_start(start: Any) -> None:
+    with World() as world:
+        world.create_topic("t")
+        with pytest.raises(ConfigError, match=r"start.*kafwire\.Tail\("):
+            Consuming(world, topics="t", start=start)
+        assert not world.made("ListOffsets")
+
+
+def test_start_where_the_group_is_and_else_by_policy() -> None:
+    with World() as world:
+        fill(world, "t", partitions=2)
+        world.committed["g"] = {("t", 0): Kept(5, 0)}
+        both = [("t", 0), ("t", 1)]
+        options: dict[str, Any] = {"assign": both, "start": None, "group_id": "g"}
+        with Consuming(world, auto_offset_reset="latest", **options) as consuming:
+            assert world.run(consuming.core.position(TopicPartition("t", 0))) == 5
+            assert world.run(consuming.core.position(TopicPartition("t", 1))) == 12
+        with pytest.raises(ConfigError, match="begin with t-1:"):
+            Consuming(world, auto_offset_reset="error", **options | {"group_id": "other"} | {"assign": both[1:]})
+
+
+@few_partitions
+def test_partitions_that_are_added_are_read_from_their_beginning() -> None:
+    with World() as world:
+        rows = fill(world, "t", partitions=2)
+        options: dict[str, Any] = {"topics": "t", "start": "latest", "metadata_max_age_ms": 10_000}
+        with Consuming(world, **options) as consuming:
+            world.add_partitions("t", 2)
+            rows = {("t", number): write(world, "t", number, batches=3) for number in (2, 3)}
+            consuming.until(lambda: consuming.rows == rows, 30)
+            rows["t", 3] += write(world, "t", 3)
+            consuming.until(lambda: consuming.rows == rows, 30)
+            assert len(consuming.core.assignment) == 4
+
+
+@few_partitions
+@pytest.mark.parametrize("chosen", [{"topics": "t"}, {"assign": [("t", 0)]}], ids=str)
+def test_a_start_of_what_is_not_read_begins_nothing(chosen: dict[str, Any]) -> None:
+    """Whoever asks an `AsyncConsumer` again after that error gets it again, and nothing is left of the first time."""
+    with World() as world:
+        fill(world, "t")
+        config = ConsumerConfig.build({"bootstrap_servers": world.bootstrap})
+        assign = [TopicPartition(*where) for where in chosen["assign"]] if "assign" in chosen else None
+        selection = Selection(chosen.get("topics"), assign, {TopicPartition("t", 9): 5})
+
+        async def make() -> ConsumerCore:
+            return ConsumerCore(Cluster(world.engine, config), config, selection, layouts(None, None))
+
+        core = world.run(make())
+        for _ in range(2):
+            with pytest.raises(ConfigError, match="start names t-9, which this consumer does not read"):
+                world.run(core.start_once())
+        assert not core.assignment
+        assert not core.cluster._listeners
+        world.run(core.close())
+
+
+@few_partitions
+def test_the_first_look_at_a_topic_makes_each_cursor_once() -> None:
+    with World() as world:
+        fill(world, "t", partitions=3)
+        with Consuming(world, topics="t", start={TopicPartition("t", n): 0 for n in range(3)}) as consuming:
+            assert [cursor.number for cursor in consuming.fetcher.cursors.values()] == [0, 1, 2]
+            assert not world.made("ListOffsets")
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
+@pytest.mark.parametrize("delay_ms", [0, 1, 2, 3, 5, 20, 200, 600])
+def test_seek_at_any_moment(delay_ms: int, strategy: dict[str, Any]) -> None:
+    """Before, while and after requests are on their way or parked: nothing of the old position comes."""
+    with World() as world:
+        rows = fill(world, "t", partitions=2, batches=10, records=3)
+        with Consuming(world, topics="t", max_partition_fetch_bytes=300, **strategy) as consuming:
+            for target in (20, 3, 3, 29, 0, 30, 14):
+                consuming.idle(delay_ms / 1000)
+                consuming.seek(target)
+                consuming.rows.pop(("t", 0), None)
+                if target < 30:
+                    consuming.until(lambda: ("t", 0) in consuming.rows)
+                    got = consuming.rows["t", 0]
+                    assert got == rows["t", 0][target : target + len(got)]
+            consuming.until_read({("t", 0): rows["t", 0][14:], ("t", 1): rows["t", 1]})
+
+
+@pytest.mark.thousand
+def test_seek_of_one_does_not_spoil_the_next_ones_answer() -> None:
+    """Only the first partition of an answer is sure to give a whole batch: if that is of no use, others have none."""
+    with World() as world:
+        rows = fill(world, "t", partitions=2, batches=3, records=1, size=1000)
+        parts = [True] * 3
+
+        async def answer(call: Call) -> Any:
+            response = await world._on_Fetch(call)
+            given = [part for topic in response.responses for part in topic.partitions if part.records]
+            if len(given) == 2 and parts:
+                parts.pop()
+                given[1].records = bytes(given[1].records)[:500]
+            return response
+
+        world.on("Fetch", answer)
+        with Consuming(world, topics="t", asks=False) as consuming:
+            consuming.idle()
+            world.run(consuming.core.ask())
+            consuming.until(consuming.fetches)
+            consuming.seek(1)
+            consuming.until_read({("t", 0): rows["t", 0][1:], ("t", 1): rows["t", 1]})
+            assert len(parts) < 3
+
+
+@few_partitions
+def test_seek_by_time_and_to_ends() -> None:
+    with World() as world:
+        world.create_topic("t")
+        timed(world, *range(0, 10_000, 1000))
+        with Consuming(world, topics="t") as consuming:
+            for when, offset in ((3500, 4), ("earliest", 0), ("latest", 10), (99_999, 10)):
+                found = world.run(consuming.core.seek_to(when, None))
+                assert found == {WHERE: offset}
+                assert world.run(consuming.core.position(WHERE)) == offset
+                assert read(consuming) == list(range(offset, 10))
+
+
+def test_a_seek_mends_a_partition_that_failed() -> None:
+    with World() as world:
+        rows = fill(world, "t", partitions=2)
+        with Consuming(world, topics="t", auto_offset_reset="error") as consuming:
+            consuming.until_read(rows)
+            consuming.seek(99)
+            consuming.idle()
+            for _ in range(2):  # again and again, other partitions in between
+                with pytest.raises(BrokerError, match=r"t-0 has no offset 99.*seek"):
+                    consuming.take()
+            rows["t", 1] += write(world, "t", 1)
+            consuming.idle()
+            seen = []
+            for _ in range(4):
+                try:
+                    batch = consuming.take()
+                    seen.append(None if batch is None else batch.partition)
+                except BrokerError:
+                    seen.append(-1)
+            assert 1 in seen
+            consuming.seek(0)
+            consuming.rows.clear()
+            consuming.until_read({("t", 0): rows["t", 0]})
+
+
+@pytest.mark.parametrize(
+    ("policy", "first"), [("earliest", 6), ("latest", 12), ("by_duration:PT1H", 9), ("by_duration:PT100H", 6)]
+)
+@pytest.mark.parametrize("target", [0, 5, 99])
+def test_offset_out_of_range(policy: str, first: int, target: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    with World() as world:
+        world.create_topic("t")
+        monkeypatch.setattr("kafwire.consumer.fetcher.time.time", lambda: 10 * HOUR / 1000)
+        timed(world, *([HOUR] * 9), *([9 * HOUR + 1] * 3))
+        log_of(world).delete_before(6)
+        with Consuming(world, topics="t", start={WHERE: target}, auto_offset_reset=policy) as consuming:
+            got = read(consuming)
+            assert got == list(range(first, 12))
+            assert world.run(consuming.core.position(WHERE)) == 12
+            assert consuming.fetcher.resets == 1
+
+
+def test_a_seek_while_the_reset_looks_for_its_place() -> None:
+    with World() as world:
+        rows = fill(world, "t")
+
+        async def slow(call: Call) -> Any:
+            await asyncio.sleep(1)
+            return world._on_ListOffsets(call)
+
+        with Consuming(world, topics="t", start={WHERE: 99}, auto_offset_reset="earliest") as consuming:
+            world.on("ListOffsets", slow)
+            consuming.seek(99)
+            consuming.until(lambda: world.made("ListOffsets"))
+            consuming.seek(6)
+            consuming.idle(3)
+            consuming.until_read({("t", 0): rows["t", 0][6:]})
+
+
+def test_partitions_that_are_added_while_it_starts() -> None:
+    with World(brokers=2) as world:
+        rows = fill(world, "t", partitions=2)
+
+        def grow(_: Call) -> None:
+            world.off("ListOffsets")
+            world.add_partitions("t", 1)
+            rows["t", 2] = write(world, "t", 2)
+            world.move_leader("t", 0, 2)  # so it looks again
+
+        world.on("ListOffsets", grow)
+        with Consuming(world, topics="t") as consuming:
+            consuming.until_read(rows)
+
+
+def test_what_is_buffered_is_read_although_the_log_has_deleted_more() -> None:
+    with World() as world:
+        rows = fill(world, "t", batches=20, records=1, size=1000)
+        options: dict[str, Any] = {"max_partition_fetch_bytes": 2500, "max_prefetch_batches": 2}
+        with Consuming(world, topics="t", auto_offset_reset="earliest", **options) as consuming:
+            consuming.idle()
+            buffered = consuming.cursor().position
+            assert 0 < buffered < 20
+            log_of(world).delete_before(15)
+            consuming.take()  # room: the next request finds out
+            consuming.idle()
+            consuming.idle()
+            while consuming.drain():
+                consuming.idle()
+            got = offsets(consuming.rows["t", 0])
+            assert got[:buffered] == list(range(buffered))
+            assert got[buffered:] == list(range(15, 20))
+            rows["t", 0] += write(world, "t")
+            consuming.idle()
+            consuming.drain()
+            assert consuming.rows["t", 0][-1] == rows["t", 0][-1]
+
+
+@pytest.mark.parametrize("policy", ["earliest", "latest", "error"])
+@pytest.mark.parametrize("read_first", [0, 3, 12, 20])
+def test_truncated_logs(read_first: int, policy: str) -> None:
+    """KIP-320: what is buffered of before the cut is read once, then what the log has there now."""
+    with World(brokers=2) as world:
+        rows = fill(world, "t", batches=20, records=1, replicas=2)["t", 0]
+        with Consuming(world, topics="t", auto_offset_reset=policy, fetch_max_wait_ms=100) as consuming:
+            consuming.idle()
+            while len(consuming.rows.get(("t", 0), [])) < read_first:
+                consuming.take()
+            world.lose_records("t", 0, 2, 10)
+            new = write(world, "t", batches=3)
+            consuming.idle(3)
+            expected = rows[: max(10, read_first)]
+            if policy == "error":
+                consuming.rows.setdefault(("t", 0), [])
+                with pytest.raises(LogTruncatedError, match="seek to 10") as caught:
+                    consuming.drain()
+                assert (caught.value.position, caught.value.offset) == (20, 10)
+                assert consuming.rows["t", 0] == expected
+                consuming.seek(10)
+            consuming.idle()
+            consuming.drain()
+            assert consuming.rows["t", 0] == expected + new
+            assert consuming.fetcher.truncations == 1
+            assert world.run(consuming.core.position(WHERE)) == 13
+            more = write(world, "t")
+            consuming.idle()
+            consuming.drain()
+            assert consuming.rows["t", 0] == expected + new + more
+
+
+def test_a_log_that_is_cut_twice() -> None:
+    """Nothing came in between: what is known of the epoch is what the first cut told."""
+    with World(brokers=2) as world:
+        rows = fill(world, "t", batches=20, records=1, replicas=2)["t", 0]
+        with Consuming(world, topics="t", auto_offset_reset="earliest", fetch_max_wait_ms=100) as consuming:
+            consuming.until_read({("t", 0): rows})
+            for node, offset in ((2, 10), (1, 5)):
+                world.lose_records("t", 0, node, offset)
+                consuming.idle(3)
+            new = write(world, "t", batches=2)
+            consuming.until_read({("t", 0): rows + new})
+            assert consuming.fetcher.truncations == 2
+            assert not consuming.fetcher.resets
+
+
+@pytest.mark.thousand
+def test_leaders_that_agree_truncate_nothing() -> None:
+    """librdkafka 0139: two changes of the leader, the whole log kept."""
+    with World(brokers=3) as world:
+        rows = fill(world, "t", partitions=3, replicas=3)
+        with Consuming(world, topics="t") as consuming:
+            for node in (2, 3, 1, 2):
+                consuming.until_read(rows)
+                for number in range(3):
+                    world.move_leader("t", number, node)
+                    rows["t", number] += write(world, "t", number)
+            consuming.until_read(rows)
+            assert not consuming.fetcher.truncations
+            assert not consuming.fetcher.resets
+
+
+@by_batches
+def test_positions_are_those_of_the_reader() -> None:
+    with World() as world:
+        fill(world, "t", batches=5, records=3)
+        with Consuming(world, topics="t") as consuming:
+            consuming.idle()
+            assert consuming.cursor().position == 15
+            for expected in (0, 3, 6, 9):
+                assert world.run(consuming.core.position(WHERE)) == expected
+                consuming.take()
+
+
+@pytest.mark.shapes("as_written")
+def test_a_batch_that_was_handed_out_record_by_record_does_not_hold_the_position() -> None:
+    """Behind its last record there may be markers, which come later and bring no batch."""
+    with World() as world:
+        fill(world, "t", batches=1, records=3)
+        with Consuming(world, topics="t") as consuming:
+            consuming.idle()
+            batch = consuming.take()
+            assert batch is not None
+            hand = HandedOut(consuming.core, iter([batch]))
+            assert hand.next() is None
+            for offset in (1, 2):
+                next(hand.records)
+                assert hand.next() == (WHERE, offset)
+                assert consuming.core.lag(WHERE, hand.next()) == 3 - offset
+            next(hand.records)
+            assert hand.next() is None
+            log = log_of(world)
+            marker = encode_batch(
+                [(b"\0\0\0\1", bytes(6))], control=True, transactional=True, producer_id=7, producer_epoch=0
+            )
+            for _ in range(2):
+                log.append(marker)
+            consuming.until(lambda: consuming.queue.position(0) == 5)
+            assert world.run(consuming.core.position(WHERE)) == 5
+            assert hand.next() is None
+            assert consuming.core.lag(WHERE, hand.next()) == 0
+
+
+@pytest.mark.shapes("as_written")
+def test_lag_costs_no_request() -> None:
+    with World() as world:
+        fill(world, "t", batches=5, records=3)
+        with Consuming(world, topics="t", asks=False) as consuming:
+            assert consuming.core.lag(WHERE) is None
+            world.run(consuming.core.ask())
+            consuming.idle()
+            before = len(world.calls)
+            assert consuming.core.lag(WHERE) == 15
+            consuming.take()
+            assert consuming.core.lag(WHERE) == 12
+            consuming.drain()
+            assert consuming.core.lag(WHERE) == 0
+            assert len(world.calls) == before
+            assert world.run(consuming.core.beginning_offsets(None)) == {WHERE: 0}
+            assert world.run(consuming.core.end_offsets(None)) == {WHERE: 15}
+
+
+@pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
+@by_batches
+def test_lag_is_known_as_soon_as_records_are(level: str) -> None:
+    """Records come to hand before the engine has looked at their answer: no reader may believe that he has them all."""
+    with World() as world:
+        fill(world, "t", batches=2, records=3)
+        with Consuming(world, topics="t", isolation_level=level, fetch_max_bytes=1) as consuming:
+            consuming.until(lambda: consuming.batches == 2)
+            assert consuming.core.lag(WHERE) == 0
+            world.engine_lag_s = lambda: 5.0
+            write(world, "t", batches=4, records=3)
+            consuming.until(lambda: consuming.batches == 3, 2.0)
+            assert consuming.cursor().high_watermark < 18, "the engine has not looked"
+            assert consuming.core.lag(WHERE) == 9
+            world.engine_lag_s = lambda: 0.0
+            consuming.until(lambda: consuming.batches == 6)
+            assert consuming.core.lag(WHERE) == 0
+            consuming.idle()
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_a_stream_whose_partition_is_dropped_says_so(*, paused: bool) -> None:
+    with World() as world:
+        rows = fill(world, "t", partitions=2)
+        with Consuming(world, assign=[("t", 0), ("t", 1)], asks=False) as consuming:
+            reader = consuming.stream(0)
+            if paused:
+                consuming.pause(0)
+            world.run(consuming.core.assign([TopicPartition("t", 1)]))
+            with pytest.raises(KafkaError, match="t-0 is not read by this consumer any more"):
+                reader.read(1000)
+            world.run(consuming.core.ask())
+            consuming.until_read({("t", 1): rows["t", 1]})
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
+def test_assignments_that_change(strategy: dict[str, Any]) -> None:
+    with World(brokers=2) as world:
+        rows = fill(world, "t", partitions=4)
+        with Consuming(world, assign=[("t", 0), ("t", 1)], **strategy) as consuming:
+            consuming.until_read({where: rows[where] for where in (("t", 0), ("t", 1))})
+            world.run(consuming.core.assign([TopicPartition("t", n) for n in (1, 2)]))
+            rows["t", 0] += write(world, "t", 0)
+            rows["t", 1] += write(world, "t", 1)
+            consuming.until(lambda: consuming.rows.get(("t", 2)) == rows["t", 2])
+            consuming.until(lambda: consuming.rows["t", 1] == rows["t", 1])
+            assert consuming.rows["t", 0] == rows["t", 0][:-1]
+            consuming.rows.pop(("t", 0))
+            world.run(consuming.core.assign([TopicPartition("t", n) for n in range(4)]))
+            consuming.until_read(rows)  # what is assigned anew begins where `start` says
+
+
+# ---- leader epochs of commits (KIP-320)
+
+
+def changing(world: World, *, each: int = 6) -> dict[int, int]:
+    """Batches of several leaders, one after the other; the epoch of the record before each offset."""
+    fill(world, "t", batches=each)
+    epochs = dict.fromkeys(range(1, log_of(world).end + 1), 0)
+    for epoch in (1, 2, 5):
+        log_of(world).lead(1, epoch)
+        before = log_of(world).end
+        write(world, "t", 0, each, 3)
+        epochs |= dict.fromkeys(range(before + 1, log_of(world).end + 1), epoch)
+    return epochs
+
+
+@pytest.mark.parametrize("lag_ms", [0, 30])
+@pytest.mark.parametrize("at_most", [200, 100_000])
+@pytest.mark.parametrize("by", ["processed", "batch", "offset", "automatic"])
+def test_commits_name_the_leader_epoch_of_what_was_read_last(by: str, at_most: int, lag_ms: int) -> None:
+    """Whatever is buffered beyond it, and before the engine has seen what the I/O thread gave out."""
+    with World() as world:
+        epochs = changing(world)
+        world.engine_lag_s = lambda: lag_ms / 1000
+        options: dict[str, Any] = {"assign": [("t", 0)], "group_id": "g", "auto_commit_interval_ms": 50}
+        options |= {"max_partition_fetch_bytes": at_most, "enable_auto_commit": by == "automatic"}
+        with Consuming(world, **options) as consuming:
+            while len(consuming.rows.get(("t", 0), ())) < len(epochs):
+                batch = consuming.take()
+                if batch is None:
+                    consuming.idle(0.001)
+                    continue
+                if by == "automatic":
+                    consuming.idle(0.2)
+                    if not world.committed["g"]:
+                        continue
+                elif by == "processed":
+                    consuming.reader.settle()
+                    world.run(consuming.core.commit(None))
+                else:
+                    what = batch if by == "batch" else {WHERE: batch.next_offset}
+                    world.run(consuming.core.commit(what))
+                kept = world.committed["g"]["t", 0]
+                assert kept.leader_epoch == epochs.get(kept.offset, -1)
+        assert len(set(world.history["t", 0])) > 3
+
+
+def test_a_commit_of_what_was_not_read_names_no_epoch() -> None:
+    with World() as world:
+        epochs = changing(world)
+        with Consuming(world, assign=[("t", 0)], group_id="g", start={WHERE: 30}) as consuming:
+            consuming.until(lambda: len(consuming.rows.get(("t", 0), ())) >= len(epochs) - 30)
+            for offset, epoch in ((5, -1), (30, -1), (31, epochs[31]), (len(epochs), 5), (len(epochs) + 9, -1)):
+                world.run(consuming.core.commit({WHERE: offset}))
+                assert world.committed["g"]["t", 0] == Kept(offset, epoch)
+
+
+# ---- committed offsets of an epoch that brokers do not know (KIP-320)
+
+
+def old_news(call: Call, world: World) -> Any:
+    """What a broker says that has not heard of the election: broker 1 leads, in epoch 0."""
+    answer = world._on_Metadata(call)
+    for part in (part for topic in answer.topics for part in topic.partitions if part.partition_index == 0):
+        part.leader_id, part.leader_epoch = 1, 0
+    return answer
+
+
+def old_leader(call: Call) -> Any:
+    """What broker 1 says, which has not heard of it either, and has less."""
+    if call.node != 1:
+        return None
+    response = protocol.FetchResponse
+    topics = [
+        response.FetchableTopicResponse(
+            topic=topic.topic,
+            topic_id=topic.topic_id,
+            partitions=[
+                response.PartitionData(partition_index=part.partition, error_code=1, high_watermark=-1, records=b"")
+                for part in topic.partitions
+            ],
+        )
+        for topic in call.message.topics
+    ]
+    return response(responses=topics)
+
+
+@few_partitions
+@pytest.mark.parametrize("policy", ["earliest", "latest", "error"])
+@pytest.mark.parametrize("lag_s", [0.0, 0.5, 20.0])
+def test_metadata_older_than_what_was_committed_is_not_believed(lag_s: float, policy: str) -> None:
+    with World(brokers=2) as world:
+        rows = fill(world, "t", replicas=2)["t", 0]
+        world.move_leader("t", 0, 2)
+        rows += write(world, "t", 0, 3)
+        world.committed["g"]["t", 0] = Kept(14, 1)
+        until_ms = world.engine.now_ms() + lag_s * 1000
+        world.on("Metadata", lambda call: old_news(call, world) if call.at_ms < until_ms else None)
+        world.on("Fetch", old_leader)
+        options: dict[str, Any] = {"assign": [("t", 0)], "start": None, "group_id": "g", "auto_offset_reset": policy}
+        with Consuming(world, **options) as consuming:
+            consuming.until_read({("t", 0): rows[14:]})
+            assert {call.node for call in consuming.fetches()} == {2}
+            assert len(world.made("Metadata")) < 12 + lag_s * 1.5  # with backoff
+
+
+@few_partitions
+@pytest.mark.parametrize(
+    ("offset", "policy", "first"),
+    [(8, "earliest", 8), (12, "earliest", 12), (13, "earliest", 0), (2, "earliest", 2), (8, "error", 8)],
+)
+def test_an_epoch_that_nobody_comes_to_know(
+    offset: int, policy: str, first: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Metadata is refreshed for a limited time; then the log is asked whether it has the offset."""
+    with World() as world:
+        rows = fill(world, "t")["t", 0]
+        world.committed["g"]["t", 0] = Kept(offset, 3)
+        options: dict[str, Any] = {"assign": [("t", 0)], "start": None, "group_id": "g", "auto_offset_reset": policy}
+        with Consuming(world, default_api_timeout_ms=20_000, **options) as consuming:
+            consuming.idle(19)
+            assert not consuming.drain()
+            assert 15 < len(world.made("Metadata")) < 35
+            consuming.idle(5)
+            before = len(world.made("Metadata"))
+            rows += write(world, "t")
+            consuming.until_read({("t", 0): rows[first:]})
+            consuming.idle(30)
+            assert len(world.made("Metadata")) == before  # it looks stale no more
+            world.run(consuming.core.commit({WHERE: 13}))
+            assert world.committed["g"]["t", 0] == Kept(13, 0)
+    assert "leader epoch 3, and brokers know none newer than 0" in caplog.text
+    assert ("there is such an offset: reading goes on there" in caplog.text) == (first == offset)
+
+
+@few_partitions
+def test_an_epoch_that_nobody_comes_to_know_and_an_offset_beyond_the_log() -> None:
+    with World() as world:
+        fill(world, "t")
+        world.committed["g"]["t", 0] = Kept(15, 3)
+        options: dict[str, Any] = {"assign": [("t", 0)], "start": None, "group_id": "g", "auto_offset_reset": "error"}
+        with Consuming(world, default_api_timeout_ms=5_000, **options) as consuming:
+            consuming.idle(10)
+            with pytest.raises(
+                LogTruncatedError, match="epoch 3, and brokers know none newer than 0; the log ends at 12"
+            ):
+                consuming.take()
+            consuming.seek(12)
+            rows = write(world, "t")
+            consuming.until(lambda: consuming.rows.get(("t", 0)) == rows)
+
+
+@few_partitions
+def test_an_epoch_that_nobody_comes_to_know_and_a_log_that_may_not_be_asked() -> None:
+    """What no retry mends is told at once, not tried again at once for ever."""
+    with World() as world:
+        rows = fill(world, "t")["t", 0]
+        world.committed["g"]["t", 0] = Kept(8, 3)
+
+        def refuse(call: Call) -> Any:
+            answer = world._on_ListOffsets(call)
+            for part in (part for topic in answer.topics for part in topic.partitions):
+                part.error_code = 29
+            return answer
+
+        world.on("ListOffsets", refuse)
+        options: dict[str, Any] = {"assign": [("t", 0)], "start": None, "group_id": "g"}
+        with Consuming(world, default_api_timeout_ms=5_000, **options) as consuming:
+            consuming.idle(10)
+            assert len(world.made("ListOffsets")) == 1
+            with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED"):
+                consuming.take()
+            world.off("ListOffsets")
+            consuming.seek(8)
+            consuming.until_read({("t", 0): rows[8:]})

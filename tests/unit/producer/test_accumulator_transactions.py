@@ -1,0 +1,94 @@
+"""Rows that a thread adds while the transaction that they were sent in ends: none of them gets into the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kafwire.errors import KafkaError, TransactionStateError
+from kafwire.producer._accumulator import RowPlan
+from kafwire.records._arrow import RowsReader
+from kafwire.runtime._io import POSTED
+from tests.support.accumulator_store import COOKIE, Store
+
+Parts = list[tuple[Any, int, int]]
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    it = Store(batch_size=1_000, buffer_memory=4_000)
+    yield it
+    it.close()
+
+
+def plan(store: Store, rows: int) -> RowPlan:
+    (chunk,) = RowsReader(pa.table({"value": [b"%05d" % n * 20 for n in range(rows)]}))
+    made = store.accumulator.plan_rows("t", chunk, 0, 0)
+    assert made is not None
+    return made
+
+
+def rows_in(parts: Parts) -> int:
+    return sum(count for _, _, count in parts)
+
+
+def test_a_table_is_not_continued_in_the_next_era(store: Store) -> None:
+    table, parts = plan(store, 100), Parts()
+    assert not store.accumulator.append_rows(table, parts)  # the buffer is full
+    store.deliver()
+    added = rows_in(parts)
+    store.accumulator.era += 1
+    with pytest.raises(TransactionStateError, match="the transaction ended while rows were added to it"):
+        store.accumulator.append_rows(table, parts)
+    assert rows_in(parts) == added > 0
+    assert len(store.values(0)) == added
+    assert store.used == 0
+
+
+def test_a_table_of_the_era_before_is_not_begun(store: Store) -> None:
+    table, parts = plan(store, 3), Parts()
+    store.accumulator.era += 1
+    with pytest.raises(TransactionStateError):
+        store.accumulator.append_rows(table, parts)
+    assert parts == []
+    assert store.used == 0
+
+
+def test_whoever_adds_rows_is_counted_meanwhile(store: Store) -> None:
+    """The end of a transaction waits for them."""
+    seen: list[int] = []
+    store.accumulator.after_pass = lambda: seen.append(store.accumulator.passes)
+    assert store.accumulator.append_rows(plan(store, 3), Parts())
+    assert seen == [1]
+    assert store.accumulator.passes == 0
+
+
+def test_who_fails_to_add_rows_is_no_longer_counted_and_the_end_is_told(store: Store) -> None:
+    def refuse() -> Exception:
+        return KafkaError("no transaction was begun")
+
+    store.accumulator.refusal = refuse
+    assert store.native.drain() == []
+    with pytest.raises(KafkaError, match="no transaction"):
+        store.accumulator.append_rows(plan(store, 3), Parts())
+    assert store.accumulator.passes == 0
+    assert store.native.drain() == [(POSTED, 0, COOKIE, None)]
+
+
+def test_the_gate_closes_between_two_passes(store: Store) -> None:
+    """What was added by then is in the transaction; the rest is refused."""
+
+    def close_gate() -> None:
+        store.accumulator.refusal = lambda: KafkaError("the transaction is being committed")
+
+    store.accumulator.after_pass = close_gate
+    table, parts = plan(store, 100), Parts()
+    with pytest.raises(KafkaError, match="is being committed"):
+        store.accumulator.append_rows(table, parts)
+    assert rows_in(parts) > 0
+    assert store.accumulator.passes == 0
+    store.deliver()
+    assert len(store.values(0)) == rows_in(parts)

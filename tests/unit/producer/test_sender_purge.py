@@ -1,0 +1,214 @@
+"""`Producer.purge`: what is given up, what of it may be in the log, and that all goes on afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kafwire.errors import KafkaError, PurgedError, TransactionAbortableError
+from kafwire.records._arrow import RowsReader
+from tests.support.simulated import World
+from tests.support.simulated_kafka import HANGUP, NEVER, Call
+from tests.support.transactional_producer import Transacting
+from tests.unit.producer.test_sender import Work
+
+
+def purge(work: Work, *, in_flight: bool = False) -> int:
+    return work.world.run(work.sender.purge(in_flight=in_flight))
+
+
+def values(world: World) -> list[bytes | None]:
+    """What is in the log."""
+    (log,) = world.topics["t"].partitions
+    return log.values()
+
+
+async def slow(_: Call) -> None:
+    """Stored and answered, but not at once."""
+    await asyncio.sleep(2)
+
+
+def error_of(delivery: Any) -> KafkaError:
+    assert delivery.done()
+    error = delivery.exception(0)
+    assert isinstance(error, PurgedError)
+    return error
+
+
+def test_what_was_not_sent_fails_at_once_and_what_is_in_flight_goes_on() -> None:
+    with World() as world:
+        world.create_topic("t")
+        work = Work(world, "t", linger_ms=5)
+        work.send("t", b"before")
+        work.flush()
+        world.on("Produce", lambda _: NEVER)
+        sent = work.send("t", b"sent")
+        world.pass_time(1)
+        assert len(world.made("Produce")) == 2
+        buffered = [work.send("t", b"buffered") for _ in range(3)]
+        before = world.loop.time()
+        assert purge(work) == 3
+        assert world.loop.time() == before
+        for delivery in buffered:
+            error = error_of(delivery)
+            assert not error.in_doubt
+            assert "not in the log" in str(error)
+        assert not sent.done()
+        world.off("Produce")
+        after = work.send("t", b"after")
+        work.flush()
+        assert sent.result(0).offset == 1
+        assert after.result(0).offset == 2
+        assert values(world) == [b"before", b"sent", b"after"]
+        assert work.used == 0
+        work.close()
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+@pytest.mark.parametrize("idempotent", [False, True])
+def test_what_is_in_flight_fails_in_doubt_and_what_comes_after_is_sent(*, is_stored: bool, idempotent: bool) -> None:
+    with World() as world:
+        world.create_topic("t")
+        work = Work(world, "t", linger_ms=5, request_timeout_ms=5_000, enable_idempotence=idempotent)
+        work.send("t", b"before")
+        work.flush()
+        if not is_stored:
+            world.on("Produce", lambda _: NEVER)
+        else:
+            world.on("Produce", slow)
+        sent = work.send("t", b"sent")
+        world.pass_time(0.5)
+        buffered = work.send("t", b"buffered")
+        assert purge(work, in_flight=True) == 2
+        assert error_of(sent).in_doubt
+        assert not error_of(buffered).in_doubt
+        assert work.used == 0
+        work.flush()
+        after = [work.send("t", b"after %d" % number) for number in range(3)]
+        world.pass_time(1)
+        world.off("Produce")
+        work.flush()
+        assert [values(world)[delivery.result(0).offset] for delivery in after] == [b"after 0", b"after 1", b"after 2"]
+        assert values(world) == [b"before", *([b"sent"] if is_stored else []), b"after 0", b"after 1", b"after 2"]
+        work.close()
+
+
+def test_what_waits_to_be_sent_again_is_in_doubt_where_its_answer_was_lost() -> None:
+    with World() as world:
+        world.create_topic("t")
+        work = Work(world, "t", linger_ms=0, retry_backoff_ms=5_000, retry_backoff_max_ms=5_000)
+        work.send("t", b"before")
+        work.flush()
+        world.on("Produce", lambda _: HANGUP)
+        lost = work.send("t", b"lost")
+        world.pass_time(0.5)
+        world.off("Produce")
+        assert purge(work) == 0
+        assert not lost.done()
+        assert purge(work, in_flight=True) == 1
+        assert error_of(lost).in_doubt
+        after = work.send("t", b"after")
+        work.flush()
+        assert after.result(0).offset >= 1
+        work.close()
+
+
+def test_rows_that_a_thread_adds_meanwhile_are_given_up_or_sent_but_never_lost() -> None:
+    with World() as world:
+        world.create_topic("t")
+        work = Work(world, "t", linger_ms=5, batch_size=1_000)
+        first = work.send("t", b"first")
+        (rows,) = RowsReader(pa.table({"value": [b"row"] * 400}))
+        plan = work.accumulator.plan_rows("t", rows, 0, 0)
+        assert plan is not None
+        parts: list[Any] = []
+        work.accumulator.after_pass = lambda: purge(work)
+        while not work.accumulator.append_rows(plan, parts):
+            raise AssertionError("no room")
+        work.accumulator.after_pass = None
+        work.flush()
+        error_of(first)
+        assert sum(count for _, _, count in parts) == 400
+        assert all(batch.done for batch, _, _ in parts)
+        assert work.used == 0
+        work.close()
+
+
+def test_a_transaction_with_purged_records_cannot_be_committed() -> None:
+    with World() as world:
+        world.create_topic("t")
+        work = Transacting(world, linger_ms=60_000)
+        work.begin()
+        delivery = work.send("t", b"purged")
+        assert purge(work) == 1
+        error_of(delivery)
+        with pytest.raises(TransactionAbortableError):
+            work.commit()
+        work.abort()
+        work.transact(b"kept")
+        assert work.seen == [b"kept"]
+
+
+def test_a_transaction_does_not_end_before_what_was_purged_in_flight_came_back() -> None:
+    with World() as world:
+        world.create_topic("t")
+        work = Transacting(world)
+        work.transact(b"before")
+
+        work.begin()
+        world.on("Produce", slow)
+        delivery = work.send("t", b"purged")
+        world.pass_time(0.1)
+        assert purge(work, in_flight=True) == 1
+        assert error_of(delivery).in_doubt
+        began = world.engine.now_ms()
+        work.abort()
+        assert world.engine.now_ms() - began > 1_500
+        world.off("Produce")
+        work.transact(b"kept")
+        assert work.seen == [b"before", b"kept"]
+
+
+def test_what_a_topic_that_was_made_anew_has_left_is_given_up_and_nothing_of_the_new_one_forgotten() -> None:
+    async def slower(_: Call) -> None:
+        await asyncio.sleep(6)
+
+    with World() as world:
+        world.create_topic("t")
+        work = Work(world, "t", batch_size=1)
+        world.on("Produce", slower)
+        before = [work.send("t", b"before", partition=None, key=b"k%d" % i) for i in range(8)]
+        world.pass_time(0.1)
+        world.create_topic("t", partitions=2)
+        for _ in range(2):
+            world.run(work.cluster.refresh())
+            world.pass_time(1.5)
+        assert purge(work, in_flight=True) == 8
+        assert [error_of(delivery).in_doubt for delivery in before] == [True] + [False] * 7
+        world.off("Produce")
+        after = [work.send("t", b"after", partition=partition) for partition in range(2)]
+        work.flush()
+        assert [delivery.exception(0) for delivery in after] == [None, None]
+        assert [log.values() for log in world.topics["t"].partitions] == [[b"after"], [b"after"]]
+        assert work.used == 0
+
+
+def test_a_purged_partition_that_moved_away_does_not_make_a_slow_broker_look_hung() -> None:
+    with World(brokers=2) as world:
+        world.create_topic("t", partitions=3)
+        work = Work(world, "t")
+        world.on("Produce", slow)
+        purged = work.send("t", b"purged", partition=0)
+        world.pass_time(0.1)
+        assert purge(work, in_flight=True) == 1
+        world.pass_time(3)
+        world.move_leader("t", 0, 2)
+        world.run(work.cluster.refresh())
+        delivery = work.send("t", b"slow", partition=2)
+        work.flush()
+        assert error_of(purged).in_doubt
+        assert delivery.result(0).offset == 0
+        assert len(world.made("Produce")) == 2

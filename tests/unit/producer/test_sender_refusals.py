@@ -1,0 +1,297 @@
+"""`producer.sender` and what a broker refuses: large batches, single records, requests to who does not lead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kafwire import protocol
+from kafwire.errors import BrokerError, KafkaTimeoutError, RecordTooLargeError
+from kafwire.producer._batch import BatchDelivery
+from kafwire.producer.sequencer import Identity
+from kafwire.records._arrow import RowsReader
+from tests.support.simulated import World
+from tests.support.simulated_kafka import HANGUP, Call
+from tests.unit.producer.test_sender import (
+    INVALID_RECORD,
+    NOT_LEADER,
+    TOO_LARGE,
+    Work,
+    errors,
+    log_of,
+    produced,
+    values,
+)
+
+Kind = protocol.ProduceResponse
+FENCED_LEADER_EPOCH = 74
+
+
+def limited(records: int, bad: set[bytes] | None = None) -> Callable[[Any], int]:
+    """A broker that takes so many records in a batch, and none of `bad`."""
+    return lambda batch: (
+        TOO_LARGE if len(batch) > records or any(record.value in (bad or ()) for record in batch) else 0
+    )
+
+
+# -- batches that are too large
+
+
+@pytest.mark.parametrize("compression", ["none", "lz4"])
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_a_batch_that_is_too_large_goes_on_in_halves(compression: str, *, idempotent: bool) -> None:
+    with World() as world:
+        world.create_topic("t")
+        world.refuse = limited(6)
+        options: dict[str, Any] = {} if idempotent else {"enable_idempotence": False}
+        work = Work(world, "t", compression_type=compression, **options)
+        deliveries = [work.send("t", value) for value in values(20)]
+        started = world.engine.now_ms()
+        work.flush()
+        assert log_of(world).values() == values(20)
+        assert [delivery.result().offset for delivery in deliveries] == list(range(20))
+        sizes = [len(produced(call)[0][1]) for call in world.made("Produce")]
+        assert sizes == ([20, 10, 5, 5, 10, 5, 5] if idempotent else [20, 10, 10, 5, 5, 5, 5])
+        assert world.engine.now_ms() - started < 50, "nothing has to be waited for"
+        assert work.used == 0
+        assert work.sender.identity == (Identity(1000, 0) if idempotent else None)
+
+
+def test_what_is_in_flight_behind_a_batch_that_is_too_large_follows_its_halves() -> None:
+    with World() as world:
+        world.create_topic("t")
+        work = Work(world, "t", batch_size=300)
+        work.send("t", b"first")
+        work.flush()
+        world.refuse = limited(2)
+        deliveries = [work.send("t", value) for value in values(60, size=50)]
+        work.flush()
+        assert log_of(world).values() == [b"first", *values(60, size=50)]
+        assert [delivery.result().offset for delivery in deliveries] == list(range(1, 61))
+        assert work.sender.identity == Identity(1000, 0)
+
+
+def test_a_record_that_is_too_large_fails_by_its_name_and_its_neighbours_live() -> None:
+    big = values(9)[4]
+    with World() as world:
+        world.create_topic("t")
+        world.refuse = limited(100, {big})
+        work = Work(world, "t")
+        deliveries = [work.send("t", value, key=b"key of %s" % value[:6]) for value in values(9)]
+        work.flush()
+        assert log_of(world).values() == [value for value in values(9) if value != big]
+        with pytest.raises(
+            RecordTooLargeError, match="record with key b'key of 000004' .* to t-0 on broker 1"
+        ) as caught:
+            deliveries[4].result()
+        assert "max.message.bytes" in str(caught.value)
+        assert not caught.value.in_doubt
+        assert all(delivery.exception() is None for i, delivery in enumerate(deliveries) if i != 4)
+        assert work.used == 0
+
+
+def test_rows_of_a_table_find_their_offsets_in_the_halves() -> None:
+    with World() as world:
+        world.create_topic("t")
+        world.refuse = limited(7)
+        work = Work(world, "t")
+        parts: list[Any] = []
+        for rows in RowsReader(pa.table({"value": values(50)})):
+            plan = work.accumulator.plan_rows("t", rows, 0, 0)
+            assert plan is not None
+            assert work.accumulator.append_rows(plan, parts)
+        work.flush()
+        assert BatchDelivery(parts).result(0) == [("t", 0, 0, 50)]
+
+
+@pytest.mark.parametrize("may_read", [True, False])
+def test_the_halves_of_what_is_stored_as_a_whole_are_not_stored_beside_it(*, may_read: bool) -> None:
+    """Stored, the answer lost, and then the topic's limit is lowered. Who may read finds them inside of the whole."""
+
+    def lose_the_answer(call: Call) -> Any:
+        world._on_Produce(call)
+        world.off("Produce")
+        world.refuse = limited(4)
+        return HANGUP
+
+    with World() as world:
+        world.create_topic("t")
+        work = Work(world, "t")
+        work.send("t", b"first")
+        work.flush()
+        if not may_read:
+            world.unreadable.add("t")
+        world.on("Produce", lose_the_answer)
+        deliveries = [work.send("t", value) for value in values(8)]
+        work.flush()
+        after = work.send("t", b"after")
+        work.flush()
+        for delivery in deliveries:
+            error = delivery.exception()
+            if may_read:
+                assert delivery.result().offset == -1
+            else:
+                assert error.in_doubt
+                assert "may or may not be in the log" in str(error)
+        assert after.exception() is None
+        assert log_of(world).values() == [b"first", *values(8), b"after"]
+
+
+# -- single records
+
+
+def complain(named: dict[int, str], world: World, code: int = INVALID_RECORD) -> Any:
+    """A handler that refuses records by their index, once."""
+
+    def answer(call: Call) -> Any:
+        world.off("Produce")
+        refusal = errors(code)(call)
+        part = refusal.responses[0].partition_responses[0]
+        part.error_message = "no good"
+        part.record_errors = [
+            Kind.BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text)
+            for index, text in named.items()
+        ]
+        return refusal
+
+    return answer
+
+
+@pytest.mark.parametrize("bad", [{0}, {8}, {3, 4}, {0, 2, 8}])
+def test_refused_records_fail_by_their_names_and_the_others_are_sent_without_them(bad: set[int]) -> None:
+    with World() as world:
+        world.create_topic("t")
+        world.on("Produce", complain({index: f"field {index}" for index in bad}, world))
+        work = Work(world, "t")
+        deliveries = [work.send("t", value, key=value[:6]) for value in values(9)]
+        work.flush()
+        for index, delivery in enumerate(deliveries):
+            error = delivery.exception()
+            if index in bad:
+                assert isinstance(error, BrokerError)
+                assert error.code == INVALID_RECORD
+                assert f"record with key b'{index:06}'" in str(error)
+                assert f"t-0 on broker 1 at 10.0.0.1:9092: field {index}" in str(error)
+                assert not error.in_doubt
+            else:
+                assert error is None
+        assert log_of(world).values() == [value for index, value in enumerate(values(9)) if index not in bad]
+        assert work.used == 0
+
+
+def test_all_records_of_a_batch_may_be_refused() -> None:
+    with World() as world:
+        world.create_topic("t")
+        world.on("Produce", complain({0: "a", 1: "b"}, world))
+        work = Work(world, "t")
+        deliveries = [work.send("t", value) for value in values(2)]
+        work.flush()
+        for delivery, said in zip(deliveries, "ab", strict=True):
+            assert f"at 10.0.0.1:9092: {said}]" in str(delivery.exception())
+        assert work.used == 0
+        assert work.send("t", b"after")
+        work.flush()
+        assert log_of(world).values() == [b"after"]
+
+
+@pytest.mark.parametrize("index", [-1, 2, 2**31 - 1])
+def test_a_record_that_is_not_in_the_batch_cannot_be_refused_alone(index: int) -> None:
+    with World() as world:
+        world.create_topic("t")
+        world.on("Produce", complain({index: "what"}, world))
+        work = Work(world, "t")
+        deliveries = [work.send("t", value) for value in values(2)]
+        work.flush()
+        assert str(deliveries[0].exception()) == str(deliveries[1].exception())
+        assert f"no good (record {index}: what)" in str(deliveries[0].exception())
+
+
+# -- the wrong leader (KIP-951)
+
+
+def redirect(world: World, to: int, *, epoch: int, code: int = NOT_LEADER) -> Any:
+    """A handler by which broker 1 says who leads instead."""
+
+    def answer(call: Call) -> Any:
+        if call.node != 1:
+            return None
+        refusal = errors(code)(call)
+        for part in refusal.responses[0].partition_responses:
+            part.current_leader = Kind.LeaderIdAndEpoch(leader_id=to, leader_epoch=epoch)
+        node = world.nodes[to]
+        refusal.node_endpoints = [Kind.NodeEndpoint(node_id=to, host=node.host, port=node.port)]
+        return refusal
+
+    return answer
+
+
+@pytest.mark.parametrize("code", [NOT_LEADER, FENCED_LEADER_EPOCH])
+@pytest.mark.parametrize("in_flight", [1, 4])
+def test_a_record_goes_to_the_new_leader_without_asking_for_metadata(code: int, in_flight: int) -> None:
+    with World(brokers=2) as world:
+        world.create_topic("t")
+        work = Work(world, "t", batch_size=100, retry_backoff_ms=5_000, retry_backoff_max_ms=5_000)
+        work.send("t", b"0")
+        work.flush()
+        world.move_leader("t", 0, 2)
+        world.on("Produce", redirect(world, 2, epoch=1, code=code))
+        asked = len(world.made("Metadata"))
+        started = world.engine.now_ms()
+        deliveries = [work.send("t", value) for value in values(in_flight, size=60)]
+        work.flush()
+        assert len(world.made("Metadata")) == asked
+        assert world.engine.now_ms() - started < 100
+        assert [delivery.result().offset for delivery in deliveries] == list(range(1, in_flight + 1))
+        assert [call.node for call in world.made("Produce")] == [1] + [1] * in_flight + [2] * in_flight
+        assert work.sender.identity == Identity(1000, 0)
+
+
+def test_a_leader_of_a_broker_that_was_not_known_is_found_at_its_address() -> None:
+    with World(brokers=2) as world:
+        world.nodes[2].down = True
+        world.create_topic("t")
+        world.topics["t"].partitions[0].leader = 1
+        work = Work(world, "t")
+        work.send("t", b"0")
+        work.flush()
+        assert 2 not in work.cluster.metadata.brokers
+        world.nodes[2].down = False
+        world.move_leader("t", 0, 2)
+        world.on("Produce", redirect(world, 2, epoch=1))
+        asked = len(world.made("Metadata"))
+        delivery = work.send("t", b"1")
+        work.flush()
+        assert delivery.result().offset == 1
+        assert len(world.made("Metadata")) == asked
+
+
+@pytest.mark.parametrize("epoch", [-1, 0])
+def test_an_old_hint_is_not_followed(epoch: int) -> None:
+    with World(brokers=2) as world:
+        world.create_topic("t")
+        work = Work(world, "t")
+        world.on("Produce", redirect(world, 2, epoch=epoch))
+        delivery = work.send("t", b"v")
+        world.pass_time(3)
+        assert {call.node for call in world.made("Produce")} == {1}
+        assert not delivery.done()
+        world.off("Produce")
+        work.flush()
+        assert delivery.result().offset == 0
+
+
+def test_two_brokers_that_send_each_other_away_are_not_asked_without_pause() -> None:
+    def away(call: Call) -> Any:
+        return redirect(world, 3 - call.node, epoch=len(world.made("Produce")) // 2)(call) or errors(NOT_LEADER)(call)
+
+    with World(brokers=2) as world:
+        world.create_topic("t")
+        work = Work(world, "t", delivery_timeout_ms=40_000)
+        world.on("Produce", away)
+        delivery = work.send("t", b"v")
+        work.flush()
+        assert isinstance(delivery.exception(), KafkaTimeoutError)
+        assert len(world.made("Produce")) < 200

@@ -1,0 +1,773 @@
+"""`producer.sequencer` against a model of a broker's producer state: nothing twice, nothing lost, nothing out of
+order."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafwire.producer.sequencer import (
+    LAST_EPOCH,
+    LOST,
+    SEQUENCE_LIMIT,
+    Fate,
+    Identity,
+    Sequencer,
+    Verdict,
+    add,
+    conclude,
+)
+from tests.support import seeds
+
+NOT_LEADER = 6
+TOO_LARGE = 10
+NOT_ENOUGH_REPLICAS = 19
+AFTER_APPEND = 20
+OUT_OF_ORDER = 45
+BAD_EPOCH = 47
+INVALID_RECORD = 87
+
+
+@dataclass(eq=False)
+class Batch:
+    """What a sequencer needs, and what the test wants to know."""
+
+    records: list[int]
+    producer: tuple[int, int] | None = None
+    sequence: int = -1
+    ordinal: int = -1
+
+    @property
+    def count(self) -> int:
+        return len(self.records)
+
+
+@dataclass
+class Known:
+    """What the broker remembers of one producer."""
+
+    epoch: int = -1
+    recent: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=5))
+
+
+@dataclass
+class Broker:
+    """A partition's log and what the broker remembers of producers (KIP-98, KIP-360), which a restart cuts short."""
+
+    log: list[int] = field(default_factory=list)
+    producers: dict[int, Known] = field(default_factory=dict)
+    limit: int = 100  # records in a batch
+    too_large: set[int] = field(default_factory=set)
+    invalid: set[int] = field(default_factory=set)
+    # producer id and epoch, sequence and records of each batch
+    stored: list[tuple[tuple[int, int], int, list[int]]] = field(default_factory=list)
+
+    def append(self, batch: Batch) -> int:
+        assert batch.producer is not None
+        producer_id, epoch = batch.producer
+        known = self.producers.get(producer_id, Known())
+        if batch.count > self.limit or self.too_large.intersection(batch.records):
+            return TOO_LARGE
+        if self.invalid.intersection(batch.records):
+            return INVALID_RECORD
+        if epoch < known.epoch:
+            return BAD_EPOCH
+        if epoch > known.epoch:
+            if batch.sequence and known.epoch >= 0:  # a producer it does not know may begin with any number
+                return OUT_OF_ORDER
+            known = Known(epoch)
+        elif (batch.sequence, batch.count) in known.recent:
+            return 0
+        elif known.recent and batch.sequence != add(*known.recent[-1]):
+            return OUT_OF_ORDER
+        known.recent.append((batch.sequence, batch.count))
+        self.producers[producer_id] = known
+        self.stored.append((batch.producer, batch.sequence, batch.records))
+        self.log += batch.records
+        return 0
+
+    def remembered(self, producer_id: int) -> tuple[int, int] | None:
+        """As DescribeProducers tells."""
+        known = self.producers.get(producer_id)
+        if known is None:
+            return None
+        return known.epoch, (add(*known.recent[-1]) - 1) % SEQUENCE_LIMIT if known.recent else -1
+
+    def forget(self, kept: int) -> None:
+        """A restart: one batch is in the snapshot, up to five are replayed; of a producer that has expired, none."""
+        if not kept:
+            self.producers.clear()
+        for known in self.producers.values():
+            known.recent = deque(list(known.recent)[-kept:], maxlen=5)
+
+    def fence(self, current: Identity) -> None:
+        """It comes to know a later epoch of the producer."""
+        known = self.producers.get(current.producer_id, Known())
+        self.producers[current.producer_id] = Known(max(known.epoch, current.epoch) + 1)
+
+    def has(self, batch: Batch) -> bool:
+        """Whether the log has it, by itself or inside of a larger one."""
+        return any(
+            producer == batch.producer and sequence <= batch.sequence < sequence + len(records)
+            for producer, sequence, records in self.stored
+        )
+
+    def lose_last(self) -> list[int]:
+        """An unclean election: the new leader has not got the last batch."""
+        (known,) = self.producers.values()
+        if len(known.recent) < 2:
+            return []
+        _, count = known.recent.pop()
+        lost = self.log[-count:]
+        del self.log[-count:]
+        self.stored.pop()
+        return lost
+
+
+class World:
+    """One partition, one connection at a time; `step` takes one event of a schedule."""
+
+    def __init__(self, batches: list[Batch], limit: int = 5, *, may_move: bool = True) -> None:
+        self.sequencer: Sequencer[Batch] = Sequencer(idempotent=True, limit=limit, may_move=may_move)
+        self.identity = Identity(7, 0)
+        self.fresh: deque[Batch] = deque(batches)
+        self.wire: deque[Batch] = deque()
+        self.broker = Broker()
+        self.delivered: list[int] = []
+        self.failed: list[int] = []
+        self.in_doubt: list[int] = []
+        self.connection = object()
+        self.may_read = True
+        self.is_readable = True
+        self.searches = 0
+        self.codes: list[int] = []  # that the broker answered
+        self.taken: set[tuple[object, tuple[int, int] | None]] = (
+            set()
+        )  # whom it took a batch of, and on which connection
+
+    def ask(self) -> bool:
+        """Have what is in doubt settled; False where nothing waits for that."""
+        doubts = self.sequencer.doubts
+        producer_id = self.identity.producer_id
+        if doubts:
+            assert doubts[0].producer is not None
+            producer_id = doubts[0].producer[0]
+        remembered = self.broker.remembered(producer_id)
+        for batch, said in self.sequencer.consult(remembered, self.connection, asked=self.may_read):
+            fate = said
+            if said is not Fate.ABSENT:
+                self.searches += 1
+                fate = conclude(said, self.broker.has(batch) if self.is_readable and self.may_read else None)
+            self.told(self.sequencer.settle(batch, fate), batch)
+        return bool(doubts)
+
+    def send(self) -> bool:
+        if self.sequencer.wants_epoch(self.identity):
+            following = Identity(self.identity.producer_id + 1, 0)
+            if not self.sequencer.needs_id:
+                assert self.identity.next_epoch is not None
+                following = self.identity.next_epoch
+            self.identity = following
+        batch = self.sequencer.send(self.fresh, self.identity, self.connection)
+        if batch is None:
+            return self.ask() and self.send()
+        self.wire.append(batch)
+        assert len(self.wire) <= 5
+        is_known = (self.connection, batch.producer) in self.taken
+        assert is_known or len(self.wire) == 1, "two fly to a broker that may take the second without the first"
+        return True
+
+    def settle(self, batch: Batch, code: int, *, retriable: bool) -> None:
+        bad = self.broker.invalid if code == INVALID_RECORD else set()
+        good = [record for record in batch.records if record not in bad]
+        divisible = 0 < len(good) < batch.count or (code == TOO_LARGE and batch.count > 1)
+        verdict = self.sequencer.outcome(batch, code, retriable=retriable, divisible=divisible)
+        if verdict is Verdict.DIVIDE:
+            self.failed += [record for record in batch.records if record in bad]
+            middle = (len(good) + 1) // 2
+            parts = [Batch(part) for part in (good[:middle], good[middle:]) if part]
+            self.sequencer.replace(batch, parts)
+        else:
+            self.told(verdict, batch)
+
+    def told(self, verdict: Verdict, batch: Batch) -> None:
+        if verdict is Verdict.DELIVERED:
+            self.delivered += batch.records
+        elif verdict is Verdict.FAILED:
+            self.failed += batch.records
+        elif verdict is Verdict.DOUBTFUL:
+            self.in_doubt += batch.records
+
+    def answer(self) -> None:
+        batch = self.wire.popleft()
+        code = self.broker.append(batch)
+        self.codes.append(code)
+        if not code:
+            self.taken.add((self.connection, batch.producer))
+        self.settle(batch, code, retriable=False)
+
+    def refuse(self, code: int = NOT_LEADER) -> None:
+        self.settle(self.wire.popleft(), code, retriable=True)
+
+    def store_and_refuse(self, code: int = AFTER_APPEND) -> None:
+        """As a leader that stored a batch, and then lost its followers, or its office."""
+        self.broker.append(self.wire[0])
+        self.refuse(code)
+
+    def die(self, processed: int) -> None:
+        """The connection dies; the broker got the first `processed` requests, and no answer came back."""
+        lost = list(self.wire)
+        self.wire.clear()
+        for batch in lost[:processed]:
+            self.broker.append(batch)
+        for batch in lost:
+            self.settle(batch, LOST, retriable=True)
+        self.connection = object()
+
+    def restart(self, processed: int, kept: int) -> None:
+        """The broker comes back, and remembers the last `kept` batches."""
+        self.die(processed)
+        self.broker.forget(kept)
+
+    def expire(self) -> None:
+        if self.sequencer.retries:
+            batch = self.sequencer.retries[0]
+            self.told(self.sequencer.give_up(batch), batch)
+
+    def finish(self) -> None:
+        for _ in range(10_000):
+            while self.send():
+                pass
+            if not self.wire:
+                return
+            self.answer()
+        raise AssertionError("the sequencer does not come to an end")
+
+    def step(self, event: str, number: int) -> None:
+        if event == "send":
+            self.send()
+        elif event == "answer" and self.wire:
+            self.answer()
+        elif event == "refuse" and self.wire:
+            self.refuse()
+        elif event == "replicas" and self.wire:
+            self.refuse(NOT_ENOUGH_REPLICAS)
+        elif event == "after append" and self.wire:
+            self.store_and_refuse(number)
+        elif event == "die":
+            self.die(number)
+        elif event == "restart":
+            self.restart(number % 6, 1 + number // 6)
+        elif event == "forget":
+            self.restart(number, 0)
+        elif event == "ask":
+            self.ask()
+        elif event == "expire":
+            self.expire()
+        elif event == "limit":
+            self.broker.limit = number
+        elif event == "fence":
+            self.broker.fence(self.identity)
+
+    def judge(self, records: int) -> None:
+        """Each record has an outcome, and the log is what the outcomes say."""
+        log = self.broker.log
+        assert len(log) == len(set(log)), "a record is in the log twice"
+        assert log == sorted(log), "the log is out of order"
+        assert set(self.delivered) <= set(log), "an acknowledged record is not in the log"
+        assert not set(self.failed) & set(log), "a failed record is in the log"
+        assert sorted([*self.delivered, *self.failed, *self.in_doubt]) == list(range(records))
+
+
+def batches(*counts: int) -> list[Batch]:
+    """Batches of so many records each, which are numbered through."""
+    numbers = itertools.count()
+    return [Batch(list(itertools.islice(numbers, count))) for count in counts]
+
+
+EVENTS = st.one_of(
+    st.just(("send", 0)),
+    st.just(("send", 0)),
+    st.just(("answer", 0)),
+    st.just(("refuse", 0)),
+    st.just(("replicas", 0)),
+    st.tuples(st.just("after append"), st.sampled_from([AFTER_APPEND, NOT_LEADER])),
+    st.tuples(st.just("die"), st.integers(0, 5)),
+    st.tuples(st.just("restart"), st.integers(0, 29)),
+    st.tuples(st.just("forget"), st.integers(0, 5)),
+    st.just(("ask", 0)),
+    st.just(("ask", 0)),
+    st.just(("expire", 0)),
+    st.tuples(st.just("limit"), st.integers(1, 4)),
+    st.just(("fence", 0)),
+)
+
+
+@given(
+    counts=st.lists(st.integers(1, 4), min_size=1, max_size=12),
+    too_large=st.sets(st.integers(0, 30), max_size=3),
+    invalid=st.sets(st.integers(0, 30), max_size=3),
+    broker_limit=st.integers(2, 100),
+    events=st.lists(EVENTS, max_size=60),
+    limit=st.integers(1, 5),
+    reading=st.sampled_from(["", "", "", "not readable", "not permitted"]),
+    may_move=st.booleans(),
+)
+@settings(max_examples=seeds.examples(800), deadline=None)
+def test_any_schedule_keeps_order_and_delivers_once(
+    counts: list[int],
+    too_large: set[int],
+    invalid: set[int],
+    broker_limit: int,
+    events: list[tuple[str, int]],
+    limit: int,
+    reading: str,
+    *,
+    may_move: bool,
+) -> None:
+    """Where the log cannot be read, a broker that has forgotten the producer altogether may be given a batch twice."""
+    if reading == "not permitted":
+        events = [event for event in events if event[0] != "forget"]
+    world = World(batches(*counts), limit, may_move=may_move)
+    world.is_readable, world.may_read = not reading, reading != "not permitted"
+    broker = world.broker
+    broker.limit, broker.too_large, broker.invalid = broker_limit, too_large, invalid - too_large
+    for event, number in events:
+        world.step(event, number)
+    world.finish()
+    world.judge(sum(counts))
+    quiet = not {"expire", "limit", "after append", "die", "refuse", "restart", "forget", "fence"}.intersection(
+        event for event, _ in events
+    )
+    if quiet:
+        assert set(world.failed) == {r for r in too_large | invalid if r < sum(counts)}, "a neighbour has failed"
+        assert not world.in_doubt
+
+
+def test_one_batch_goes_alone_until_the_broker_knows_the_producer() -> None:
+    """Were the first refused and the second taken, as by a leader of this moment, the first could never follow."""
+    world = World(batches(1, 1, 1, 1))
+    assert world.send()
+    assert not world.send()
+    world.refuse()
+    assert world.send()
+    assert not world.send()
+    world.answer()
+    assert world.send()
+    assert world.send()
+    world.finish()
+    assert world.broker.log == [0, 1, 2, 3]
+
+
+def test_a_retry_keeps_its_number() -> None:
+    world = World(batches(1, 3, 2))
+    world.send()
+    world.answer()
+    assert world.send()
+    assert world.send()
+    first, second = world.wire
+    world.die(1)
+    assert world.send()
+    assert world.wire[0] is first
+    assert (first.sequence, second.sequence) == (1, 4)
+    world.finish()
+    assert world.broker.log == list(range(6))
+
+
+def test_nothing_new_goes_while_a_retry_waits_for_others_in_flight() -> None:
+    world = World(batches(1, 1, 1, 1, 1))
+    world.send()
+    world.answer()
+    assert world.send()
+    assert world.send()
+    world.refuse()
+    assert not world.send()
+
+
+def test_a_used_number_that_was_given_up_moves_the_partition_to_the_next_epoch() -> None:
+    world = World(batches(1, 1, 1))
+    world.broker.too_large = {0}
+    world.finish()
+    assert world.identity == Identity(7, 1)
+    assert world.broker.log == [1, 2]
+    assert world.failed == [0]
+
+
+def test_a_batch_whose_answer_was_lost_is_not_forgotten_by_the_broker_while_it_is_retried() -> None:
+    """Stored, answer lost; then refused again and again by a broker that takes what comes after it."""
+    world = World(batches(*[1] * 13))
+    world.send()
+    world.answer()
+    world.send()
+    world.store_and_refuse()
+    for _ in range(4):
+        while world.send():
+            pass
+        world.refuse()
+        while world.wire:
+            world.answer()
+    world.finish()
+    assert world.broker.log == list(range(13))
+    assert world.delivered == [0, *range(2, 6), 1, *range(6, 13)]
+    assert not world.failed
+
+
+def test_the_parts_of_a_batch_that_is_too_large_share_its_numbers() -> None:
+    """So what is in flight behind it follows them, and no epoch is used up."""
+    world = World(batches(1, 4, 2, 2))
+    world.send()
+    world.answer()
+    while world.send():
+        pass
+    world.broker.limit = 2
+    world.finish()
+    assert world.broker.log == list(range(9))
+    assert world.identity == Identity(7, 0)
+    assert not world.failed
+
+
+def test_parts_are_counted_where_the_broker_counts_batches() -> None:
+    """Five batches become ten; the first is stored and refused, and must stay among the last five."""
+    world = World(batches(1, *[2] * 5))
+    world.send()
+    world.answer()
+    while world.send():
+        pass
+    world.broker.limit = 1
+    while world.wire:
+        world.answer()
+    for _ in range(4):
+        while world.send():
+            pass
+        world.store_and_refuse()
+        while world.wire:
+            world.answer()
+    world.finish()
+    assert world.broker.log == list(range(11))
+    assert not world.failed
+    assert not world.in_doubt
+
+
+@pytest.mark.parametrize("may_read", [True, False])
+def test_parts_of_what_may_be_in_the_log_are_not_stored_beside_it(*, may_read: bool) -> None:
+    """Stored, the answer lost; then the topic's limit was lowered, and the broker looks at that first."""
+    world = World(batches(1, 4, 1))
+    world.may_read = may_read
+    world.send()
+    world.answer()
+    world.send()
+    world.die(processed=1)
+    world.broker.limit = 2
+    world.finish()
+    assert world.broker.log == list(range(6))
+    assert world.in_doubt == ([] if may_read else [1, 2, 3, 4])
+    assert world.delivered == ([0, 1, 2, 3, 4, 5] if may_read else [0, 5])
+
+
+@pytest.mark.parametrize("may_read", [True, False])
+def test_parts_in_doubt_come_to_an_end_where_a_number_before_them_is_lost(*, may_read: bool) -> None:
+    """What is out of order under the old epoch stays so: there, nothing fills the gap any more."""
+    world = World(batches(1, 2, 4, 1))
+    world.may_read = may_read
+    world.send()
+    world.answer()
+    while world.send():
+        pass
+    world.refuse(NOT_ENOUGH_REPLICAS)
+    while world.wire:
+        world.refuse(NOT_LEADER)
+    world.broker.limit, world.broker.too_large = 3, {1}
+    world.finish()
+    assert world.broker.log == ([0, 2, 3, 4, 5, 6, 7] if may_read else [0, 2])
+    assert world.failed == [1]
+    assert world.in_doubt == ([] if may_read else [3, 4, 5, 6, 7])
+
+
+def test_a_refused_record_is_taken_out_and_its_neighbours_go_on() -> None:
+    world = World(batches(1, 4, 2))
+    world.broker.invalid = {2}
+    world.finish()
+    assert world.broker.log == [0, 1, 3, 4, 5, 6]
+    assert world.failed == [2]
+    assert world.identity == Identity(7, 1)
+
+
+def test_what_follows_a_refused_record_is_numbered_anew_before_it_is_sent() -> None:
+    """Its number is one that nothing leads up to any more: a broker would only call it out of order."""
+    world = World(batches(1, 4, 2), limit=1)
+    world.broker.invalid = {2}
+    world.finish()
+    assert world.broker.log == [0, 1, 3, 4, 5, 6]
+    assert world.codes == [0, INVALID_RECORD, 0, 0, 0]
+
+
+def test_records_that_the_broker_has_lost_do_not_fail_those_that_come_after() -> None:
+    """An unclean election: the broker misses what it has acknowledged, so what follows is out of order."""
+    world = World(batches(1, 1, 1, 1))
+    for _ in range(2):
+        world.send()
+        world.answer()
+    assert world.broker.lose_last() == [1]
+    world.finish()
+    assert world.broker.log == [0, 2, 3]
+    assert world.delivered == [0, 1, 2, 3]
+    assert world.identity == Identity(7, 1)
+
+
+def test_a_transactional_partition_does_not_move_by_itself() -> None:
+    world = World(batches(1, 1, 1, 1), may_move=False)
+    for _ in range(2):
+        world.send()
+        world.answer()
+    world.broker.lose_last()
+    world.send()
+    world.answer()
+    assert world.failed == [2]
+
+
+def answers_lost(*, stored: int, **options: bool) -> World:
+    """The first batch was acknowledged; of five more so many are stored when the connection breaks."""
+    world = World(batches(*[1] * 8), **options)
+    world.send()
+    world.answer()
+    for _ in range(5):
+        assert world.send()
+    world.die(processed=stored)
+    return world
+
+
+@pytest.mark.parametrize("stored", range(6))
+@pytest.mark.parametrize("kept", range(6))
+def test_what_a_restarted_broker_has_forgotten_is_found_in_the_log(kept: int, stored: int) -> None:
+    """`kept`: one batch in its snapshot, up to five replayed, none of a producer that has expired."""
+    world = answers_lost(stored=stored)
+    world.broker.forget(kept)
+    world.finish()
+    assert world.broker.log == list(range(8))
+    assert world.delivered == list(range(8))
+    if stored == 5 and kept == 1:
+        assert world.identity == Identity(7, 0), "nothing was sent under another number"
+
+
+def test_a_broker_that_remembers_is_asked_and_the_log_is_not_searched() -> None:
+    world = answers_lost(stored=3)
+    world.finish()
+    assert world.broker.log == list(range(8))
+    assert world.searches == 0
+
+
+def test_a_broker_that_has_lost_records_says_so_without_a_search() -> None:
+    """Its last sequence lies before what is in doubt: that is not there."""
+    world = answers_lost(stored=3)
+    for _ in range(3):
+        world.broker.lose_last()
+    assert world.broker.log == [0]
+    world.broker.stored.clear()
+    world.finish()
+    assert world.broker.log == list(range(8))
+    assert world.searches == 0
+
+
+@pytest.mark.parametrize("permitted", [True, False])
+def test_what_cannot_be_searched_for_is_in_doubt_and_not_sent_again(*, permitted: bool) -> None:
+    """The first is called out of order by a broker that has it; that its number was taken says so, if that is told."""
+    world = answers_lost(stored=3)
+    world.broker.forget(1)
+    world.may_read, world.is_readable = permitted, False
+    world.finish()
+    assert world.broker.log == list(range(8))
+    assert world.in_doubt == ([] if permitted else [1, 2])
+    assert not world.failed
+
+
+def test_what_a_producer_that_was_forgotten_has_stored_is_not_sent_again_where_the_log_cannot_be_read() -> None:
+    world = answers_lost(stored=1)
+    world.broker.forget(0)
+    world.is_readable = False
+    world.finish()
+    assert world.broker.log == [0, 1, 6, 7]
+    assert world.in_doubt == [1, 2, 3, 4, 5]
+
+
+def test_a_transaction_fails_only_by_what_is_not_in_the_log() -> None:
+    world = answers_lost(stored=2, may_move=False)
+    world.broker.forget(1)
+    world.finish()
+    assert world.broker.log == list(range(8))
+    assert not world.failed
+
+
+def test_what_a_leader_said_counts_only_on_the_connection_on_which_it_said_so() -> None:
+    """Between the question and the sending the broker restarts, and forgets the producer."""
+    world = answers_lost(stored=1)
+    assert world.ask()
+    world.restart(0, kept=0)
+    world.finish()
+    assert world.broker.log == list(range(8))
+    assert world.delivered == list(range(8))
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_producer_whose_epoch_is_refused_takes_a_new_id(*, lost: bool) -> None:
+    """What may have been stored under the old one is not sent under the new one."""
+    world = World(batches(1, 1, 1))
+    world.send()
+    world.answer()
+    world.send()
+    if lost:
+        world.die(1)
+        world.send()
+    batch = world.wire.popleft()
+    world.settle(batch, BAD_EPOCH, retriable=False)
+    assert world.ask() == lost
+    assert world.delivered == ([0, 1] if lost else [0])
+    assert world.sequencer.wants_epoch(world.identity)
+    assert world.sequencer.needs_id
+    assert world.sequencer.wants_epoch(Identity(7, 1)), "another epoch of the same id is of no use"
+    assert world.sequencer.send(world.fresh, Identity(7, 1)) is None
+    sent = world.sequencer.send(world.fresh, Identity(8, 0))
+    assert sent is not None
+    assert sent.records == ([2] if lost else [1])
+    assert (sent.producer, sent.sequence) == ((8, 0), 0)
+
+
+@pytest.mark.parametrize(
+    ("code", "doubt"),
+    [(NOT_ENOUGH_REPLICAS, False), (2, False), (NOT_LEADER, True), (7, True), (AFTER_APPEND, True)],
+)
+def test_what_is_given_up_is_in_doubt_unless_every_attempt_was_refused(code: int, *, doubt: bool) -> None:
+    world = World(batches(1, 1))
+    for _ in range(3):
+        world.send()
+        world.refuse(code)
+    world.expire()
+    assert (world.in_doubt, world.failed) == (([0], []) if doubt else ([], [0]))
+
+
+@pytest.mark.parametrize("other_id", [False, True])
+def test_under_a_new_identity_one_batch_goes_alone(*, other_id: bool) -> None:
+    """A broker that does not know the id takes any number: a second batch, while the first is refused."""
+    world = World(batches(*[1] * 8))
+    world.send()
+    world.answer()
+    if other_id:
+        world.broker.fence(world.identity)
+    else:
+        world.broker.invalid = {1}
+    for _ in range(3):
+        assert world.send()
+    while world.wire:
+        world.answer()
+    assert world.send()
+    assert world.identity == (Identity(8, 0) if other_id else Identity(7, 1))
+    assert not world.send()
+    world.refuse(NOT_ENOUGH_REPLICAS)
+    assert world.send()
+    assert not world.send()
+    world.answer()
+    assert world.send()
+    assert world.send()
+    world.finish()
+    world.judge(8)
+    assert world.failed == ([] if other_id else [1])
+
+
+def test_an_epoch_is_wanted_once_nothing_of_the_one_before_is_open() -> None:
+    """What is in flight, or may be in the log, is settled under the identity that it was sent with."""
+    world = World(batches(*[1] * 5))
+    world.send()
+    world.answer()
+    world.broker.invalid = {1}
+    for _ in range(3):
+        assert world.send()
+    world.answer()
+    assert world.failed == [1]
+    assert not world.sequencer.wants_epoch(world.identity), "two are in flight"
+    world.die(0)
+    assert not world.sequencer.wants_epoch(world.identity), "two may be in the log"
+    while not world.sequencer.wants_epoch(world.identity):
+        assert world.ask() or world.send()
+        if world.wire:
+            world.answer()
+    assert not any(map(world.sequencer.is_doubtful, world.sequencer.retries))
+    world.finish()
+    assert world.broker.log == [0, 2, 3, 4]
+
+
+def test_a_log_made_anew_gets_one_batch_first() -> None:
+    world = World(batches(1, 1, 1))
+    world.send()
+    world.answer()
+    world.sequencer = world.sequencer.anew()
+    assert world.send()
+    assert world.sequencer.in_flight[0].sequence == 1, "the log may be the old one: no number comes again"
+    assert not world.send()
+
+
+def test_without_idempotence_batches_are_not_numbered() -> None:
+    sequencer: Sequencer[Batch] = Sequencer(idempotent=False, limit=5)
+    (batch,) = batches(1)
+    assert sequencer.send(deque([batch]), None) is batch
+    assert (batch.producer, batch.sequence) == (None, -1)
+
+
+def test_an_idempotent_partition_waits_for_an_identity() -> None:
+    sequencer: Sequencer[Batch] = Sequencer(idempotent=True, limit=5)
+    assert sequencer.send(deque(batches(1)), None) is None
+
+
+@pytest.mark.parametrize(
+    ("sequence", "count", "expected"), [(0, 5, 5), (SEQUENCE_LIMIT - 1, 1, 0), (SEQUENCE_LIMIT - 2, 5, 3)]
+)
+def test_sequences_wrap_to_zero(sequence: int, count: int, expected: int) -> None:
+    assert add(sequence, count) == expected
+
+
+def test_the_last_epoch_has_no_next() -> None:
+    assert Identity(1, LAST_EPOCH).next_epoch is None
+    assert Identity(1, 3).next_epoch == Identity(1, 4)
+
+
+@pytest.mark.parametrize("limit", [2, 3, 5])
+def test_behind_a_retry_no_more_goes_than_a_broker_remembers(limit: int) -> None:
+    """It remembers the last `limit` batches: were the retry not among these any more, it would be out of order."""
+    it = Sequencer[Batch](idempotent=True, limit=limit)
+    identity = Identity(7, 0)
+    fresh = deque(batches(*[1] * 20))
+    first = it.send(fresh, identity)
+    assert first is not None
+    assert it.outcome(first, 0, retriable=True) is Verdict.DELIVERED
+    sent = [it.send(fresh, identity) for _ in range(limit)]
+    late, *others = [batch for batch in sent if batch is not None]
+    assert it.outcome(late, NOT_ENOUGH_REPLICAS, retriable=True) is Verdict.RETRY
+    for batch in others:
+        assert it.outcome(batch, 0, retriable=True) is Verdict.DELIVERED
+    assert it.send(fresh, identity) is late
+    assert it.send(fresh, identity) is None, "one more, and the retry would be forgotten"
+    assert it.outcome(late, 0, retriable=True) is Verdict.DELIVERED
+    behind = it.send(fresh, identity)
+    assert behind is not None
+    assert behind.sequence == limit + 1
+
+
+def test_behind_a_retry_others_go_as_long_as_a_broker_remembers_it() -> None:
+    it = Sequencer[Batch](idempotent=True, limit=5)
+    identity = Identity(7, 0)
+    fresh = deque(batches(*[1] * 20))
+    first = it.send(fresh, identity)
+    assert first is not None
+    it.outcome(first, 0, retriable=True)
+    late, other = it.send(fresh, identity), it.send(fresh, identity)
+    assert late is not None
+    assert other is not None
+    it.outcome(late, NOT_ENOUGH_REPLICAS, retriable=True)
+    it.outcome(other, 0, retriable=True)
+    assert it.send(fresh, identity) is late
+    behind = [it.send(fresh, identity) for _ in range(4)]
+    assert [None if batch is None else batch.ordinal - late.ordinal for batch in behind] == [2, 3, 4, None]
+    assert len(it.in_flight) == 4, "there is room for one, but not behind this retry"

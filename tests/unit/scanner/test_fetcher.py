@@ -1,0 +1,829 @@
+"""`scanner.fetcher`: exact ranges from brokers that fail, move, throttle and compact, within a budget."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+import uuid
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from kafwire import protocol
+from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.offset_spec import Bound
+from kafwire.config import ScanConfig
+from kafwire.consumer._fetch_buffer import SliceReader
+from kafwire.errors import BrokerError, KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError
+from kafwire.records import encode_batch
+from kafwire.records._arrow import Layout
+from kafwire.scanner.fetcher import ScanFetcher
+from kafwire.scanner.plan import Cursor
+from kafwire.scanner.ranges import Bounds, plan_ranges
+from kafwire.types import TopicPartition
+from tests.support import seeds
+from tests.support.simulated import World
+from tests.support.simulated_kafka import HANGUP, NEVER, NOT_LEADER, Call
+
+Rows = dict[tuple[str, int], list[tuple[int, bytes | None]]]
+
+
+class Read:
+    """One scan: planned, fetched, and read in the test's own turn of the loop."""
+
+    def __init__(
+        self, world: World, topics: Iterable[str], *, start: Bound = "earliest", end: Bound = "latest", **options: Any
+    ) -> None:
+        self.world = world
+        self.config = ScanConfig.build({"bootstrap_servers": world.bootstrap, **options})
+        self.cluster = Cluster(world.engine, self.config)
+        level = int(self.config.isolation_level == "read_committed")
+        found = world.run(plan_ranges(self.cluster, Bounds(list(topics), None, start, end), isolation_level=level))
+        self.ranges = [r for r, _ in found]
+        self.cursors = [
+            Cursor(n, r.topic, info.topic_id, r.partition, r.start, r.end) for n, (r, info) in enumerate(found)
+        ]
+        self.fetcher = ScanFetcher(self.cluster, self.config, self.cursors)
+        self.queue = self.fetcher.queue
+        for r in self.ranges:
+            self.queue.add(r.topic, r.partition, Layout(r.topic, r.partition))
+        self.reader = SliceReader(
+            self.queue,
+            Layout(),
+            chunk_bytes=1,
+            max_decompressed=1 << 20,
+            verify_crc=True,
+            on_close=None,
+        )
+        self.rows: Rows = {(r.topic, r.partition): [] for r in self.ranges}
+
+    def take(self) -> bool:
+        """Decode one chunk; False at the end. Blocks when nothing is queued, so something must be."""
+        batch = next(self.reader, None)
+        if batch is None:
+            return False
+        for record in batch:
+            assert record.topic is not None
+            assert record.partition is not None
+            self.rows[record.topic, record.partition].append((record.offset, record.value))
+        return True
+
+    async def until_stopped(self, limit_s: float = 200.0) -> None:
+        async with asyncio.timeout(limit_s):
+            while not self.fetcher.stopped:  # noqa: ASYNC110 - the fetcher has no event for it, and time costs nothing
+                await asyncio.sleep(0.05)
+
+    def all(self) -> Rows:
+        """Fetch all, then read all."""
+        self.world.loop.call_soon(self.fetcher.start)
+        self.world.run(self.until_stopped())
+        while self.take():
+            pass
+        self.close()
+        return self.rows
+
+    async def beside(self, seconds: float) -> None:
+        """Read while it fetches, a chunk each `seconds`."""
+        self.fetcher.start()
+        async with asyncio.timeout(200):
+            while not self.fetcher.stopped or self.queue.queued_bytes():
+                if self.queue.queued_bytes():
+                    self.take()
+                await asyncio.sleep(seconds)
+
+    def close(self) -> None:
+        self.fetcher.stop()
+        self.cluster.shut()
+
+
+def fill(
+    world: World,
+    topic: str,
+    *,
+    partitions: int = 1,
+    batches: int = 4,
+    records: int = 3,
+    size: int = 20,
+    replicas: int = 1,
+) -> Rows:
+    """A topic with numbered values; what a scan of it all must give."""
+    made = world.create_topic(topic, partitions=partitions, replicas=replicas)
+    rows: Rows = {}
+    for number, log in enumerate(made.partitions):
+        expected = rows[topic, number] = []
+        for batch in range(batches):
+            values = [f"{topic}-{number}-{batch}-{i}".encode().ljust(size, b".") for i in range(records)]
+            expected += zip(range(log.end, log.end + records), values, strict=True)
+            log.append_values(values)
+    return rows
+
+
+def sliced(rows: Rows, start: int, end: int) -> Rows:
+    return {where: [row for row in all_rows if start <= row[0] < end] for where, all_rows in rows.items()}
+
+
+@pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
+def test_requests_say_what_the_options_say(level: str) -> None:
+    with World(brokers=1) as world:
+        fill(world, "a", partitions=2)
+        options: dict[str, Any] = {"fetch_max_bytes": 54_321, "fetch_max_wait_ms": 123, "isolation_level": level}
+        Read(world, ["a"], **options).all()
+        first = world.made("Fetch")[0].message
+        assert (first.max_wait_ms, first.min_bytes, first.max_bytes) == (123, 1, 54_321)
+        assert (first.session_id, first.session_epoch, first.forgotten_topics_data, first.rack_id) == (0, -1, [], "")
+        assert first.isolation_level == int(level == "read_committed")
+        asked = [(p.fetch_offset, p.partition_max_bytes, p.current_leader_epoch) for p in first.topics[0].partitions]
+        assert asked == [(0, 54_321, -1)] * 2
+
+
+@pytest.mark.parametrize("topic_ids", [True, False])
+@pytest.mark.parametrize("brokers", [1, 3])
+def test_everything_is_read_once_and_in_order(brokers: int, *, topic_ids: bool) -> None:
+    with World(brokers=brokers, topic_ids=topic_ids) as world:
+        rows = {**fill(world, "a", partitions=5), **fill(world, "b", partitions=2, batches=1)}
+        assert Read(world, ["a", "b"]).all() == rows
+        assert {call.version for call in world.made("Fetch")} == {18 if topic_ids else 12}
+
+
+@pytest.mark.parametrize("version", range(4, 19))
+def test_every_version_of_fetch_is_understood(version: int) -> None:
+    with World() as world:
+        world.nodes[1].versions["Fetch"] = (4, version)
+        rows = fill(world, "t", partitions=2)
+        assert Read(world, ["t"]).all() == rows
+
+
+def test_no_fetch_session_is_opened() -> None:
+    with World() as world:
+        fill(world, "t")
+        Read(world, ["t"]).all()
+        for call in world.made("Fetch"):
+            assert (call.message.session_id, call.message.session_epoch) == (0, -1)
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 12), (1, 11), (4, 5), (2, 3), (7, 7), (3, 9)])
+def test_a_range_ends_exactly_inside_batches_too(start: int, end: int) -> None:
+    with World() as world:
+        rows = fill(world, "t")
+        read = Read(world, ["t"], start={("t", 0): start}, end={("t", 0): end})  # type: ignore[dict-item]
+        assert read.all() == sliced(rows, start, end)
+
+
+def test_records_that_arrive_meanwhile_are_not_read() -> None:
+    with World() as world:
+        rows = fill(world, "t")
+        read = Read(world, ["t"])
+        world.topics["t"].partitions[0].append_values([b"late"] * 50)
+        assert read.all() == rows
+
+
+def test_an_empty_topic_ends_at_once() -> None:
+    with World() as world:
+        fill(world, "t", partitions=3, batches=0)
+        assert Read(world, ["t"]).all() == {("t", 0): [], ("t", 1): [], ("t", 2): []}
+        assert not world.made("Fetch")
+
+
+def test_compaction_holes_count_as_progress() -> None:
+    """Holes inside a batch, between batches, and a batch that lost all its records."""
+    with World() as world:
+        log = world.create_topic("t").partitions[0]
+        with_hole: list[dict[str, object]] = [{"value": b"0", "offset": 0}, {"value": b"7", "offset": 7}]
+        log.append(encode_batch(with_hole), next_offset=20)
+        log.append(encode_batch([b"20"]))
+        log.append(encode_batch([b"21", b"22"]), next_offset=100)
+        log.append_values([b"100"])
+        assert [offset for offset, _ in Read(world, ["t"]).all()["t", 0]] == [0, 7, 20, 21, 22, 100]
+
+
+def test_a_tail_that_does_not_exist_any_more_ends_the_read() -> None:
+    """The end offset was seen, but compaction took the last batches: the broker will never send up to it."""
+    with World(brokers=2) as world:
+        rows = fill(world, "t", partitions=4)
+        for log in world.topics["t"].partitions[:3]:
+            log.end = 50
+        assert Read(world, ["t"]).all() == rows
+
+
+def test_a_tail_of_control_batches_ends_the_read() -> None:
+    with World() as world:
+        rows = fill(world, "t")
+        log = world.topics["t"].partitions[0]
+        marker = (b"\0\0\0\1", b"\0\0\0\0\0\0")
+        log.append(encode_batch([marker], control=True, transactional=True, producer_id=1, producer_epoch=0))
+        assert Read(world, ["t"]).all() == rows
+
+
+def test_aborted_transactions_are_left_out_when_asked_for() -> None:
+    with World() as world:
+        log = world.create_topic("t").partitions[0]
+        producer = {"transactional": True, "producer_id": 9, "producer_epoch": 0}
+        log.append(encode_batch([b"aborted"], base_sequence=0, **producer))  # type: ignore[arg-type]
+        log.append(encode_batch([(b"\0\0\0\0", b"\0" * 6)], control=True, **producer))  # type: ignore[arg-type]
+        log.append_values([b"kept"])
+        log.aborted = [(9, 0)]
+        committed = Read(world, ["t"], isolation_level="read_committed").all()
+        assert committed == {("t", 0): [(2, b"kept")]}
+        assert world.made("Fetch")[-1].message.isolation_level == 1
+        everything = Read(world, ["t"]).all()
+        assert [value for _, value in everything["t", 0]] == [b"aborted", b"kept"]
+
+
+def test_a_read_that_is_cut_anywhere_leaves_out_the_same_transactions() -> None:
+    """Its second part may begin within a transaction, or between its end and another's."""
+    with World() as world:
+        log = world.create_topic("t").partitions[0]
+        sequences = {7: 0, 9: 0}
+
+        def write(producer: int, *values: bytes, end: int | None = None) -> None:
+            records: Any = values if end is None else [(b"\0\0\0" + bytes([end]), b"\0" * 6)]
+            log.append(
+                encode_batch(
+                    records,
+                    base_sequence=sequences[producer] if end is None else -1,
+                    control=end is not None,
+                    transactional=True,
+                    producer_id=producer,
+                    producer_epoch=0,
+                )
+            )
+            sequences[producer] += len(values)
+
+        write(7, b"no", b"no", b"no")  # 0: aborted at 8
+        write(9, b"yes 3", b"yes 4")  # committed at 7
+        write(7, b"no", b"no")
+        write(9, end=1)
+        write(7, end=0)
+        write(7, b"yes 9", b"yes 10")  # committed at 14
+        write(9, b"no", b"no", b"no")  # 11: aborted at 15
+        write(7, end=1)
+        write(9, end=0)
+        log.append_values([b"yes 16"])
+        log.aborted = [(7, 0), (9, 11)]
+        expected = [(offset, b"yes %d" % offset) for offset in (3, 4, 9, 10, 16)]
+        where = TopicPartition("t", 0)
+        for cut in range(18):
+            found = []
+            for start, end in ((0, cut), (cut, 17)):
+                if start <= end:
+                    read = Read(world, ["t"], start={where: start}, end={where: end}, isolation_level="read_committed")
+                    found += read.all()["t", 0]
+            assert found == expected
+
+
+def test_read_committed_ends_at_the_last_stable_offset() -> None:
+    with World() as world:
+        rows = fill(world, "t")
+        world.topics["t"].partitions[0].stable = 6
+        assert Read(world, ["t"], isolation_level="read_committed").all() == sliced(rows, 0, 6)
+
+
+def test_a_new_leader_whose_last_stable_offset_lags_ends_no_read() -> None:
+    """Its high watermark is past the end, but it may not answer with what it cannot tell to be committed."""
+    with World(brokers=2) as world:
+        rows = fill(world, "t", replicas=2)
+        read = Read(world, ["t"], isolation_level="read_committed", fetch_max_bytes=1)
+
+        def fail_over(call: Call) -> None:
+            if len(world.made("Fetch")) == 2:
+                world.fail_over("t", 0, 2, stable=6, for_s=2.0)
+
+        world.on("Fetch", fail_over)
+        assert read.all() == rows
+
+
+@pytest.mark.parametrize("stable", [0, 3, 9])
+def test_an_end_that_is_named_is_waited_for_until_it_is_stable(stable: int) -> None:
+    """As the offsets of a transaction are whose commit has returned: its markers are written after that."""
+
+    async def decide(read: Read) -> None:
+        read.fetcher.start()
+        await asyncio.sleep(30)
+        assert not read.fetcher.stopped
+        world.topics["t"].partitions[0].stable = None
+        world.wake()
+        await read.until_stopped()
+
+    with World() as world:
+        rows = fill(world, "t")
+        world.topics["t"].partitions[0].stable = stable
+        end: Any = {("t", 0): 12}
+        read = Read(world, ["t"], end=end, isolation_level="read_committed")
+        world.run(decide(read))
+        while read.take():
+            pass
+        assert read.rows == rows
+        assert len(world.made("Fetch")) < 70  # they are parked at the broker
+
+
+def test_a_transaction_that_stays_open_is_told_in_time() -> None:
+    with World() as world:
+        rows = fill(world, "t")
+        world.topics["t"].partitions[0].stable = 6
+        end: Any = {("t", 0): 9}
+        read = Read(world, ["t"], end=end, isolation_level="read_committed", default_api_timeout_ms=10_000)
+        began = world.engine.now_ms()
+        text = "t-0 gave no records from offset 6 on for 10 s: its last stable offset is 6, and the read ends at 9; a"
+        with pytest.raises(KafkaTimeoutError, match=text):
+            read.all()
+        assert read.rows == sliced(rows, 0, 6)
+        assert 10_000 < world.engine.now_ms() - began < 12_000
+
+
+@pytest.mark.parametrize("fetch_max_bytes", [1, 90, 150, 1000])
+def test_partial_batches_at_the_end_of_an_answer_are_asked_for_again(fetch_max_bytes: int) -> None:
+    with World() as world:
+        rows = fill(world, "t", partitions=3, batches=5)
+        assert Read(world, ["t"], fetch_max_bytes=fetch_max_bytes).all() == rows
+
+
+def test_an_answer_without_one_whole_batch_is_an_error() -> None:
+    def cut(call: Call) -> Any:
+        answer, _ = world._fetch(call)
+        for part in answer.responses[0].partitions:
+            part.records = part.records[:30]
+        return answer
+
+    with World() as world:
+        fill(world, "t")
+        world.on("Fetch", cut)
+        with pytest.raises(ProtocolError, match="no whole batch"):
+            Read(world, ["t"]).all()
+
+
+def test_batches_that_end_before_what_was_asked_for_are_an_error() -> None:
+    with World() as world:
+        fill(world, "t")
+        log = world.topics["t"].partitions[0]
+        read = Read(world, ["t"], start={("t", 0): 6}, end={("t", 0): 12})  # type: ignore[dict-item]
+        for stored in log.batches:
+            stored.next += 6  # what is sent for offset 6 are the offsets 0 to 5
+        with pytest.raises(ProtocolError, match="answered t-0 from offset 6 with batches that end before it"):
+            read.fetcher._unfinished.discard(99)
+            log.batches = log.batches[:2]
+            read.all()
+
+
+def test_a_base_offset_that_jumps_ahead_does_not_end_the_read_early() -> None:
+    """No checksum covers it, and the records in between would be missing without a word."""
+    with World() as world:
+        rows = fill(world, "t")
+        stored = world.topics["t"].partitions[0].batches[1]
+        stored.data = (1 << 40).to_bytes(8, "big") + stored.data[8:]
+        read = Read(world, ["t"], fetch_max_bytes=1)
+        with pytest.raises(ProtocolError, match="t-0, after offset 3, .* above the high watermark that does not go on"):
+            read.all()
+        assert read.rows == sliced(rows, 0, 3)
+
+
+def test_a_damaged_batch_is_an_error_after_the_records_before_it() -> None:
+    with World() as world:
+        rows = fill(world, "t")
+        stored = world.topics["t"].partitions[0].batches[2]
+        stored.data = stored.data[:-1] + b"?"
+        read = Read(world, ["t"])
+        with pytest.raises(ProtocolError, match="t-0, batch at offset 6, from broker 1 at .*CRC"):
+            read.all()
+        assert read.rows == sliced(rows, 0, 6)
+
+
+@pytest.mark.parametrize("answer", [b"", b"\0", b"\0" * 3 + b"\xff" * 40])
+def test_an_answer_that_cannot_be_read_is_an_error(answer: bytes) -> None:
+    with World() as world:
+        fill(world, "t")
+        world.on("Fetch", lambda _: answer)
+        with pytest.raises(ProtocolError, match="FetchResponse"):
+            Read(world, ["t"]).all()
+
+
+def test_deleted_records_are_an_error_that_says_so() -> None:
+    with World() as world:
+        fill(world, "t")
+        read = Read(world, ["t"])
+        log = world.topics["t"].partitions[0]
+        log.batches, log.start = log.batches[2:], 6
+        with pytest.raises(BrokerError, match="t-0 has no offset 0 any more: the records were deleted") as caught:
+            read.all()
+        assert caught.value.code == 1
+
+
+def test_a_topic_made_anew_while_it_is_read_is_an_error_that_says_so() -> None:
+    with World() as world:
+        fill(world, "t")
+        read = Read(world, ["t"])
+        world.topics["t"].topic_id = uuid.uuid4()
+        with pytest.raises(
+            BrokerError, match="'t' was deleted and made anew while t-0 was read, up to offset 0"
+        ) as caught:
+            read.all()
+        assert caught.value.code == 100
+
+
+def test_a_plan_does_not_trust_what_is_remembered_of_a_topic() -> None:
+    with World() as world:
+        fill(world, "t")
+        first = Read(world, ["t"])
+        world.topics["t"].topic_id = uuid.uuid4()
+        bounds = Bounds(["t"], None, "earliest", "latest")
+        found = world.run(plan_ranges(first.cluster, bounds, isolation_level=0))
+        assert [info.topic_id for _, info in found] == [world.topics["t"].topic_id]
+
+
+@pytest.mark.parametrize("code", [2, 29])
+def test_errors_that_no_retry_mends_end_the_read(code: int) -> None:
+    with World() as world:
+        fill(world, "t")
+        world.topics["t"].partitions[0].error = code
+        with pytest.raises(BrokerError, match="fetching t-0 at offset 0 from broker 1") as caught:
+            Read(world, ["t"]).all()
+        assert caught.value.code == code
+
+
+def test_an_answer_that_nobody_may_have_ends_the_read() -> None:
+    with World() as world:
+        fill(world, "t")
+        world.on("Fetch", lambda _: protocol.FetchResponse(error_code=29))
+        with pytest.raises(BrokerError, match=r"fetching from broker 1 at 10\.0\.0\.1:9092"):
+            Read(world, ["t"]).all()
+
+
+def refusing(world: World, code: int, *, whole: bool) -> Callable[[Call], Any]:
+    """Answers with an error: of the whole request, or of partition 0."""
+
+    def refuse(call: Call) -> Any:
+        if whole:
+            return protocol.FetchResponse(error_code=code)
+        answer, _ = world._fetch(call)
+        for part in (part for topic in answer.responses for part in topic.partitions if part.partition_index == 0):
+            part.error_code, part.records, part.high_watermark, part.last_stable_offset = code, b"", -1, -1
+        return answer
+
+    return refuse
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("code", [-1, 7, 42, 32_000])
+def test_errors_that_nobody_explains_are_tried_again(
+    code: int, caplog: pytest.LogCaptureFixture, *, whole: bool
+) -> None:
+    if code == 42 and not whole:
+        return  # known, and not to be mended: of a partition that ends the read
+    with World() as world:
+        rows = fill(world, "t", partitions=3)
+        refuse = refusing(world, code, whole=whole)
+        world.on("Fetch", lambda call: refuse(call) if world.engine.now_ms() < 1_000_000 + 20_000 else None)
+        assert Read(world, ["t"]).all() == rows
+        assert 15 <= len(world.made("Fetch")) <= 80  # with backoff, of a second at last
+    told = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert len(told) == 1, told
+    assert f"({code})" in told[0]
+    assert ("fetching from broker 1" if whole else "fetching t-0 from broker 1") in told[0]
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("code", [-1, 32_000])
+def test_errors_that_nobody_explains_and_that_stay_are_told_in_time(code: int, *, whole: bool) -> None:
+    """The other partitions go on meanwhile; that is no progress of this one."""
+    with World() as world:
+        fill(world, "t", partitions=2, batches=200)
+        world.on("Fetch", refusing(world, code, whole=whole))
+        read = Read(world, ["t"], default_api_timeout_ms=10_000, fetch_max_bytes=100)
+        began = world.engine.now_ms()
+        text = rf"t-0 could not be read further than offset 0 for 10 s: .*\({code}\)"
+        with pytest.raises(KafkaTimeoutError, match=text):
+            read.all()
+        assert 10_000 < world.engine.now_ms() - began < 12_000
+        assert len(read.rows["t", 1]) == (0 if whole else 600)
+
+
+def test_a_partition_that_moved_is_read_from_its_new_leader() -> None:
+    with World(brokers=3) as world:
+        rows = fill(world, "t", partitions=6, batches=8)
+        read = Read(world, ["t"], fetch_max_bytes=200)
+
+        def move(call: Call) -> None:
+            if len(world.made("Fetch")) == 4:
+                for partition in range(6):
+                    world.move_leader("t", partition, call.node % 3 + 1)
+
+        world.on("Fetch", move)
+        assert read.all() == rows
+
+
+def test_a_connection_that_breaks_is_opened_again() -> None:
+    with World(brokers=2) as world:
+        rows = fill(world, "t", partitions=4, batches=8)
+        read = Read(world, ["t"], fetch_max_bytes=200)
+        world.on("Fetch", lambda _: HANGUP if len(world.made("Fetch")) in (2, 3, 7) else None)
+        assert read.all() == rows
+
+
+def test_a_broker_that_restarts_does_not_end_the_read() -> None:
+    async def restart(read: Read) -> None:
+        read.fetcher.start()
+        await asyncio.sleep(0.004)
+        read.world.kill(1)
+        await asyncio.sleep(20)
+        read.world.nodes[1].down = False
+        await read.until_stopped()
+
+    with World() as world:
+        rows = fill(world, "t", batches=50)
+        read = Read(world, ["t"], fetch_max_bytes=200)
+        world.run(restart(read))
+        while read.take():
+            pass
+        assert read.rows == rows
+
+
+def test_a_broker_that_answers_no_fetch_is_given_up_in_time() -> None:
+    with World() as world:
+        fill(world, "t")
+        world.on("Fetch", lambda _: NEVER)
+        read = Read(world, ["t"], request_timeout_ms=1_000, default_api_timeout_ms=10_000)
+        with pytest.raises(KafkaTimeoutError, match="t-0 could not be read further than offset 0 for 10 s: no answer"):
+            read.all()
+        assert world.engine.now_ms() < 1_000_000 + 15_000
+
+
+def test_a_cluster_that_is_gone_is_given_up_in_time() -> None:
+    with World() as world:
+        fill(world, "t")
+        read = Read(world, ["t"], default_api_timeout_ms=10_000)
+        world.kill(1)
+        with pytest.raises((KafkaTimeoutError, KafkaConnectionError)):
+            read.all()
+        assert world.engine.now_ms() < 1_000_000 + 25_000
+
+
+def test_looking_for_leaders_waits_longer_each_time() -> None:
+    with World() as world:
+        fill(world, "t")
+        read = Read(world, ["t"], retry_backoff_ms=100, retry_backoff_max_ms=800, default_api_timeout_ms=6_000)
+        world.topics["t"].partitions[0].error = NOT_LEADER
+        with pytest.raises(KafkaTimeoutError, match="NOT_LEADER"):
+            read.all()
+        times = [call.at_ms for call in world.made("Fetch")]
+        for (early, late), nominal in zip(itertools.pairwise(times), [100, 200, 400, 800, 800], strict=False):
+            assert 0.8 * nominal <= late - early <= 1.2 * nominal + 20
+
+
+def test_an_old_failure_does_not_count_once_an_answer_was_good() -> None:
+    """Two short failures with minutes between, of a partition that is never served as another one always has data."""
+
+    def slow(call: Call) -> Any:
+        log = world.topics["t"].partitions[0]
+        log.error = NOT_LEADER if len(world.made("Fetch")) in (1, 40) else 0
+        answer, _ = world._fetch(call)
+        answer.throttle_time_ms = 1_000
+        return answer
+
+    with World() as world:
+        rows = fill(world, "t", partitions=2, batches=50)
+        world.topics["t"].partitions[0].batches.clear()
+        rows["t", 0] = []
+        world.on("Fetch", slow)
+        assert Read(world, ["t"], fetch_max_bytes=1, default_api_timeout_ms=5_000).all() == rows
+
+
+def test_a_throttled_source_sends_nothing_until_it_may() -> None:
+    def throttle(call: Call) -> Any:
+        answer, _ = world._fetch(call)
+        answer.throttle_time_ms = 3_000
+        return answer
+
+    with World() as world:
+        rows = fill(world, "t")
+        world.on("Fetch", throttle)
+        assert Read(world, ["t"], fetch_max_bytes=100).all() == rows
+        times = [call.at_ms for call in world.made("Fetch")]
+        assert len(times) == 4
+        assert all(late - early >= 3_000 for early, late in itertools.pairwise(times))
+
+
+def test_an_answer_emptied_by_a_quota_ends_nothing() -> None:
+    """A broker that throttles may answer without any partition: nobody's end was passed."""
+    with World() as world:
+        rows = fill(world, "t")
+        emptied = protocol.FetchResponse(throttle_time_ms=100)
+        world.on("Fetch", lambda _: emptied if len(world.made("Fetch")) < 4 else None)
+        assert Read(world, ["t"]).all() == rows
+
+
+def test_stopping_drops_answers_that_are_still_to_come() -> None:
+    async def stop_soon(read: Read) -> None:
+        read.fetcher.start()
+        await asyncio.sleep(0.0035)
+        assert read.fetcher.reserved, "a request must be on its way"
+        queued = read.queue.queued_bytes()
+        read.fetcher.stop()
+        await asyncio.sleep(5)
+        assert read.queue.queued_bytes() == queued
+
+    with World() as world:
+        fill(world, "t", batches=50)
+        read = Read(world, ["t"], fetch_max_bytes=100)
+        world.run(stop_soon(read))
+        assert len(world.made("Fetch")) <= 2
+
+
+# ---- the budget
+
+
+@seeds.several(20)
+def test_requests_stay_within_the_budget_whatever_answers_and_reader_do(seed: int) -> None:
+    chance = random.Random(seed)
+    with World(brokers=chance.randint(1, 4), seed=seed) as world:
+        rows = fill(
+            world,
+            "t",
+            partitions=chance.randint(1, 9),
+            batches=chance.randint(1, 12),
+            records=chance.randint(1, 4),
+            size=chance.randint(1, 60),
+        )
+        limit = chance.choice([400, 700, 1500])  # longer than any batch: no answer is longer than it may be
+        memory = chance.choice([limit, 2 * limit - 1, 3 * limit, 5 * limit])
+        read = Read(world, ["t"], fetch_max_bytes=limit, fetch_memory=memory)
+
+        def check(_: Call) -> None:
+            assert read.queue.queued_bytes() + read.fetcher.reserved <= memory
+
+        def random_limit(call: Call) -> Any:
+            call.message.max_bytes = chance.randint(1, call.message.max_bytes)
+            return world._on_Fetch(call)
+
+        world.on("Fetch", random_limit)
+        world.on("Fetch", check)
+        world.run(read.beside(chance.choice([0.0001, 0.001, 0.05])))
+        assert not read.take()
+        assert read.rows == rows
+        assert read.fetcher.reserved == 0
+
+
+def test_one_batch_larger_than_the_budget_is_read_all_the_same() -> None:
+    with World() as world:
+        rows = fill(world, "t", partitions=3, size=5_000)
+        read = Read(world, ["t"], fetch_max_bytes=100, fetch_memory=50)
+        world.run(read.beside(0.01))
+        assert not read.take()
+        assert read.rows == rows
+
+
+def test_a_source_that_waits_for_room_hears_of_an_answer_that_used_none() -> None:
+    """Only one request fits; the first source's answer is empty, so no reader will ever give bytes back for it."""
+    with World(brokers=2) as world:
+        rows = fill(world, "t", partitions=2, batches=1)
+        world.topics["t"].partitions[0].batches.clear()
+        rows["t", 0] = []
+        assert Read(world, ["t"], fetch_max_bytes=1_000, fetch_memory=1_000).all() == rows
+
+
+def test_a_source_that_waits_for_room_hears_of_a_request_that_was_lost() -> None:
+    with World(brokers=2) as world:
+        fill(world, "t", partitions=2)
+        world.on("Fetch", lambda call: HANGUP if call.node == 1 else None)
+        read = Read(world, ["t"], fetch_max_bytes=1_000, fetch_memory=1_000, default_api_timeout_ms=5_000)
+        with pytest.raises(KafkaError, match="t-0 could not be read"):
+            world.run(read.beside(0.001))
+            read.take()
+        assert [value for _, value in read.rows["t", 1]], "partition 1 must not wait for partition 0"
+
+
+def test_room_for_one_request_is_shared_by_all_brokers_in_turn() -> None:
+    with World(brokers=3) as world:
+        fill(world, "t", partitions=3, batches=12)
+        read = Read(world, ["t"], fetch_max_bytes=150, fetch_memory=150)
+        world.run(read.beside(0.001))
+        nodes = [call.node for call in world.made("Fetch")]
+        assert len(nodes) >= 36
+        for first in range(0, 30, 3):
+            assert set(nodes[first : first + 3]) == {1, 2, 3}, nodes
+
+
+@seeds.several(15)
+def test_no_partition_with_data_waits_for_more_answers_than_there_are_partitions(seed: int) -> None:
+    """Over two topics, with invisible tails that never leave the front of the request."""
+    chance = random.Random(seed)
+    with World(seed=seed) as world:
+        for topic in "ab":
+            fill(world, topic, partitions=chance.randint(1, 5), batches=chance.randint(3, 9))
+        for topic in "ab":
+            for log in world.topics[topic].partitions:
+                if chance.random() < 0.3:
+                    log.batches = log.batches[: chance.randint(0, 2)]
+        read = Read(world, ["a", "b"], fetch_max_bytes=chance.choice([1, 200, 400]))
+        waiting: dict[int, int] = {}
+        positions: dict[int, int] = {}
+
+        def watch(_: Call) -> None:
+            for cursor in read.cursors:
+                log = read.world.topics[cursor.topic].partitions[cursor.partition]
+                has_data = any(stored.next > cursor.position for stored in log.batches)
+                last = positions.get(cursor.number)
+                positions[cursor.number] = cursor.position
+                waits = has_data and last == cursor.position
+                waiting[cursor.number] = waiting.get(cursor.number, 0) + 1 if waits else 0
+            assert max(waiting.values()) < len(read.cursors), waiting
+
+        world.on("Fetch", watch)
+        read.all()
+
+
+def test_a_source_whose_broker_moved_hands_its_cursors_over() -> None:
+    """Broker 1 comes back under another address while its source waits for room, and gets one more partition."""
+
+    async def scenario(read: Read) -> None:
+        world = read.world
+        read.fetcher.start()
+        await asyncio.sleep(1)
+        assert read.queue.queued_bytes(), "the budget must be used up"
+        assert not read.fetcher.reserved
+        world.nodes[1].port = 9999
+        await read.cluster.refresh()
+        world.move_leader("t", 1, 1)
+        async with asyncio.timeout(200):
+            while not read.fetcher.stopped:
+                if read.queue.queued_bytes():
+                    read.take()
+                await asyncio.sleep(1)
+
+    with World(brokers=2) as world:
+        rows = fill(world, "t", partitions=4, batches=6)
+        read = Read(world, ["t"], fetch_max_bytes=150, fetch_memory=150)
+        world.run(scenario(read))
+        while read.take():
+            pass
+        assert read.rows == rows
+
+
+def test_an_empty_answer_from_a_leader_that_lags_does_not_end_the_read() -> None:
+    """Its high watermark lies below the end that another leader told."""
+
+    async def scenario(read: Read) -> None:
+        log = read.world.topics["t"].partitions[0]
+        batches, end = log.batches, log.end
+        log.batches, log.end = batches[:2], 6
+        read.fetcher.start()
+        await asyncio.sleep(10)
+        assert not read.fetcher.stopped
+        log.batches, log.end = batches, end
+        await read.until_stopped()
+
+    with World() as world:
+        rows = fill(world, "t")
+        read = Read(world, ["t"])
+        world.run(scenario(read))
+        while read.take():
+            pass
+        assert read.rows == rows
+
+
+@seeds.several(20)
+def test_every_record_is_read_once_and_in_order_whatever_happens(seed: int) -> None:
+    """Connections that break, brokers that hang, leaders that move and lag, throttling and holes, in a tight budget."""
+    chance = random.Random(seed)
+
+    def trouble(call: Call) -> Any:
+        event = chance.random() if world.engine.now_ms() < 1_000_000 + 60_000 else 1.0
+        if event < 0.10:
+            return HANGUP
+        if event < 0.12:
+            return NEVER
+        if event < 0.20:
+            partition, leader = chance.randrange(len(world.topics["t"].partitions)), chance.randint(1, 3)
+            if chance.random() < 0.5:
+                world.move_leader("t", partition, leader)
+            else:
+                end = world.topics["t"].partitions[partition].end
+                world.fail_over("t", partition, leader, stable=chance.randint(0, end), for_s=3 * chance.random())
+            return HANGUP if chance.random() < 0.3 else None
+        if event < 0.25:
+            answer, _ = world._fetch(call)
+            answer.throttle_time_ms = chance.choice([10, 500])
+            return answer
+        if event < 0.28:
+            return protocol.FetchResponse(throttle_time_ms=100)
+        return None
+
+    with World(brokers=3, seed=seed) as world:
+        rows: Rows = {}
+        for number, log in enumerate(world.create_topic("t", partitions=chance.randint(1, 8)).partitions):
+            expected = rows["t", number] = []
+            for _ in range(chance.randint(0, 12)):
+                values = [chance.randbytes(chance.randint(0, 40)) for _ in range(chance.randint(1, 4))]
+                expected += zip(range(log.end, log.end + len(values)), values, strict=True)
+                hole = chance.choice([0, 0, 0, 7])
+                log.append(encode_batch(values), next_offset=log.end + len(values) + hole)
+        limit = chance.choice([1, 150, 400])
+        memory = limit * chance.choice([1, 2, 8])
+        level = chance.choice(["read_committed", "read_uncommitted"])
+        options: dict[str, Any] = {"fetch_max_bytes": limit, "fetch_memory": memory, "isolation_level": level}
+        read = Read(world, ["t"], request_timeout_ms=2_000, **options)
+        world.on("Fetch", trouble)
+        world.run(read.beside(chance.choice([0.0001, 0.003, 0.05])))
+        assert not read.take()
+        assert read.rows == rows
+        assert read.fetcher.reserved == 0

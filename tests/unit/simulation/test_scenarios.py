@@ -1,0 +1,54 @@
+"""The simulated world's broker answers the scenarios of `tests/scenarios` as real brokers did, word for word."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafwire.testing.kafka import DEFAULT_VERSION, OLDEST_VERSION
+from tests.scenarios.answers import Difference, judge, recorded
+from tests.scenarios.random_requests import Step, first_difference, shrink
+from tests.scenarios.script import Scenario, play, scenarios
+from tests.scenarios.simulated import KNOWN, SimulatedKafka
+from tests.support.simulated import World
+
+VERSIONS = (OLDEST_VERSION, DEFAULT_VERSION)
+
+
+def played(version: str, scenario: Scenario) -> list[str]:
+    with World(seed=1) as world:
+        return play(scenario, SimulatedKafka(world, version))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_simulated_broker_answers_as_kafka_does(version: str) -> None:
+    real = recorded(version)
+    said = {scenario.name: played(version, scenario) for scenario in scenarios(version)}
+    assert list(real) == list(said), "scenarios have changed: `python -m tests.scenarios.answers` asks real brokers"
+    assert len(said) >= 50
+    complaints = judge(version, real, said, KNOWN)
+    assert not complaints, complaints
+
+
+def test_a_scenario_that_answers_something_else_is_shown() -> None:
+    real = {"a": ["1 -> 2", "3 -> 4"]}
+    assert not judge("v", real, {"a": ["1 -> 2", "3 -> 4"]}, [])
+    assert "3 -> 5" in judge("v", real, {"a": ["1 -> 2", "3 -> 5"]}, [])
+    assert "3 -> 4" in judge("v", real, {"a": ["1 -> 2"]}, [])
+    assert "1 -> 2" in judge("v", real, {}, [])
+
+
+def test_a_difference_that_is_known_is_let_pass_and_one_that_is_gone_is_not() -> None:
+    real = {"a": ["1 -> 2", "3 -> 4"]}
+    known = [Difference("v", "a", "3 -> 4", "3 -> 5", "why")]
+    assert not judge("v", real, {"a": ["1 -> 2", "3 -> 5"]}, known)
+    assert "no longer" in judge("v", real, {"a": ["1 -> 2", "3 -> 4"]}, known)
+    assert "3 -> 5" in judge("w", real, {"a": ["1 -> 2", "3 -> 5"]}, known)
+    assert "3 -> 6" in judge("v", real, {"a": ["1 -> 2", "3 -> 6"]}, known)
+
+
+def test_what_differs_is_cut_down() -> None:
+    steps = [Step("n", (number,)) for number in range(25)]
+    fewest = shrink(steps, lambda some: {3, 17} <= {step.arguments[0] for step in some})
+    assert [step.arguments[0] for step in fewest] == [3, 17]
+    assert first_difference(["a", "b"], ["a", "b"]) == ""
+    assert first_difference(["a", "b"], ["a", "c"]).splitlines() == ["    a", "    Kafka: b", "    here:  c"]

@@ -1,0 +1,155 @@
+"""The C core under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer: the programs of tests/native."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support import seeds
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = {path.name: path for path in (ROOT / "kafwire").rglob("*.c")}
+PROGRAMS = {
+    "frame_test": ["frame.c", "buf.c", "pool.c"],
+    "loop_stress": ["loop.c", "frame.c", "buf.c", "pool.c"],
+    "queue_test": ["queue.c", "buf.c", "pool.c"],
+    "queue_stress": ["queue.c", "buf.c", "pool.c"],
+    "feed_stress": ["feed.c", "queue.c", "loop.c", "frame.c", "buf.c", "pool.c"],
+    "express_stress": ["express.c"],
+}
+VARIANTS = {"epoll": [], "poll": ["-DKW_USE_POLL"], "small steps": ["-DKW_STEP=1000", "-DKW_TURN=3000"]}
+MEMORY = "address,undefined"
+THREADS = "thread"
+ENVIRONMENT = {
+    **os.environ,
+    "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0",
+    "UBSAN_OPTIONS": "print_stacktrace=1",
+    "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
+}
+
+
+def compiler() -> list[str]:
+    """$CC, or the first compiler there is."""
+    if os.environ.get("CC"):
+        return shlex.split(os.environ["CC"])
+    for name in ("gcc", "clang", "cc"):
+        if shutil.which(name):
+            return [name]
+    pytest.fail("no C compiler: install the Debian package gcc")
+
+
+def runtime_package(command: list[str]) -> str:
+    """The Debian package with the sanitizers' runtime for this compiler."""
+    version = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True).stdout
+    major = re.search(r"(?:\) |version )(\d+)\.", version)
+    kind = "libclang-rt" if "clang" in version else "libgcc"
+    return f"{kind}-{major[1] if major else '<version>'}-dev"
+
+
+def build(directory: Path, program: str, sanitizer: str, *flags: str) -> Path:
+    command = compiler()
+    target = directory / f"{program}-{sanitizer.replace(',', '-')}"
+    sources = [ROOT / "tests" / "native" / f"{program}.c", *(SOURCES[name] for name in PROGRAMS[program])]
+    options = [
+        "-std=gnu11",
+        "-g",
+        "-O1",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-pthread",
+        "-fno-omit-frame-pointer",
+        f"-I{ROOT}",
+    ]
+    sanitize = [f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all"]
+    made = subprocess.run(
+        [*command, *options, *sanitize, *flags, *map(str, sources), "-o", str(target)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if made.returncode and re.search(
+        r"(cannot find|No such file).*(san|clang_rt)|(san|clang_rt).*No such file", made.stderr
+    ):
+        pytest.fail(f"no runtime for -fsanitize={sanitizer}: install the Debian package {runtime_package(command)}")
+    assert made.returncode == 0, made.stderr
+    return target
+
+
+def run(program: Path, rounds: int) -> str:
+    seed = seeds.of_test()
+    print(f"{program.name} seed {seed} rounds {rounds}")
+    command = [str(program), str(seed), str(rounds)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=ENVIRONMENT, timeout=110)
+    if "unexpected memory mapping" in done.stderr and shutil.which("setarch"):
+        # ThreadSanitizer has fixed places for its shadow, and this kernel puts libraries there; without
+        # randomised addresses it does not.
+        command = ["setarch", platform.machine(), "-R", *command]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=ENVIRONMENT, timeout=110)
+    assert done.returncode == 0, f"seed {seed}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    assert done.stderr == ""
+    return done.stdout
+
+
+@pytest.mark.parametrize("variant", seeds.sampled(VARIANTS, "epoll"))
+@pytest.mark.parametrize("sanitizer", [MEMORY, THREADS])
+def test_the_io_thread_holds_under_stress(tmp_path: Path, sanitizer: str, variant: str) -> None:
+    program = build(tmp_path, "loop_stress", sanitizer, *VARIANTS[variant])
+    printed = run(program, seeds.examples(6))
+    answers = re.fullmatch(r"ok: \d+ connected, (\d+) answers, \d+ sent, \d+ closed, \d+ posted\n", printed)
+    assert answers, printed
+    assert int(answers[1]) >= 100
+
+
+def test_the_queue_keeps_its_rules(tmp_path: Path) -> None:
+    assert run(build(tmp_path, "queue_test", MEMORY), 1) == "ok\n"
+
+
+@pytest.mark.parametrize("sanitizer", [MEMORY, THREADS])
+def test_slices_are_read_once_and_in_order_under_stress(tmp_path: Path, sanitizer: str) -> None:
+    printed = run(build(tmp_path, "queue_stress", sanitizer), seeds.examples(8))
+    names = "read", "dropped", "joined", "told", "failures", "compacted"
+    numbers = re.fullmatch("ok: " + ", ".join(rf"(\d+) {name}" for name in names) + "\n", printed)
+    assert numbers, printed
+    assert min(map(int, numbers.groups())) >= 20
+
+
+@pytest.mark.parametrize("sanitizer", [MEMORY, THREADS])
+def test_answers_that_the_io_thread_queues_come_once_under_stress(tmp_path: Path, sanitizer: str) -> None:
+    printed = run(build(tmp_path, "feed_stress", sanitizer), seeds.examples(20))
+    numbers = re.fullmatch(r"ok: (\d+) fed, (\d+) left, (\d+) told, (\d+) seeks, (\d+) read\n", printed)
+    assert numbers, printed
+    assert min(map(int, numbers.groups())) >= 100
+
+
+@pytest.mark.parametrize("sanitizer", [MEMORY, THREADS])
+def test_express_answers_reach_who_waits_for_them_under_stress(tmp_path: Path, sanitizer: str) -> None:
+    printed = run(build(tmp_path, "express_stress", sanitizer), seeds.examples(4))
+    names = "answered", "called off", "left", "completed", "refused"
+    numbers = re.fullmatch("ok: " + ", ".join(rf"(\d+) {name}" for name in names) + "\n", printed)
+    assert numbers, printed
+    assert min(map(int, numbers.groups())) >= 100
+
+
+def test_the_frame_core_follows_its_model(tmp_path: Path) -> None:
+    assert run(build(tmp_path, "frame_test", MEMORY), seeds.examples(150)) == "ok\n"
+
+
+def test_a_missing_runtime_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = tmp_path / "compiler"
+    fake.write_text(
+        "#!/bin/sh\n"
+        'if [ "$1" = --version ]; then echo "cc (Debian 12.2.0-14) 12.2.0"; exit; fi\n'
+        "echo '/usr/bin/ld: cannot find libtsan_preinit.o: No such file or directory' >&2; exit 1\n"
+    )
+    fake.chmod(0o755)
+    monkeypatch.setenv("CC", str(fake))
+    with pytest.raises(pytest.fail.Exception, match="libgcc-12-dev"):
+        build(tmp_path, "frame_test", THREADS)
