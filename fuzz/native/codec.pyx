@@ -1,8 +1,9 @@
-"""Record bytes become columns that agree with themselves, whole or batch by batch, or an error; within their limit of memory.
+"""Record bytes become columns that agree with themselves, whole or batch by batch, or an error; within their limit of
+memory.
 
 Input: one byte of flags, one of columns and limit, then record batches. Flag 1: put each CRC right first, so that lies
-behind it get through. Flag 2: the first batch's records are plain, compress them as its attributes say. No interpreter is
-used per input.
+behind it get through. Flag 2: the first batch's records are plain, compress them as its attributes say. No interpreter
+is used per input.
 """
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc

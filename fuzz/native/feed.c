@@ -1,9 +1,9 @@
-/* Of any bytes, what a feed queues is what a slow reader of the protocol finds there beyond doubt; or nothing.
+/* Of any bytes, what a fast path queues is what a slow reader of the protocol finds there beyond doubt; or nothing.
  *
  * Input: one byte (the version, and whether a session is expected), one that says what is expected, then the frame. The
  * queue holds what was taken until the end, so a slice beyond the frame shows when it is read, and a frame given back too
  * early too. */
-#include "kafwire/consumer/native/feed.h"
+#include "kafwire/consumer/native/fast_path.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,21 +142,21 @@ static size_t read_batches(const uint8_t *data, size_t size, int64_t offset, int
 static void check(kw_pool *pool, const uint8_t *data, size_t size, int version, int32_t session, unsigned wants) {
     static const uint8_t topic[16];
     kw_queue *queue = kw_queue_new();
-    kw_feed *feed = kw_feed_new(queue);
+    kw_fast_path *fast_path = kw_fast_path_new(queue);
     kw_place *places[PLACES];
     kw_buf *frame = kw_buf_new(pool, size);
     finding found[PLACES];
     int32_t count;
-    if (!queue || !feed || !frame) abort();
+    if (!queue || !fast_path || !frame) abort();
     if (size) memcpy(frame->data, data, size);
     frame->size = size;
     for (int i = 0; i < PLACES; i++) {
         places[i] = kw_queue_add(queue, NULL);
-        if (!places[i] || kw_feed_expect(feed, topic, i, places[i], 0, (int64_t)(wants * (unsigned)i))) abort();
+        if (!places[i] || kw_fast_path_expect(fast_path, topic, i, places[i], 0, (int64_t)(wants * (unsigned)i))) abort();
     }
-    kw_feed_arm(feed, TOKEN, version, session);
-    if (kw_feed_take(feed, TOKEN, frame)) broken("nobody waits, and somebody is to tell");
-    kw_taken *taken = kw_feed_taken(feed, TOKEN, &count);
+    kw_fast_path_arm(fast_path, TOKEN, version, session);
+    if (kw_fast_path_take(fast_path, TOKEN, frame)) broken("nobody waits, and somebody is to tell");
+    kw_taken *taken = kw_fast_path_taken(fast_path, TOKEN, &count);
     memset(found, 0, sizeof found);
     slow s = {.data = data, .size = size};
     if (!read_answer(&s, session, found)) memset(found, 0, sizeof found);
@@ -187,7 +187,7 @@ static void check(kw_pool *pool, const uint8_t *data, size_t size, int version, 
     if (count != expected) broken("more is told than was queued");
     if (kw_queue_bytes(queue, 0)) broken("a frame that was read is still charged");
     free(taken);
-    kw_feed_free(feed);
+    kw_fast_path_free(fast_path);
     kw_queue_free(queue);
     kw_buf_unref(frame);
     if (kw_pool_live_bytes(pool)) broken("a buffer is left");

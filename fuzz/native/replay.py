@@ -18,7 +18,7 @@ from fuzz.native import choice
 from fuzz.targets import FetchAnswers, FrameCore, Messages
 from kafwire.compression import compress, decompress
 from kafwire.consumer._fetch import parse_answer, scan_headers
-from kafwire.consumer._fetch_buffer import Feed, SliceQueue
+from kafwire.consumer._fetch_buffer import FetchBuffer, FetchFastPath
 from kafwire.errors import ProtocolError
 from kafwire.memory._buffer import Buffer
 from kafwire.records import decode_batches
@@ -62,12 +62,12 @@ def snappy(data: bytes) -> None:
 
 
 def feed(data: bytes) -> None:
-    """Feed an answer: whatever is queued of it, the engine would have queued."""
+    """FetchFastPath an answer: whatever is queued of it, the engine would have queued."""
     if len(data) < 2:
         return
     version, offsets, frame_ = 13 + data[0] % 6, [data[1] * number for number in range(4)], Buffer(data[2:])
-    queue = SliceQueue(_loop(), 1)
-    fed = Feed(queue)
+    queue = FetchBuffer(_loop(), 1)
+    fed = FetchFastPath(queue)
     for number, offset in enumerate(offsets):
         fed.expect(bytes(16), number, queue.add("t", number, Layout("t", number)), 0, offset, "a broker")
     fed.arm(1, version, 7 if data[0] & 64 else 0)

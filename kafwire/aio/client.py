@@ -11,7 +11,7 @@ from kafwire.aio.bridge import on_engine
 from kafwire.cluster.client_requests import Requests
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.metadata import TopicInfo
-from kafwire.cluster.offset_spec import Bound, Timestamps, When
+from kafwire.cluster.offset_spec import Bound, OffsetSpec, Timestamps
 from kafwire.config import ClientConfig, from_config
 from kafwire.errors import KafkaError
 from kafwire.options import ClientOptions, ScanOptions
@@ -83,7 +83,11 @@ class AsyncClient:
         return await self._run(self._requests.metadata(topics))
 
     async def offsets(
-        self, partitions: Iterable[TopicPartition], when: When = "latest", *, isolation_level: str = "read_uncommitted"
+        self,
+        partitions: Iterable[TopicPartition],
+        when: OffsetSpec = "latest",
+        *,
+        isolation_level: str = "read_uncommitted",
     ) -> dict[TopicPartition, int]:
         """For each partition the first offset at or after `when`, -1 where there is none."""
         self._check()

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from kafwire.aio.bridge import on_engine
 from kafwire.cluster.cluster import Cluster
-from kafwire.cluster.offset_spec import Bound, When
+from kafwire.cluster.offset_spec import Bound, OffsetSpec
 from kafwire.config import ConsumerConfig, from_config
-from kafwire.consumer._fetch_buffer import SliceReader
+from kafwire.consumer._fetch_buffer import FetchReader
 from kafwire.consumer.core import (
     CLOSE_SECONDS,
     POLL_BATCHES,
     POLL_BYTES,
     ArrowStream,
     ConsumerCore,
-    HandedOut,
-    Rest,
+    InProgressBatch,
     Selection,
+    UnreadRemainder,
     layouts,
     milliseconds,
     names_of,
@@ -75,7 +75,7 @@ class AsyncConsumer:
         self._core = ConsumerCore(Cluster(self._engine, config), config, selection, make_layout, deserializers)
         self._reading = _Reading(self, None)
         self._fed: list[Batch] = []
-        self._hand = HandedOut(self._core, _Fed(self._fed))
+        self._hand = InProgressBatch(self._core, _Fed(self._fed))
         self._starting: asyncio.Task[None] | None = None
         self._begun = self._started = False
         self._closed = False
@@ -180,7 +180,7 @@ class AsyncConsumer:
             self._return(rest)
         await self._wait_for_returns()
 
-    def _return(self, rest: Rest) -> None:
+    def _return(self, rest: UnreadRemainder) -> None:
         """Started apart from whoever calls: cancelled, he would leave a hole."""
         self._returning = True
         self._engine.start(self._core.put_back, rest)
@@ -258,7 +258,7 @@ class AsyncConsumer:
         await self._run(self._core.seek(partition, offset))
 
     async def seek_to_timestamp(
-        self, when: When, partitions: Iterable[TopicPartition] | None = None
+        self, when: OffsetSpec, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, int]:
         """Read on at the first record at or after `when` (a datetime with a time zone, or ms since the epoch).
 
@@ -298,7 +298,9 @@ class AsyncConsumer:
         await self._take_back_from(self._reading, [partition])
         return await self._run(self._core.position(partition))
 
-    async def offsets_for_times(self, timestamps: Mapping[TopicPartition, When]) -> dict[TopicPartition, int | None]:
+    async def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, OffsetSpec]
+    ) -> dict[TopicPartition, int | None]:
         """The first offset at or after a time, of each partition, asked of the leaders; None where there is none.
 
         A time is a datetime with a time zone, or ms since the epoch. The partitions need not be read by this consumer.
@@ -411,7 +413,7 @@ class _Reading:
     def __init__(self, consumer: AsyncConsumer, partition: TopicPartition | None) -> None:
         self._consumer = consumer
         self._partition = partition
-        self._reader: SliceReader | None = None
+        self._reader: FetchReader | None = None
         self._number = -1
         self._decoding: asyncio.Future[Batch | None] | None = None
         self._busy = False

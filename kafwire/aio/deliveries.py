@@ -24,12 +24,12 @@ log = logging.getLogger("kafwire")
 _NOT_YET = "the outcome is not known yet: await the delivery"
 
 
-class Home:
+class LoopState:
     """One event loop of the user's, and who waits in it for batches and for room. Everything but `_tell` runs there."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, budget: Budget) -> None:
         self.loop = loop
-        self.senders: deque[Place] = deque()  # those without room, in turn
+        self.senders: deque[RoomWaiter] = deque()  # those without room, in turn
         self._budget = budget
         self._waiting: dict[ProducerBatch, list[Callable[[], object]]] = {}
         self._news: deque[ProducerBatch | None] = deque()  # batches that are done; None: there is more room
@@ -88,14 +88,14 @@ class Home:
         if self.senders:
             self.senders[0].wake()
 
-    def enter(self) -> Place:
+    def enter(self) -> RoomWaiter:
         """A place at the end of the queue of those who wait for room; `leave` must follow."""
-        place = Place(self)
+        place = RoomWaiter(self)
         self.senders.append(place)
         self._budget.listen(self.more_room)
         return place
 
-    def leave(self, place: Place) -> None:
+    def leave(self, place: RoomWaiter) -> None:
         """Give a place up. Whoever comes first now tries."""
         self.senders.remove(place)
         self._budget.unlisten(self.more_room)
@@ -157,17 +157,17 @@ class Waiter:
             raise asyncio.CancelledError(*self._cancelled)
 
 
-class Place:
+class RoomWaiter:
     """A sender's place in the queue for room: only the first one takes any, so a large record comes to its turn."""
 
-    def __init__(self, home: Home) -> None:
-        self._home = home
+    def __init__(self, loop_state: LoopState) -> None:
+        self._loop_state = loop_state
         self._waiter: asyncio.Future[None] | None = None
 
     @property
     def is_first(self) -> bool:
         """Whether it is this sender's turn."""
-        return self._home.senders[0] is self
+        return self._loop_state.senders[0] is self
 
     def wake(self) -> None:
         """Have it look again."""
@@ -176,11 +176,11 @@ class Place:
 
     async def wait(self, until: float) -> bool:
         """Wait until it is worth a try; False once the loop's time is `until`."""
-        left = until - self._home.loop.time()
+        left = until - self._loop_state.loop.time()
         if left <= 0:
             return False
-        self._waiter = self._home.loop.create_future()
-        timer = self._home.loop.call_later(left, self.wake)
+        self._waiter = self._loop_state.loop.create_future()
+        timer = self._loop_state.loop.call_later(left, self.wake)
         try:
             await self._waiter
         finally:
@@ -189,31 +189,31 @@ class Place:
         return True
 
 
-class Homes:
+class LoopRegistry:
     """The event loops from which one producer is used."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
-        self._homes: dict[Hashable, Home] = {}
+        self._loops: dict[Hashable, LoopState] = {}
 
-    def here(self) -> Home:
+    def here(self) -> LoopState:
         """That of the loop that runs here."""
         loop = asyncio.get_running_loop()
-        home = self._homes.get(loop)
-        if home is None:
-            for other in [other for other in list(self._homes.values()) if other.loop.is_closed()]:
-                self._homes.pop(other.loop, None)
-            home = self._homes.setdefault(loop, Home(loop, self._budget))
-        return home
+        loop_state = self._loops.get(loop)
+        if loop_state is None:
+            for other in [other for other in list(self._loops.values()) if other.loop.is_closed()]:
+                self._loops.pop(other.loop, None)
+            loop_state = self._loops.setdefault(loop, LoopState(loop, self._budget))
+        return loop_state
 
 
 class AsyncDelivery:
     """What becomes of one sent record: `meta = await delivery`. Resolves by itself, awaited or not."""
 
-    __slots__ = ("_delivery", "_homes")
+    __slots__ = ("_delivery", "_loops")
 
-    def __init__(self, homes: Homes, delivery: Delivery) -> None:
-        self._homes = homes
+    def __init__(self, loops: LoopRegistry, delivery: Delivery) -> None:
+        self._loops = loops
         self._delivery = delivery
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
@@ -223,7 +223,7 @@ class AsyncDelivery:
         same.
         """
         if not self._delivery.done():
-            yield from self._homes.here().until_done(self._delivery.batch)
+            yield from self._loops.here().until_done(self._delivery.batch)
         return self._delivery.result()
 
     def done(self) -> bool:
@@ -244,8 +244,8 @@ class AsyncDelivery:
 
     def add_done_callback(self, function: Callable[[AsyncDelivery], object]) -> None:
         """Call `function(delivery)` once the outcome is known, in the event loop that runs now."""
-        home = self._homes.here()
-        home.when_done(self._delivery.batch, partial(function, self))
+        loop_state = self._loops.here()
+        loop_state.when_done(self._delivery.batch, partial(function, self))
 
     def __repr__(self) -> str:
         return f"<Async{repr(self._delivery)[1:]}"
@@ -254,17 +254,17 @@ class AsyncDelivery:
 class AsyncBatchDelivery:
     """What becomes of the rows of one `send_batch`: `ranges = await delivery`."""
 
-    __slots__ = ("_delivery", "_homes")
+    __slots__ = ("_delivery", "_loops")
 
-    def __init__(self, homes: Homes, delivery: BatchDelivery) -> None:
-        self._homes = homes
+    def __init__(self, loops: LoopRegistry, delivery: BatchDelivery) -> None:
+        self._loops = loops
         self._delivery = delivery
 
     def __await__(self) -> Generator[Any, None, list[tuple[str, int, int, int]]]:
         """Wait for all acknowledgements: [(topic, partition, first_offset, count)]. See `BatchDelivery.result`."""
         for batch, _, _ in self._delivery.parts:
             if not batch.done:
-                yield from self._homes.here().until_done(batch)
+                yield from self._loops.here().until_done(batch)
         return self._delivery.result()
 
     def done(self) -> bool:
@@ -285,7 +285,7 @@ class AsyncBatchDelivery:
 
     def add_done_callback(self, function: Callable[[AsyncBatchDelivery], object]) -> None:
         """Call `function(delivery)` once the outcome of every row is known, in the event loop that runs now."""
-        home = self._homes.here()
+        loop_state = self._loops.here()
         left = len(self._delivery.parts) + 1
 
         def one_done() -> None:
@@ -295,7 +295,7 @@ class AsyncBatchDelivery:
                 function(self)
 
         for batch, _, _ in self._delivery.parts:
-            home.when_done(batch, one_done)
+            loop_state.when_done(batch, one_done)
         one_done()
 
     def __len__(self) -> int:

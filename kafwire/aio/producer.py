@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 from kafwire.aio.bridge import on_engine
-from kafwire.aio.deliveries import AsyncBatchDelivery, AsyncDelivery, Home, Homes
+from kafwire.aio.deliveries import AsyncBatchDelivery, AsyncDelivery, LoopRegistry, LoopState
 from kafwire.aio.transaction import AsyncTransactionBlock
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig, from_config
@@ -59,7 +59,7 @@ class AsyncProducer:
         self._engine = engine()
         self._sender = Sender(Cluster(self._engine, self._config), self._config)
         self._accumulator = self._sender.accumulator
-        self._homes = Homes(self._accumulator.budget)
+        self._loops = LoopRegistry(self._accumulator.budget)
         self._closed = False
         if serializers is not None:
             self._serializers = serializers
@@ -86,18 +86,18 @@ class AsyncProducer:
         topic that is new, and for room in `buffer_memory`: at most `max_block_ms` together, then it raises
         `KafkaTimeoutError`. Who waits for room gets it in turn. Cancelled, it has not buffered the record.
         """
-        home = self._homes.here()
+        loop_state = self._loops.here()
         try:
             if headers is not None and not isinstance(headers, list | tuple | dict):
                 headers = list(headers)  # an iterator must not be empty when the record comes again
             delivery = None
-            if not home.senders:
+            if not loop_state.senders:
                 delivery = self._accumulator.append(topic, value, key, headers, timestamp_ms, partition)
             if delivery is None:
-                delivery = await self._send_in_turn(home, (topic, value, key, headers, timestamp_ms, partition))
+                delivery = await self._send_in_turn(loop_state, (topic, value, key, headers, timestamp_ms, partition))
         except (TypeError, OverflowError) as error:
             raise wrong_argument(topic, headers, timestamp_ms, partition, error) from None
-        return AsyncDelivery(self._homes, delivery)
+        return AsyncDelivery(self._loops, delivery)
 
     async def send_and_wait(
         self,
@@ -118,12 +118,12 @@ class AsyncProducer:
         )
         return await delivery
 
-    async def _send_in_turn(self, home: Home, record: tuple[Any, ...]) -> Delivery:
+    async def _send_in_turn(self, loop_state: LoopState, record: tuple[Any, ...]) -> Delivery:
         self._check()
-        until = self._deadline(home)
+        until = self._deadline(loop_state)
         if record[0] not in self._accumulator.topics:
-            await self._learn(home, [record[0]], until)
-        place = home.enter()
+            await self._learn(loop_state, [record[0]], until)
+        place = loop_state.enter()
         try:
             while True:
                 if place.is_first:
@@ -133,7 +133,7 @@ class AsyncProducer:
                 if not await place.wait(until):
                     raise no_room(self._sender, self._config)
         finally:
-            home.leave(place)
+            loop_state.leave(place)
 
     async def send_batch(self, topic: str | None, data: Any, *, partition: int | None = None) -> AsyncBatchDelivery:
         """Send every row of Arrow data, as `Producer.send_batch` does; awaiting the handle gives ranges of offsets.
@@ -142,45 +142,45 @@ class AsyncProducer:
         buffered before is sent.
         """
         self._check()
-        home = self._homes.here()
+        loop_state = self._loops.here()
         rows = _RowsToSend(self._sender, topic, self._pieces(topic, data), partition)
         try:
-            await self._send_rows(home, rows, topic, data, partition)
+            await self._send_rows(loop_state, rows, topic, data, partition)
         except BaseException as error:
-            carry(error, AsyncBatchDelivery(self._homes, BatchDelivery(rows.parts)))
+            carry(error, AsyncBatchDelivery(self._loops, BatchDelivery(rows.parts)))
             raise
-        return AsyncBatchDelivery(self._homes, BatchDelivery(rows.parts))
+        return AsyncBatchDelivery(self._loops, BatchDelivery(rows.parts))
 
     async def _send_rows(
-        self, home: Home, rows: _RowsToSend, topic: str | None, data: Any, partition: int | None
+        self, loop_state: LoopState, rows: _RowsToSend, topic: str | None, data: Any, partition: int | None
     ) -> None:
         if topic is not None and (not isinstance(topic, str) or topic not in self._accumulator.topics):
-            await self._learn(home, [topic], self._deadline(home))
+            await self._learn(loop_state, [topic], self._deadline(loop_state))
         check_partition(partition)
         size = getattr(data, "nbytes", None)
         inline = isinstance(size, int) and size < INLINE_BYTES
-        while not await self._pass(home, rows, inline=inline):
+        while not await self._pass(loop_state, rows, inline=inline):
             if rows.unknown:
                 self._check()
-                await self._learn(home, rows.unknown, self._deadline(home))
+                await self._learn(loop_state, rows.unknown, self._deadline(loop_state))
                 continue
-            place = home.enter()
+            place = loop_state.enter()
             try:
-                until = self._deadline(home)
+                until = self._deadline(loop_state)
                 while not (place.is_first and self._accumulator.budget.has_room()):
                     if not await place.wait(until):
                         raise no_room(self._sender, self._config)
             finally:
-                home.leave(place)
+                loop_state.leave(place)
 
     def _pieces(self, topic: str | None, data: Any) -> Iterable[Any]:  # noqa: ARG002
         return (data,)
 
-    async def _pass(self, home: Home, rows: _RowsToSend, *, inline: bool) -> bool:
+    async def _pass(self, loop_state: LoopState, rows: _RowsToSend, *, inline: bool) -> bool:
         if inline:
             return rows.go_on()
         # A thread that encodes cannot be called back: whoever is cancelled leaves once it has come to a stop.
-        passing = home.loop.run_in_executor(None, rows.go_on)
+        passing = loop_state.loop.run_in_executor(None, rows.go_on)
         try:
             return await asyncio.shield(passing)
         except asyncio.CancelledError:
@@ -302,13 +302,13 @@ class AsyncProducer:
         if self._closed:
             raise KafkaError(CLOSED)
 
-    async def _learn(self, home: Home, topics: list[str], until: float) -> None:
+    async def _learn(self, loop_state: LoopState, topics: list[str], until: float) -> None:
         for topic in topics:
             check_topic(topic)
-        await self._run(self._sender.learn_topics(topics, max(0.0, until - home.loop.time()) * 1000))
+        await self._run(self._sender.ensure_metadata(topics, max(0.0, until - loop_state.loop.time()) * 1000))
 
-    def _deadline(self, home: Home) -> float:
-        return home.loop.time() + self._config.max_block_ms / 1000
+    def _deadline(self, loop_state: LoopState) -> float:
+        return loop_state.loop.time() + self._config.max_block_ms / 1000
 
 
 class _RowsToSend:
@@ -325,7 +325,7 @@ class _RowsToSend:
         self._plan: Any = None
         self._name = ""  # of the plan's topic
         self._row = 0
-        self._era = sender.accumulator.era
+        self._generation = sender.accumulator.transaction_generation
         self.unknown: list[str] = []
         """The topics that are to be learnt before it can go on."""
         self.parts: list[tuple[Any, int, int]] = []
@@ -348,7 +348,7 @@ class _RowsToSend:
             if self._targets:
                 self._name, chosen = self._targets[-1]
                 self._plan = accumulator.plan_rows(
-                    self._name, self._rows, self._partition, self._row, self._era, chosen
+                    self._name, self._rows, self._partition, self._row, self._generation, chosen
                 )
                 if self._plan is None:  # it was forgotten: others took long
                     self.unknown = [self._name]

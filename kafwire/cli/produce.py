@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from kafwire.cli.connection import client_options, connection_options_for, look_for_leaders
+from kafwire.cli.delivery_tracker import DeliveryTracker
 from kafwire.cli.ending import orderly_end
-from kafwire.cli.ledger import Ledger
 from kafwire.cli.lines import STDIN, TooLong, pieces, sizes, standard_input
 from kafwire.cli.progress import Progress, progress_bar, progress_option
 from kafwire.cli.record_text import Form, Header, parse_header
@@ -178,13 +178,13 @@ def command(
 
 def _report(sending: "Sending", *, interrupted: bool) -> bool:
     """Say what was not delivered, and return whether there is such."""
-    ledger = sending.ledger
-    ledger.settle()
-    left = ledger.failed + ledger.open
-    for line in [*ledger.tell(sending.where), *sending.troubles]:
+    delivery_tracker = sending.delivery_tracker
+    delivery_tracker.settle()
+    left = delivery_tracker.failed + delivery_tracker.open
+    for line in [*delivery_tracker.tell(sending.where), *sending.troubles]:
         click.echo(f"kafwire produce: {' '.join(line.split())}", err=True)
     if left or sending.troubles or interrupted:
-        click.echo(f"kafwire produce: {ledger.delivered} record(s) delivered, {left} not", err=True)
+        click.echo(f"kafwire produce: {delivery_tracker.delivered} record(s) delivered, {left} not", err=True)
     return bool(left or sending.troubles)
 
 
@@ -227,7 +227,7 @@ class Sending:
         self._begins: list[tuple[int, str]] = []  # the first number of each file
         self._by_line = True
         self._number = 0  # of what is being sent
-        self.ledger = Ledger()
+        self.delivery_tracker = DeliveryTracker()
         self.troubles: list[str] = []
 
     def where(self, number: int) -> str:
@@ -295,9 +295,9 @@ class Sending:
             self._refuse(number, error)
             return
         except KafkaError:
-            self.ledger.lose(1)
+            self.delivery_tracker.lose(1)
             raise
-        self.ledger.note(delivery.batch, number)
+        self.delivery_tracker.note(delivery.batch, number)
 
     def _send_table(self, number: int, data: bytes, delimiter: bytes) -> bool:
         """Send lines that need no look in one go; False if one may be too long, and they have to be looked at."""
@@ -315,12 +315,12 @@ class Sending:
             row = 0
             for batch, _, rows in parts:
                 if numbers is None:
-                    self.ledger.note(batch, number + row, rows)
+                    self.delivery_tracker.note(batch, number + row, rows)
                 else:
                     for line in numbers(row, rows):
-                        self.ledger.note(batch, number + line)
+                        self.delivery_tracker.note(batch, number + line)
                 row += rows
-            self.ledger.lose(len(table) - row)
+            self.delivery_tracker.lose(len(table) - row)
         return True
 
     # --- what becomes of it
@@ -353,13 +353,13 @@ class Sending:
             self._left -= count
 
     def _refuse(self, number: int, error: KafkaError) -> None:
-        self.ledger.refuse(number, error)
+        self.delivery_tracker.refuse(number, error)
         if self._stops:
             raise _Stopped
 
     def _look(self) -> None:
-        self.ledger.settle()
-        if (self.ledger.failed and self._stops) or self._left == 0:
+        self.delivery_tracker.settle()
+        if (self.delivery_tracker.failed and self._stops) or self._left == 0:
             raise _Stopped
 
 

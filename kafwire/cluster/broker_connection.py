@@ -1,4 +1,4 @@
-"""A lane: one connection to one broker for one kind of work, opened on demand.
+"""One connection to one broker for one kind of work, opened on demand.
 
 It connects, negotiates versions (ApiVersions first), gives out correlation ids, and times out what is not answered. It
 retries nothing: whoever sent a request knows what its loss means.
@@ -28,7 +28,7 @@ from kafwire.runtime.engine import Engine
 from kafwire.runtime.native_transport import NativeConnection
 
 if TYPE_CHECKING:
-    from kafwire.consumer._fetch_buffer import Feed
+    from kafwire.consumer._fetch_buffer import FetchFastPath
 
 # Before a broker has proved itself it may not claim more (see docs/design.md, "Hostile bytes").
 GREETING_MAX_FRAME = 8 << 20
@@ -38,7 +38,7 @@ SOFTWARE_VERSION = re.sub(r"[^A-Za-z0-9.-]+", "-", __version__).strip("-.")
 
 # What comes of a request: the answer's frame, or the error that took its place; neither when none was expected. An
 # answer is handled in the turn of the engine in which it arrived; an error is told by the next turn, never from within
-# the call that closes or fails the lane: its caller may be in the middle of what the callback changes.
+# the call that closes or fails the connection: its caller may be in the middle of what the callback changes.
 Answered = Callable[[Buffer | None, KafkaError | None], object]
 
 # On the wire a frame has its size before it.
@@ -53,8 +53,8 @@ ALIVE_MS = 1_000
 log = logging.getLogger("kafwire")
 
 
-class Lane:
-    """A connection that comes and goes; the lane stays."""
+class BrokerConnection:
+    """Sockets come and go; this stays."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Lane:
         *,
         greetings: dict[tuple[str, int], int] | None = None,
         reach: Reach | None = None,
-        on_overdue: Callable[[Lane], object] | None = None,
+        on_overdue: Callable[[BrokerConnection], object] | None = None,
     ) -> None:
         """`greetings` are the versions of ApiVersions to begin with, by host and port, where it is not the newest.
 
@@ -89,7 +89,7 @@ class Lane:
         self.versions: dict[int, tuple[int, int]] = {}
         self.features: tuple[int, dict[str, int]] = (-1, {})  # finalised ones, and the epoch of that news (KIP-584)
         self.muted_until_ms = 0.0
-        self._connection: NativeConnection | None = None
+        self._socket: NativeConnection | None = None
         self._events: _Events | None = None
         self._connecting: asyncio.Future[None] | None = None
         self._opening: asyncio.Task[None] | None = None
@@ -104,7 +104,7 @@ class Lane:
         self._not_before_ms = 0.0
         self._ready = False
         self._closed = ""  # why it is closed for good
-        # What `stats` tells, over all connections that this lane has had.
+        # What `stats` tells, over all sockets that it has had.
         self.connects = 0
         self.requests = 0
         self.responses = 0
@@ -115,7 +115,7 @@ class Lane:
         self.throttle_ms = 0
 
     def __repr__(self) -> str:
-        return f"<{self.role} lane to {self.where}>"
+        return f"<{self.role} connection to {self.where}>"
 
     @property
     def where(self) -> str:
@@ -170,7 +170,7 @@ class Lane:
             self.watch_over()
 
     def stats(self) -> dict[str, Any]:
-        """A snapshot of the lane's counters since it was made.
+        """A snapshot of the connection's counters since it was made.
 
         Bytes are those on the wire, sizes before frames included. A request's latency runs from `send` to its answer,
         the time that a broker parked it included. Requests without an answer are `responses` once they are sent.
@@ -195,8 +195,8 @@ class Lane:
 
     @property
     def transport(self) -> type | None:
-        """The class that moves this lane's bytes, while it is connected."""
-        return type(self._connection) if self._connection is not None else None
+        """The class that moves this connection's bytes, while it is connected."""
+        return type(self._socket) if self._socket is not None else None
 
     async def open(self) -> None:
         """Connect and negotiate unless that is done; raises `KafkaConnectionError`, `KafkaTimeoutError`."""
@@ -212,7 +212,9 @@ class Lane:
             await asyncio.shield(self._opening)
         except asyncio.CancelledError:
             task = asyncio.current_task()
-            if self._closed and task is not None and not task.cancelling():  # not the caller, but the lane was stopped
+            if (
+                self._closed and task is not None and not task.cancelling()
+            ):  # not the caller, but the connection was stopped
                 raise KafkaConnectionError(f"{self._closed} while it connected to {self.where}") from None
             raise
 
@@ -322,7 +324,7 @@ class Lane:
     async def _connect(self, family: int, address: tuple[Any, ...]) -> None:
         self._connecting = asyncio.get_running_loop().create_future()
         self._events = _Events(self)
-        self._connection = self._engine.transport.connect(family, address, self._events, GREETING_MAX_FRAME)
+        self._socket = self._engine.transport.connect(family, address, self._events, GREETING_MAX_FRAME)
         try:
             await self._connecting
         finally:
@@ -341,7 +343,7 @@ class Lane:
         try:
             await self._negotiate(first)
         except KafkaConnectionError:
-            if self._connection is not None or first == 0:
+            if self._socket is not None or first == 0:
                 raise
             await self._connect(family, address)
             await self._negotiate(0)
@@ -351,8 +353,8 @@ class Lane:
             self._greetings[where] = self._has_greeting
         else:
             self._greetings.pop(where, None)
-        if self._connection is not None:
-            self._connection.set_max_frame(self._config.max_frame_bytes)
+        if self._socket is not None:
+            self._socket.set_max_frame(self._config.max_frame_bytes)
 
     @property
     def _has_greeting(self) -> int:
@@ -375,7 +377,7 @@ class Lane:
         self.features = (response.finalized_features_epoch, levels)
 
     def version_of(self, request: type[Any], *, at_most: int | None = None) -> int:
-        """The negotiated version of a request class; the lane must be ready."""
+        """The negotiated version of a request class; the connection must be ready."""
         return versions.choose(
             request.__name__,
             (max(request.min_version, versions.least(request.api_key)), request.max_stable_version),
@@ -385,17 +387,17 @@ class Lane:
         )
 
     @property
-    def connection(self) -> object:
-        """What moves this lane's bytes now; another object after each reconnection, None without one."""
-        return self._connection
+    def socket(self) -> object:
+        """What moves this connection's bytes now; another object after each reconnection, None without one."""
+        return self._socket
 
-    def feed(self, feed: Feed) -> None:
-        """Let `feed` take from this connection's answers what can do without the engine."""
-        if self._connection is not None:
-            self._connection.feed(feed)
+    def fast_path(self, fast_path: FetchFastPath) -> None:
+        """Let `fast_path` take from this connection's answers what can do without the engine."""
+        if self._socket is not None:
+            self._socket.fast_path(fast_path)
 
     def went_by(self, counts: Mapping[str, Any]) -> None:
-        """Requests were sent and answered on this lane's connection past it (see `kafwire.producer._direct_send`)."""
+        """Requests were sent and answered on this connection's socket past it (see `kafwire.producer._direct_send`)."""
         self.requests += counts["batches"]
         self.bytes_out += counts["bytes_out"]
         self.responses += counts["responses"]
@@ -417,7 +419,8 @@ class Lane:
         expect_response: bool = True,
         timeout_ms: float | None = None,
     ) -> None:
-        """Queue a request on the ready lane; `answered` is called once, on the engine, never from within this call.
+        """Queue a request on the ready connection; `answered` is called once, on the engine, never from within this
+        call.
 
         If this raises, `answered` is not called at all.
         """
@@ -435,14 +438,14 @@ class Lane:
         timeout_ms: float | None = None,
     ) -> None:
         """`send`, for the greeting too."""
-        if self._connection is None:
+        if self._socket is None:
             raise KafkaConnectionError(f"the connection to {self.where} is closed")
         timer = None
         if timeout_ms is not None:
             timer = asyncio.get_running_loop().call_later(timeout_ms / 1000, self.time_out, correlation_id)
         self._pending[correlation_id] = (answered, timer, self._engine.now_ms())
         try:
-            self._connection.submit(correlation_id, correlation_id, segments, expect_response=expect_response)
+            self._socket.submit(correlation_id, correlation_id, segments, expect_response=expect_response)
         except BrokenPipeError:
             # It closed a moment ago: the event that says so is on its way, and fails all that waits.
             pass
@@ -553,7 +556,7 @@ class Lane:
         """A request was not answered in time: it fails, and the connection is given up."""
         if correlation_id in self._pending:
             error = KafkaTimeoutError(
-                f"no answer from {self.where} in time on its {self.role} lane: the broker hangs, or request_timeout_ms "
+                f"no answer from {self.where} in time on its {self.role} connection: it hangs, or request_timeout_ms "
                 f"({self._config.request_timeout_ms}) is too short"
             )
             # Answers come in order, so whatever follows is stuck as well.
@@ -567,7 +570,7 @@ class Lane:
         `errors` are those of single requests, by correlation id. Who waits is told by the engine's next turn, in the
         order of sending.
         """
-        connection, self._connection = self._connection, None
+        connection, self._socket = self._socket, None
         for timer in (self._look, self._idle):
             if timer is not None:
                 timer.cancel()
@@ -622,25 +625,25 @@ def host_and_port(host: str, port: int) -> str:
 
 
 class _Events:
-    """Routes a connection's events to its lane while the lane still has that connection."""
+    """Routes a socket's events to its connection while that still has this socket."""
 
-    __slots__ = ("_lane",)
+    __slots__ = ("_connection",)
 
-    def __init__(self, lane: Lane) -> None:
-        self._lane = lane
+    def __init__(self, connection: BrokerConnection) -> None:
+        self._connection = connection
 
     def on_connected(self) -> None:
-        if self._lane._events is self:
-            self._lane._on_connected()
+        if self._connection._events is self:
+            self._connection._on_connected()
 
     def on_response(self, token: int, frame: Buffer) -> None:
-        if self._lane._events is self:
-            self._lane._on_answer(token, frame)
+        if self._connection._events is self:
+            self._connection._on_answer(token, frame)
 
     def on_sent(self, token: int) -> None:
-        if self._lane._events is self:
-            self._lane._on_answer(token, None)
+        if self._connection._events is self:
+            self._connection._on_answer(token, None)
 
     def on_closed(self, _errno: int, reason: str) -> None:
-        if self._lane._events is self:
-            self._lane._on_closed(reason)
+        if self._connection._events is self:
+            self._connection._on_closed(reason)

@@ -13,7 +13,7 @@ from kafwire import protocol
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.list_offsets import list_offsets
 from kafwire.cluster.metadata import TopicInfo
-from kafwire.cluster.offset_spec import When, timestamp_of
+from kafwire.cluster.offset_spec import OffsetSpec, timestamp_of
 from kafwire.errors import ConfigError, broker_error
 from kafwire.types import BrokerMetadata, ClusterMetadata, PartitionMetadata, TopicMetadata, TopicPartition
 
@@ -59,7 +59,7 @@ class Requests:
         return ask()
 
     def offsets(
-        self, partitions: Iterable[TopicPartition], when: When, isolation_level: str
+        self, partitions: Iterable[TopicPartition], when: OffsetSpec, isolation_level: str
     ) -> Coroutine[Any, Any, dict[TopicPartition, int]]:
         """Offsets by time."""
         timestamp = timestamp_of(when)

@@ -1,6 +1,7 @@
 """The cluster client: bootstrap, metadata, routing to leaders, and calls that are tried again.
 
-One per client object. Lanes are made on demand, named by their role; sockets are never shared between client objects.
+One per client object. connections are made on demand, named by their role; sockets are never shared between client
+objects.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, TypeVar
 
 from kafwire import protocol
 from kafwire.cluster.backoff import delay_ms
-from kafwire.cluster.broker_connection import Lane, host_and_port
+from kafwire.cluster.broker_connection import BrokerConnection, host_and_port
 from kafwire.cluster.hedging import first_answer
 from kafwire.cluster.metadata import BrokerAddress, Metadata, TopicInfo
 from kafwire.cluster.metadata_refresh import Refresher
@@ -52,7 +53,7 @@ class Cluster:
         self.engine = engine
         self.config = config
         self.metadata = Metadata()
-        self._lanes: dict[tuple[int, str], Lane] = {}
+        self._connections: dict[tuple[int, str], BrokerConnection] = {}
         self._greetings: dict[tuple[str, int], int] = {}
         self._reach = Reach(engine)
         self._seeds = [self._make(h, p, "control", -1 - i) for i, (h, p) in enumerate(config.bootstrap_servers)]
@@ -69,16 +70,16 @@ class Cluster:
         self._keeping: asyncio.Task[None] | None = None
         self._doubting: asyncio.TimerHandle | None = None
         self._listeners: dict[object, OnChange] = {}
-        self._on_overdue: list[Callable[[Lane], object]] = []
+        self._on_overdue: list[Callable[[BrokerConnection], object]] = []
         self._closed = False
 
     @property
-    def lanes(self) -> list[Lane]:
-        """All lanes, the bootstrap servers' first."""
-        return [*self._seeds, *self._lanes.values()]
+    def connections(self) -> list[BrokerConnection]:
+        """All connections, the bootstrap servers' first."""
+        return [*self._seeds, *self._connections.values()]
 
-    def lane(self, node: int, role: str) -> Lane:
-        """The lane of a known broker for `role`, not opened yet when new.
+    def connection(self, node: int, role: str) -> BrokerConnection:
+        """The connection of a known broker for `role`, not opened yet when new.
 
         A role is any name: `control`, `fetch`, `produce`, or one of a caller's own like `fetch:topic-3`. Each is a
         connection, until it is released.
@@ -87,16 +88,16 @@ class Cluster:
         if address is None:
             known = ", ".join(str(n) for n in sorted(self.metadata.brokers)) or "none"
             raise KafkaConnectionError(f"broker {node} is not in the cluster's metadata (known: {known})")
-        lane = self._lanes.get((node, role))
-        if lane is not None and (lane.host, lane.port) != (address.host, address.port):
-            lane.close(f"broker {node} has moved")
-            lane = None
-        if lane is None:
-            lane = self._make(address.host, address.port, role, node)
+        connection = self._connections.get((node, role))
+        if connection is not None and (connection.host, connection.port) != (address.host, address.port):
+            connection.close(f"broker {node} has moved")
+            connection = None
+        if connection is None:
+            connection = self._make(address.host, address.port, role, node)
             if self._closed:
-                lane.close()
-            self._lanes[node, role] = lane
-        return lane
+                connection.close()
+            self._connections[node, role] = connection
+        return connection
 
     def listens(self, node: int, host: str, port: int) -> bool:
         """Whether that is where a broker listens, as far as the metadata knows."""
@@ -108,13 +109,13 @@ class Cluster:
 
         Neither of two such answers says which one is older.
         """
-        lane = self._lanes.get((node, "control"))
-        if node not in self.metadata.brokers or (lane is not None and lane.failures):
+        connection = self._connections.get((node, "control"))
+        if node not in self.metadata.brokers or (connection is not None and connection.failures):
             known = self.metadata.brokers.get(node)
             self.metadata.brokers[node] = BrokerAddress(host, port, None if known is None else known.rack)
 
-    def _make(self, host: str, port: int, role: str, node: int) -> Lane:
-        return Lane(
+    def _make(self, host: str, port: int, role: str, node: int) -> BrokerConnection:
+        return BrokerConnection(
             self.engine,
             self.config,
             host,
@@ -128,15 +129,19 @@ class Cluster:
 
     def feature(self, name: str) -> int:
         """The level of a finalised feature, as the newest answer to ApiVersions told (KIP-584); 0: none."""
-        newest = max((lane.features for lane in self.lanes), key=lambda news: news[0], default=(-1, {}))
+        newest = max(
+            (connection.features for connection in self.connections), key=lambda news: news[0], default=(-1, {})
+        )
         self._features = max(self._features, newest, key=lambda news: news[0])
         return self._features[1].get(name, 0)
 
     def release(self, node: int, role: str) -> None:
-        """Close one lane and forget it; what is pending on it fails. The next `lane` of that name is a new one."""
-        lane = self._lanes.pop((node, role), None)
-        if lane is not None:
-            lane.close(f"the {role} lane was released")
+        """Close one connection and forget it; what is pending on it fails. The next `connection` of that name is a new
+        one.
+        """
+        connection = self._connections.pop((node, role), None)
+        if connection is not None:
+            connection.close(f"the {role} connection was released")
 
     async def call(
         self,
@@ -156,7 +161,7 @@ class Cluster:
                 return await self._call_any(message, version)
             if node not in self.metadata.brokers:
                 await self.refresh()
-            return await self.lane(node, "control").call(message, version=version)
+            return await self.connection(node, "control").call(message, version=version)
 
         return await self.retrying(attempt, f"{type(message).__name__}", timeout_ms)
 
@@ -181,28 +186,35 @@ class Cluster:
             if self.engine.now_ms() + wait >= deadline:
                 break
             await asyncio.sleep(wait / 1000)
-        waiting = [text for lane in self.lanes if (text := lane.waits_for) is not None]
+        waiting = [text for connection in self.connections if (text := connection.waits_for) is not None]
         because = f": {last if last is not None else '; '.join(waiting) or f'no answer from {self.bootstrap}'}"
         kind = type(last) if isinstance(last, KafkaConnectionError) else KafkaTimeoutError
         raise kind(f"{what} did not succeed within {round(limit_ms / 1000, 2):g} s{because}")
 
-    def known(self) -> list[Lane]:
-        """The control lanes of all known brokers, in the order to ask them.
+    def known(self) -> list[BrokerConnection]:
+        """The control connections of all known brokers, in the order to ask them.
 
         Connected ones come first, those that have nothing to do before others; then those that failed, and at last
         those that owe somebody an answer for long.
         """
-        known = [self.lane(node, "control") for node in self.metadata.brokers]
+        known = [self.connection(node, "control") for node in self.metadata.brokers]
         random.shuffle(known)
-        slow = {lane.node for lane in self.lanes if lane.is_overdue}
-        known.sort(key=lambda lane: (lane.node in slow, not lane.is_ready, lane.failures, lane.in_flight > 0))
+        slow = {connection.node for connection in self.connections if connection.is_overdue}
+        known.sort(
+            key=lambda connection: (
+                connection.node in slow,
+                not connection.is_ready,
+                connection.failures,
+                connection.in_flight > 0,
+            )
+        )
         return known
 
-    def _bootstrap_lanes(self) -> list[Lane]:
+    def _bootstrap_connections(self) -> list[BrokerConnection]:
         """The bootstrap servers', unless they may not be asked again."""
         if self.metadata.brokers and not self._may_rebootstrap:
             return []
-        return sorted(self._seeds, key=lambda lane: not lane.is_ready)
+        return sorted(self._seeds, key=lambda connection: not connection.is_ready)
 
     @property
     def _may_rebootstrap(self) -> bool:
@@ -217,20 +229,22 @@ class Cluster:
         problems: list[str] = []
         is_reading = _only_reads(message)
 
-        async def ask(lane: Lane) -> tuple[Lane, Any]:
+        async def ask(connection: BrokerConnection) -> tuple[BrokerConnection, Any]:
             if is_reading:
-                return lane, await lane.call(message, version=version)
-            await lane.check()
-            return lane, None
+                return connection, await connection.call(message, version=version)
+            await connection.check()
+            return connection, None
 
-        first = await first_answer(known, ask, problems) or await first_answer(self._bootstrap_lanes(), ask, problems)
+        first = await first_answer(known, ask, problems) or await first_answer(
+            self._bootstrap_connections(), ask, problems
+        )
         if first is None:
             raise _unreachable(problems)
-        lane, response = first
-        if lane not in known and known:
+        connection, response = first
+        if connection not in known and known:
             # No known broker answered, yet one does: what is known is out of date (KIP-899).
             self._refresher.begin()
-        return response if is_reading else await lane.call(message, version=version)
+        return response if is_reading else await connection.call(message, version=version)
 
     def hasten(self) -> None:
         """Have the next refresh, one that is waited for already too, wait for the first step of its backoff at most.
@@ -302,16 +316,16 @@ class Cluster:
             self._failing_since_ms = self._failed_ms = now
         left_s = (self._failing_since_ms + trigger_ms - now) / 1000
 
-        async def ask_known(lane: Lane) -> Any:
-            response = await lane.call(request)
+        async def ask_known(connection: BrokerConnection) -> Any:
+            response = await connection.call(request)
             if response.error_code == REBOOTSTRAP_REQUIRED and self._may_rebootstrap:
-                self._leave_all(f"{lane.where} said so")
-                raise KafkaConnectionError(f"{lane.where} wants its clients to bootstrap again")
+                self._leave_all(f"{connection.where} said so")
+                raise KafkaConnectionError(f"{connection.where} wants its clients to bootstrap again")
             if response.error_code:
-                raise broker_error(response.error_code, f"asking {lane.where} for metadata")
+                raise broker_error(response.error_code, f"asking {connection.where} for metadata")
             if not self.metadata.is_of(response):
-                lane.fail(f"it answers for cluster {response.cluster_id}, not {self.metadata.cluster_id}")
-                raise KafkaConnectionError(f"{lane.where} belongs to another cluster now, {response.cluster_id}")
+                connection.fail(f"it answers for cluster {response.cluster_id}, not {self.metadata.cluster_id}")
+                raise KafkaConnectionError(f"{connection.where} belongs to another cluster now, {response.cluster_id}")
             return response
 
         problems: list[str] = []
@@ -322,10 +336,10 @@ class Cluster:
                 async with asyncio.timeout(max(0.0, left_s) if may_leave else None):
                     response = await first_answer(self.known(), ask_known, problems)
                     if response is None:
-                        response = await first_answer(self._bootstrap_lanes(), ask_seed, problems)
+                        response = await first_answer(self._bootstrap_connections(), ask_seed, problems)
             except TimeoutError:
                 self._leave_all(f"no known broker has given metadata for {trigger_ms} ms")
-                response = await first_answer(self._bootstrap_lanes(), ask_seed, problems)
+                response = await first_answer(self._bootstrap_connections(), ask_seed, problems)
         finally:
             self._failed_ms = self.engine.now_ms()
         if response is None:
@@ -333,29 +347,31 @@ class Cluster:
         self._failing_since_ms = None
         return response
 
-    async def _ask_seed(self, request: Any, lane: Lane) -> Any:
-        response = await lane.call(request)
+    async def _ask_seed(self, request: Any, connection: BrokerConnection) -> Any:
+        response = await connection.call(request)
         if response.error_code:
             # Behind the same name may be others that know more.
-            lane.fail("it has no metadata to give")
-            raise KafkaConnectionError(str(broker_error(response.error_code, f"asking {lane.where} for metadata")))
+            connection.fail("it has no metadata to give")
+            raise KafkaConnectionError(
+                str(broker_error(response.error_code, f"asking {connection.where} for metadata"))
+            )
         if not self.metadata.is_of(response):
             log.warning(
                 "kafwire: %s is of cluster %s now, no longer of %s: what was known is forgotten",
-                lane.where,
+                connection.where,
                 response.cluster_id,
                 self.metadata.cluster_id,
             )
-            self._leave_all("its cluster was replaced", but=lane)
+            self._leave_all("its cluster was replaced", but=connection)
         return response
 
-    def _leave_all(self, why: str, *, but: Lane | None = None) -> None:
+    def _leave_all(self, why: str, *, but: BrokerConnection | None = None) -> None:
         """Forget where brokers are, and close every connection; bootstrap servers are looked up and asked next."""
         log.info("kafwire: bootstrapping again from %s: %s", self.bootstrap, why)
         self.metadata.brokers.clear()
-        lanes, self._lanes = self._lanes, {}
-        for lane in lanes.values():
-            lane.close(f"the client bootstraps again, as {why}")
+        connections, self._connections = self._connections, {}
+        for connection in connections.values():
+            connection.close(f"the client bootstraps again, as {why}")
         for seed in self._seeds:
             if seed is not but and seed.is_ready:
                 seed.fail("the client bootstraps again")
@@ -374,8 +390,10 @@ class Cluster:
 
         return stop
 
-    def on_overdue(self, callback: Callable[[Lane], object]) -> Callable[[], None]:
-        """Have `callback` called with a lane that owes an answer for long, again and again; returns what ends that."""
+    def on_overdue(self, callback: Callable[[BrokerConnection], object]) -> Callable[[], None]:
+        """Have `callback` called with a connection that owes an answer for long, again and again; returns what ends
+        that.
+        """
         self._on_overdue.append(callback)
 
         def stop() -> None:
@@ -384,7 +402,7 @@ class Cluster:
 
         return stop
 
-    def _watch_over(self, lane: Lane) -> None:
+    def _watch_over(self, connection: BrokerConnection) -> None:
         """A broker that owes an answer for long may hang, and others may lead its partitions by now.
 
         Nothing else says so before the request's time is up.
@@ -392,12 +410,12 @@ class Cluster:
         if self._watching is None and self._wanted and not self._closed:
             self._watching = asyncio.ensure_future(self._watch())
         for callback in list(self._on_overdue):
-            callback(lane)
+            callback(connection)
 
     async def _watch(self) -> None:
         try:
             self.hasten()
-            while any(lane.is_overdue for lane in self.lanes) and not self._closed:
+            while any(connection.is_overdue for connection in self.connections) and not self._closed:
                 try:
                     await self.refresh()
                 except KafkaError as error:
@@ -448,26 +466,28 @@ class Cluster:
                 log.debug("kafwire: metadata could not be refreshed: %s", error)
 
     def _leave_departed(self) -> None:
-        """Close the idle lanes of brokers that left the cluster, or listen elsewhere now.
+        """Close the idle connections of brokers that left the cluster, or listen elsewhere now.
 
-        What is in flight may still be answered: a broker can be missing from the news of one that lags. Those lanes are
-        looked at again after the next refresh.
+        What is in flight may still be answered: a broker can be missing from the news of one that lags. Those
+        connections are looked at again after the next refresh.
         """
-        for (node, role), lane in list(self._lanes.items()):
+        for (node, role), connection in list(self._connections.items()):
             address = self.metadata.brokers.get(node)
-            stays = address is not None and (address.host, address.port) == (lane.host, lane.port)
-            if not stays and not lane.in_flight:
-                del self._lanes[node, role]
-                lane.close(f"broker {node} has left the cluster" if address is None else f"broker {node} has moved")
+            stays = address is not None and (address.host, address.port) == (connection.host, connection.port)
+            if not stays and not connection.in_flight:
+                del self._connections[node, role]
+                connection.close(
+                    f"broker {node} has left the cluster" if address is None else f"broker {node} has moved"
+                )
 
     def _adopt_seeds(self) -> None:
-        """A bootstrap connection goes on as the control lane of the broker that it turned out to be."""
+        """A bootstrap connection goes on as the control connection of the broker that it turned out to be."""
         for index, seed in enumerate(self._seeds):
             for node, address in self.metadata.brokers.items():
                 same = (seed.host, seed.port) == (address.host, address.port)
-                if same and seed.is_ready and (node, "control") not in self._lanes:
+                if same and seed.is_ready and (node, "control") not in self._connections:
                     seed.node = node
-                    self._lanes[node, "control"] = seed
+                    self._connections[node, "control"] = seed
                     self._seeds[index] = self._make(seed.host, seed.port, "control", -1 - index)
                     break
 
@@ -569,7 +589,7 @@ class Cluster:
         self.shut()
 
     def shut(self) -> None:
-        """Close every lane; what is pending fails."""
+        """Close every connection; what is pending fails."""
         self._closed = True
         self._listeners.clear()
         self._on_overdue.clear()
@@ -579,8 +599,8 @@ class Cluster:
             self._keeping = None
         if self._doubting is not None:
             self._doubting.cancel()
-        for lane in self.lanes:
-            lane.close()
+        for connection in self.connections:
+            connection.close()
 
 
 def _unreachable(problems: Iterable[str]) -> KafkaConnectionError:

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from kafwire import protocol
-from kafwire.cluster.broker_connection import Lane
+from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.hedging import first_answer
 from kafwire.errors import KafkaConnectionError, KafkaTimeoutError, ProtocolError, broker_error
@@ -15,7 +15,7 @@ GROUP = 0
 COORDINATOR_NOT_AVAILABLE = 15
 NOT_COORDINATOR = 16
 # What says that the coordinator is somewhere else now. One that is loading its state (14) is the right one: ask again.
-MOVED = (COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR)
+COORDINATOR_ERRORS = (COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR)
 FIRST_VERSION_WITH_LISTS = 4
 
 
@@ -34,8 +34,8 @@ class Coordinator:
         """The broker that it was last found on; None: to be looked for."""
         return self._node
 
-    async def lane(self) -> Lane:
-        """The open control lane of the coordinator: nothing on it waits behind a Fetch.
+    async def connection(self) -> BrokerConnection:
+        """The open control connection of the coordinator: nothing on it waits behind a Fetch.
 
         Raises `BrokerError` (retriable while there is no coordinator yet), `KafkaConnectionError`,
         `KafkaTimeoutError`.
@@ -45,13 +45,13 @@ class Coordinator:
                 self._node = await self._find()
             node = self._node
         try:
-            lane = self._cluster.lane(node, "control")
-            await lane.open()
+            connection = self._cluster.connection(node, "control")
+            await connection.open()
         except (KafkaConnectionError, KafkaTimeoutError):
             self.forget(node)
             await self._cluster.refresh()  # it may listen elsewhere by now
             raise
-        return lane
+        return connection
 
     def forget(self, node: int) -> None:
         """It is not `node` any more, or cannot be reached there; news about an earlier one changes nothing."""
@@ -75,23 +75,25 @@ class Coordinator:
             cluster.believe(node, host, port)
         return node
 
-    async def _ask(self, lane: Lane) -> tuple[int, str, int]:
+    async def _ask(self, connection: BrokerConnection) -> tuple[int, str, int]:
         """Its broker, host and port."""
-        await lane.open()
+        await connection.open()
         request: Any = protocol.FindCoordinatorRequest
-        version = lane.version_of(request)
+        version = connection.version_of(request)
         if version >= FIRST_VERSION_WITH_LISTS:
             message = request(key_type=self._key_type, coordinator_keys=[self._key])
         elif self._key_type:
             message = request(key_type=self._key_type, key=self._key)
         else:
             message = request(key=self._key)  # version 0 has groups only
-        answer = await lane.call(message, version=version)
+        answer = await connection.call(message, version=version)
         if version >= FIRST_VERSION_WITH_LISTS:
             found = [entry for entry in answer.coordinators if entry.key == self._key]
             if not found:
                 raise ProtocolError(
-                    f"{lane.where} answered, but not for {self._key!r}", api="FindCoordinatorResponse", version=version
+                    f"{connection.where} answered, but not for {self._key!r}",
+                    api="FindCoordinatorResponse",
+                    version=version,
                 )
             answer = found[0]
         if answer.error_code:

@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kafwire import protocol
-from kafwire.cluster.broker_connection import Lane
+from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
-from kafwire.cluster.coordinator import MOVED, Coordinator
+from kafwire.cluster.coordinator import COORDINATOR_ERRORS, Coordinator
 from kafwire.cluster.metadata import NO_TOPIC_ID
 from kafwire.cluster.topic_lookup import UnknownAnswers
 from kafwire.errors import (
@@ -92,9 +92,9 @@ class GroupOffsets:
         wanted = list(dict.fromkeys((topic, partition) for topic, partition in partitions))
         found: dict[Partition, Committed | None] = {}
 
-        async def attempt(lane: Lane) -> list[Code]:
+        async def attempt(connection: BrokerConnection) -> list[Code]:
             missing = [where for where in wanted if where not in found]
-            answered, codes = await self._fetch(lane, missing)
+            answered, codes = await self._fetch(connection, missing)
             found.update(answered)
             return codes
 
@@ -129,11 +129,11 @@ class GroupOffsets:
             topic: info.topic_id for topic in _topics(wanted) if (info := self._cluster.metadata.topics.get(topic))
         } | dict(topic_ids or {})
 
-        async def attempt(lane: Lane) -> list[Code]:
+        async def attempt(connection: BrokerConnection) -> list[Code]:
             missing = {where: value for where, value in wanted.items() if where not in done}
             others = {topic for topic in _topics(missing) if self._is_another(topic, known)}
             mine = {where: value for where, value in missing.items() if where[0] not in others}
-            codes = await self._commit(lane, mine, known) if mine else []
+            codes = await self._commit(connection, mine, known) if mine else []
             done.update(where for where, code in codes if not code)
             failed = [each for each in codes if each[1]]
             if others and not failed:
@@ -166,7 +166,7 @@ class GroupOffsets:
         doing: str,
         wanted: Iterable[Partition],
         done: Iterable[Partition],
-        attempt: Callable[[Lane], Awaitable[list[Code]]],
+        attempt: Callable[[BrokerConnection], Awaitable[list[Code]]],
         timeout_ms: float | None,
     ) -> None:
         """Run `attempt`, which returns the partitions that failed and why, until all that is wanted is done."""
@@ -176,23 +176,25 @@ class GroupOffsets:
         unknown = UnknownAnswers()
 
         async def once() -> None:
-            lane = await self._coordinator.lane()
+            connection = await self._coordinator.connection()
             try:
-                codes = await attempt(lane)
+                codes = await attempt(connection)
             except (KafkaConnectionError, KafkaTimeoutError):
-                self._coordinator.forget(lane.node)
+                self._coordinator.forget(connection.node)
                 raise
             except BrokerError as error:
-                raise self._explained(error.code, f"{doing} {self._what(wanted)}", lane) from None
+                raise self._explained(error.code, f"{doing} {self._what(wanted)}", connection) from None
             if codes:
                 worst = self._worst(codes)
                 if worst in UNKNOWN:
                     unknown.count(self._cluster.engine.now_ms())
                     await self._check_exist([where for where, code in codes if code == worst], unknown)
-                raise self._explained(worst, f"{doing} {self._what(w for w, code in codes if code == worst)}", lane)
+                raise self._explained(
+                    worst, f"{doing} {self._what(w for w, code in codes if code == worst)}", connection
+                )
             left_out = [where for where in wanted if where not in done]
             if left_out:
-                raise ProtocolError(f"{lane.where} answered {doing}, but not for {_names(left_out)}")
+                raise ProtocolError(f"{connection.where} answered {doing}, but not for {_names(left_out)}")
 
         try:
             await self._cluster.retrying(once, f"{doing} {self._what(wanted)}", timeout_ms)
@@ -204,9 +206,9 @@ class GroupOffsets:
         """The error to report: one that no retry mends before all others."""
         return min((code for _, code in codes), key=lambda code: broker_error(code).retriable)
 
-    def _explained(self, code: int, what: str, lane: Lane) -> BrokerError:
-        if code in MOVED:
-            self._coordinator.forget(lane.node)
+    def _explained(self, code: int, what: str, connection: BrokerConnection) -> BrokerError:
+        if code in COORDINATOR_ERRORS:
+            self._coordinator.forget(connection.node)
         error = broker_error(code, what)
         if code in MEMBERS_ONLY:
             return BrokerError(
@@ -254,15 +256,15 @@ class GroupOffsets:
         return ids
 
     async def _fetch(
-        self, lane: Lane, partitions: list[Partition]
+        self, connection: BrokerConnection, partitions: list[Partition]
     ) -> tuple[dict[Partition, Committed | None], list[Code]]:
         request: Any = protocol.OffsetFetchRequest
-        version = lane.version_of(request)
+        version = connection.version_of(request)
         ids: dict[str, uuid.UUID] = {}
         if version >= FIRST_VERSION_WITH_TOPIC_IDS:
             ids = await self._topic_ids(_topics(partitions))
             if NO_TOPIC_ID in ids.values():
-                version = lane.version_of(request, at_most=FIRST_VERSION_WITH_TOPIC_IDS - 1)
+                version = connection.version_of(request, at_most=FIRST_VERSION_WITH_TOPIC_IDS - 1)
         by_topic = _by_topic(partitions)
         if version >= FIRST_VERSION_WITH_GROUPS:
             topics = [
@@ -279,12 +281,12 @@ class GroupOffsets:
                 for topic, numbers in by_topic.items()
             ]
             message = request(group_id=self.group_id, topics=named, require_stable=True)
-        answer = await lane.call(message, version=version)
+        answer = await connection.call(message, version=version)
         if version >= FIRST_VERSION_WITH_GROUPS:
             groups = [group for group in answer.groups if group.group_id == self.group_id]
             if not groups:
                 raise ProtocolError(
-                    f"{lane.where} answered, but not for group {self.group_id!r}",
+                    f"{connection.where} answered, but not for group {self.group_id!r}",
                     api="OffsetFetchResponse",
                     version=version,
                 )
@@ -307,16 +309,16 @@ class GroupOffsets:
         return found, codes
 
     async def _commit(
-        self, lane: Lane, offsets: Mapping[Partition, OffsetToCommit], known: dict[str, uuid.UUID]
+        self, connection: BrokerConnection, offsets: Mapping[Partition, OffsetToCommit], known: dict[str, uuid.UUID]
     ) -> list[Code]:
         request: Any = protocol.OffsetCommitRequest
-        version = lane.version_of(request)
+        version = connection.version_of(request)
         ids: dict[str, uuid.UUID] = {}
         if version >= FIRST_VERSION_WITH_TOPIC_IDS:
             known |= await self._topic_ids(topic for topic in _topics(offsets) if topic not in known)
             ids = {topic: known[topic] for topic in _topics(offsets)}
             if NO_TOPIC_ID in ids.values():
-                version = lane.version_of(request, at_most=FIRST_VERSION_WITH_TOPIC_IDS - 1)
+                version = connection.version_of(request, at_most=FIRST_VERSION_WITH_TOPIC_IDS - 1)
         topics = [
             request.OffsetCommitRequestTopic(
                 name=topic,
@@ -333,7 +335,7 @@ class GroupOffsets:
             )
             for topic, numbers in _by_topic(offsets).items()
         ]
-        answer = await lane.call(request(group_id=self.group_id, topics=topics), version=version)
+        answer = await connection.call(request(group_id=self.group_id, topics=topics), version=version)
         names = {topic_id: topic for topic, topic_id in ids.items()}
         return [
             (

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
-from kafwire.cluster.broker_connection import Lane
+from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.errors import KafkaConnectionError, KafkaTimeoutError
 
 _T = TypeVar("_T")
@@ -16,14 +16,18 @@ PATIENCE_S = 0.3
 
 
 async def first_answer(
-    lanes: Iterable[Lane], ask: Callable[[Lane], Awaitable[_T]], problems: list[str], *, patience_s: float = PATIENCE_S
+    connections: Iterable[BrokerConnection],
+    ask: Callable[[BrokerConnection], Awaitable[_T]],
+    problems: list[str],
+    *,
+    patience_s: float = PATIENCE_S,
 ) -> _T | None:
-    """What `ask` brings of the first lane to answer; None when none did, and `problems` has got the reasons.
+    """What `ask` brings of the first connection to answer; None when none did, and `problems` has got the reasons.
 
     They are asked in their order, each `patience_s` after the one before, or as soon as one cannot be reached. `ask`
     may be cancelled at any time. What it raises beside `KafkaConnectionError` and `KafkaTimeoutError` ends it all.
     """
-    waiting = list(lanes)
+    waiting = list(connections)
     asked: set[asyncio.Future[_T]] = set()
     try:
         while waiting or asked:

@@ -67,7 +67,7 @@ async def list_offsets(
                 for topic, numbers in by_topic.items()
             ],
         )
-        response = await cluster.lane(node, "control").call(request)
+        response = await cluster.connection(node, "control").call(request)
         problems: list[BrokerError] = []
         for topic_answer in response.topics:
             for answer in topic_answer.partitions:
@@ -121,14 +121,14 @@ async def end_of_epoch(
     request: Any = protocol.OffsetForLeaderEpochRequest(replica_id=-1)
 
     async def attempt() -> tuple[int, int]:
-        lane = cluster.lane(await cluster.leader(topic, partition), "control")
+        connection = cluster.connection(await cluster.leader(topic, partition), "control")
         asked = request.OffsetForLeaderPartition(
             partition=partition,
             current_leader_epoch=cluster.metadata.leader_epoch(topic, partition),
             leader_epoch=epoch,
         )
         request.topics = [request.OffsetForLeaderTopic(topic=topic, partitions=[asked])]
-        response = await lane.call(request)
+        response = await connection.call(request)
         for part in (part for answer in response.topics for part in answer.partitions):
             if part.error_code:
                 await cluster.refresh([topic])

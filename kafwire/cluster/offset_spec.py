@@ -14,7 +14,7 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
 
 # Where in time: a name, a datetime with a time zone, or milliseconds since the epoch.
-When = str | int | dt.datetime
+OffsetSpec = str | int | dt.datetime
 # A range of time [from, to) for records; None leaves a side open.
 Timestamps = tuple[int | dt.datetime | None, int | dt.datetime | None]
 # Where reading begins or ends: "earliest", "latest", a datetime with a time zone, an offset, or so many before the end.
@@ -22,10 +22,10 @@ Point = str | dt.datetime | Offset | Tail
 # That of all partitions, or of each, where a number is an offset: nothing else has a partition.
 Bound = Point | Mapping[TopicPartition, Point | int]
 # A `Point`, checked; a number is what ListOffsets understands.
-Place = Offset | Tail | int
+ResolvedOffset = Offset | Tail | int
 
 
-def timestamp_of(when: When) -> int:
+def timestamp_of(when: OffsetSpec) -> int:
     """What ListOffsets understands: -2 earliest, -1 latest, else milliseconds; `ConfigError` for anything else."""
     if when == "earliest":
         return EARLIEST
@@ -41,7 +41,7 @@ def timestamp_of(when: When) -> int:
     raise ConfigError(f"{when!r} is not 'earliest', 'latest', a datetime or milliseconds since the epoch")
 
 
-def place_of(point: Any, name: str) -> Place:
+def resolve_offset(point: Any, name: str) -> ResolvedOffset:
     """The checked form of `point`, the argument `name`; `ConfigError` for anything else, and for a number alone."""
     if isinstance(point, Offset | Tail):
         return point
@@ -61,14 +61,14 @@ def place_of(point: Any, name: str) -> Place:
     )
 
 
-def place_in(where: TopicPartition | Partition, point: Any, name: str) -> Place:
+def resolve_offset_in(where: TopicPartition | Partition, point: Any, name: str) -> ResolvedOffset:
     """The same for one partition, of which a number is an offset."""
     name = f"{name}[{where[0]}-{where[1]}]"
     if isinstance(point, int) and not isinstance(point, bool):
         if point < 0:
             raise ConfigError(f"{name}={point}: an offset from 0 is needed, or kafwire.Tail({-point})")
         return Offset(point)
-    return place_of(point, name)
+    return resolve_offset(point, name)
 
 
 def window_of(timestamps: Timestamps | None) -> tuple[int, int] | None:

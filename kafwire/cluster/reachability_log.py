@@ -11,7 +11,7 @@ from kafwire.cluster.reachability import PATIENCE_MS, Watch
 from kafwire.runtime.engine import Engine
 
 if TYPE_CHECKING:
-    from kafwire.cluster.broker_connection import Lane
+    from kafwire.cluster.broker_connection import BrokerConnection
 
 log = logging.getLogger("kafwire")
 
@@ -23,34 +23,34 @@ class Reach:
         self._engine = engine
         self._watches: dict[tuple[str, int], Watch] = {}
 
-    def watch(self, lane: Lane) -> Watch:
-        """What is known of a lane's address."""
-        return self._watches.setdefault((lane.host, lane.port), Watch())
+    def watch(self, connection: BrokerConnection) -> Watch:
+        """What is known of a connection's address."""
+        return self._watches.setdefault((connection.host, connection.port), Watch())
 
-    def begin(self, lane: Lane) -> None:
-        """A lane begins to connect."""
-        watch = self.watch(lane)
+    def begin(self, connection: BrokerConnection) -> None:
+        """A connection begins to connect."""
+        watch = self.watch(connection)
         first = not watch.is_waiting
         _warn(watch.begin(self._engine.now_ms()))
         if first:
-            asyncio.get_running_loop().call_later(PATIENCE_MS / 1000, self._look, lane)
+            asyncio.get_running_loop().call_later(PATIENCE_MS / 1000, self._look, connection)
 
-    def _look(self, lane: Lane) -> None:
-        _warn(self.watch(lane).look(self._engine.now_ms(), f"{lane.at_address}: no answer yet"))
+    def _look(self, connection: BrokerConnection) -> None:
+        _warn(self.watch(connection).look(self._engine.now_ms(), f"{connection.at_address}: no answer yet"))
 
-    def fail(self, lane: Lane, causes: Iterable[str], text: str) -> None:
+    def fail(self, connection: BrokerConnection, causes: Iterable[str], text: str) -> None:
         """It could not."""
-        _warn(self.watch(lane).fail(self._engine.now_ms(), causes, text))
+        _warn(self.watch(connection).fail(self._engine.now_ms(), causes, text))
 
-    def leave(self, lane: Lane) -> None:
+    def leave(self, connection: BrokerConnection) -> None:
         """It was told not to go on."""
-        self.watch(lane).leave(self._engine.now_ms())
+        self.watch(connection).leave(self._engine.now_ms())
 
-    def succeed(self, lane: Lane) -> None:
+    def succeed(self, connection: BrokerConnection) -> None:
         """It has."""
-        waited_s = self.watch(lane).succeed(self._engine.now_ms())
+        waited_s = self.watch(connection).succeed(self._engine.now_ms())
         if waited_s is not None:
-            log.info("kafwire: connected to %s after %.1f s", lane.at_address, waited_s)
+            log.info("kafwire: connected to %s after %.1f s", connection.at_address, waited_s)
 
 
 def _warn(text: str | None) -> None:

@@ -126,12 +126,12 @@ class TopicSearch:
     async def _creates_topics(self) -> bool | None:
         """Whether a broker creates topics on request, by its configuration; None when it does not tell."""
         request: Any = protocol.DescribeConfigsRequest
-        for lane in self._cluster.known()[:1]:
+        for connection in self._cluster.known()[:1]:
             resource = request.DescribeConfigsResource(
-                resource_type=BROKER_RESOURCE, resource_name=str(lane.node), configuration_keys=[AUTO_CREATE]
+                resource_type=BROKER_RESOURCE, resource_name=str(connection.node), configuration_keys=[AUTO_CREATE]
             )
             try:
-                answer = await lane.call(request(resources=[resource]))
+                answer = await connection.call(request(resources=[resource]))
             except KafkaError:
                 return None
             found = {entry.name: entry.value for result in answer.results for entry in result.configs}

@@ -7,7 +7,7 @@ from kafwire.records._records import Batch
 from kafwire.runtime._io import Loop
 
 @final
-class Place:
+class PartitionSlot:
     @property
     def topic(self) -> str: ...
     @property
@@ -22,11 +22,11 @@ class Place:
     def skipped(self) -> int: ...
 
 @final
-class SliceQueue:
+class FetchBuffer:
     error: BaseException | None
     def __init__(self, native: Loop, cookie: int) -> None: ...
     def add(self, topic: str, partition: int, layout: Layout) -> int: ...
-    def place(self, number: int) -> Place: ...
+    def place(self, number: int) -> PartitionSlot: ...
     def push(
         self,
         frame: Buffer,
@@ -60,8 +60,8 @@ class SliceQueue:
     def close(self) -> None: ...
 
 @final
-class Feed:
-    def __init__(self, queue: SliceQueue) -> None: ...
+class FetchFastPath:
+    def __init__(self, queue: FetchBuffer) -> None: ...
     def detach(self) -> None: ...
     def attach(self, connection: int) -> None: ...
     def expect(
@@ -74,10 +74,10 @@ class Feed:
     def taken(self, token: int) -> dict[int, tuple[int, int, int, int, int]]: ...
 
 @final
-class SliceReader:
+class FetchReader:
     def __init__(
         self,
-        queue: SliceQueue,
+        queue: FetchBuffer,
         schema: Layout,
         *,
         chunk_bytes: int,

@@ -1,8 +1,8 @@
 # decoder: its lines are counted by scripts/coverage.py
-# distutils: sources = kafwire/memory/native/buf.c kafwire/consumer/native/queue.c kafwire/consumer/native/feed.c
+# distutils: sources = kafwire/memory/native/buf.c kafwire/consumer/native/queue.c kafwire/consumer/native/fast_path.c
 """Slices of fetched records on their way to a reader, who decodes them in a thread of its own.
 
-`SliceQueue` carries them, a place for each partition. `SliceReader` makes batches of them, or is an Arrow stream: from
+`FetchBuffer` carries them, a place for each partition. `FetchReader` makes batches of them, or is an Arrow stream: from
 end to end without the GIL.
 """
 cimport cython
@@ -27,7 +27,7 @@ from kafwire.records._arrow cimport (
 )
 from kafwire.records._compress cimport resolve_codec
 from kafwire.records._records cimport Batch, unexported
-from kafwire.runtime._io cimport Loop, kw_loop, kw_loop_post, kw_loop_set_tap, kw_loop_tell
+from kafwire.runtime._io cimport Loop, kw_loop, kw_loop_post, kw_loop_set_response_filter, kw_loop_tell
 
 import logging
 
@@ -90,8 +90,8 @@ cdef extern from "kafwire/consumer/native/queue.h" nogil:
     int kw_queue_owed(kw_queue *queue)
 
 
-cdef extern from "kafwire/consumer/native/feed.h" nogil:
-    ctypedef struct kw_feed:
+cdef extern from "kafwire/consumer/native/fast_path.h" nogil:
+    ctypedef struct kw_fast_path:
         pass
     ctypedef struct kw_taken:
         int32_t number
@@ -100,15 +100,17 @@ cdef extern from "kafwire/consumer/native/feed.h" nogil:
         int64_t next_offset
         int32_t leader_epoch
         size_t size
-    kw_feed *kw_feed_new(kw_queue *queue)
-    void kw_feed_free(kw_feed *feed)
-    int kw_feed_expect(kw_feed *feed, const uint8_t *topic_id, int32_t partition, kw_place *place,
-                       uint32_t generation, int64_t offset)
-    int kw_feed_forget(kw_feed *feed, const uint8_t *topic_id, int32_t partition, int32_t number, kw_taken *out)
-    void kw_feed_clear(kw_feed *feed)
-    void kw_feed_arm(kw_feed *feed, uint64_t token, int version, int32_t session)
-    int kw_feed_take(void *feed, uint64_t token, kw_buf *frame)
-    kw_taken *kw_feed_taken(kw_feed *feed, uint64_t token, int32_t *count)
+    kw_fast_path *kw_fast_path_new(kw_queue *queue)
+    void kw_fast_path_free(kw_fast_path *fast_path)
+    int kw_fast_path_expect(kw_fast_path *fast_path, const uint8_t *topic_id, int32_t partition, kw_place *place,
+                            uint32_t generation, int64_t offset)
+    int kw_fast_path_forget(
+        kw_fast_path *fast_path, const uint8_t *topic_id, int32_t partition, int32_t number, kw_taken *out
+    )
+    void kw_fast_path_clear(kw_fast_path *fast_path)
+    void kw_fast_path_arm(kw_fast_path *fast_path, uint64_t token, int version, int32_t session)
+    int kw_fast_path_take(void *fast_path, uint64_t token, kw_buf *frame)
+    kw_taken *kw_fast_path_taken(kw_fast_path *fast_path, uint64_t token, int32_t *count)
 
 
 cdef extern from "Python.h":
@@ -124,7 +126,7 @@ cdef enum:
 
 
 @cython.final
-cdef class Place:
+cdef class PartitionSlot:
     """What Python knows of a partition in a queue."""
 
     cdef readonly object topic
@@ -138,7 +140,7 @@ cdef class Place:
 
 
 @cython.final
-cdef class SliceQueue:
+cdef class FetchBuffer:
     """Slices on their way from the engine to readers; `cookie` is posted to the loop when bytes free up.
 
     Partitions have numbers, in the order in which they were added.
@@ -163,7 +165,7 @@ cdef class SliceQueue:
 
     def add(self, topic, partition, Layout layout not None):
         """A place for a partition; its number."""
-        cdef Place place = Place.__new__(Place)
+        cdef PartitionSlot place = PartitionSlot.__new__(PartitionSlot)
         place.topic = topic
         place.partition = partition
         place.layout = layout
@@ -200,7 +202,7 @@ cdef class SliceQueue:
         memset(&slice, 0, sizeof(slice))
         slice.place = self.at(number)
         if where is not None:
-            (<Place> kw_place_owner(slice.place)).where = where
+            (<PartitionSlot> kw_place_owner(slice.place)).where = where
         if aborted:
             entries = <AbortedTransaction *> calloc(len(aborted), sizeof(AbortedTransaction))
             if entries is NULL:
@@ -240,13 +242,13 @@ cdef class SliceQueue:
     def reset(self, int32_t number, int64_t position):
         """Drop what is queued of a partition, and what was asked for and is on its way; its new generation."""
         cdef kw_place *place = self.at(number)
-        (<Place> kw_place_owner(place)).error = None
+        (<PartitionSlot> kw_place_owner(place)).error = None
         return kw_place_reset(self.queue, place, position)
 
     def cut(self, int32_t number, int64_t offset):
         """Drop what is queued of a partition from `offset` on: reading goes on there when the rest is read."""
         cdef kw_place *place = self.at(number)
-        (<Place> kw_place_owner(place)).error = None
+        (<PartitionSlot> kw_place_owner(place)).error = None
         kw_place_cut(self.queue, place, offset)
 
     def position(self, int32_t number):
@@ -297,7 +299,7 @@ cdef class SliceQueue:
     def fail_place(self, int32_t number, uint32_t generation, error):
         """Once what is queued of a partition is read, its reader raises `error`, until the partition is reset."""
         cdef kw_place *place = self.at(number)
-        (<Place> kw_place_owner(place)).error = error
+        (<PartitionSlot> kw_place_owner(place)).error = error
         kw_place_fail(self.queue, place, generation)
 
     def ready(self, int32_t number=-1):
@@ -326,38 +328,38 @@ cdef class SliceQueue:
 # The I/O thread works on what it holds: that stays until it is detached, whatever the collector clears first.
 @cython.final
 @cython.no_gc_clear
-cdef class Feed:
+cdef class FetchFastPath:
     """The shortest way of a source's answers: from the I/O thread into the queue, before the engine looks at them.
 
-    `native/feed.h` says what is taken that way, and what is left to the engine.
+    `native/fast_path.h` says what is taken that way, and what is left to the engine.
     """
 
-    cdef SliceQueue queue
+    cdef FetchBuffer queue
     cdef Loop native
-    cdef kw_feed *feed
+    cdef kw_fast_path *fast_path
     cdef uint32_t connection
 
-    def __cinit__(self, SliceQueue queue not None):
+    def __cinit__(self, FetchBuffer queue not None):
         self.queue = queue
         self.native = queue.native
-        self.feed = kw_feed_new(queue.queue)
-        if self.feed is NULL:
+        self.fast_path = kw_fast_path_new(queue.queue)
+        if self.fast_path is NULL:
             raise MemoryError
 
     def __dealloc__(self):
         self.detach()
-        kw_feed_free(self.feed)
+        kw_fast_path_free(self.fast_path)
 
     cpdef detach(self):
         """Take nothing more."""
         if self.connection:
-            kw_loop_set_tap(self.native.loop, self.connection, NULL, NULL)
+            kw_loop_set_response_filter(self.native.loop, self.connection, NULL, NULL)
         self.connection = 0
 
     def attach(self, uint32_t connection):
         """Take the answers of a connection, from the next that is armed on."""
         self.detach()
-        if kw_loop_set_tap(self.native.loop, connection, kw_feed_take, <void *> self.feed) == 0:
+        if kw_loop_set_response_filter(self.native.loop, connection, kw_fast_path_take, <void *> self.fast_path) == 0:
             self.connection = connection
 
     def expect(self, bytes topic_id, int32_t partition, int32_t number, uint32_t generation, int64_t offset, where):
@@ -365,8 +367,10 @@ cdef class Feed:
         cdef kw_place *place = self.queue.at(number)
         if len(topic_id) != 16:
             raise ValueError("a topic id has 16 bytes")
-        (<Place> kw_place_owner(place)).where = where
-        if kw_feed_expect(self.feed, <const uint8_t *> <const char *> topic_id, partition, place, generation, offset):
+        (<PartitionSlot> kw_place_owner(place)).where = where
+        if kw_fast_path_expect(
+            self.fast_path, <const uint8_t *> <const char *> topic_id, partition, place, generation, offset
+        ):
             raise MemoryError
 
     def forget(self, bytes topic_id, int32_t partition, int32_t number):
@@ -375,24 +379,26 @@ cdef class Feed:
         cdef kw_taken taken
         if len(topic_id) != 16:
             raise ValueError("a topic id has 16 bytes")
-        if not kw_feed_forget(self.feed, <const uint8_t *> <const char *> topic_id, partition, number, &taken):
+        if not kw_fast_path_forget(
+            self.fast_path, <const uint8_t *> <const char *> topic_id, partition, number, &taken
+        ):
             return None
         return taken.generation, taken.start, taken.next_offset, taken.leader_epoch, taken.size
 
     def clear(self):
         """Nothing is expected any more."""
-        kw_feed_clear(self.feed)
+        kw_fast_path_clear(self.fast_path)
 
     def arm(self, uint64_t token, int version, int32_t session=0):
         """The request `token` leaves now, in that version and fetch session: what it brings may be taken.
 
         Session 0: a full request, which may be answered by any.
         """
-        kw_feed_arm(self.feed, token, version, session)
+        kw_fast_path_arm(self.fast_path, token, version, session)
 
     def deliver(self, uint64_t token, Buffer frame not None):
         """What the I/O thread does with an answer, for who has none; whether a reader owes word of it."""
-        return frame.buf is not NULL and kw_feed_take(<void *> self.feed, token, frame.buf) != 0
+        return frame.buf is not NULL and kw_fast_path_take(<void *> self.fast_path, token, frame.buf) != 0
 
     def taken(self, uint64_t token):
         """What was queued of the answer to `token`: {number: (generation, start, next offset, leader epoch, bytes)}.
@@ -400,7 +406,7 @@ cdef class Feed:
         From then on nothing is.
         """
         cdef int32_t count = 0
-        cdef kw_taken *taken = kw_feed_taken(self.feed, token, &count)
+        cdef kw_taken *taken = kw_fast_path_taken(self.fast_path, token, &count)
         try:
             return {taken[i].number: (taken[i].generation, taken[i].start, taken[i].next_offset, taken[i].leader_epoch,
                                       taken[i].size) for i in range(count)}
@@ -410,7 +416,7 @@ cdef class Feed:
 
 # A reader's state, apart from the object that owns it, so that a stream can run on it without the GIL.
 cdef struct ReaderState:
-    PyObject *owner  # borrowed: the SliceReader
+    PyObject *owner  # borrowed: the FetchReader
     kw_queue *queue
     ArrowLayout *schema
     kw_place *only  # the one partition that is read; NULL: all that nobody claimed
@@ -470,7 +476,7 @@ cdef int wait_for_slice(ReaderState *state, kw_records *slice, int timeout_ms, i
 
 
 cdef void pay(ReaderState *state) noexcept nogil:
-    """Tell the engine what the I/O thread left to whoever waited for it (see kafwire/consumer/native/feed.h)."""
+    """Tell the engine what the I/O thread left to whoever waited for it (see kafwire/consumer/native/fast_path.h)."""
     if kw_queue_owed(state.queue):
         kw_loop_tell(state.loop)
 
@@ -499,7 +505,7 @@ cdef void hand_out(ReaderState *state) noexcept nogil:
 
 cdef void refuse(ReaderState *state, object error) noexcept:
     """Nobody gets the rows: they are to come again. Where nobody fetches them anew, the whole read fails."""
-    cdef SliceReader owner = <SliceReader> state.owner
+    cdef FetchReader owner = <FetchReader> state.owner
     cdef int32_t number
     cdef uint32_t generation
     if not state.holds:
@@ -607,14 +613,14 @@ cdef int next_columns(ReaderState *state, Columns *out, PyObject **place, int ti
 
 cdef ArrowLayout *layout_of(PyObject *place) noexcept nogil:
     # (inside an object that the queue keeps alive: no count changes)
-    return (<Place> place).arrow
+    return (<PartitionSlot> place).arrow
 
 
 cdef bint _resolve(ReaderState *state, int codec) noexcept with gil:
     try:
         resolve_codec(codec)
     except Exception as error:
-        (<SliceReader> state.owner).set_error(error)
+        (<FetchReader> state.owner).set_error(error)
         return False
     return True
 
@@ -625,8 +631,8 @@ cdef bint _is_foreign(ReaderState *state) noexcept nogil:
 
 
 cdef void _refuse_foreign(ReaderState *state) noexcept with gil:
-    (<SliceReader> state.owner).set_error(
-        KafkaError(f"this {(<SliceReader> state.owner).what} was made before a fork: make a new one in the child")
+    (<FetchReader> state.owner).set_error(
+        KafkaError(f"this {(<FetchReader> state.owner).what} was made before a fork: make a new one in the child")
     )
 
 
@@ -638,23 +644,23 @@ cdef bint _interrupted(ReaderState *state) noexcept with gil:
     try:
         PyErr_CheckSignals()
     except BaseException as error:
-        (<SliceReader> state.owner).set_error(error)
-        if isinstance(error, KeyboardInterrupt) and (<SliceReader> state.owner).as_stream:
+        (<FetchReader> state.owner).set_error(error)
+        if isinstance(error, KeyboardInterrupt) and (<FetchReader> state.owner).as_stream:
             PyErr_SetInterrupt()
         return True
     return False
 
 
 cdef void _queue_failed(ReaderState *state) noexcept with gil:
-    (<SliceReader> state.owner).set_error((<SliceReader> state.owner).queue.error)
+    (<FetchReader> state.owner).set_error((<FetchReader> state.owner).queue.error)
 
 
 cdef void _place_failed(ReaderState *state, kw_place *place) noexcept with gil:
-    (<SliceReader> state.owner).set_error((<Place> kw_place_owner(place)).error)
+    (<FetchReader> state.owner).set_error((<PartitionSlot> kw_place_owner(place)).error)
 
 
 cdef void _skipped(ReaderState *state, PyObject *place, const DecodeStatus *status, size_t at) noexcept with gil:
-    cdef Place where = <Place> place
+    cdef PartitionSlot where = <PartitionSlot> place
     where.skipped += 1
     try:
         decode_error(status, at)
@@ -664,8 +670,8 @@ cdef void _skipped(ReaderState *state, PyObject *place, const DecodeStatus *stat
 
 cdef void _decode_failed(ReaderState *state, PyObject *place, const DecodeStatus *status, size_t at,
                          int64_t next_offset) noexcept with gil:
-    cdef SliceReader owner = <SliceReader> state.owner
-    cdef Place where = <Place> place
+    cdef FetchReader owner = <FetchReader> state.owner
+    cdef PartitionSlot where = <PartitionSlot> place
     try:
         decode_error(status, at)
     except ProtocolError as error:
@@ -687,7 +693,7 @@ cdef void _decode_failed(ReaderState *state, PyObject *place, const DecodeStatus
 
 
 @cython.final
-cdef class SliceReader:
+cdef class FetchReader:
     """Decodes a queue's slices to columns: an iterator of Batch, or an Arrow stream. One reader at a time.
 
     `schema` is the layout that a stream shows. `only` is the number of the one partition to read; without it those are
@@ -697,7 +703,7 @@ cdef class SliceReader:
     `owns` the queue closes it at the end. `what` is how errors name it. `deserializer` is what its batches use.
     """
 
-    cdef SliceQueue queue
+    cdef FetchBuffer queue
     cdef Layout schema
     cdef object on_close
     cdef object on_refuse
@@ -709,7 +715,7 @@ cdef class SliceReader:
     cdef readonly object error
     cdef ReaderState state
 
-    def __cinit__(self, SliceQueue queue not None, Layout schema not None, *, size_t chunk_bytes,
+    def __cinit__(self, FetchBuffer queue not None, Layout schema not None, *, size_t chunk_bytes,
                   size_t max_decompressed, bint verify_crc, object on_close=None, object on_refuse=None,
                   int32_t only=-1, bint owns=True, bint skip_corrupt=False, int silence_ms=-1, str what="scan",
                   timestamps=None, object deserializer=None):
@@ -763,7 +769,7 @@ cdef class SliceReader:
         """The next chunk; None when there is none within `timeout_ms` (-1: no limit), or nothing more will come."""
         cdef Columns columns
         cdef PyObject *place = NULL
-        cdef Place where
+        cdef PartitionSlot where
         cdef int got
         if self.busy:
             raise self.taken()
@@ -778,7 +784,7 @@ cdef class SliceReader:
                     columns_finish(&columns)
                 pay(&self.state)
             if got == READ_ROWS:
-                where = <Place> place
+                where = <PartitionSlot> place
                 return self.handed_out(Batch.take(&columns, where.layout, where.topic, where.partition,
                                                   &self.state.spec))
             if got == READ_FAILED:
@@ -858,14 +864,14 @@ cdef class SliceReader:
         return PyCapsule_New(stream, b"arrow_array_stream", _drop_stream)
 
 
-# SliceReaders by id, from the capsule until its release. No weak references: their callbacks are Python code, and would
+# FetchReaders by id, from the capsule until its release. No weak references: their callbacks are Python code, and would
 # swallow the interrupt that a release passes on.
 cdef dict _streams = {}
 
 
 def stream_threads():
     """The identifiers of the threads that are inside an Arrow stream now: they wait, decode, or close it."""
-    cdef SliceReader reader
+    cdef FetchReader reader
     threads = [reader.state.thread for reader in list(_streams.values())]
     return [thread for thread in threads if thread]
 
@@ -911,8 +917,8 @@ cdef int _next_array(ReaderState *state, ArrowArray *out) noexcept nogil:
 
 cdef void _not_exported(ReaderState *state, PyObject *place, int answer) noexcept with gil:
     """The rows in hand do not fit into Arrow's columns: the stream ends before them."""
-    cdef SliceReader owner = <SliceReader> state.owner
-    cdef Place where = <Place> place
+    cdef FetchReader owner = <FetchReader> state.owner
+    cdef PartitionSlot where = <PartitionSlot> place
     try:
         try:
             export_error(answer)
@@ -930,7 +936,7 @@ cdef const char *_stream_error(ArrowArrayStream *stream) noexcept nogil:
 
 cdef void _stream_release(ArrowArrayStream *stream) noexcept with gil:
     """May be called while an exception is on its way: the reader's error, which the consumer is just raising."""
-    cdef SliceReader reader = <SliceReader> (<ReaderState *> stream.private_data).owner
+    cdef FetchReader reader = <FetchReader> (<ReaderState *> stream.private_data).owner
     cdef PyObject *kind = NULL
     cdef PyObject *error = NULL
     cdef PyObject *trace = NULL

@@ -1,4 +1,4 @@
-"""A source: one connection to one broker, with one request in flight for all cursors that have demand.
+"""A broker fetcher: one connection to one broker, with one request in flight for all cursors that have demand.
 
 In a session, so that a request says only what changes. An answer is cut into slices, queued for the readers, and the
 next request leaves, all in the turn in which the answer arrived.
@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.cluster.backoff import Backoff
-from kafwire.cluster.broker_connection import Lane
+from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.leader_errors import LEADER_ERRORS
 from kafwire.cluster.metadata import NO_TOPIC_ID
 from kafwire.consumer._fetch import FetchAnswer, PartitionAnswer, encode_fetch, parse_answer, scan_headers
-from kafwire.consumer._fetch_buffer import Feed
+from kafwire.consumer._fetch_buffer import FetchFastPath
 from kafwire.consumer.fetch_errors import UNAUTHORIZED
 from kafwire.consumer.fetch_session import FetchSession, Plan
-from kafwire.consumer.partition_cursor import FetchCursor, Verdict
+from kafwire.consumer.partition_cursor import FetchCursor, FetchDisposition
 from kafwire.errors import BrokerError, CorruptBatchError, KafkaConnectionError, KafkaError, ProtocolError, broker_error
 from kafwire.memory._buffer import Buffer
 
@@ -53,14 +53,20 @@ ASIDE_AGAIN_MS = 10.0
 SINGLE_SOCKET_MAX_WAIT_MS = 100
 
 
-class Source:
+class BrokerFetcher:
     """One connection to one broker, with one request in flight for all cursors that it has and that have demand."""
 
     def __init__(
-        self, fetcher: Fetcher, lane: Lane, role: str, *, sessions: bool = True, max_wait_ms: int | None = None
+        self,
+        fetcher: Fetcher,
+        connection: BrokerConnection,
+        role: str,
+        *,
+        sessions: bool = True,
+        max_wait_ms: int | None = None,
     ) -> None:
         config = fetcher.config
-        self.lane = lane
+        self.connection = connection
         self.role = role
         self.session: FetchSession[FetchCursor] = FetchSession(sessions=sessions, name=self._on_wire)
         self.cursors: dict[FetchCursor, None] = {}
@@ -72,10 +78,10 @@ class Source:
         self._all_or_none = config.fetch_strategy == "per_node"
         self._full: dict[FetchCursor, None] = {}
         self._by_wire: dict[tuple[object, int], FetchCursor] = {}
-        self._lent: dict[FetchCursor, None] = {}  # to the source aside
-        self._owner: Source | None = None  # who lent them, of a source aside
+        self._lent: dict[FetchCursor, None] = {}  # to the broker fetcher aside
+        self._owner: BrokerFetcher | None = None  # who lent them, of a broker fetcher aside
         self._reserved = 0
-        self._feed = Feed(fetcher.queue)
+        self._fast_path = FetchFastPath(fetcher.queue)
         self._token = 0
         self._fed_by: object = None  # the connection whose answers it sees
         self._sent_ms = 0.0
@@ -86,7 +92,7 @@ class Source:
         self._not_before_ms = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._aside_timer: asyncio.TimerHandle | None = None
-        self._opening_aside: asyncio.Task[Source | None] | None = None
+        self._opening_aside: asyncio.Task[BrokerFetcher | None] | None = None
         self._not_aside_before_ms = 0.0
         self._stopped = False
         self.requests = 0
@@ -112,7 +118,7 @@ class Source:
             self._nameless -= cursor.topic_id == NO_TOPIC_ID
         self._full.pop(cursor, None)
         if self._lent.pop(cursor, self) is None:
-            aside = self._fetcher.source_aside(self.lane.node)
+            aside = self._fetcher.broker_fetcher_aside(self.connection.node)
             if aside is not None:
                 aside.release(cursor)
         for topic in (cursor.topic, cursor.topic_id.bytes):
@@ -122,7 +128,7 @@ class Source:
     def update(self, cursor: FetchCursor) -> None:
         """Its position, demand or room changed."""
         if cursor in self._lent:
-            aside = self._fetcher.source_aside(self.lane.node)
+            aside = self._fetcher.broker_fetcher_aside(self.connection.node)
             if aside is not None:
                 aside.update(cursor)
             return
@@ -151,7 +157,7 @@ class Source:
     def stop(self) -> None:
         """Send nothing more."""
         self._stopped = True
-        self._feed.detach()
+        self._fast_path.detach()
         for cursor in self.cursors:
             self._withdraw(cursor)
         for timer in (self._timer, self._aside_timer):
@@ -172,9 +178,9 @@ class Source:
         self._aside_timer = None
         if self._stopped or not self.session.in_flight:
             return
-        aside = self._fetcher.source_aside(self.lane.node)
-        if aside is None or not aside.lane.is_ready:
-            self._opening_aside = asyncio.ensure_future(self._fetcher.aside(self.lane.node))
+        aside = self._fetcher.broker_fetcher_aside(self.connection.node)
+        if aside is None or not aside.connection.is_ready:
+            self._opening_aside = asyncio.ensure_future(self._fetcher.aside(self.connection.node))
             self._opening_aside.add_done_callback(self._on_aside)
             return
         waiting = [cursor for cursor in self.session if cursor in self.cursors and not self.session.covers(cursor)]
@@ -186,7 +192,7 @@ class Source:
             aside.take(cursor)
         aside.pump()
 
-    def _on_aside(self, task: asyncio.Task[Source | None]) -> None:
+    def _on_aside(self, task: asyncio.Task[BrokerFetcher | None]) -> None:
         self._opening_aside = None
         if not task.cancelled() and task.exception() is None and task.result() is not None:
             self._go_aside()
@@ -213,7 +219,7 @@ class Source:
         That takes no longer than a round trip. Were they left there, they would be asked for aside for ever: the next
         request is parked by the time they come back.
         """
-        aside = self._fetcher.source_aside(self.lane.node)
+        aside = self._fetcher.broker_fetcher_aside(self.connection.node)
         if aside is not None and aside.session.in_flight:
             return False
         for cursor in list(self._lent):
@@ -234,15 +240,15 @@ class Source:
             return
         if self._lent and not self._take_back():
             return
-        if not self.lane.is_ready:
-            self._lose_all(KafkaConnectionError(f"the connection to {self.lane.where} was lost"))
+        if not self.connection.is_ready:
+            self._lose_all(KafkaConnectionError(f"the connection to {self.connection.where} was lost"))
             return
-        wait = max(self.lane.muted_until_ms, self._not_before_ms) - fetcher.cluster.engine.now_ms()
+        wait = max(self.connection.muted_until_ms, self._not_before_ms) - fetcher.cluster.engine.now_ms()
         if wait > 0:
             if self._timer is None:
                 self._timer = asyncio.get_running_loop().call_later(wait / 1000, self._on_timer)
             return
-        need = fetcher.budget.request_bytes(fetcher.source_count, fetcher.free)
+        need = fetcher.budget.request_bytes(fetcher.broker_fetcher_count, fetcher.free)
         if not fetcher.has_room(self, need):
             return
         self._send(need)
@@ -255,7 +261,7 @@ class Source:
         fetcher, config = self._fetcher, self._fetcher.config
         at_most = FIRST_VERSION_WITH_TOPIC_IDS - 1 if self._nameless else None
         try:
-            self._version = self.lane.version_of(protocol.FetchRequest, at_most=at_most)
+            self._version = self.connection.version_of(protocol.FetchRequest, at_most=at_most)
         except ProtocolError as error:
             for cursor in list(self.session):
                 fetcher.halt(cursor, error)
@@ -266,45 +272,47 @@ class Source:
             self.session.renew()
         plan = self.session.plan()
         fetcher.part(self)
-        correlation_id = self.lane.next_correlation_id()
+        correlation_id = self.connection.next_correlation_id()
         request = self._encode(plan, correlation_id, fetcher.budget.records_bytes(need))
         self._reserved = need
         fetcher.budget.reserved += need
         self._sent_ms = fetcher.cluster.engine.now_ms()
         self.requests += 1
         timeout_ms = config.request_timeout_ms + config.fetch_max_wait_ms
-        self._prepare_feed(plan, correlation_id)
-        self.lane.send(correlation_id, [request], self._answered, timeout_ms=timeout_ms)
+        self._prepare_fast_path(plan, correlation_id)
+        self.connection.send(correlation_id, [request], self._answered, timeout_ms=timeout_ms)
 
-    def _prepare_feed(self, plan: Plan[FetchCursor], token: int) -> None:
-        """Let the I/O thread queue what the answer brings, as far as it needs no decision (see `native/feed.h`)."""
+    def _prepare_fast_path(self, plan: Plan[FetchCursor], token: int) -> None:
+        """Let the I/O thread queue what the answer brings, as far as it needs no decision (see
+        `native/fast_path.h`).
+        """
         if plan.full:
-            self._feed.clear()
+            self._fast_path.clear()
         for cursor, asked in plan.add:
-            self._feed.expect(
+            self._fast_path.expect(
                 cursor.topic_id.bytes,
                 cursor.partition,
                 cursor.number,
                 cursor.generation,
                 asked.offset,
-                self.lane.where,
+                self.connection.where,
             )
         for cursor in plan.forget:
             self._withdraw(cursor)
         self._token = token
-        self._feed.arm(token, self._version, 0 if plan.full else plan.session_id)
-        if self._fed_by is not self.lane.connection:
-            self._fed_by = self.lane.connection
-            self.lane.feed(self._feed)
+        self._fast_path.arm(token, self._version, 0 if plan.full else plan.session_id)
+        if self._fed_by is not self.connection.socket:
+            self._fed_by = self.connection.socket
+            self.connection.fast_path(self._fast_path)
 
     def withdraw(self, cursor: FetchCursor) -> None:
         """It goes on elsewhere, in the same generation: whatever is in flight for it is not to be queued any more."""
-        aside = self._fetcher.source_aside(self.lane.node) if cursor in self._lent else None
+        aside = self._fetcher.broker_fetcher_aside(self.connection.node) if cursor in self._lent else None
         (aside or self)._withdraw(cursor)
 
     def _withdraw(self, cursor: FetchCursor) -> None:
         """The answer in flight is none for this cursor any more; what it has brought already counts."""
-        taken = self._feed.forget(cursor.topic_id.bytes, cursor.partition, cursor.number)
+        taken = self._fast_path.forget(cursor.topic_id.bytes, cursor.partition, cursor.number)
         if taken is not None:
             before = cursor.last_epoch
             if self._absorb(cursor, taken):
@@ -360,7 +368,7 @@ class Source:
         self._reserved = 0
         if fetcher.stopped or self._stopped:
             return
-        taken = self._feed.taken(self._token)
+        taken = self._fast_path.taken(self._token)
         absorbed = {
             cursor: part
             for number, part in taken.items()
@@ -378,9 +386,9 @@ class Source:
         except ProtocolError as problem:
             self._cannot_read(problem)
             return
-        self.lane.note_throttle(answer.throttle_time_ms)
+        self.connection.note_throttle(answer.throttle_time_ms)
         self.bytes += len(frame)
-        fetcher.readable(self.lane.node)
+        fetcher.readable(self.connection.node)
         served = [
             cursor
             for part in answer.partitions
@@ -390,7 +398,7 @@ class Source:
             self._backoff.succeeded()
             self._take_in(answer, absorbed)
         else:
-            self._on_error(broker_error(answer.error_code, f"fetching from {self.lane.where}"))
+            self._on_error(broker_error(answer.error_code, f"fetching from {self.connection.where}"))
         if self._owner is not None:
             self._give_back(arrived=bool(served))
         fetcher.next_turn(self)
@@ -411,7 +419,7 @@ class Source:
             for cursor in list(self.cursors):
                 fetcher.halt(cursor, error)
             return
-        fetcher.note_error(self.lane.where, error, self.cursors)
+        fetcher.note_error(self.connection.where, error, self.cursors)
         if error.code not in SESSION_ERRORS:  # it may lead no more
             self._lose_all(error)
 
@@ -419,15 +427,15 @@ class Source:
         """Bytes that are no answer: this connection is not to be believed. When it goes on, the user hears of it."""
         self.session.on_lost()
         told = ProtocolError(
-            f"{self.lane.where} answered a fetch with what cannot be read: {problem.message}",
+            f"{self.connection.where} answered a fetch with what cannot be read: {problem.message}",
             api=problem.api,
             version=problem.version,
             offset=problem.offset,
         )
         log.warning("%s", told)
-        self.lane.fail("an answer could not be read")
+        self.connection.fail("an answer could not be read")
         cursors = list(self.cursors)
-        if self._fetcher.unreadable(self.lane.node):
+        if self._fetcher.unreadable(self.connection.node):
             for cursor in cursors:
                 self._fetcher.halt(cursor, told)
         self._lose_all(told)
@@ -449,7 +457,7 @@ class Source:
             sent = self.session.sent(cursor)
             if cursor in absorbed:
                 arrived = True
-                cursor.judge(part, from_replica=cursor.replica == self.lane.node)
+                cursor.judge(part, from_replica=cursor.replica == self.connection.node)
                 _note_batch(cursor, answer.frame, part)
                 _, start, next_offset, epoch, size = absorbed[cursor]
                 _note_epochs(cursor, answer.frame, part.position, size, start, next_offset, epoch)
@@ -457,9 +465,9 @@ class Source:
                 continue
             if sent is None or sent.offset != cursor.position:
                 continue  # it was sought in meanwhile
-            from_replica = cursor.replica == self.lane.node
+            from_replica = cursor.replica == self.connection.node
             verdict = cursor.judge(part, from_replica=from_replica)
-            if verdict is Verdict.TAKE:
+            if verdict is FetchDisposition.TAKE:
                 if not part.size:
                     continue
                 if self._queue(answer.frame, part, cursor):
@@ -467,41 +475,41 @@ class Source:
                 elif part is first:
                     partial = cursor
                 self.update(cursor)
-            elif verdict is Verdict.FOLLOW:
+            elif verdict is FetchDisposition.FOLLOW:
                 cursor.replica = part.preferred_read_replica
                 cursor.replica_until_ms = fetcher.cluster.engine.now_ms() + fetcher.config.metadata_max_age_ms
                 if cursor.replica in fetcher.cluster.metadata.brokers:
                     moving.append(cursor)
                 else:
                     unknown.append(cursor)
-            elif verdict is Verdict.RETURN:
+            elif verdict is FetchDisposition.RETURN:
                 returning.append(cursor)
-            elif verdict is Verdict.DOUBT:
+            elif verdict is FetchDisposition.DOUBT:
                 fetcher.leave_replica(cursor, doubt=True)
-            elif verdict is Verdict.MOVED:
+            elif verdict is FetchDisposition.FIND_LEADER:
                 if fetcher.new_leader(part, cursor, answer):
                     moving.append(cursor)
                     continue
-                error = broker_error(part.error_code, f"fetching {cursor.name} from {self.lane.where}")
+                error = broker_error(part.error_code, f"fetching {cursor.name} from {self.connection.where}")
                 lost.setdefault(part.error_code, (error, []))[1].append(cursor)
                 if part.error_code not in LEADER_ERRORS:
                     fetcher.note_error(cursor.name, error, [cursor])
-            elif verdict is Verdict.TRUNCATED:
-                fetcher.truncated(cursor, part.diverging_epoch, part.diverging_end_offset, self.lane.where)
-            elif verdict is Verdict.OUT_OF_RANGE:
-                fetcher.out_of_range(cursor, self.lane.where)
+            elif verdict is FetchDisposition.TRUNCATED:
+                fetcher.truncated(cursor, part.diverging_epoch, part.diverging_end_offset, self.connection.where)
+            elif verdict is FetchDisposition.OUT_OF_RANGE:
+                fetcher.out_of_range(cursor, self.connection.where)
             else:
-                what = f"fetching {cursor.name} at offset {cursor.position} from {self.lane.where}"
+                what = f"fetching {cursor.name} at offset {cursor.position} from {self.connection.where}"
                 fetcher.halt(cursor, broker_error(part.error_code, what))
         fetcher.queue.seal()
         if arrived:
             fetcher.arrived()
         if partial is not None:  # asked again, it would be the same
-            what = f"{self.lane.where} answered for {partial.name} with no whole batch, not even the first"
+            what = f"{self.connection.where} answered for {partial.name} with no whole batch, not even the first"
             fetcher.halt(partial, ProtocolError(what, api="FetchResponse", version=self._version))
         if fetcher.config.client_rack:  # else no leader names a replica
             now = fetcher.cluster.engine.now_ms()
-            moving += [c for c in self.cursors if c.replica == self.lane.node and now >= c.replica_until_ms]
+            moving += [c for c in self.cursors if c.replica == self.connection.node and now >= c.replica_until_ms]
         for error, cursors in lost.values():
             fetcher.lose(cursors, error)
         if moving:
@@ -541,11 +549,11 @@ class Source:
                 END_OF_TIME,
                 part.aborted,
                 generation,
-                self.lane.where,
+                self.connection.where,
             )
         if problem is not None:
             # It is not asked for again: who asks from there may get the batch after it, and nobody would notice.
-            where = f"{cursor.name}, after offset {cursor.position}, from {self.lane.where}"
+            where = f"{cursor.name}, after offset {cursor.position}, from {self.connection.where}"
             told = CorruptBatchError(
                 f"{where}: {problem.message}; where the next batch begins is not known: seek past it",
                 topic=cursor.topic,
@@ -564,7 +572,7 @@ class Source:
     def stats(self) -> dict[str, Any]:
         """A snapshot for metrics."""
         return {
-            "node": self.lane.node,
+            "node": self.connection.node,
             "role": self.role,
             "partitions": len(self.cursors),
             "wanted": len(self.session),

@@ -1,6 +1,6 @@
-"""The consumer's engine side, which both faces share: partitions, positions, commits, metrics.
+"""The consumer's engine side, which both flavours share: partitions, positions, commits, metrics.
 
-The faces hand commands over and read batches with the readers that they get here; they decide nothing.
+The flavours hand commands over and read batches with the readers that they get here; they decide nothing.
 """
 
 from __future__ import annotations
@@ -17,9 +17,16 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.group_offsets import Committed, GroupOffsets, OffsetToCommit
 from kafwire.cluster.list_offsets import EARLIEST, LATEST, list_offsets
 from kafwire.cluster.metadata import TopicInfo
-from kafwire.cluster.offset_spec import Bound, Place, When, place_in, place_of, timestamp_of
+from kafwire.cluster.offset_spec import (
+    Bound,
+    OffsetSpec,
+    ResolvedOffset,
+    resolve_offset,
+    resolve_offset_in,
+    timestamp_of,
+)
 from kafwire.config import ConsumerConfig
-from kafwire.consumer._fetch_buffer import SliceReader, stream_threads
+from kafwire.consumer._fetch_buffer import FetchReader, stream_threads
 from kafwire.consumer.fetcher import Fetcher
 from kafwire.consumer.partition_claim import Claim
 from kafwire.consumer.partition_cursor import FetchCursor
@@ -65,11 +72,11 @@ class Selection:
             )
         self.topics = None if topics is None else names_of(topics)
         self.assign = None if assign is None else partitions_of(assign)
-        self.start: Place | dict[TopicPartition, Place] | None = None
+        self.start: ResolvedOffset | dict[TopicPartition, ResolvedOffset] | None = None
         if isinstance(start, Mapping):
-            self.start = {_partition(where): place_in(where, point, "start") for where, point in start.items()}
+            self.start = {_partition(where): resolve_offset_in(where, point, "start") for where, point in start.items()}
         elif start is not None:
-            self.start = place_of(start, "start")
+            self.start = resolve_offset(start, "start")
 
 
 class ConsumerCore:
@@ -106,12 +113,12 @@ class ConsumerCore:
         self._stop_listening: Callable[[], None] = lambda: None
         self._reporter: Reporter | None = None
 
-    def reader(self, where: TopicPartition | None = None, *, silence_ms: int = -1, keeps: object = None) -> SliceReader:
+    def reader(self, where: TopicPartition | None = None, *, silence_ms: int = -1, keeps: object = None) -> FetchReader:
         """A reader of one partition, or of all that nobody claimed. May be made and used in any thread.
 
         It keeps `keeps` alive: an Arrow stream may be all that the user holds of his consumer.
         """
-        return SliceReader(
+        return FetchReader(
             self.fetcher.queue,
             self._layout(),
             chunk_bytes=self.config.chunk_bytes,
@@ -381,7 +388,7 @@ class ConsumerCore:
             raise ConfigError(f"the offset to seek in {cursor.name} is {offset!r}: a number from 0 is needed")
         self.fetcher.seek(cursor, offset)
 
-    def put_back(self, rest: Rest) -> None:
+    def put_back(self, rest: UnreadRemainder) -> None:
         """Hand a batch's rest out again, unless its log was cut meanwhile and reading goes on before it."""
         cursor = self.fetcher.cursors.get(rest.where)
         queue = self.fetcher.queue
@@ -402,7 +409,7 @@ class ConsumerCore:
     async def settled(self) -> None:
         """Return when the engine has done what was started before."""
 
-    async def seek_to(self, when: When, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, int]:
+    async def seek_to(self, when: OffsetSpec, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, int]:
         """Read on at the first record of a time, or at an end; the offsets."""
         found = await self.fetcher.offsets(self._cursors(partitions), timestamp_of(when))
         for cursor, offset in found.items():
@@ -590,7 +597,7 @@ class ConsumerCore:
         return {
             "fetcher": self.fetcher.stats(),
             "partitions": partitions,
-            "lanes": [lane.stats() for lane in self.cluster.lanes if lane.connects],
+            "connections": [connection.stats() for connection in self.cluster.connections if connection.connects],
         }
 
     async def snapshot(self) -> dict[str, Any]:
@@ -648,15 +655,17 @@ class ConsumerCore:
         self._tasks.append(asyncio.ensure_future(self.close()))
 
     async def _end_session(self, node: int, closing: tuple[int, int]) -> None:
-        """Over the control lane: a parked fetch may hold up the other, and a session is not bound to a connection."""
-        lane = self.cluster.lane(node, "control")
+        """Over the control connection: a parked fetch may hold up the other, and a session is not bound to a
+        connection.
+        """
+        connection = self.cluster.connection(node, "control")
         request = protocol.FetchRequest(
             max_wait_ms=0, min_bytes=0, session_id=closing[0], session_epoch=closing[1], rack_id=self.config.client_rack
         )
-        await lane.call(request)
+        await connection.call(request)
 
 
-class HandedOut:
+class InProgressBatch:
     """What a consumer's user has in hand, record by record: the rest of that batch is not in the queue any more."""
 
     def __init__(self, core: ConsumerCore, batches: Iterator[Batch]) -> None:
@@ -681,14 +690,18 @@ class HandedOut:
         """
         return self.rest() if length_hint(self.records) else None
 
-    def put_back(self, only: Iterable[TopicPartition] | None = None) -> Rest | None:
+    def put_back(self, only: Iterable[TopicPartition] | None = None) -> UnreadRemainder | None:
         """Let go of what is in hand (of these partitions); what is left of it is to be fetched again."""
         rest, batch = self.rest(), self.records.batch
         if rest is not None and only is not None and rest[0] not in only:
             return None
         processed = self._processed()
         self.records.drop()
-        return Rest(*rest, batch.next_offset, processed) if rest is not None and isinstance(batch, Batch) else None
+        return (
+            UnreadRemainder(*rest, batch.next_offset, processed)
+            if rest is not None and isinstance(batch, Batch)
+            else None
+        )
 
     def _processed(self) -> int:
         """The offset of the record that was handed out last: those before it are processed. -1: none was."""
@@ -703,7 +716,7 @@ class HandedOut:
                 queue.process(number, offset)
 
 
-class Rest(NamedTuple):
+class UnreadRemainder(NamedTuple):
     """What is left of a batch that is handed out record by record."""
 
     where: TopicPartition
@@ -712,14 +725,16 @@ class Rest(NamedTuple):
     processed: int
 
 
-def rests_of(batches: Iterable[Batch]) -> list[Rest]:
+def rests_of(batches: Iterable[Batch]) -> list[UnreadRemainder]:
     """What has to come again if nobody gets these batches; of each partition only the first."""
-    found: dict[TopicPartition, Rest] = {}
+    found: dict[TopicPartition, UnreadRemainder] = {}
     for batch in batches:
         if batch.topic is not None and batch.partition is not None:
             where = TopicPartition(batch.topic, batch.partition)
             first = iter(batch).next_offset  # known if offsets are among the columns that were decoded
-            found.setdefault(where, Rest(where, first if first >= 0 else batch.base_offset, batch.next_offset, -1))
+            found.setdefault(
+                where, UnreadRemainder(where, first if first >= 0 else batch.base_offset, batch.next_offset, -1)
+            )
     return list(found.values())
 
 
@@ -734,7 +749,7 @@ def _no_membership() -> ConfigError:
     )
 
 
-def times_of(timestamps: Mapping[TopicPartition, When]) -> dict[TopicPartition, int]:
+def times_of(timestamps: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, int]:
     """Partitions and times in ms, checked; `ConfigError` for anything else."""
     if not isinstance(timestamps, Mapping):
         raise ConfigError(f"a mapping of TopicPartition(topic, partition) to a time is needed, not {timestamps!r}")
@@ -802,7 +817,7 @@ def milliseconds(timeout: float | None) -> int:
 class ArrowStream:
     """An Arrow stream of a consumer's records, to be taken once."""
 
-    def __init__(self, reader: SliceReader) -> None:
+    def __init__(self, reader: FetchReader) -> None:
         self._reader = reader
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:

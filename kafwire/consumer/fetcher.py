@@ -1,4 +1,5 @@
-"""The fetch engine of a consumer: cursors and their positions, the sources that ask for them, and what goes wrong.
+"""The fetch engine of a consumer: cursors and their positions, the broker fetchers that ask for them, and what goes
+wrong.
 
 `broker_fetcher.py` has the requests and answers; here is whatever concerns more than one broker: where each cursor is
 at home, how much may be fetched, and where reading goes on after a seek, a truncation, or a deletion.
@@ -22,8 +23,8 @@ from kafwire.cluster.list_offsets import EARLIEST, LATEST, end_of_epoch, list_of
 from kafwire.cluster.metadata import TopicInfo
 from kafwire.config import ConsumerConfig, duration_ms
 from kafwire.consumer._fetch import FetchAnswer, PartitionAnswer
-from kafwire.consumer._fetch_buffer import SliceQueue
-from kafwire.consumer.broker_fetcher import ASIDE, Source
+from kafwire.consumer._fetch_buffer import FetchBuffer
+from kafwire.consumer.broker_fetcher import ASIDE, BrokerFetcher
 from kafwire.consumer.fetch_errors import FetchErrors
 from kafwire.consumer.partition_cursor import Budget, FetchCursor
 from kafwire.errors import (
@@ -55,7 +56,7 @@ class Fetcher:
         self.cluster = cluster
         self.config = config
         self._cookie = cluster.engine.transport.listen(self._on_credit)
-        self.queue = SliceQueue(cluster.engine.native, self._cookie)
+        self.queue = FetchBuffer(cluster.engine.native, self._cookie)
         self.budget = Budget(
             config.fetch_memory, config.fetch_max_bytes, config.max_partition_fetch_bytes, config.max_prefetch_batches
         )
@@ -66,14 +67,14 @@ class Fetcher:
         self.errors = FetchErrors()
         self._numbered: dict[int, FetchCursor] = {}
         self._vacant: dict[tuple[str, uuid.UUID, int], int] = {}  # places of partitions that were dropped
-        self._sources: dict[tuple[int, str], Source] = {}
-        self._homes: dict[FetchCursor, Source] = {}
-        self._to_pump: dict[Source, None] = {}  # what would send, had it room; or may have something to say
-        self._homeless: dict[FetchCursor, None] = {}
+        self._broker_fetchers: dict[tuple[int, str], BrokerFetcher] = {}
+        self._homes: dict[FetchCursor, BrokerFetcher] = {}
+        self._to_pump: dict[BrokerFetcher, None] = {}  # what would send, had it room; or may have something to say
+        self._unassigned: dict[FetchCursor, None] = {}
         self._lost: dict[FetchCursor, None] = {}  # of them: the metadata does not tell where they are
-        self._settling: dict[FetchCursor, int] = {}  # of them: on their way to that broker
+        self._connecting: dict[FetchCursor, int] = {}  # of them: on their way to that broker
         self._parting: dict[FetchCursor, None] = {}  # whose readers are gone; the next request asks for them
-        self._unplaced: dict[FetchCursor, int] = {}  # whose position is to be found by this time
+        self._awaiting_offset: dict[FetchCursor, int] = {}  # whose position is to be found by this time
         self._newly_lost = asyncio.Event()
         self._soon: set[Callable[[], None]] = set()
         self._looking: asyncio.Task[None] | None = None
@@ -105,14 +106,14 @@ class Fetcher:
             self._vacant[cursor.topic, cursor.topic_id, cursor.partition] = cursor.number
         self.cursors.pop((cursor.topic, cursor.partition), None)
         self._numbered.pop(cursor.number, None)
-        for state in (self._homeless, self._lost, self._settling, self._unplaced, self._parting):
+        for state in (self._unassigned, self._lost, self._connecting, self._awaiting_offset, self._parting):
             state.pop(cursor, None)
         self._leave(cursor)
         self._do_soon(self.pump)  # what it had in its buffer is free for others
 
     def seek(self, cursor: FetchCursor, position: int, *, last_epoch: int = -1) -> None:
         """Read on at `position`; what is buffered is dropped."""
-        self._unplaced.pop(cursor, None)
+        self._awaiting_offset.pop(cursor, None)
         cursor.seek(position, self.queue.reset(cursor.number, position), last_epoch=last_epoch)
         self._update(cursor)
         self._do_soon(self.pump)  # what was dropped is room for others
@@ -122,17 +123,17 @@ class Fetcher:
 
         What is buffered stays, up to where reading then goes on.
         """
-        source = self._homes.get(cursor)
-        if source is not None:
-            source.withdraw(cursor)
+        broker_fetcher = self._homes.get(cursor)
+        if broker_fetcher is not None:
+            broker_fetcher.withdraw(cursor)
         cursor.seek(-1, cursor.generation)
         self._update(cursor)
-        self._unplaced[cursor] = timestamp
+        self._awaiting_offset[cursor] = timestamp
         self._do_soon(self._find_positions)
 
     def _jump(self, cursor: FetchCursor, position: int, *, last_epoch: int = -1) -> None:
         """Fetch on at `position`. What is buffered from below it is still to be read: nobody is to miss it."""
-        self._unplaced.pop(cursor, None)
+        self._awaiting_offset.pop(cursor, None)
         self.queue.cut(cursor.number, position)
         cursor.seek(position, cursor.generation, last_epoch=last_epoch)
         self._update(cursor)
@@ -151,18 +152,22 @@ class Fetcher:
 
         So whoever comes again and again, and never for as long as requests are parked, finds records when he comes.
         """
-        source = self._homes.get(cursor)
-        if source is not None and source.keeps_waiting(cursor) and not self.queue.queued(cursor.number)[0]:
+        broker_fetcher = self._homes.get(cursor)
+        if (
+            broker_fetcher is not None
+            and broker_fetcher.keeps_waiting(cursor)
+            and not self.queue.queued(cursor.number)[0]
+        ):
             self._parting[cursor] = None
         else:
             cursor.asked_for = False
 
-    def part(self, source: Source) -> None:
-        """A request of `source` is made up: whom nobody reads any more, it asks for the last time."""
-        for cursor in [cursor for cursor in self._parting if cursor in source.session]:
+    def part(self, broker_fetcher: BrokerFetcher) -> None:
+        """A request of `broker_fetcher` is made up: whom nobody reads any more, it asks for the last time."""
+        for cursor in [cursor for cursor in self._parting if cursor in broker_fetcher.session]:
             del self._parting[cursor]
             cursor.asked_for = False
-            source.update(cursor)
+            broker_fetcher.update(cursor)
 
     def pause(self, cursor: FetchCursor, *, paused: bool) -> None:
         """Fetch no more of it, or again; what is buffered stays."""
@@ -178,13 +183,16 @@ class Fetcher:
         self.cluster.engine.transport.unlisten(self._cookie)
         for task in self._tasks:
             task.cancel()
-        for source in self._sources.values():
-            source.stop()
+        for broker_fetcher in self._broker_fetchers.values():
+            broker_fetcher.stop()
         self._tell()
 
     def sessions(self) -> list[tuple[int, tuple[int, int]]]:
         """(broker, what closes it there) for each session that brokers keep for us; they are no longer ours."""
-        found = [(source.lane.node, source.session.closing()) for source in self._sources.values()]
+        found = [
+            (broker_fetcher.connection.node, broker_fetcher.session.closing())
+            for broker_fetcher in self._broker_fetchers.values()
+        ]
         return [(node, closing) for node, closing in found if closing is not None]
 
     async def end(self) -> None:
@@ -218,20 +226,23 @@ class Fetcher:
         return self.budget.free(self.queue.queued_bytes(), len(self.cursors))
 
     @property
-    def source_count(self) -> int:
+    def broker_fetcher_count(self) -> int:
         """Sources of parked requests; each may have another one aside."""
         if self.config.fetch_strategy == "per_partition":
-            return len(self._sources)
-        return sum(role != ASIDE and bool(source.cursors) for (_, role), source in self._sources.items())
+            return len(self._broker_fetchers)
+        return sum(
+            role != ASIDE and bool(broker_fetcher.cursors)
+            for (_, role), broker_fetcher in self._broker_fetchers.items()
+        )
 
-    def has_room(self, source: Source, need: int) -> bool:
-        """Whether a request for `need` bytes fits; if not, `source` is pumped when there may be room."""
+    def has_room(self, broker_fetcher: BrokerFetcher, need: int) -> bool:
+        """Whether a request for `need` bytes fits; if not, `broker_fetcher` is pumped when there may be room."""
         if self.budget.has_room(self.queue.queued_bytes(), need):
             return True
         self.queue.compact()
         if self.budget.has_room(self.queue.queued_bytes(starved=True), need):
             return True
-        self._to_pump[source] = None
+        self._to_pump[broker_fetcher] = None
         return False
 
     def is_full(self, cursor: FetchCursor) -> bool:
@@ -253,14 +264,14 @@ class Fetcher:
 
     def pump(self) -> None:
         """Let those send that wait for room, or for more to say in one request."""
-        sources, self._to_pump = self._to_pump, {}
-        for source in sources:
-            source.pump()
+        broker_fetchers, self._to_pump = self._to_pump, {}
+        for broker_fetcher in broker_fetchers:
+            broker_fetcher.pump()
 
-    def next_turn(self, source: Source) -> None:
-        """The request of `source` is over: others that wait for room come first."""
+    def next_turn(self, broker_fetcher: BrokerFetcher) -> None:
+        """The request of `broker_fetcher` is over: others that wait for room come first."""
         self.pump()
-        source.pump()
+        broker_fetcher.pump()
 
     def _do_soon(self, work: Callable[[], None]) -> None:
         """In the loop's next turn, however often that is said in this one."""
@@ -287,10 +298,10 @@ class Fetcher:
             self._tell()
 
     def _update(self, cursor: FetchCursor) -> None:
-        source = self._homes.get(cursor)
-        if source is not None:
-            source.update(cursor)
-            self._to_pump[source] = None
+        broker_fetcher = self._homes.get(cursor)
+        if broker_fetcher is not None:
+            broker_fetcher.update(cursor)
+            self._to_pump[broker_fetcher] = None
             self._do_soon(self.pump)
         elif cursor.is_wanted:
             self.move([cursor])
@@ -403,15 +414,15 @@ class Fetcher:
     # --- where cursors are at home ----------------------------------------------------------------------------------
 
     def _leave(self, cursor: FetchCursor) -> None:
-        source = self._homes.pop(cursor, None)
-        if source is not None:
-            source.release(cursor)
+        broker_fetcher = self._homes.pop(cursor, None)
+        if broker_fetcher is not None:
+            broker_fetcher.release(cursor)
             if self.config.fetch_strategy == "per_partition":
-                self._sources.pop((source.lane.node, source.role), None)
-                source.stop()
-                self.cluster.release(source.lane.node, source.role)
+                self._broker_fetchers.pop((broker_fetcher.connection.node, broker_fetcher.role), None)
+                broker_fetcher.stop()
+                self.cluster.release(broker_fetcher.connection.node, broker_fetcher.role)
             elif self.config.fetch_strategy == "per_node":
-                self._to_pump[source] = None  # it may have waited for this one's reader
+                self._to_pump[broker_fetcher] = None  # it may have waited for this one's reader
                 self._do_soon(self.pump)
 
     def move(self, cursors: Iterable[FetchCursor]) -> None:
@@ -419,7 +430,7 @@ class Fetcher:
         for cursor in cursors:
             self._leave(cursor)
             if self.cursors.get((cursor.topic, cursor.partition)) is cursor:
-                self._homeless[cursor] = None
+                self._unassigned[cursor] = None
         self._do_soon(self._settle_all)
 
     def lose(self, cursors: Iterable[FetchCursor], error: KafkaError) -> None:
@@ -458,8 +469,8 @@ class Fetcher:
 
     def _lose(self, cursor: FetchCursor) -> None:
         """Of one that is homeless: the metadata has to be refreshed before it can be settled."""
-        self._settling.pop(cursor, None)
-        if cursor not in self._homeless:
+        self._connecting.pop(cursor, None)
+        if cursor not in self._unassigned:
             return
         self._lost[cursor] = None
         cursor.replica = -1
@@ -473,16 +484,16 @@ class Fetcher:
     def _settle_all(self) -> None:
         """Send every homeless cursor to its broker, one slow broker holding up nobody else's; look for the others."""
         groups: dict[int, list[FetchCursor]] = {}
-        for cursor in [cursor for cursor in self._homeless if cursor not in self._lost]:
+        for cursor in [cursor for cursor in self._unassigned if cursor not in self._lost]:
             node = self._home_of(cursor)
             if node is None:
-                self._homeless.pop(cursor, None)
-                self._settling.pop(cursor, None)
+                self._unassigned.pop(cursor, None)
+                self._connecting.pop(cursor, None)
             elif node < 0:
                 self._lose(cursor)
                 self._warn([cursor], self._why_nowhere(cursor))
-            elif self._settling.get(cursor) != node:
-                self._settling[cursor] = node
+            elif self._connecting.get(cursor) != node:
+                self._connecting[cursor] = node
                 groups.setdefault(node, []).append(cursor)
         for node, group in groups.items():
             self._begin(self._settle(node, group))
@@ -625,50 +636,52 @@ class Fetcher:
 
     async def _settle_at(self, node: int, role: str, cursors: list[FetchCursor]) -> None:
         try:
-            lane = self.cluster.lane(node, role)
-            await lane.open()
+            connection = self.cluster.connection(node, role)
+            await connection.open()
         except (KafkaConnectionError, KafkaTimeoutError, ProtocolError) as error:
             self.tell_once(f"broker {node}", error)
             for cursor in cursors:
-                if self._settling.get(cursor) == node:
+                if self._connecting.get(cursor) == node:
                     self._lose(cursor)
             self._do_soon(self._settle_all)
             return
-        source = self._sources.get((node, role))
-        if source is None or source.lane is not lane:
-            old, source = source, Source(self, lane, role)
-            self._sources[node, role] = source
+        broker_fetcher = self._broker_fetchers.get((node, role))
+        if broker_fetcher is None or broker_fetcher.connection is not connection:
+            old, broker_fetcher = broker_fetcher, BrokerFetcher(self, connection, role)
+            self._broker_fetchers[node, role] = broker_fetcher
             if old is not None:  # the broker has another address now
                 old.stop()
                 for cursor in [cursor for cursor in old.cursors if self._homes.get(cursor) is old]:
-                    self._homes[cursor] = source
-                    source.take(cursor)
+                    self._homes[cursor] = broker_fetcher
+                    broker_fetcher.take(cursor)
         for cursor in cursors:
-            if self._settling.get(cursor) == node:  # not moved or dropped meanwhile
-                del self._settling[cursor], self._homeless[cursor]
-                self._homes[cursor] = source
-                source.take(cursor)
-        source.pump()
+            if self._connecting.get(cursor) == node:  # not moved or dropped meanwhile
+                del self._connecting[cursor], self._unassigned[cursor]
+                self._homes[cursor] = broker_fetcher
+                broker_fetcher.take(cursor)
+        broker_fetcher.pump()
 
     def numbered(self, number: int) -> FetchCursor | None:
         """The cursor of a place in the queue."""
         return self._numbered.get(number)
 
-    def source_aside(self, node: int) -> Source | None:
-        """The source for what must not wait behind a parked request, if there is one yet."""
-        return self._sources.get((node, ASIDE))
+    def broker_fetcher_aside(self, node: int) -> BrokerFetcher | None:
+        """The broker fetcher for what must not wait behind a parked request, if there is one yet."""
+        return self._broker_fetchers.get((node, ASIDE))
 
-    async def aside(self, node: int) -> Source | None:
-        """The source for what must not wait behind a parked request; None when the broker cannot be reached."""
+    async def aside(self, node: int) -> BrokerFetcher | None:
+        """The broker fetcher for what must not wait behind a parked request; None when the broker cannot be reached."""
         try:
-            lane = self.cluster.lane(node, ASIDE)
-            await lane.open()
+            connection = self.cluster.connection(node, ASIDE)
+            await connection.open()
         except (KafkaConnectionError, KafkaTimeoutError, ProtocolError):
             return None  # whatever waits there is fetched when the parked request is answered
-        source = self._sources.get((node, ASIDE))
-        if source is None or source.lane is not lane:
-            source = self._sources[node, ASIDE] = Source(self, lane, ASIDE, sessions=False, max_wait_ms=0)
-        return source
+        broker_fetcher = self._broker_fetchers.get((node, ASIDE))
+        if broker_fetcher is None or broker_fetcher.connection is not connection:
+            broker_fetcher = self._broker_fetchers[node, ASIDE] = BrokerFetcher(
+                self, connection, ASIDE, sessions=False, max_wait_ms=0
+            )
+        return broker_fetcher
 
     def new_leader(self, part: PartitionAnswer, cursor: FetchCursor, answer: FetchAnswer) -> bool:
         """Take in a hint who leads now (KIP-951); whether it is news."""
@@ -692,13 +705,13 @@ class Fetcher:
         for cursor in self.cursors.values():
             if cursor.topic not in changed or cursor.halted:
                 continue
-            source = self._homes.get(cursor)
+            broker_fetcher = self._homes.get(cursor)
             known = self.cluster.metadata.topics.get(cursor.topic)
-            if source is None or known is None or cursor.topic in self.cluster.metadata.errors:
+            if broker_fetcher is None or known is None or cursor.topic in self.cluster.metadata.errors:
                 continue
             leader = self.cluster.metadata.leader(cursor.topic, cursor.partition)
             epoch = known.partitions[cursor.partition].leader_epoch if cursor.partition in known.partitions else -1
-            away = leader >= 0 and cursor.read_from(leader, now) != source.lane.node
+            away = leader >= 0 and cursor.read_from(leader, now) != broker_fetcher.connection.node
             if known.topic_id != cursor.topic_id or away or epoch != cursor.leader_epoch:
                 moved.append(cursor)
         self.move(moved)  # and those on their way to where they were before
@@ -706,33 +719,33 @@ class Fetcher:
     # --- positions --------------------------------------------------------------------------------------------------
 
     def _find_positions(self) -> None:
-        for timestamp in set(self._unplaced.values()):
-            group = [cursor for cursor, wanted in self._unplaced.items() if wanted == timestamp]
+        for timestamp in set(self._awaiting_offset.values()):
+            group = [cursor for cursor, wanted in self._awaiting_offset.items() if wanted == timestamp]
             self._begin(self._place(group, timestamp))
 
     async def _place(self, cursors: list[FetchCursor], timestamp: int) -> None:
         """Ask for the offsets of cursors without position; what fails for now is tried again for ever, one by one."""
-        while cursors := [cursor for cursor in cursors if self._unplaced.get(cursor) == timestamp]:
+        while cursors := [cursor for cursor in cursors if self._awaiting_offset.get(cursor) == timestamp]:
             try:
                 await self.offsets(cursors, timestamp, partial(self._placed_at, timestamp))
             except KafkaError as error:
-                left = [cursor for cursor in cursors if self._unplaced.get(cursor) == timestamp]
+                left = [cursor for cursor in cursors if self._awaiting_offset.get(cursor) == timestamp]
                 if len(left) > 1:
                     await asyncio.gather(*(self._place([cursor], timestamp) for cursor in left))
                 elif left and isinstance(error, KafkaConnectionError | KafkaTimeoutError):
                     name = left[0].name
                     self.tell_once(name, error, f"the position of {name} could not be found: ")
                 elif left:
-                    del self._unplaced[left[0]]
+                    del self._awaiting_offset[left[0]]
                     self.halt(left[0], error)
 
     def _placed_at(self, timestamp: int, cursor: FetchCursor, offset: int) -> None:
-        if self._unplaced.get(cursor) == timestamp:
+        if self._awaiting_offset.get(cursor) == timestamp:
             self._jump(cursor, offset)
 
     async def placed(self, cursor: FetchCursor) -> None:
         """Return once it is known where `cursor` goes on."""
-        while cursor in self._unplaced and not self.stopped:
+        while cursor in self._awaiting_offset and not self.stopped:
             if self._tasks:
                 await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
             else:
@@ -762,14 +775,14 @@ class Fetcher:
     # --- metrics ----------------------------------------------------------------------------------------------------
 
     def stats(self) -> dict[str, Any]:
-        """A snapshot: sources by broker and role, and what is buffered."""
+        """A snapshot: broker fetchers by broker and role, and what is buffered."""
         return {
             "buffered_bytes": self.queue.queued_bytes(),
             "reserved_bytes": self.budget.reserved,
             "fetch_memory": self.budget.limit,
-            "homeless": len(self._homeless),
+            "homeless": len(self._unassigned),
             "position_resets": self.resets,
             "truncations": self.truncations,
             "errors": self.errors.counts,
-            "sources": [source.stats() for source in self._sources.values()],
+            "broker_fetchers": [broker_fetcher.stats() for broker_fetcher in self._broker_fetchers.values()],
         }

@@ -54,14 +54,14 @@ class Part(Protocol):
         """Where that epoch ends."""
 
 
-class Verdict(enum.Enum):
+class FetchDisposition(enum.Enum):
     """What an answer's part means for its cursor."""
 
     TAKE = enum.auto()  # its records, if any, are the next
     FOLLOW = enum.auto()  # ask the replica that the leader prefers for us
     RETURN = enum.auto()  # the replica cannot serve us: ask the leader again
     DOUBT = enum.auto()  # the replica's log is not what was read: the leader must say whose is right
-    MOVED = enum.auto()  # look for the leader, then ask again; so too after an error that nobody knows
+    FIND_LEADER = enum.auto()  # look for the leader, then ask again; so too after an error that nobody knows
     TRUNCATED = enum.auto()  # what was read is not in the log any more
     OUT_OF_RANGE = enum.auto()  # there is no such offset
     FAILED = enum.auto()  # no retry mends it
@@ -134,7 +134,7 @@ class FetchCursor:
             self.replica = UNKNOWN
         return self.replica if self.replica >= 0 else leader
 
-    def judge(self, part: Part, *, from_replica: bool) -> Verdict:
+    def judge(self, part: Part, *, from_replica: bool) -> FetchDisposition:
         """What `part` means. Takes in watermarks, which are true whatever else the answer says.
 
         A replica may be behind the leader, or be gone: what it cannot serve is not lost, the leader is asked before
@@ -151,15 +151,15 @@ class FetchCursor:
             if part.log_start_offset >= 0:
                 self.log_start = part.log_start_offset
             if part.diverging_epoch >= 0:
-                return Verdict.DOUBT if from_replica else Verdict.TRUNCATED
+                return FetchDisposition.DOUBT if from_replica else FetchDisposition.TRUNCATED
             if part.preferred_read_replica >= 0:
-                return Verdict.FOLLOW
-            return Verdict.TAKE
+                return FetchDisposition.FOLLOW
+            return FetchDisposition.TAKE
         if from_replica and (code in (OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE) or code in LEADER_ERRORS):
-            return Verdict.RETURN
+            return FetchDisposition.RETURN
         if code == OFFSET_OUT_OF_RANGE:
-            return Verdict.OUT_OF_RANGE
-        return Verdict.MOVED if may_pass(code) else Verdict.FAILED
+            return FetchDisposition.OUT_OF_RANGE
+        return FetchDisposition.FIND_LEADER if may_pass(code) else FetchDisposition.FAILED
 
     def lag(self, delivered: int, *, committed_only: bool, fed_end: int = -1) -> int | None:
         """Records that are there and not delivered yet, as the last answer knew; None before the first.
@@ -195,12 +195,14 @@ class Budget:
         kept = min(self.limit // 2, 2 * LEAST_SHARE * partitions)  # one waits for its reader, one is on its way
         return max(0, self.limit - self.reserved - buffered - kept)
 
-    def request_bytes(self, sources: int, free: int) -> int:
+    def request_bytes(self, broker_fetchers: int, free: int) -> int:
         """How much room one request may take: a quarter of the budget is for what is on its way, half of what is free.
 
         In powers of two, as buffers are: one that is half empty takes the memory of a full one.
         """
-        return _power(min(self.fetch_max_bytes, self.limit // (4 * max(1, sources)), max(LEAST_SHARE, free // 2)))
+        return _power(
+            min(self.fetch_max_bytes, self.limit // (4 * max(1, broker_fetchers)), max(LEAST_SHARE, free // 2))
+        )
 
     @staticmethod
     def records_bytes(room: int) -> int:

@@ -2,7 +2,7 @@
 """The accumulator: records are encoded into their partition's open batch at once, by whichever thread sends them.
 
 Everything here runs under the GIL but the long parts (encoding rows, compressing, stamping), which own what they touch
-while they run: a batch that is being filled by `append_rows` is detached from its sink, and a sealed one is changed by
+while they run: a batch that is being filled by `append_rows` is detached from its queue, and a sealed one is changed by
 the engine only. What is sent when, and what becomes of errors, is decided in `sender.py` and `sequencer.py`.
 
 Python code may send, wait, raise, and give the GIL away; and it runs in more places than it is called: where an object
@@ -23,10 +23,10 @@ from libc.string cimport memcpy, memset
 from kafwire._codec cimport ATTRIBUTE_TRANSACTIONAL, BATCH_HEADER
 from kafwire.memory._buffer cimport kw_buf, kw_buf_new, kw_buf_unref, process_pool
 from kafwire.producer._batch cimport MIXED, Budget, Delivery, ProducerBatch
-from kafwire.producer._direct_send cimport Express, Passage
+from kafwire.producer._direct_send cimport DirectSend, PendingSend
 from kafwire.producer._partitioner cimport (
-    ELSEWHERE, HASH_NONE, SPREAD_FUNCTION, SPREAD_RANDOM, SPREAD_STICKY, SPREAD_TURNS, Course, Rule, Shares, ShareTable,
-    assign, by_key, by_topic, draw, is_over, move_on, pick, read_rule, take_turn,
+    ELSEWHERE, HASH_NONE, SPREAD_FUNCTION, SPREAD_RANDOM, SPREAD_STICKY, SPREAD_TURNS, PartitionWeights, Rule,
+    StickyState, WeightTable, assign, by_key, by_topic, draw, is_over, move_on, pick, read_rule, take_turn,
 )
 from kafwire.records._arrow cimport Rows, RowsView, bytes_at
 from kafwire.records._compress cimport CODEC_LEVEL_DEFAULT, SLACK, decompress, resolve_codec, runs_python
@@ -92,7 +92,7 @@ cdef class Topic
 
 
 @cython.final
-cdef class Sink:
+cdef class PartitionQueue:
     """One partition's queue of batches: `fresh`, then `sealed`, then the open one.
 
     The steps put into deques and take from them: of all that these do, only a want of memory can fail.
@@ -106,7 +106,8 @@ cdef class Sink:
     cdef bint is_ready  # in Accumulator.ready
     cdef readonly Topic owner
     cdef public object sequencer
-    cdef public Express express  # None, or by what a thread may send past the engine while nothing is before its record
+    # None, or by what a thread may send past the engine while nothing is before its record.
+    cdef public DirectSend direct_send
 
     def __cinit__(self, str topic, int32_t partition, Topic owner=None):
         self.topic = topic
@@ -140,7 +141,7 @@ cdef class Sink:
 
 @cython.final
 cdef class Topic:
-    """A topic's sinks, and how records that no key places are spread over them.
+    """A topic's queues, and how records that no key places are spread over them.
 
     One that is made anew, under the same name, is another Topic.
     """
@@ -148,14 +149,14 @@ cdef class Topic:
     cdef readonly str name
     cdef readonly bint retired  # it was replaced: what is here moves over (`Accumulator.place_again`)
     cdef readonly int32_t passes  # threads that add rows to it without the GIL
-    cdef readonly list sinks
-    cdef readonly Shares shares
-    cdef Course course
+    cdef readonly list queues
+    cdef readonly PartitionWeights weights
+    cdef StickyState sticky_state
 
     @property
     def sticky(self):
         """The partition that records without a key stick to; -1: none yet, or it was taken from them."""
-        return self.course.sticky
+        return self.sticky_state.sticky
 
 
 # One record, as far as it can be known before its batch.
@@ -210,8 +211,8 @@ cdef class RowPlan:
     cdef int32_t fixed  # the partition of a single group, or -1
     cdef bint sticks  # the single group goes where the topic's rows stick at the moment
     cdef object partition  # that the user named for all rows, or None
-    cdef int64_t era  # of the accumulator
-    cdef Sink sink  # of the pass that is under way
+    cdef int64_t transaction_generation  # of the accumulator
+    cdef PartitionQueue queue  # of the pass that is under way
     cdef ProducerBatch filled  # the open batch that it goes on with, or None
 
     def __dealloc__(self):
@@ -269,18 +270,19 @@ cdef class Accumulator:
     cdef int level
     cdef Rule rule
     cdef object function  # the user's partitioner, or None
-    cdef uint64_t chance
+    cdef uint64_t rng_state
     cdef bint timer_armed
     cdef bint is_short  # somebody found no room since the engine last looked
     cdef str ended  # None, or why nobody collects any more
     cdef public object after_pass  # None, or what a test does between a pass of append_rows and its end
     cdef uint16_t attributes  # of all batches
-    cdef public object refusal  # None, or what makes the error for records that come now
-    cdef public int64_t era  # grows when records that came before and after must not be in one transaction
+    cdef public object send_gate  # None, or what makes the error for records that come now
+    # Grows when records that came before and after must not be in one transaction.
+    cdef public int64_t transaction_generation
     cdef readonly int32_t passes  # threads that add rows without the GIL
 
     def __cinit__(self, Loop native, uint64_t cookie, *, size_t batch_size, size_t max_request_size, int64_t linger_ms,
-                  size_t buffer_memory, str compression, level, rule, uint64_t chance,
+                  size_t buffer_memory, str compression, level, rule, uint64_t rng_state,
                   bint transactional=False):
         self.native = native
         self.cookie = cookie
@@ -298,51 +300,51 @@ cdef class Accumulator:
             resolve_codec(self.codec)
         read_rule(rule, &self.rule)
         self.function = rule.function
-        self.chance = chance
+        self.rng_state = rng_state
         self.attributes = ATTRIBUTE_TRANSACTIONAL if transactional else 0
 
-    def set_topic(self, str name, int32_t partitions, Shares shares not None):
+    def set_topic(self, str name, int32_t partitions, PartitionWeights weights not None):
         """Make a topic known, or take note of partitions added to it."""
         cdef Topic topic = self.topics.get(name)
         if topic is None:
-            self.topics[name] = self.make_topic(name, partitions, shares)
+            self.topics[name] = self.make_topic(name, partitions, weights)
             return
-        while len(topic.sinks) < partitions:
-            topic.sinks.append(Sink(name, len(topic.sinks), topic))
-        self.set_shares(name, shares)
+        while len(topic.queues) < partitions:
+            topic.queues.append(PartitionQueue(name, len(topic.queues), topic))
+        self.set_weights(name, weights)
 
-    def replace_topic(self, str name, int32_t partitions, Shares shares not None):
+    def replace_topic(self, str name, int32_t partitions, PartitionWeights weights not None):
         """The topic of a name is another one now: records go to that from here on. Answers the one before.
 
         What is in that stays there, and so does what threads have begun to add to it: see `place_again`.
         """
         cdef Topic before = self.topics[name]
-        cdef Topic topic = self.make_topic(name, partitions, shares)
+        cdef Topic topic = self.make_topic(name, partitions, weights)
         self.topics[name] = topic
         before.retired = True
         if self.latest is before:
             self.latest = topic
         return before
 
-    cdef Topic make_topic(self, str name, int32_t partitions, Shares shares):
+    cdef Topic make_topic(self, str name, int32_t partitions, PartitionWeights weights):
         cdef Topic topic = Topic.__new__(Topic)
         topic.name = name
-        topic.sinks = []
-        topic.shares = shares
-        topic.course.sticky = -1
-        topic.course.chance = draw(&self.chance)
-        while len(topic.sinks) < partitions:
-            topic.sinks.append(Sink(name, len(topic.sinks), topic))
+        topic.queues = []
+        topic.weights = weights
+        topic.sticky_state.sticky = -1
+        topic.sticky_state.rng_state = draw(&self.rng_state)
+        while len(topic.queues) < partitions:
+            topic.queues.append(PartitionQueue(name, len(topic.queues), topic))
         return topic
 
-    def set_shares(self, str name, Shares shares not None):
-        """Draw the partitions of a topic by `shares`. Records that stick to one that has none leave it at once."""
+    def set_weights(self, str name, PartitionWeights weights not None):
+        """Draw the partitions of a topic by `weights`. Records that stick to one that has none leave it at once."""
         cdef Topic topic = self.topics[name]
-        if max(shares.ids) >= len(topic.sinks):
-            raise ValueError(f"topic {name!r} has {len(topic.sinks)} partitions, and shares for {shares.ids}")
-        topic.shares = shares
-        if topic.course.sticky not in shares.ids:
-            topic.course.sticky = -1
+        if max(weights.ids) >= len(topic.queues):
+            raise ValueError(f"topic {name!r} has {len(topic.queues)} partitions, and weights for {weights.ids}")
+        topic.weights = weights
+        if topic.sticky_state.sticky not in weights.ids:
+            topic.sticky_state.sticky = -1
 
     # ---- one record
 
@@ -353,7 +355,7 @@ cdef class Accumulator:
     cdef Delivery put(self, str topic_name, value, key, headers, timestamp_ms, partition):
         cdef Topic topic
         cdef PyObject *where = NULL
-        cdef Express express
+        cdef DirectSend direct_send
         cdef ProducerBatch spare = None
         cdef Delivery delivery = Delivery.__new__(Delivery)
         cdef _Record record
@@ -410,12 +412,12 @@ cdef class Accumulator:
             record.value_size = <int32_t> value_size
             if partition is not None:
                 chosen = partition if PyLong_CheckExact(partition) else operator.index(partition)
-                if not 0 <= chosen < len(topic.sinks):
+                if not 0 <= chosen < len(topic.queues):
                     raise ConfigError(
-                        f"topic {topic_name!r} has partitions 0 to {len(topic.sinks) - 1}, not {partition!r}"
+                        f"topic {topic_name!r} has partitions 0 to {len(topic.queues) - 1}, not {partition!r}"
                     )
             else:
-                chosen = by_key(&self.rule, record.key, key_size, <int32_t> len(topic.sinks))
+                chosen = by_key(&self.rule, record.key, key_size, <int32_t> len(topic.queues))
                 if chosen < 0:
                     record.spread = self.rule.spread
                     if record.spread != SPREAD_STICKY:
@@ -428,8 +430,8 @@ cdef class Accumulator:
                     return None
                 if status != NEEDS_BATCH:
                     raise self.problem(status, record.bound)
-                express = (<Sink> where).express
-                entry = express.passage() if express is not None else None
+                direct_send = (<PartitionQueue> where).direct_send
+                entry = direct_send.pending_send() if direct_send is not None else None
                 spare = self.new_batch(record.bound)
         finally:
             if value_held:
@@ -442,23 +444,23 @@ cdef class Accumulator:
                   Delivery delivery, PyObject **where) noexcept:
         """The step that takes one record: into its partition's open batch, or into `spare`, which is open then.
 
-        NEEDS_BATCH: there is none, `where` says for which sink. NO_ROOM: the engine was told.
+        NEEDS_BATCH: there is none, `where` says for which queue. NO_ROOM: the engine was told.
         """
-        cdef Sink sink
+        cdef PartitionQueue queue
         cdef ProducerBatch batch
         cdef ssize_t added
         if self.budget.closed is not None:
             return CLOSED
-        if self.refusal is not None:
+        if self.send_gate is not None:
             return REFUSED
         if topic.retired:
             return GONE
         if chosen < 0:
             chosen = self.stick(topic, record.bound)
-        if chosen >= len(topic.sinks):
+        if chosen >= len(topic.queues):
             return GONE
-        sink = <Sink> topic.sinks[chosen]
-        batch = sink.open
+        queue = <PartitionQueue> topic.queues[chosen]
+        batch = queue.open
         if batch is not None and batch.writer.buf.size + record.bound > self.batch_size:
             self.close_batch(batch)
             batch = None
@@ -468,7 +470,7 @@ cdef class Accumulator:
             return NO_ROOM
         if batch is None:
             if spare is None:
-                where[0] = <PyObject *> sink
+                where[0] = <PyObject *> queue
                 return NEEDS_BATCH
             batch = spare
         added = writer_append(
@@ -483,16 +485,16 @@ cdef class Accumulator:
         batch.count += 1
         batch.placed += record.placed
         if record.spread == SPREAD_STICKY:
-            topic.course.stuck += added
+            topic.sticky_state.stuck += added
         elif record.spread == SPREAD_TURNS:  # only now: a record that finds no room comes again
-            topic.course.turn += 1
+            topic.sticky_state.turn += 1
         if batch is not spare:
             batch.charge(added)
             return DONE
         batch.charge(BATCH_HEADER + added)
-        batch.sink = sink
-        sink.open = batch
-        if entry is None or not self.hurry(sink, batch, entry):
+        batch.queue = queue
+        queue.open = batch
+        if entry is None or not self.hurry(queue, batch, entry):
             self.linger(batch)
         return DONE
 
@@ -501,7 +503,7 @@ cdef class Accumulator:
         if status == CLOSED:
             return KafkaError(self.budget.closed)
         if status == REFUSED:
-            return self.refusal()
+            return self.send_gate()
         if status == OTHER_ERA:
             return TransactionStateError(
                 "the transaction ended while rows were added to it: rows that were not added are not sent"
@@ -513,35 +515,35 @@ cdef class Accumulator:
 
         But not while the open batch has room, or it would leave half full; until twice as much is there.
         """
-        cdef Course *course = &topic.course
+        cdef StickyState *sticky_state = &topic.sticky_state
         cdef ProducerBatch batch
-        if not is_over(course, bound, self.batch_size):
-            return course.sticky
-        if course.sticky >= 0:
-            batch = (<Sink> topic.sinks[course.sticky]).open
+        if not is_over(sticky_state, bound, self.batch_size):
+            return sticky_state.sticky
+        if sticky_state.sticky >= 0:
+            batch = (<PartitionQueue> topic.queues[sticky_state.sticky]).open
             if batch is not None:
                 if batch.writer.buf.size + bound > self.batch_size:
                     self.close_batch(batch)
-                elif course.stuck < 2 * self.batch_size:
-                    return course.sticky
-        move_on(course, &topic.shares.table)
-        return course.sticky
+                elif sticky_state.stuck < 2 * self.batch_size:
+                    return sticky_state.sticky
+        move_on(sticky_state, &topic.weights.table)
+        return sticky_state.sticky
 
     cdef int32_t spread(self, Topic topic, const uint8_t *key, Py_ssize_t key_size) except -1:
         """The partition of a record that is neither placed by its key nor sticks."""
         if self.rule.spread == SPREAD_RANDOM:
-            return pick(&topic.shares.table, draw(&topic.course.chance))
+            return pick(&topic.weights.table, draw(&topic.sticky_state.rng_state))
         if self.rule.spread == SPREAD_TURNS:
-            return take_turn(&topic.course, &topic.shares.table)
+            return take_turn(&topic.sticky_state, &topic.weights.table)
         return self.ask(topic, key, key_size, "")
 
     cdef int32_t ask(self, Topic topic, const uint8_t *key_data, Py_ssize_t key_size, str where) except -1:
         """The partition that the user's function answers. It may do anything, sending included."""
         key = PyBytes_FromStringAndSize(<const char *> key_data, key_size) if key_size >= 0 else None
-        partitions = len(topic.sinks)
+        partitions = len(topic.queues)
         problem = None
         try:
-            answer = self.function(topic.name, key, partitions, topic.shares.ids)
+            answer = self.function(topic.name, key, partitions, topic.weights.ids)
         except Exception as error:
             problem = error
             said = f"raised {type(error).__name__}: {error}"
@@ -560,7 +562,7 @@ cdef class Accumulator:
         ) from problem
 
     cdef ProducerBatch new_batch(self, size_t bound):
-        """One that no sink knows, with room for a record."""
+        """One that no queue knows, with room for a record."""
         cdef ProducerBatch batch = ProducerBatch.__new__(ProducerBatch, self.budget, None, now_ms())
         if writer_open(&batch.writer, FIRST_RESERVE if bound < FIRST_RESERVE else bound + BATCH_HEADER):
             raise MemoryError("no memory for a batch")
@@ -574,30 +576,32 @@ cdef class Accumulator:
             self.timer_armed = True
             self.post()
 
-    cdef bint hurry(self, Sink sink, ProducerBatch batch, tuple entry) noexcept:
+    cdef bint hurry(self, PartitionQueue queue, ProducerBatch batch, tuple entry) noexcept:
         """Send the open batch of a partition past the engine, if nothing is before it; whether it is on its way."""
-        cdef Passage passage = entry[0]
-        cdef Express express = passage.express
+        cdef PendingSend pending_send = entry[0]
+        cdef DirectSend direct_send = pending_send.direct_send
         cdef _Work work
-        if sink.express is not express or sink.open is not batch or express.batch is not None or self.budget.waiting:
+        if queue.direct_send is not direct_send or queue.open is not batch:
             return False
-        if sink.sealed or sink.fresh or batch.writer.buf.size > EXPRESS_BYTES or runs_python(self.codec):
+        if direct_send.batch is not None or self.budget.waiting:
             return False
-        if <int32_t> passage.identity[2] != express.sequence:
+        if queue.sealed or queue.fresh or batch.writer.buf.size > EXPRESS_BYTES or runs_python(self.codec):
+            return False
+        if <int32_t> pending_send.identity[2] != direct_send.sequence:
             return False
         memset(&work, 0, sizeof(work))
         work.writer = &batch.writer
         work.stamp = True
-        work.producer_id = express.producer_id
-        work.epoch = express.epoch
-        work.sequence = express.sequence
+        work.producer_id = direct_send.producer_id
+        work.epoch = direct_send.epoch
+        work.sequence = direct_send.sequence
         if _prepare(&work, self.codec, self.level):
             return False
         batch.wire = work.wire
-        batch.identity = passage.identity
-        if express.submit(batch, entry):
+        batch.identity = pending_send.identity
+        if direct_send.submit(batch, entry):
             batch.closed = True
-            sink.open = None
+            queue.open = None
         else:  # the connection is gone: the engine takes it from here
             self.close_batch(batch)
         batch.recharge()  # nobody waits for room, or it would not go this way
@@ -608,25 +612,25 @@ cdef class Accumulator:
 
         The engine is not told (`tell`) when it closes one itself: another turn would cost as much as the batch.
         """
-        cdef Sink sink = <Sink> batch.sink
-        cdef ProducerBatch older = sink.open
+        cdef PartitionQueue queue = <PartitionQueue> batch.queue
+        cdef ProducerBatch older = queue.open
         batch.closed = True
         if older is not None and older is not batch and not queued:
             # What the same thread sent before may be in it: another thread had taken it, and has put it back.
             older.closed = True
-            sink.sealed.append(older)
+            queue.sealed.append(older)
         if not queued:
-            sink.sealed.append(batch)
+            queue.sealed.append(batch)
         if older is batch or not queued:
-            sink.open = None
-        self.make_ready(sink)
+            queue.open = None
+        self.make_ready(queue)
         if tell:
             self.post()
 
-    cdef void make_ready(self, Sink sink) noexcept:
-        if not sink.is_ready:
-            sink.is_ready = True
-            self.ready.append(sink)
+    cdef void make_ready(self, PartitionQueue queue) noexcept:
+        if not queue.is_ready:
+            queue.is_ready = True
+            self.ready.append(queue)
 
     cdef void post(self) noexcept:
         kw_loop_post(self.native.loop, self.cookie)
@@ -637,11 +641,12 @@ cdef class Accumulator:
         """What `plan_rows` is to be asked for: [(topic, row numbers)]; without a `topic` the rows' column says it."""
         return by_topic(rows, first_row) if topic is None else [(topic, None)]
 
-    def plan_rows(self, str topic_name, Rows rows, partition, int64_t first_row, era=None, bytes chosen=None):
+    def plan_rows(self, str topic_name, Rows rows, partition, int64_t first_row, transaction_generation=None,
+                  bytes chosen=None):
         """Decide where each row goes: a RowPlan for `append_rows`, or None when the topic is unknown.
 
-        `era` is the one in which the first row of the table came; by default the current one. `chosen`: the numbers of
-        the rows it is about (int32), all by default.
+        `transaction_generation` is the one in which the first row of the table came; by default the current one.
+        `chosen`: the numbers of the rows it is about (int32), all by default.
         """
         cdef Topic topic = self.topics.get(topic_name)
         cdef RowPlan plan = RowPlan.__new__(RowPlan)
@@ -652,11 +657,11 @@ cdef class Accumulator:
         cdef int32_t *assigned
         cdef bint is_single
         cdef bint keyed = self.rule.hash != HASH_NONE and rows.view.key.form
-        cdef Shares shares
-        cdef Course course
+        cdef PartitionWeights weights
+        cdef StickyState sticky_state
         if topic is None:
             return None
-        partitions = len(topic.sinks)
+        partitions = len(topic.queues)
         if partition is not None and not 0 <= partition < partitions:
             raise ConfigError(f"topic {topic_name!r} has partitions 0 to {partitions - 1}, not {partition!r}")
         if rows.view.length > INT32_MAX:
@@ -666,7 +671,9 @@ cdef class Accumulator:
         plan.rows = rows
         plan.first_row = first_row
         plan.fixed = -1 if partition is None else partition
-        plan.era = self.era if era is None else era
+        if transaction_generation is None:
+            transaction_generation = self.transaction_generation
+        plan.transaction_generation = transaction_generation
         plan.groups = 1
         plan.bounds = <int64_t *> calloc(partitions + 2, sizeof(int64_t))
         if plan.bounds is NULL:
@@ -689,11 +696,11 @@ cdef class Accumulator:
             return plan
         plan.groups = partitions
         assigned = plan.index + n
-        shares = topic.shares
-        course = topic.course
+        weights = topic.weights
+        sticky_state = topic.sticky_state
         with nogil:
             bad = assign(
-                &rows.view, numbers, n, &self.rule, &shares.table, partitions, self.batch_size, &course, assigned
+                &rows.view, numbers, n, &self.rule, &weights.table, partitions, self.batch_size, &sticky_state, assigned
             )
         if bad >= 0:
             raise ConfigError(
@@ -701,8 +708,8 @@ cdef class Accumulator:
             )
         if self.rule.spread == SPREAD_FUNCTION:
             self.ask_for_rows(topic, rows, first_row, numbers, n, assigned)
-        if topic.shares is shares:  # or else the course leads by shares that are no more
-            topic.course = course
+        if topic.weights is weights:  # or else the sticky state leads by weights that are no more
+            topic.sticky_state = sticky_state
         with nogil:  # a counting sort, stable
             plan.bounds[1] = 0
             for i in range(n):
@@ -749,7 +756,8 @@ cdef class Accumulator:
                     return finished
         finally:
             self.passes -= 1
-            if self.refusal is not None or topic.retired:  # whoever ends the transaction, or moves over, waits for this
+            # Whoever ends the transaction, or moves over, waits for this.
+            if self.send_gate is not None or topic.retired:
                 self.post()
 
     cdef bint plan_again(self, RowPlan plan) except -1:
@@ -765,7 +773,9 @@ cdef class Accumulator:
         cdef RowPlan again
         for i in range(left):
             out[i] = <int32_t> (plan.position + i) if plan.index is NULL else plan.index[plan.position + i]
-        again = self.plan_rows(plan.topic.name, plan.rows, plan.partition, plan.first_row, plan.era, numbers)
+        again = self.plan_rows(
+            plan.topic.name, plan.rows, plan.partition, plan.first_row, plan.transaction_generation, numbers
+        )
         if again is None:
             return False
         plan.index, again.index = again.index, plan.index
@@ -819,7 +829,7 @@ cdef class Accumulator:
                 self._rows_failed(work.failed, plan, work.bad_row)
 
     cdef int begin_pass(self, RowPlan plan, _Pass *work) noexcept:
-        """The step before rows are encoded: find their sink, and take its open batch out.
+        """The step before rows are encoded: find their queue, and take its open batch out.
 
         Nobody else may fill that while the GIL is away. It takes its place in the queue for that time: what others send
         meanwhile comes after what they sent before, and a flush knows of it.
@@ -831,9 +841,9 @@ cdef class Accumulator:
             return GONE
         if self.budget.closed is not None:
             return CLOSED
-        if self.refusal is not None:
+        if self.send_gate is not None:
             return REFUSED
-        if plan.era != self.era:
+        if plan.transaction_generation != self.transaction_generation:
             return OTHER_ERA
         if self.budget.lacks(self.batch_size):
             self.is_short = True
@@ -853,11 +863,11 @@ cdef class Accumulator:
         work.bad_row = -1
         # A codec that calls Python is the engine's to call, in `prepare`: no signal comes there.
         work.seals = not runs_python(self.codec)
-        plan.sink = <Sink> topic.sinks[number]
-        batch = plan.filled = plan.sink.open
+        plan.queue = <PartitionQueue> topic.queues[number]
+        batch = plan.filled = plan.queue.open
         if batch is not None:
-            plan.sink.open = None
-            plan.sink.sealed.append(batch)
+            plan.queue.open = None
+            plan.queue.sealed.append(batch)
             batch.filling = True
             work.fills[0].writer = batch.writer
             memset(&batch.writer, 0, sizeof(BatchWriter))
@@ -869,7 +879,7 @@ cdef class Accumulator:
         As far as there are batches for it: should one not have been made, its rows and those behind it are not sent.
         """
         cdef Topic topic = plan.topic
-        cdef Sink sink = plan.sink
+        cdef PartitionQueue queue = plan.queue
         cdef ProducerBatch batch
         cdef bint goes_on = plan.filled is not None
         cdef int32_t has = (0 if spares is None else <int32_t> len(spares)) + goes_on
@@ -885,19 +895,19 @@ cdef class Accumulator:
                 batch = plan.filled
             else:
                 if k and plan.sticks:
-                    move_on(&topic.course, &topic.shares.table)
-                    sink = <Sink> topic.sinks[topic.course.sticky]
+                    move_on(&topic.sticky_state, &topic.weights.table)
+                    queue = <PartitionQueue> topic.queues[topic.sticky_state.sticky]
                 batch = <ProducerBatch> spares[k - goes_on]
-                batch.sink = sink
+                batch.queue = queue
             if plan.sticks:
-                topic.course.stuck += fill.bytes
+                topic.sticky_state.stuck += fill.bytes
                 if fill.full:  # a full batch is enough, whoever else has filled it
-                    topic.course.stuck = max(topic.course.stuck, self.batch_size)
+                    topic.sticky_state.stuck = max(topic.sticky_state.stuck, self.batch_size)
             plan.position += fill.count
-            self.adopt(batch, sink, fill, plan.placed())
+            self.adopt(batch, queue, fill, plan.placed())
         work.n = min(work.n, has)
 
-    cdef void adopt(self, ProducerBatch batch, Sink sink, _Fill *fill, int placed) noexcept:
+    cdef void adopt(self, ProducerBatch batch, PartitionQueue queue, _Fill *fill, int placed) noexcept:
         """A batch comes back from a pass: sealed, or open again; `verdict` says whether it is to fail.
 
         `placed`: see `RowPlan.placed`.
@@ -924,15 +934,15 @@ cdef class Accumulator:
             self.close_batch(batch, queued)
         elif batch.count == 0:
             pass  # its first row was bad
-        elif queued and (sink.open is not None or batch.closed or sink.sealed[len(sink.sealed) - 1] is not batch):
+        elif queued and (queue.open is not None or batch.closed or queue.sealed[len(queue.sealed) - 1] is not batch):
             self.close_batch(batch, queued)
         elif queued:
-            sink.sealed.pop()
-            sink.open = batch
+            queue.sealed.pop()
+            queue.open = batch
         else:
-            if sink.open is not None:
-                self.close_batch(sink.open)
-            sink.open = batch
+            if queue.open is not None:
+                self.close_batch(queue.open)
+            queue.open = batch
             self.linger(batch)
 
     cdef int tell_of_pass(self, RowPlan plan, _Pass *work, list spares, list parts) except -1:
@@ -984,7 +994,7 @@ cdef class Accumulator:
     # ---- the engine's side
 
     def collect(self, *, bint everything=False):
-        """Close batches that lingered long enough (or all), and return the sinks with something to send, each once.
+        """Close batches that lingered long enough (or all), and return the queues with something to send, each once.
 
         Also answers when to look again: milliseconds until the oldest open batch is due, or None. While somebody waits
         for room, batches are closed before they are due. A batch that cannot go yet, as others are before it, stays
@@ -1015,21 +1025,21 @@ cdef class Accumulator:
         return ready, wait
 
     cdef void take_ready(self, list fresh) noexcept:
-        cdef Sink sink
-        for sink in self.ready:
-            sink.is_ready = False
+        cdef PartitionQueue queue
+        for queue in self.ready:
+            queue.is_ready = False
         self.ready = fresh
 
     cdef bint close_late(self, ProducerBatch batch, bint everything) noexcept:
         """Whether a batch that has lingered is closed now, or will be by the thread that fills it."""
-        cdef Sink sink = <Sink> batch.sink
-        if sink.open is batch:
-            if not everything and (sink.fresh or sink.sealed):
+        cdef PartitionQueue queue = <PartitionQueue> batch.queue
+        if queue.open is batch:
+            if not everything and (queue.fresh or queue.sealed):
                 return False
             self.close_batch(batch, False, False)
         elif batch.filling and not batch.closed:
             batch.closed = True
-            self.make_ready(sink)
+            self.make_ready(queue)
         return True
 
     cdef int make_way(self) except -1:
@@ -1042,12 +1052,12 @@ cdef class Accumulator:
         self.is_short = False
         cdef list opened = [*self.late, *self.lingering]
         for batch in opened:
-            if (<Sink> batch.sink).open is batch:
+            if (<PartitionQueue> batch.queue).open is batch:
                 held += batch.charged
         for batch in opened:
             if self.budget.used - held >= self.budget.limit // 2:
                 break
-            if (<Sink> batch.sink).open is batch:
+            if (<PartitionQueue> batch.queue).open is batch:
                 held -= batch.charged
                 self.close_batch(batch)
         return 0
@@ -1086,10 +1096,10 @@ cdef class Accumulator:
             for start, end in zip(starts, ends, strict=True):
                 count = <int32_t> (end - start)
                 if refused is not None and start in refused:
-                    part = ProducerBatch.__new__(ProducerBatch, self.budget, batch.sink, batch.created_ms)
+                    part = ProducerBatch.__new__(ProducerBatch, self.budget, batch.queue, batch.created_ms)
                     answer = writer_copy(NULL, records, size, &at, count, base)
                 else:
-                    part = ProducerBatch.__new__(ProducerBatch, self.budget, batch.sink, batch.created_ms)
+                    part = ProducerBatch.__new__(ProducerBatch, self.budget, batch.queue, batch.created_ms)
                     if writer_open(&part.writer, FIRST_RESERVE):
                         raise MemoryError("no memory for a part of a batch")
                     part.writer.attributes = batch.wire.data[22] & ~7
@@ -1113,39 +1123,39 @@ cdef class Accumulator:
                     part.fail(refused[start])  # on the engine, where it raises nothing
         return [part for start, part in parts if refused is None or start not in refused]
 
-    def empty(self, Sink sink not None):
+    def empty(self, PartitionQueue queue not None):
         """Take out all that was not sent, in order. Nobody may be filling a batch of it."""
-        if sink.open is not None:
-            self.close_batch(sink.open, False, False)
-        found = list(sink.advance())
-        sink.fresh.clear()
+        if queue.open is not None:
+            self.close_batch(queue.open, False, False)
+        found = list(queue.advance())
+        queue.fresh.clear()
         return found
 
     def place_again(self, ProducerBatch batch):
         """Have a batch of a retired topic go on in the one that replaced it, where its records belong now.
 
-        Answers [(sink, batch)]: the batch itself, or parts of it if its records belong to several partitions. The
+        Answers [(queue, batch)]: the batch itself, or parts of it if its records belong to several partitions. The
         caller queues them. A partition that the user named is kept. Nothing has changed if this raises: `KafkaError`
         when that partition does not exist, or when it is not known who chose it; `MemoryError`.
         """
-        cdef Sink sink = <Sink> batch.sink
-        cdef Topic topic = self.topics[sink.topic]
-        cdef int32_t partitions = <int32_t> len(topic.sinks)
-        cdef int32_t before = <int32_t> len(sink.owner.sinks)
+        cdef PartitionQueue queue = <PartitionQueue> batch.queue
+        cdef Topic topic = self.topics[queue.topic]
+        cdef int32_t partitions = <int32_t> len(topic.queues)
+        cdef int32_t before = <int32_t> len(queue.owner.queues)
         cdef kw_buf *raw = NULL
         cdef const uint8_t *records
         cdef size_t size
         cdef int64_t base
         cdef int codec = 0
         cdef uint16_t attributes
-        made_anew = f"topic {sink.topic!r} was made anew, with {partitions} partitions instead of {before}: "
-        if sink.partition < partitions and (before == partitions or batch.placed == batch.count):
-            batch.sink = topic.sinks[sink.partition]
-            return [(batch.sink, batch)]
+        made_anew = f"topic {queue.topic!r} was made anew, with {partitions} partitions instead of {before}: "
+        if queue.partition < partitions and (before == partitions or batch.placed == batch.count):
+            batch.queue = topic.queues[queue.partition]
+            return [(batch.queue, batch)]
         if batch.placed == batch.count:
             raise KafkaError(
-                f"{made_anew}{batch.count} record(s) to partition {sink.partition}, which there is no more, are not in "
-                "the log"
+                f"{made_anew}{batch.count} record(s) to partition {queue.partition}, which there is no more, are not "
+                "in the log"
             )
         if batch.placed or self.rule.spread == SPREAD_FUNCTION:
             raise KafkaError(
@@ -1175,7 +1185,7 @@ cdef class Accumulator:
     cdef list scatter(self, ProducerBatch batch, Topic topic, const uint8_t *records, size_t size, int64_t base,
                       uint16_t attributes):
         """Where the records of a batch belong by their keys, and by what is left to the rule otherwise."""
-        cdef int32_t partitions = <int32_t> len(topic.sinks)
+        cdef int32_t partitions = <int32_t> len(topic.queues)
         cdef int32_t count = batch.count
         cdef bytes chosen = PyBytes_FromStringAndSize(NULL, count * <Py_ssize_t> sizeof(int32_t))
         cdef bytes places = PyBytes_FromStringAndSize(NULL, 2 * count * <Py_ssize_t> sizeof(int32_t))
@@ -1183,8 +1193,8 @@ cdef class Accumulator:
         cdef int32_t *partition = <int32_t *> PyBytes_AS_STRING(chosen)
         cdef int32_t *place = <int32_t *> PyBytes_AS_STRING(places)
         cdef int32_t *number = <int32_t *> PyBytes_AS_STRING(numbers)  # of the part that goes to a partition
-        cdef Shares shares = topic.shares
-        cdef Course course = topic.course
+        cdef PartitionWeights weights = topic.weights
+        cdef StickyState sticky_state = topic.sticky_state
         cdef Rule rule = self.rule
         cdef ProducerBatch part
         cdef size_t at = 0
@@ -1194,22 +1204,22 @@ cdef class Accumulator:
         cdef list parts = []
         with nogil:
             for i in range(count):
-                answer = _choose(&rule, records, size, &at, partitions, &shares.table, &course, &partition[i])
+                answer = _choose(&rule, records, size, &at, partitions, &weights.table, &sticky_state, &partition[i])
                 if answer:
                     break
         if answer:
-            raise KafkaError(f"a batch of {batch.sink.name} could not be read again (code {answer})")
-        topic.course = course
+            raise KafkaError(f"a batch of {batch.queue.name} could not be read again (code {answer})")
+        topic.sticky_state = sticky_state
         memset(number, 0xff, partitions * sizeof(int32_t))
         for i in range(count):
             if number[partition[i]] < 0:
                 number[partition[i]] = <int32_t> len(used)
                 used.append(partition[i])
         if len(used) == 1:
-            batch.sink = topic.sinks[used[0]]
-            return [(batch.sink, batch)]
+            batch.queue = topic.queues[used[0]]
+            return [(batch.queue, batch)]
         for chosen_partition in used:
-            part = ProducerBatch.__new__(ProducerBatch, self.budget, topic.sinks[chosen_partition], batch.created_ms)
+            part = ProducerBatch.__new__(ProducerBatch, self.budget, topic.queues[chosen_partition], batch.created_ms)
             if writer_open(&part.writer, FIRST_RESERVE):
                 raise MemoryError("no memory for a part of a batch")
             part.writer.attributes = attributes
@@ -1221,14 +1231,14 @@ cdef class Accumulator:
             _, part = parts[number[partition[i]]]
             answer = writer_copy(&part.writer, records, size, &at, 1, base)
             if answer:
-                raise KafkaError(f"a batch of {batch.sink.name} could not be copied (code {answer})")
+                raise KafkaError(f"a batch of {batch.queue.name} could not be copied (code {answer})")
             place[2 * i + 1] = part.count
             part.count += 1
         for _, part in parts:
             part.charge(part.writer.buf.size)
         batch.places = places
         batch.divide(parts)
-        return [(part.sink, part) for _, part in parts]
+        return [(part.queue, part) for _, part in parts]
 
     def prepare(self, list batches):
         """Compress what is not compressed yet and stamp every batch with its producer and sequence, without the GIL."""
@@ -1306,7 +1316,7 @@ cdef class RecordSender:
 
 
 cdef int _choose(const Rule *rule, const uint8_t *records, size_t size, size_t *at, int32_t partitions,
-                 const ShareTable *shares, Course *course, int32_t *out) noexcept nogil:
+                 const WeightTable *weights, StickyState *sticky_state, int32_t *out) noexcept nogil:
     """The partition of the record at `at`. What sticks goes where new records stick at the moment."""
     cdef const uint8_t *key
     cdef int64_t key_size
@@ -1317,14 +1327,14 @@ cdef int _choose(const Rule *rule, const uint8_t *records, size_t size, size_t *
     if out[0] >= 0:
         return 0
     if rule.spread == SPREAD_RANDOM:
-        out[0] = pick(shares, draw(&course.chance))
+        out[0] = pick(weights, draw(&sticky_state.rng_state))
     elif rule.spread == SPREAD_TURNS:
-        out[0] = take_turn(course, shares)
-        course.turn += 1
+        out[0] = take_turn(sticky_state, weights)
+        sticky_state.turn += 1
     else:
-        if course.sticky < 0:
-            move_on(course, shares)
-        out[0] = course.sticky
+        if sticky_state.sticky < 0:
+            move_on(sticky_state, weights)
+        out[0] = sticky_state.sticky
     return 0
 
 

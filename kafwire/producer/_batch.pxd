@@ -32,7 +32,7 @@ cdef class Budget:
     cdef int tell(self) except -1
 
 
-cdef class Shortcut:
+cdef class DirectWait:
     """A way on which the thread that waits for a batch may get the answer before the engine does."""
     cdef void wait(self, ProducerBatch batch, double seconds) except *  # at most so long, and perhaps for nothing
     cdef void call_off(self) noexcept  # wake it
@@ -43,7 +43,7 @@ cdef class ProducerBatch:
     cdef BatchWriter writer
     cdef kw_buf *wire  # the sealed batch; NULL while open
     cdef Budget budget
-    cdef readonly object sink  # None until it is put into one
+    cdef readonly object queue  # None until it is put into one
     cdef int32_t count
     cdef readonly int64_t created_ms  # monotonic
     cdef size_t charged  # bytes of the budget
@@ -61,7 +61,7 @@ cdef class ProducerBatch:
     cdef readonly int64_t base_offset
     cdef readonly int64_t log_append_ms
     cdef readonly object error
-    cdef Shortcut shortcut  # that it was sent on, while it is in flight there; or None
+    cdef DirectWait direct_wait  # that it was sent on, while it is in flight there; or None
     cdef list locks  # None, or those of the threads that wait for it, each held until it is done
     cdef list callbacks
     cdef list parts  # None, or what it was cut into: (index of the first record, batch)

@@ -3,7 +3,7 @@ from typing import final
 
 from kafwire.errors import KafkaError
 from kafwire.memory._buffer import Buffer
-from kafwire.producer._accumulator import Sink
+from kafwire.producer._accumulator import PartitionQueue
 from kafwire.types import RecordMetadata
 
 @final
@@ -30,7 +30,7 @@ class ProducerBatch:
     attempts: int
     last_error: KafkaError | None
     @property
-    def sink(self) -> Sink: ...
+    def queue(self) -> PartitionQueue: ...
     @property
     def count(self) -> int: ...
     @property

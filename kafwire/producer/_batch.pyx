@@ -146,7 +146,7 @@ cdef class Budget:
         return self.used == 0 or self.used + size <= self.limit or self.closed is not None
 
 
-cdef class Shortcut:
+cdef class DirectWait:
     cdef void wait(self, ProducerBatch batch, double seconds) except *:
         pass
 
@@ -156,9 +156,9 @@ cdef class Shortcut:
 
 @cython.final
 cdef class ProducerBatch:
-    def __cinit__(self, Budget budget, sink, int64_t now_ms):
+    def __cinit__(self, Budget budget, queue, int64_t now_ms):
         self.budget = budget
-        self.sink = sink
+        self.queue = queue
         self.created_ms = now_ms
         self.sequence = -1
         self.base_offset = -1
@@ -312,16 +312,16 @@ cdef class ProducerBatch:
 
     cdef wait(self, timeout):
         cdef double began
-        cdef Shortcut shortcut
+        cdef DirectWait shortcut
         if not self.done:
             if self.budget.process != process_generation():
                 raise KafkaError(
-                    f"a record to {self.sink.name} was sent before a fork: only the parent process learns what becomes "
-                    "of it"
+                    f"a record to {self.queue.name} was sent before a fork: only the parent process learns what "
+                    "becomes of it"
                 )
             if threading.current_thread().name == "kafwire-engine":
                 raise KafkaError(
-                    f"a delivery callback waited for {self.sink.name}, which only the thread that it runs on can "
+                    f"a delivery callback waited for {self.queue.name}, which only the thread that it runs on can "
                     "deliver: hand the work to another thread"
                 )
             left = timeout
@@ -349,7 +349,7 @@ cdef class ProducerBatch:
                     self.locks.remove(lock)
             if not is_done and not self.done:
                 raise KafkaTimeoutError(
-                    f"no acknowledgement from {self.sink.name} within {timeout:g} s; the record is still on its way"
+                    f"no acknowledgement from {self.queue.name} within {timeout:g} s; the record is still on its way"
                 )
 
 
@@ -408,8 +408,8 @@ cdef class Delivery:
         if batch.error is not None:
             raise batch.error.with_traceback(None)
         return RecordMetadata(
-            batch.sink.topic,
-            batch.sink.partition,
+            batch.queue.topic,
+            batch.queue.partition,
             batch.base_offset + index if batch.base_offset >= 0 else -1,
             batch.log_append_ms if batch.log_append_ms >= 0 else self.timestamp_ms,
         )
@@ -429,7 +429,7 @@ cdef class Delivery:
         state = "pending"
         if self.batch.done:
             state = "delivered" if self.batch.part_of(&index).error is None else "failed"
-        return f"<Delivery to {self.batch.sink.name}: {state}>"
+        return f"<Delivery to {self.batch.queue.name}: {state}>"
 
 
 @cython.final
@@ -455,7 +455,7 @@ cdef class BatchDelivery:
         for batch, first, count in self.pieces(timeout):
             if batch.error is not None:
                 raise batch.error.with_traceback(None)
-            where = (batch.sink.topic, batch.sink.partition)
+            where = (batch.queue.topic, batch.queue.partition)
             offset = batch.base_offset + first if batch.base_offset >= 0 else -1
             index = ranges.get(where)
             if index is not None and (out[index][2] < 0 or out[index][2] + out[index][3] == offset):

@@ -1,13 +1,14 @@
-"""A partition's express way: the thread that sends a record submits it, and takes the answer from the I/O thread."""
+"""A partition's direct send way: the thread that sends a record submits it, and takes the answer from the I/O
+thread."""
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from kafwire.memory._buffer cimport kw_buf
-from kafwire.producer._batch cimport ProducerBatch, Shortcut
+from kafwire.producer._batch cimport ProducerBatch, DirectWait
 from kafwire.runtime._io cimport Loop
 
 
-cdef extern from "kafwire/producer/native/express.h" nogil:
-    ctypedef struct kw_express:
+cdef extern from "kafwire/producer/native/response_waiters.h" nogil:
+    ctypedef struct kw_waiters:
         pass
     ctypedef struct kw_answer:
         uint64_t token
@@ -20,30 +21,30 @@ cdef extern from "kafwire/producer/native/express.h" nogil:
         void (*wake)(void *waiter) noexcept nogil
         void *waiter
     int KW_ANSWERED
-    kw_express *kw_express_new()
-    void kw_express_free(kw_express *express)
-    void kw_express_await(kw_express *express, kw_answer *answer)
-    int kw_express_leave(kw_express *express, kw_answer *answer)
-    void kw_express_call_off(kw_express *express, kw_answer *answer)
-    int kw_express_read(kw_answer *answer, const kw_buf *frame)
-    int kw_express_take(void *express, uint64_t token, kw_buf *frame)
+    kw_waiters *kw_waiters_new()
+    void kw_waiters_free(kw_waiters *direct_send)
+    void kw_waiters_await(kw_waiters *direct_send, kw_answer *answer)
+    int kw_waiters_leave(kw_waiters *direct_send, kw_answer *answer)
+    void kw_waiters_call_off(kw_waiters *direct_send, kw_answer *answer)
+    int kw_waiters_read(kw_answer *answer, const kw_buf *frame)
+    int kw_waiters_take(void *direct_send, uint64_t token, kw_buf *frame)
 
 
-cdef class Track:
+cdef class ResponseWaiters:
     """One connection's answers, shown to whoever waits for them."""
     cdef Loop native
-    cdef kw_express *express
+    cdef kw_waiters *waiters
     cdef readonly uint32_t connection
     cdef int quiet  # answers that the engine was not told of
 
 
-cdef class Passage:
-    """What a request by express takes of Python's memory.
+cdef class PendingSend:
+    """What a direct send takes of Python's memory.
 
     Made before anything is looked at: making it may run a collection of garbage, and with that anything, another `send`
     too.
     """
-    cdef Express express
+    cdef DirectSend direct_send
     cdef ProducerBatch batch
     cdef tuple identity  # the batch's, see ProducerBatch.identity
     cdef object token
@@ -51,10 +52,10 @@ cdef class Passage:
 
 # The GIL holds each of its steps together, and no step runs Python: an interrupt finds it before or after. What is
 # `noexcept` is such a step.
-cdef class Express(Shortcut):
-    cdef Track track
-    cdef readonly object lane
-    cdef object connection  # the lane's, when it was lent
+cdef class DirectSend(DirectWait):
+    cdef ResponseWaiters waiters
+    cdef readonly object connection
+    cdef object socket  # the connection's, when it was leased
     cdef object answered
     cdef readonly ProducerBatch batch  # in flight, or None
     cdef readonly int64_t sent  # batches, in all
@@ -76,7 +77,7 @@ cdef class Express(Shortcut):
     cdef int64_t batches, records, delivered, bytes, bytes_raw, batch_bytes_max, bytes_out, responses
     cdef double latency_ms_sum, latency_ms_max
 
-    cdef tuple passage(self)  # a Passage in what stands in the lane's table for its request
+    cdef tuple pending_send(self)  # a PendingSend in what stands in the connection's table for its request
     cdef bint submit(self, ProducerBatch batch, tuple entry) noexcept
     cdef int conclude_plain(self, ProducerBatch batch) except -1
     cdef bint leave(self) noexcept

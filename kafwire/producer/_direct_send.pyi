@@ -1,28 +1,28 @@
 from collections.abc import Callable
 from typing import Any, final
 
-from kafwire.cluster.broker_connection import Lane
+from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.errors import KafkaError
 from kafwire.memory._buffer import Buffer
 from kafwire.producer._batch import ProducerBatch
 from kafwire.runtime._io import Loop
 
 @final
-class Track:
+class ResponseWaiters:
     def __init__(self, native: Loop, connection: int) -> None: ...
     @property
     def connection(self) -> int: ...
 
 @final
-class Passage: ...
+class PendingSend: ...
 
 @final
-class Express:
+class DirectSend:
     def __init__(
         self,
-        track: Track,
-        lane: Lane,
-        answered: Callable[[Express, ProducerBatch, Buffer | None, KafkaError | None], object],
+        waiters: ResponseWaiters,
+        connection: BrokerConnection,
+        answered: Callable[[DirectSend, ProducerBatch, Buffer | None, KafkaError | None], object],
         prefix: bytes,
         suffix: bytes,
         *,
@@ -32,7 +32,7 @@ class Express:
         place: tuple[tuple[int, int] | None, int, int],
     ) -> None: ...
     @property
-    def lane(self) -> Lane: ...
+    def connection(self) -> BrokerConnection: ...
     @property
     def batch(self) -> ProducerBatch | None: ...
     @property
@@ -44,5 +44,5 @@ class Express:
     @property
     def token(self) -> int: ...
     def complete(self, batch: ProducerBatch, frame: Buffer) -> bool: ...
-    def recall(self) -> tuple[int, int, ProducerBatch | None]: ...
+    def revoke(self) -> tuple[int, int, ProducerBatch | None]: ...
     def take_counts(self) -> dict[str, Any]: ...

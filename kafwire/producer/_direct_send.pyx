@@ -1,4 +1,4 @@
-# distutils: sources = kafwire/memory/native/buf.c kafwire/producer/native/express.c
+# distutils: sources = kafwire/memory/native/buf.c kafwire/producer/native/response_waiters.c
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.exc cimport PyErr_CheckSignals
@@ -8,7 +8,7 @@ from libc.string cimport memcpy
 from kafwire.memory._buffer cimport __builtin_bswap32, Buffer, kw_buf, kw_buf_new, kw_buf_unref, process_pool
 from kafwire.producer._batch cimport ProducerBatch
 from kafwire.runtime._frame cimport new_segment
-from kafwire.runtime._io cimport Loop, kw_loop_set_tap, kw_loop_submit, kw_loop_tell
+from kafwire.runtime._io cimport Loop, kw_loop_set_response_filter, kw_loop_submit, kw_loop_tell
 
 import time
 
@@ -41,7 +41,7 @@ cdef enum:
     SLICE_US = 100000  # a signal that comes just before a wait does not interrupt it: it is looked for so often
     LAST_SEQUENCE = 0x7FFFFFFF
 
-# Lanes number their requests from 1 on; these are negative, and no two of them alike.
+# connections number their requests from 1 on; these are negative, and no two of them alike.
 cdef uint32_t last_number = 0
 
 
@@ -58,45 +58,46 @@ cdef void _wake(void *lock) noexcept nogil:
 # The I/O thread works on what it holds: that stays until it is detached, whatever the collector clears first.
 @cython.final
 @cython.no_gc_clear
-cdef class Track:
+cdef class ResponseWaiters:
     def __cinit__(self, Loop native not None, uint32_t connection):
         self.native = native
-        self.express = kw_express_new()
-        if self.express is NULL:
+        self.waiters = kw_waiters_new()
+        if self.waiters is NULL:
             raise MemoryError
-        if kw_loop_set_tap(native.loop, connection, kw_express_take, <void *> self.express) == 0:
+        if kw_loop_set_response_filter(native.loop, connection, kw_waiters_take, <void *> self.waiters) == 0:
             self.connection = connection
 
     def __dealloc__(self):
         if self.connection:
-            kw_loop_set_tap(self.native.loop, self.connection, NULL, NULL)
-        kw_express_free(self.express)
+            kw_loop_set_response_filter(self.native.loop, self.connection, NULL, NULL)
+        kw_waiters_free(self.waiters)
 
 
 @cython.final
 @cython.no_gc_clear
-cdef class Passage:
+cdef class PendingSend:
     def __call__(self, frame, error):
         """What the engine hears of the request."""
-        self.express.answered(self.express, self.batch, frame, error)
+        self.direct_send.answered(self.direct_send, self.batch, frame, error)
 
 
 @cython.final
 @cython.no_gc_clear
-cdef class Express(Shortcut):
+cdef class DirectSend(DirectWait):
     """Sends batches of an idle partition, one at a time, from the thread that has the record.
 
     `prefix` and `suffix` are the request before the batch's size and behind the batch; `flexible`: how the size is
-    written. `plain` is an answer without an error, its three numbers at `numbers_at`. `answered(express, batch, frame,
-    error)` is called on the engine for each request whose thread has not taken the answer by then. `place` is who
-    sends, and the number of the next record and batch: (producer, sequence, ordinal), as `Sequencer.lend` has it.
+    written. `plain` is an answer without an error, its three numbers at `numbers_at`. `answered(direct send, batch,
+    frame, error)` is called on the engine for each request whose thread has not taken the answer by then. `place` is
+    who sends, and the number of the next record and batch: (producer, sequence, ordinal), as `Sequencer.lease` has it.
     """
 
-    def __cinit__(self, Track track not None, lane, answered, bytes prefix not None, bytes suffix not None, *,
+    def __cinit__(self, ResponseWaiters waiters not None, connection, answered, bytes prefix not None,
+                  bytes suffix not None, *,
                   bint flexible, bytes plain not None, size_t numbers_at, tuple place not None):
-        self.track = track
-        self.lane = lane
-        self.connection = lane._connection
+        self.waiters = waiters
+        self.connection = connection
+        self.socket = connection._socket
         self.answered = answered
         self.prefix = prefix
         self.flexible = flexible
@@ -126,40 +127,40 @@ cdef class Express(Shortcut):
 
     @property
     def token(self):
-        """Of the request in flight, in the lane's table."""
+        """Of the request in flight, in the connection's table."""
         return self.answer.token
 
-    cdef tuple passage(self):
+    cdef tuple pending_send(self):
         global last_number
-        cdef Passage passage = Passage.__new__(Passage)
+        cdef PendingSend pending_send = PendingSend.__new__(PendingSend)
         last_number = last_number % LAST_SEQUENCE + 1
-        passage.express = self
-        passage.token = <uint32_t> -last_number
-        passage.identity = self.producer_id, self.epoch, self.sequence
-        return passage, None, time.monotonic() * 1000.0
+        pending_send.direct_send = self
+        pending_send.token = <uint32_t> -last_number
+        pending_send.identity = self.producer_id, self.epoch, self.sequence
+        return pending_send, None, time.monotonic() * 1000.0
 
     cdef bint submit(self, ProducerBatch batch, tuple entry) noexcept:
         """Send a sealed and stamped batch; False: it cannot be, and nothing has changed."""
-        cdef Passage passage = entry[0]
+        cdef PendingSend pending_send = entry[0]
         cdef kw_buf *segments[3]
         cdef kw_buf *text
         cdef uint8_t *at
         cdef uint32_t size = <uint32_t> batch.wire.size
         cdef uint32_t rest = size + 1
-        cdef uint32_t token = passage.token
+        cdef uint32_t token = pending_send.token
         cdef uint32_t id = __builtin_bswap32(token)
-        cdef dict pending = self.lane._pending
+        cdef dict pending = self.connection._pending
         cdef Py_ssize_t before = PyBytes_GET_SIZE(self.prefix)
         cdef int result
-        if self.lane._connection is not self.connection:
+        if self.connection._socket is not self.socket:
             return False  # it was given up: what it still says reaches nobody
         try:
-            pending[passage.token] = entry
+            pending[pending_send.token] = entry
         except MemoryError:
             return False
         text = kw_buf_new(process_pool(), before + 5)
         if text is NULL:
-            del pending[passage.token]
+            del pending[pending_send.token]
             return False
         memcpy(text.data, PyBytes_AS_STRING(self.prefix), before)
         memcpy(text.data + CORRELATION_ID_AT, &id, 4)
@@ -179,17 +180,17 @@ cdef class Express(Shortcut):
         segments[0] = text
         segments[1] = batch.wire
         segments[2] = self.suffix
-        result = kw_loop_submit(self.track.native.loop, self.track.connection, token, <int32_t> token, segments,
+        result = kw_loop_submit(self.waiters.native.loop, self.waiters.connection, token, <int32_t> token, segments,
                                 2 if self.suffix is NULL else 3, True)
         size += <uint32_t> (SIZE_PREFIX + text.size + (0 if self.suffix is NULL else self.suffix.size))
         kw_buf_unref(text)
         if result:
-            del pending[passage.token]
+            del pending[pending_send.token]
             return False
         self.answer.token = token
         self.batch = batch
         self.sent_ms = entry[2]
-        passage.batch = batch
+        pending_send.batch = batch
         batch.shortcut = self
         batch.producer = self.producer
         batch.ordinal = self.ordinal
@@ -225,10 +226,10 @@ cdef class Express(Shortcut):
             return  # the engine has it
         if self.is_awaited:  # for whoever else waits, and a signal handler may be on top of that, the engine takes it
             self.call_off()
-            kw_loop_tell(self.track.native.loop)
+            kw_loop_tell(self.waiters.native.loop)
             return
         self.is_awaited = True
-        kw_express_await(self.track.express, &self.answer)
+        kw_waiters_await(self.waiters.waiters, &self.answer)
         try:
             while True:
                 left = <long long> max((until - monotonic_ms()) * 1e3, 0)
@@ -239,7 +240,7 @@ cdef class Express(Shortcut):
                 PyErr_CheckSignals()
         except BaseException:
             self.leave()
-            kw_loop_tell(self.track.native.loop)  # if the answer is here, the engine takes it
+            kw_loop_tell(self.waiters.native.loop)  # if the answer is here, the engine takes it
             raise
         finally:
             self.is_awaited = False
@@ -248,45 +249,46 @@ cdef class Express(Shortcut):
         if self.answer.state != KW_ANSWERED:
             return
         if self.batch is not batch or batch.is_observed():  # others are to be told, and that is the engine's to do
-            kw_loop_tell(self.track.native.loop)
+            kw_loop_tell(self.waiters.native.loop)
             return
-        if (<dict> self.lane._pending).pop(self.answer.token, None) is not None:  # or else the engine has counted it
+        # Or else the engine has counted it.
+        if (<dict> self.connection._pending).pop(self.answer.token, None) is not None:
             latency_ms = time.monotonic() * 1000.0 - self.sent_ms
             self.responses += 1
             self.latency_ms_sum += latency_ms
             self.latency_ms_max = max(self.latency_ms_max, latency_ms)
         self.conclude_plain(batch)
-        self.track.quiet += 1
-        if self.track.quiet >= TELL_AFTER:
-            self.track.quiet = 0
-            kw_loop_tell(self.track.native.loop)
+        self.waiters.quiet += 1
+        if self.waiters.quiet >= TELL_AFTER:
+            self.waiters.quiet = 0
+            kw_loop_tell(self.waiters.native.loop)
 
     cdef bint leave(self) noexcept:
         """Wait no more; whether it was woken."""
-        if not kw_express_leave(self.track.express, &self.answer):
+        if not kw_waiters_leave(self.waiters.waiters, &self.answer):
             return False
         PyThread_acquire_lock(<PyThread_type_lock> self.lock, 0)
         return True
 
     cdef void call_off(self) noexcept:
-        kw_express_call_off(self.track.express, &self.answer)
+        kw_waiters_call_off(self.waiters.waiters, &self.answer)
 
     def complete(self, ProducerBatch batch, Buffer frame not None):
         """On the engine: take the answer of the batch in flight, if it is a plain one. Whether it was taken."""
-        if self.batch is not batch or not kw_express_read(&self.answer, frame.buf):
+        if self.batch is not batch or not kw_waiters_read(&self.answer, frame.buf):
             return False
         self.call_off()  # first: from then on this may be used anew
         self.conclude_plain(batch)
         return True
 
-    def recall(self):
+    def revoke(self):
         """Nothing more is sent this way: (sequence, ordinal, the batch in flight or None), for `Sequencer.resume`."""
         cdef ProducerBatch batch = self.batch
         self.batch = None
         if batch is not None:
             batch.shortcut = None
             self.call_off()
-            kw_loop_tell(self.track.native.loop)  # its answer may be here, and the engine not know
+            kw_loop_tell(self.waiters.native.loop)  # its answer may be here, and the engine not know
         return self.sequence, self.ordinal, batch
 
     def take_counts(self):

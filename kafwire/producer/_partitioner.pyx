@@ -1,6 +1,6 @@
 """`producer/_partitioner.pxd` is the contract.
 
-May hold: arithmetic. May not hold: what the shares are (`partitioner.py`), when a batch is full, who is asked for
+May hold: arithmetic. May not hold: what the weights are (`partitioner.py`), when a batch is full, who is asked for
 chance but the state that is handed in.
 """
 cimport cython
@@ -144,44 +144,44 @@ cdef uint64_t draw(uint64_t *state) noexcept nogil:
     return z ^ z >> 31
 
 
-cdef int32_t pick(const ShareTable *shares, uint64_t random) noexcept nogil:
+cdef int32_t pick(const WeightTable *weights, uint64_t random) noexcept nogil:
     """The partition whose share `random`, taken modulo the last end, falls into."""
-    cdef int64_t total = shares.ends[shares.count - 1]
+    cdef int64_t total = weights.ends[weights.count - 1]
     cdef int64_t wanted = <int64_t>(random % <uint64_t>total)
-    cdef int32_t low = 0, high = shares.count - 1, middle
-    if total == shares.count:  # all alike
-        return shares.ids[wanted]
+    cdef int32_t low = 0, high = weights.count - 1, middle
+    if total == weights.count:  # all alike
+        return weights.ids[wanted]
     while low < high:
         middle = (low + high) // 2
-        if shares.ends[middle] > wanted:
+        if weights.ends[middle] > wanted:
             high = middle
         else:
             low = middle + 1
-    return shares.ids[low]
+    return weights.ids[low]
 
 
-cdef bint is_over(const Course *course, size_t bound, size_t batch_size) noexcept nogil:
-    return course.sticky < 0 or course.stuck + bound + BATCH_HEADER > batch_size
+cdef bint is_over(const StickyState *sticky_state, size_t bound, size_t batch_size) noexcept nogil:
+    return sticky_state.sticky < 0 or sticky_state.stuck + bound + BATCH_HEADER > batch_size
 
 
-cdef int32_t take_turn(const Course *course, const ShareTable *shares) noexcept nogil:
-    return shares.ids[(course.turn & 0x7FFFFFFFu) % <uint32_t>shares.count]
+cdef int32_t take_turn(const StickyState *sticky_state, const WeightTable *weights) noexcept nogil:
+    return weights.ids[(sticky_state.turn & 0x7FFFFFFFu) % <uint32_t>weights.count]
 
 
-cdef void move_on(Course *course, const ShareTable *shares) noexcept nogil:
-    course.sticky = pick(shares, draw(&course.chance))
-    course.stuck = 0
+cdef void move_on(StickyState *sticky_state, const WeightTable *weights) noexcept nogil:
+    sticky_state.sticky = pick(weights, draw(&sticky_state.rng_state))
+    sticky_state.stuck = 0
 
 
 @cython.final
-cdef class Shares:
+cdef class PartitionWeights:
     def __cinit__(self, ids, ends):
         cdef int32_t i
         cdef int64_t last = 0
         self.ids = tuple(ids)
         ends = tuple(ends)
         if not self.ids or len(self.ids) != len(ends):
-            raise ValueError("shares need as many ends as partitions, and at least one")
+            raise ValueError("weights need as many ends as partitions, and at least one")
         self.table.count = len(ends)
         self.table.ids = <int32_t *> malloc(len(ends) * sizeof(int32_t))
         self.table.ends = <int64_t *> malloc(len(ends) * sizeof(int64_t))
@@ -334,7 +334,7 @@ cdef str _topic_name(bytes name, int64_t row):
 
 
 cdef int64_t assign(const RowsView *view, const int32_t *chosen, int64_t count, const Rule *rule,
-                    const ShareTable *shares, int32_t partitions, size_t batch_size, Course *course,
+                    const WeightTable *weights, int32_t partitions, size_t batch_size, StickyState *sticky_state,
                     int32_t *out) noexcept nogil:
     cdef int64_t i, j, own, size
     cdef int32_t partition
@@ -358,15 +358,15 @@ cdef int64_t assign(const RowsView *view, const int32_t *chosen, int64_t count, 
         if rule.spread == SPREAD_STICKY:
             bytes_at(&view.value, i, &data, &size)
             size = ROW_OVERHEAD + (size if size > 0 else 0)
-            if is_over(course, size, batch_size):
-                move_on(course, shares)
-            course.stuck += size
-            out[j] = course.sticky
+            if is_over(sticky_state, size, batch_size):
+                move_on(sticky_state, weights)
+            sticky_state.stuck += size
+            out[j] = sticky_state.sticky
         elif rule.spread == SPREAD_RANDOM:
-            out[j] = pick(shares, draw(&course.chance))
+            out[j] = pick(weights, draw(&sticky_state.rng_state))
         elif rule.spread == SPREAD_TURNS:
-            out[j] = take_turn(course, shares)
-            course.turn += 1
+            out[j] = take_turn(sticky_state, weights)
+            sticky_state.turn += 1
         else:
             out[j] = ELSEWHERE
     return -1

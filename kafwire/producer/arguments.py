@@ -1,4 +1,4 @@
-"""What both faces of a producer say of arguments and of room that are not there."""
+"""What both flavours of a producer say of arguments and of room that are not there."""
 
 from __future__ import annotations
 

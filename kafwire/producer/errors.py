@@ -6,9 +6,9 @@ import copy
 from collections.abc import Mapping
 
 from kafwire import protocol
-from kafwire.cluster.broker_connection import Lane
+from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.errors import BrokerError, KafkaError, RecordTooLargeError, broker_error
-from kafwire.producer._accumulator import Sink
+from kafwire.producer._accumulator import PartitionQueue
 from kafwire.producer._batch import ProducerBatch
 from kafwire.records import decode_batches
 
@@ -18,11 +18,13 @@ SHOWN_KEY = 40
 PartitionAnswer = protocol.ProduceResponse.PartitionProduceResponse
 
 
-def error_of(part: PartitionAnswer, sink: Sink, batch: ProducerBatch, lane: Lane) -> BrokerError | None:
+def error_of(
+    part: PartitionAnswer, queue: PartitionQueue, batch: ProducerBatch, connection: BrokerConnection
+) -> BrokerError | None:
     """What the broker says of the whole batch; None: it took it."""
     if not part.error_code:
         return None
-    where = f"{sink.name} on {lane.where}"
+    where = f"{queue.name} on {connection.where}"
     if part.error_code == MESSAGE_TOO_LARGE and batch.count == 1:
         return RecordTooLargeError(
             f"{_record_in(batch, 0)} to {where} is larger than the broker takes ({batch.size} bytes as sent): raise "
@@ -35,13 +37,15 @@ def error_of(part: PartitionAnswer, sink: Sink, batch: ProducerBatch, lane: Lane
     )
 
 
-def refused_records(part: PartitionAnswer, sink: Sink, batch: ProducerBatch, lane: Lane) -> dict[int, KafkaError]:
+def refused_records(
+    part: PartitionAnswer, queue: PartitionQueue, batch: ProducerBatch, connection: BrokerConnection
+) -> dict[int, KafkaError]:
     """The errors of the records that the broker names, by their index in the batch."""
     refused: dict[int, KafkaError] = {}
     for named in part.record_errors:
         if 0 <= named.batch_index < batch.count:
             said = named.batch_index_error_message or part.error_message or "the broker does not say why"
-            text = f"{_record_in(batch, named.batch_index)} to {sink.name} on {lane.where}: {said}"
+            text = f"{_record_in(batch, named.batch_index)} to {queue.name} on {connection.where}: {said}"
             refused[named.batch_index] = broker_error(part.error_code, text)
     return refused
 

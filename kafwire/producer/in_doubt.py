@@ -23,15 +23,15 @@ from collections.abc import Callable, Coroutine, Hashable, Iterable
 from typing import Any
 
 from kafwire import protocol
-from kafwire.cluster.broker_connection import Lane
+from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.list_offsets import LATEST
 from kafwire.cluster.metadata import NO_TOPIC_ID
 from kafwire.config import ProducerConfig
 from kafwire.errors import KafkaConnectionError, KafkaError, ProtocolError, broker_error
-from kafwire.producer._accumulator import Sink
+from kafwire.producer._accumulator import PartitionQueue
 from kafwire.producer._batch import ProducerBatch
-from kafwire.producer.log_search import LogSearch, Numbers, Place
+from kafwire.producer.log_search import FoundBatch, LogSearch, Numbers
 from kafwire.producer.sequencer import Fate, conclude
 
 LAST_FETCH_WITH_NAMES = 12
@@ -43,7 +43,7 @@ MAX_TIMESTAMP_AT = 35  # in a batch
 
 Where = tuple[str, int]
 # A batch of a partition, what is known of it, where it is, and why no more is known.
-Tell = Callable[[Sink, ProducerBatch, Fate, Place, str], object]
+Tell = Callable[[PartitionQueue, ProducerBatch, Fate, FoundBatch, str], object]
 Run = Callable[[Hashable, Coroutine[Any, Any, None]], object]
 
 
@@ -60,61 +60,63 @@ class Doubts:
         self._run = run
         self._tell = tell
         self._leaders: set[int] = set()
-        self._searched: set[Sink] = set()
+        self._searched: set[PartitionQueue] = set()
 
-    def note(self, leader: int, sink: Sink) -> None:
+    def note(self, leader: int, queue: PartitionQueue) -> None:
         """A partition has batches in doubt, and nothing else keeps it from sending to its leader."""
-        if sink not in self._searched:
+        if queue not in self._searched:
             self._leaders.add(leader)
 
-    def settle(self, waiting: Iterable[Sink]) -> None:
+    def settle(self, waiting: Iterable[PartitionQueue]) -> None:
         """Ask the leaders that were noted about all these partitions that are theirs, unless that is under way."""
         if not self._leaders:
             return
-        asked: dict[int, list[Sink]] = {}
-        for sink in waiting:
-            leader = self._cluster.metadata.leader(sink.topic, sink.partition)
-            if leader in self._leaders and sink not in self._searched and sink.sequencer.doubts:
-                asked.setdefault(leader, []).append(sink)
+        asked: dict[int, list[PartitionQueue]] = {}
+        for queue in waiting:
+            leader = self._cluster.metadata.leader(queue.topic, queue.partition)
+            if leader in self._leaders and queue not in self._searched and queue.sequencer.doubts:
+                asked.setdefault(leader, []).append(queue)
         self._leaders.clear()
-        for leader, sinks in asked.items():
-            self._run(f"ask {leader}", self._ask(leader, sinks))
+        for leader, queues in asked.items():
+            self._run(f"ask {leader}", self._ask(leader, queues))
 
-    async def _ask(self, leader: int, sinks: list[Sink]) -> None:
-        lane = self._cluster.lane(leader, "control")
-        via = self._cluster.lane(leader, "produce").connection
+    async def _ask(self, leader: int, queues: list[PartitionQueue]) -> None:
+        connection = self._cluster.connection(leader, "control")
+        via = self._cluster.connection(leader, "produce").socket
         try:
-            await lane.open()
-            problem = await self._describe(lane, via, sinks)
+            await connection.open()
+            problem = await self._describe(connection, via, queues)
         except KafkaConnectionError:
-            await self._cluster.refresh({sink.topic for sink in sinks})
+            await self._cluster.refresh({queue.topic for queue in queues})
             raise
         if problem is not None:
-            await self._cluster.refresh({sink.topic for sink in sinks})
+            await self._cluster.refresh({queue.topic for queue in queues})
             raise problem
 
-    async def _describe(self, lane: Lane, via: object, sinks: list[Sink]) -> KafkaError | None:
+    async def _describe(
+        self, connection: BrokerConnection, via: object, queues: list[PartitionQueue]
+    ) -> KafkaError | None:
         """Ask for the producers of these partitions; returns an error of those that have to be asked again."""
         by_topic: dict[str, list[int]] = {}
-        for sink in sinks:
-            by_topic.setdefault(sink.topic, []).append(sink.partition)
+        for queue in queues:
+            by_topic.setdefault(queue.topic, []).append(queue.partition)
         request = protocol.DescribeProducersRequest
         topics = [request.TopicRequest(name=name, partition_indexes=parts) for name, parts in by_topic.items()]
         answers: dict[Where, Any] = {}
-        is_spoken = request.api_key in lane.versions
+        is_spoken = request.api_key in connection.versions
         if is_spoken:
-            response = await lane.call(request(topics=topics))
+            response = await connection.call(request(topics=topics))
             answers = {(t.name, part.partition_index): part for t in response.topics for part in t.partitions}
         problem: KafkaError | None = None
-        for sink in sinks:
-            answer = answers.get((sink.topic, sink.partition))
-            doubts = sink.sequencer.doubts
+        for queue in queues:
+            answer = answers.get((queue.topic, queue.partition))
+            doubts = queue.sequencer.doubts
             if not doubts:
                 continue
             if is_spoken and answer is None:
-                problem = KafkaConnectionError(f"{lane.where} did not answer for the producers of {sink.name}")
+                problem = KafkaConnectionError(f"{connection.where} did not answer for the producers of {queue.name}")
                 continue
-            error = broker_error(answer.error_code, f"the producers of {sink.name}") if answer is not None else None
+            error = broker_error(answer.error_code, f"the producers of {queue.name}") if answer is not None else None
             if error is not None and error.code and error.retriable:
                 problem = error
                 continue
@@ -123,54 +125,56 @@ class Doubts:
             for state in answer.active_producers if answer is not None else ():
                 if state.producer_id == producer_id:
                     remembered = state.producer_epoch, state.last_sequence
-            left = sink.sequencer.consult(remembered, via, asked=answer is not None and not answer.error_code)
+            left = queue.sequencer.consult(remembered, via, asked=answer is not None and not answer.error_code)
             for batch in [batch for batch, said in left if said is Fate.ABSENT]:
-                self._tell(sink, batch, Fate.ABSENT, NOWHERE, "")
+                self._tell(queue, batch, Fate.ABSENT, NOWHERE, "")
             searched: dict[ProducerBatch, Fate] = {batch: said for batch, said in left if said is not Fate.ABSENT}
             if searched:
-                self._searched.add(sink)
-                self._run(("search", sink), self._search(sink, searched))
+                self._searched.add(queue)
+                self._run(("search", queue), self._search(queue, searched))
         return problem
 
-    async def _search(self, sink: Sink, said: dict[ProducerBatch, Fate]) -> None:
+    async def _search(self, queue: PartitionQueue, said: dict[ProducerBatch, Fate]) -> None:
         why = "its number was taken by a batch that is not in the log"
-        found: dict[ProducerBatch, Place] = {}
+        found: dict[ProducerBatch, FoundBatch] = {}
         is_whole = False
         try:
-            leader = self._cluster.metadata.leader(sink.topic, sink.partition)
+            leader = self._cluster.metadata.leader(queue.topic, queue.partition)
             if leader < 0:
-                raise KafkaConnectionError(f"{sink.name} has no leader")
-            search = await self._read(sink, self._cluster.lane(leader, "control"), list(said))
+                raise KafkaConnectionError(f"{queue.name} has no leader")
+            search = await self._read(queue, self._cluster.connection(leader, "control"), list(said))
             found, is_whole = search.found, search.is_whole
             if len(found) < len(said):
-                await self._check_topic(sink)
+                await self._check_topic(queue)
             if not is_whole:
                 why = "records are missing from the part of the log where they would be (compaction?)"
         except Unreadable as problem:
             why = str(problem)
         except KafkaError:
-            await self._cluster.refresh([sink.topic])
+            await self._cluster.refresh([queue.topic])
             raise
         finally:
-            self._searched.discard(sink)
+            self._searched.discard(queue)
         for batch, evidence in said.items():
-            if batch in sink.sequencer.doubts:  # or else it was given up meanwhile
+            if batch in queue.sequencer.doubts:  # or else it was given up meanwhile
                 known = True if batch in found else False if is_whole else None
-                self._tell(sink, batch, conclude(evidence, known), found.get(batch, NOWHERE), why)
+                self._tell(queue, batch, conclude(evidence, known), found.get(batch, NOWHERE), why)
 
-    async def _check_topic(self, sink: Sink) -> None:
+    async def _check_topic(self, queue: PartitionQueue) -> None:
         """What is not found may be in another log: a topic made anew has the name that leaders are asked by."""
-        await self._cluster.refresh([sink.topic], at_once=True)
-        if sink.owner.retired or sink.topic in self._cluster.metadata.doubts:
-            raise KafkaConnectionError(f"topic {sink.topic!r} may have been made anew")
+        await self._cluster.refresh([queue.topic], at_once=True)
+        if queue.owner.retired or queue.topic in self._cluster.metadata.doubts:
+            raise KafkaConnectionError(f"topic {queue.topic!r} may have been made anew")
 
-    async def _read(self, sink: Sink, lane: Lane, batches: list[ProducerBatch]) -> LogSearch[ProducerBatch]:
+    async def _read(
+        self, queue: PartitionQueue, connection: BrokerConnection, batches: list[ProducerBatch]
+    ) -> LogSearch[ProducerBatch]:
         """Search the log from where the batches can be to its end; raises `Unreadable` where that cannot be."""
-        await lane.open()
-        end = await self._offset(sink, lane, LATEST, DEBUGGING_REPLICA)
-        floor = sink.sequencer.floor
+        await connection.open()
+        end = await self._offset(queue, connection, LATEST, DEBUGGING_REPLICA)
+        floor = queue.sequencer.floor
         if floor is None:
-            floor = await self._first_place(sink, lane, batches), -1
+            floor = await self._first_place(queue, connection, batches), -1
         start, epoch = floor
         wanted = {
             batch: Numbers(*batch.producer, batch.sequence, batch.count)
@@ -180,9 +184,9 @@ class Doubts:
         search = LogSearch(wanted, start)
         is_read = False
         while not search.is_over and search.position < end:
-            if not any(batch in sink.sequencer.doubts for batch in batches):
+            if not any(batch in queue.sequencer.doubts for batch in batches):
                 break
-            part = await self._fetch(sink, lane, search.position, epoch)
+            part = await self._fetch(queue, connection, search.position, epoch)
             is_read = True
             if part.diverging_epoch.end_offset >= 0:  # what was acknowledged last is not in the log any more (KIP-320)
                 epoch = part.diverging_epoch.epoch
@@ -192,56 +196,58 @@ class Doubts:
             try:
                 moved = search.feed(part.records or b"")
             except ProtocolError as error:
-                lane.fail(f"the log of {sink.name} could not be read: {error}")
-                raise KafkaConnectionError(f"{lane.where}, the log of {sink.name}: {error}") from None
+                connection.fail(f"the log of {queue.name} could not be read: {error}")
+                raise KafkaConnectionError(f"{connection.where}, the log of {queue.name}: {error}") from None
             if not moved:
                 await asyncio.sleep(self._config.retry_backoff_ms / 1000)
         if not is_read:  # the end was asked for by the topic's name, which may be another's now: a fetch has its id
-            await self._fetch(sink, lane, search.position, -1)
+            await self._fetch(queue, connection, search.position, -1)
         return search
 
-    async def _first_place(self, sink: Sink, lane: Lane, batches: list[ProducerBatch]) -> int:
+    async def _first_place(
+        self, queue: PartitionQueue, connection: BrokerConnection, batches: list[ProducerBatch]
+    ) -> int:
         """An offset that none of the batches lies before: what is stored has its latest timestamp."""
-        end = await self._offset(sink, lane, LATEST, CONSUMER)  # first: what is committed later lies behind it
+        end = await self._offset(queue, connection, LATEST, CONSUMER)  # first: what is committed later lies behind it
         latest = min(struct.unpack_from(">q", batch.payload(), MAX_TIMESTAMP_AT)[0] for batch in batches)
-        offset = await self._offset(sink, lane, latest, CONSUMER)
+        offset = await self._offset(queue, connection, latest, CONSUMER)
         return offset if offset >= 0 else end
 
-    async def _offset(self, sink: Sink, lane: Lane, timestamp: int, who: int) -> int:
+    async def _offset(self, queue: PartitionQueue, connection: BrokerConnection, timestamp: int, who: int) -> int:
         request: Any = protocol.ListOffsetsRequest
         asked = request.ListOffsetsPartition(
-            partition_index=sink.partition,
-            current_leader_epoch=self._cluster.metadata.leader_epoch(sink.topic, sink.partition),
+            partition_index=queue.partition,
+            current_leader_epoch=self._cluster.metadata.leader_epoch(queue.topic, queue.partition),
             timestamp=timestamp,
         )
-        topic = request.ListOffsetsTopic(name=sink.topic, partitions=[asked])
-        response = await lane.call(request(replica_id=who, isolation_level=0, topics=[topic]))
+        topic = request.ListOffsetsTopic(name=queue.topic, partitions=[asked])
+        response = await connection.call(request(replica_id=who, isolation_level=0, topics=[topic]))
         for part in (part for answer in response.topics for part in answer.partitions):
-            self._check(part.error_code, f"offsets of {sink.name}")
+            self._check(part.error_code, f"offsets of {queue.name}")
             return int(part.offset)
-        raise KafkaConnectionError(f"{lane.where} did not answer for {sink.name}")
+        raise KafkaConnectionError(f"{connection.where} did not answer for {queue.name}")
 
-    async def _fetch(self, sink: Sink, lane: Lane, offset: int, last_epoch: int) -> Any:
+    async def _fetch(self, queue: PartitionQueue, connection: BrokerConnection, offset: int, last_epoch: int) -> Any:
         request: Any = protocol.FetchRequest
-        topic_id = self._cluster.metadata.topics[sink.topic].topic_id
+        topic_id = self._cluster.metadata.topics[queue.topic].topic_id
         asked = request.FetchPartition(
-            partition=sink.partition,
-            current_leader_epoch=self._cluster.metadata.leader_epoch(sink.topic, sink.partition),
+            partition=queue.partition,
+            current_leader_epoch=self._cluster.metadata.leader_epoch(queue.topic, queue.partition),
             fetch_offset=offset,
             last_fetched_epoch=last_epoch,
             partition_max_bytes=READ_BYTES,
         )
-        topic = request.FetchTopic(topic=sink.topic, topic_id=topic_id, partitions=[asked])
+        topic = request.FetchTopic(topic=queue.topic, topic_id=topic_id, partitions=[asked])
         at_most = LAST_FETCH_WITH_NAMES if topic_id == NO_TOPIC_ID else None
-        response = await lane.call(
+        response = await connection.call(
             request(max_wait_ms=0, min_bytes=0, max_bytes=READ_BYTES, topics=[topic]),
-            version=lane.version_of(request, at_most=at_most),
+            version=connection.version_of(request, at_most=at_most),
         )
-        self._check(response.error_code, f"reading {sink.name}")
+        self._check(response.error_code, f"reading {queue.name}")
         for part in (part for answer in response.responses for part in answer.partitions):
-            self._check(part.error_code, f"reading {sink.name} at offset {offset}")
+            self._check(part.error_code, f"reading {queue.name} at offset {offset}")
             return part
-        raise KafkaConnectionError(f"{lane.where} did not answer for {sink.name}")
+        raise KafkaConnectionError(f"{connection.where} did not answer for {queue.name}")
 
     @staticmethod
     def _check(code: int, what: str) -> None:
@@ -253,4 +259,4 @@ class Doubts:
         raise Unreadable(str(error))
 
 
-NOWHERE = Place(-1)
+NOWHERE = FoundBatch(-1)

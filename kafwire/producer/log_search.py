@@ -37,7 +37,7 @@ class Numbers:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FoundBatch:
     """Where a batch was found: its offset, -1 inside of a larger one, and when it was appended, if the topic says."""
 
     offset: int
@@ -51,7 +51,7 @@ class LogSearch(Generic[K]):
         self._wanted = dict(wanted)
         self._senders = {(numbers.producer_id, numbers.epoch) for numbers in wanted.values()}
         self.position = position
-        self.found: dict[K, Place] = {}
+        self.found: dict[K, FoundBatch] = {}
         self.is_whole = True
 
     @property
@@ -88,16 +88,16 @@ class LogSearch(Generic[K]):
             last = base + delta
             if last >= self.position and (producer_id, epoch) in self._senders:
                 appended = max_timestamp if attributes & LOG_APPEND else -1
-                self._match(Numbers(producer_id, epoch, sequence, delta + 1), Place(base, appended))
+                self._match(Numbers(producer_id, epoch, sequence, delta + 1), FoundBatch(base, appended))
         if last >= self.position:
             self.is_whole = self.is_whole and magic >= 2 and base <= self.position
             self.position = last + 1
 
-    def _match(self, stored: Numbers, place: Place) -> None:
+    def _match(self, stored: Numbers, place: FoundBatch) -> None:
         for key, numbers in self._wanted.items():
             if (numbers.producer_id, numbers.epoch) != (stored.producer_id, stored.epoch):
                 continue
             if numbers == stored:
                 self.found[key] = place
             elif (numbers.sequence - stored.sequence) % SEQUENCE_LIMIT + numbers.count <= stored.count:
-                self.found.setdefault(key, Place(-1, place.log_append_ms))
+                self.found.setdefault(key, FoundBatch(-1, place.log_append_ms))

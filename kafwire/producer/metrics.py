@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kafwire.cluster.broker_connection import Lane
+from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.errors import BrokerError, KafkaError
-from kafwire.producer._accumulator import Sink
+from kafwire.producer._accumulator import PartitionQueue
 from kafwire.producer._batch import ProducerBatch
 from kafwire.types import TopicPartition
 
@@ -75,18 +75,18 @@ class ProduceCounters:
     """The tallies of one producer. Lives on the engine."""
 
     def __init__(self) -> None:
-        self._tallies: dict[Sink, Tally] = {}
+        self._tallies: dict[PartitionQueue, Tally] = {}
 
-    def _of(self, sink: Sink) -> Tally:
-        tally = self._tallies.get(sink)
+    def _of(self, queue: PartitionQueue) -> Tally:
+        tally = self._tallies.get(queue)
         if tally is None:
-            tally = self._tallies[sink] = Tally()
+            tally = self._tallies[queue] = Tally()
         return tally
 
-    def sent(self, group: list[tuple[Sink, ProducerBatch]], now_ms: float) -> None:
+    def sent(self, group: list[tuple[PartitionQueue, ProducerBatch]], now_ms: float) -> None:
         """A request left with these batches; those that were tried before, whole or not, count as retries."""
-        for sink, batch in group:
-            tally = self._of(sink)
+        for queue, batch in group:
+            tally = self._of(queue)
             if batch.attempts or batch.is_part:
                 tally.retries += 1
                 continue
@@ -100,9 +100,9 @@ class ProduceCounters:
             tally.queue_ms_sum += queued_ms
             tally.queue_ms_max = max(tally.queue_ms_max, queued_ms)
 
-    def went_by(self, sink: Sink, counts: Mapping[str, Any]) -> None:
+    def went_by(self, queue: PartitionQueue, counts: Mapping[str, Any]) -> None:
         """Batches were sent, and acknowledged, past the engine (see `kafwire.producer._direct_send`)."""
-        tally = self._of(sink)
+        tally = self._of(queue)
         tally.batches += counts["batches"]
         tally.records += counts["records"]
         tally.bytes += counts["bytes"]
@@ -110,51 +110,55 @@ class ProduceCounters:
         tally.batch_bytes_max = max(tally.batch_bytes_max, counts["batch_bytes_max"])
         tally.records_delivered += counts["delivered"]
 
-    def delivered(self, sink: Sink, batch: ProducerBatch) -> None:
+    def delivered(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """A batch was acknowledged, or is as good as that."""
-        self._of(sink).records_delivered += batch.count
+        self._of(queue).records_delivered += batch.count
 
-    def refused(self, sink: Sink, error: KafkaError | None) -> None:
+    def refused(self, queue: PartitionQueue, error: KafkaError | None) -> None:
         """An attempt failed; whether there is another one does not matter here."""
         if error is not None:
-            self._of(sink).errors[error.name if isinstance(error, BrokerError) else type(error).__name__] += 1
+            self._of(queue).errors[error.name if isinstance(error, BrokerError) else type(error).__name__] += 1
 
-    def failed(self, sink: Sink, records: int) -> None:
+    def failed(self, queue: PartitionQueue, records: int) -> None:
         """Records were given up."""
-        self._of(sink).records_failed += records
+        self._of(queue).records_failed += records
 
     @property
     def records_failed(self) -> int:
         """Of all partitions."""
         return sum(tally.records_failed for tally in self._tallies.values())
 
-    def snapshot(self, queued: Callable[[Sink], dict[str, Any]], lanes: list[Lane]) -> dict[str, Any]:
-        """Totals, partitions and lanes; `queued` adds what a partition has waiting."""
+    def snapshot(
+        self, queued: Callable[[PartitionQueue], dict[str, Any]], connections: list[BrokerConnection]
+    ) -> dict[str, Any]:
+        """Totals, partitions and connections; `queued` adds what a partition has waiting."""
         total = Tally()
         partitions = {}
-        last: dict[TopicPartition, tuple[Sink, Tally]] = {}
-        for sink, tally in list(self._tallies.items()):
+        last: dict[TopicPartition, tuple[PartitionQueue, Tally]] = {}
+        for queue, tally in list(self._tallies.items()):
             total.add(tally)
-            where = TopicPartition(sink.topic, sink.partition)
+            where = TopicPartition(queue.topic, queue.partition)
             if where in last:  # its topic was made anew
                 tally.add(last[where][1])
                 del self._tallies[last[where][0]]
-            last[where] = sink, tally
-            partitions[where] = {**tally.told(), **queued(sink)}
-        stats = [lane.stats() for lane in lanes if lane.connects]
-        produce = [lane for lane in stats if lane["role"] == "produce"]
-        responses = sum(lane["responses"] for lane in produce)
+            last[where] = queue, tally
+            partitions[where] = {**tally.told(), **queued(queue)}
+        stats = [connection.stats() for connection in connections if connection.connects]
+        produce = [connection for connection in stats if connection["role"] == "produce"]
+        responses = sum(connection["responses"] for connection in produce)
         return {
             "producer": {
                 **total.told(),
-                "requests": sum(lane["requests"] for lane in produce),
-                "requests_in_flight": sum(lane["in_flight"] for lane in produce),
-                "request_latency_ms_mean": _ratio(sum(lane["latency_ms_sum"] for lane in produce), responses),
-                "request_latency_ms_max": max((lane["latency_ms_max"] for lane in produce), default=0.0),
-                "throttle_ms": sum(lane["throttle_ms"] for lane in produce),
+                "requests": sum(connection["requests"] for connection in produce),
+                "requests_in_flight": sum(connection["in_flight"] for connection in produce),
+                "request_latency_ms_mean": _ratio(
+                    sum(connection["latency_ms_sum"] for connection in produce), responses
+                ),
+                "request_latency_ms_max": max((connection["latency_ms_max"] for connection in produce), default=0.0),
+                "throttle_ms": sum(connection["throttle_ms"] for connection in produce),
             },
             "partitions": partitions,
-            "lanes": stats,
+            "connections": stats,
         }
 
 

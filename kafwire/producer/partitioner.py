@@ -63,7 +63,7 @@ def even(partitions: Sequence[int]) -> Split:
 
 
 def weighted(partitions: Sequence[int], backlog: Mapping[int, int], slow: Collection[int]) -> Split:
-    """Shares by how little waits to be sent (KIP-794): none for `slow` ones, unless all are slow.
+    """PartitionWeights by how little waits to be sent (KIP-794): none for `slow` ones, unless all are slow.
 
     `backlog` has the batches that wait, by partition; for those that it leaves out none do. The longest queue's share
     is 1, and one more for each batch less.
@@ -77,7 +77,7 @@ def weighted(partitions: Sequence[int], backlog: Mapping[int, int], slow: Collec
 
 
 class Balance:
-    """The shares of one producer's topics as leaders and backlogs come and go; each is told when it changes.
+    """The weights of one producer's topics as leaders and backlogs come and go; each is told when it changes.
 
     `timeout_ms`: a broker that has had something to take for longer than that, and took nothing, gets no more of what
     may go elsewhere; 0: never.
@@ -91,17 +91,19 @@ class Balance:
 
     @property
     def uneven(self) -> Collection[str]:
-        """Topics whose shares are not all alike: they have to be looked at again."""
+        """Topics whose weights are not all alike: they have to be looked at again."""
         return self._uneven.keys()
 
     def lead(self, topic: str, leaders: Sequence[int]) -> Split:
-        """Take in the leaders (-1: none) of a topic's partitions; the shares of those that have one, or of all."""
+        """Take in the leaders (-1: none) of a topic's partitions; the weights of those that have one, or of all."""
         partitions = [partition for partition, leader in enumerate(leaders) if leader >= 0]
         self._with_leader[topic] = partitions or range(len(leaders))
         return weighted(self._with_leader[topic], *self._uneven.get(topic, ({}, _NONE)))
 
-    def weigh(self, topic: str, backlog: Mapping[int, int], slow: frozenset[int] = _NONE) -> Split | None:
-        """Take in how many batches wait and which partitions are slow; new shares, or None if they stay as they are."""
+    def weights(self, topic: str, backlog: Mapping[int, int], slow: frozenset[int] = _NONE) -> Split | None:
+        """Take in how many batches wait and which partitions are slow; new weights, or None if they stay as they
+        are.
+        """
         if (backlog, slow) == self._uneven.get(topic, ({}, _NONE)):
             return None
         if backlog or slow:

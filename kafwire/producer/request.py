@@ -9,7 +9,7 @@ import struct
 from collections.abc import Sequence
 
 from kafwire.memory._buffer import Buffer
-from kafwire.producer._accumulator import Sink
+from kafwire.producer._accumulator import PartitionQueue
 from kafwire.producer._batch import ProducerBatch
 
 FIRST_FLEXIBLE_VERSION = 9
@@ -21,22 +21,22 @@ def produce_request(
     version: int,
     acks: int,
     timeout_ms: int,
-    group: Sequence[tuple[Sink, ProducerBatch]],
+    group: Sequence[tuple[PartitionQueue, ProducerBatch]],
     names: dict[str, bytes],
     transactional_id: str | None = None,
 ) -> list[bytes | Buffer]:
     """A ProduceRequest as segments: what stands between the batches is small and copied, the batches are referenced."""
     flexible = version >= FIRST_FLEXIBLE_VERSION
-    by_topic: dict[str, list[tuple[Sink, ProducerBatch]]] = {}
-    for sink, batch in group:
-        by_topic.setdefault(sink.topic, []).append((sink, batch))
+    by_topic: dict[str, list[tuple[PartitionQueue, ProducerBatch]]] = {}
+    for queue, batch in group:
+        by_topic.setdefault(queue.topic, []).append((queue, batch))
     segments: list[bytes | Buffer] = []
     text = bytearray(head)
     text += _request_start(version, acks, timeout_ms, len(by_topic), transactional_id)
     for topic, members in by_topic.items():
         text += _topic_start(version, names[topic], len(members))
-        for sink, batch in members:
-            text += struct.pack(">i", sink.partition)
+        for queue, batch in members:
+            text += struct.pack(">i", queue.partition)
             text += uvarint(batch.size + 1) if flexible else struct.pack(">i", batch.size)
             segments += [bytes(text), batch.payload()]
             text = bytearray(b"\0" if flexible else b"")

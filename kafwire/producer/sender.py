@@ -19,7 +19,7 @@ from typing import Any, TypeGuard
 
 from kafwire import protocol
 from kafwire.cluster.backoff import delay_ms
-from kafwire.cluster.broker_connection import Lane
+from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.leader_errors import LEADER_ERRORS
 from kafwire.cluster.metadata import NO_TOPIC_ID
@@ -34,17 +34,17 @@ from kafwire.errors import (
     broker_error,
 )
 from kafwire.memory._buffer import Buffer
-from kafwire.producer._accumulator import Accumulator, Sink, Topic
+from kafwire.producer._accumulator import Accumulator, PartitionQueue, Topic
 from kafwire.producer._batch import ProducerBatch
-from kafwire.producer._partitioner import Shares
+from kafwire.producer._partitioner import PartitionWeights
 from kafwire.producer.direct_send import ExpressWays
 from kafwire.producer.errors import MESSAGE_TOO_LARGE, doubtful, error_of, parts_without, refused_records
 from kafwire.producer.in_doubt import Doubts
-from kafwire.producer.log_search import Place
+from kafwire.producer.log_search import FoundBatch
 from kafwire.producer.metrics import ProduceCounters
 from kafwire.producer.partitioner import Balance, rule_of
 from kafwire.producer.request import FIRST_VERSION_WITH_TOPIC_IDS, produce_request
-from kafwire.producer.sequencer import LOST, NOT_SENT, Fate, Identity, Sequencer, Verdict
+from kafwire.producer.sequencer import LOST, NOT_SENT, BatchOutcome, Fate, Identity, Sequencer
 from kafwire.producer.transaction_manager import Transactions
 from kafwire.runtime.engine import FORKED
 from kafwire.runtime.metrics_reporter import Reporter
@@ -79,14 +79,16 @@ class Sender:
             compression=config.compression_type,
             level=config.compression_level,
             rule=rule,
-            chance=random.getrandbits(64),
+            rng_state=random.getrandbits(64),
             transactional=config.transactional_id is not None,
         )
         self._balance = Balance(timeout_ms=config.partitioner_availability_timeout_ms)
         self._is_adaptive = config.partitioner_adaptive_partitioning_enable and rule.spread == "sticky"
         self.identity: Identity | None = None
-        self._waiting: dict[tuple[str, int], Sink] = {}  # sinks with something to send, in the order to be served
-        self._in_flight_on: dict[tuple[str, int], Lane] = {}
+        self._waiting: dict[
+            tuple[str, int], PartitionQueue
+        ] = {}  # queues with something to send, in the order to be served
+        self._in_flight_on: dict[tuple[str, int], BrokerConnection] = {}
         self._not_before: dict[tuple[str, int], float] = {}
         self._unfinished: dict[ProducerBatch, None] = {}
         self._topic_ids: dict[str, uuid.UUID] = {}
@@ -106,9 +108,9 @@ class Sender:
         self.counters = ProduceCounters()
         self.transactions = None if config.transactional_id is None else Transactions(self, config.transactional_id)
         self._doubts = Doubts(cluster, config, self._run, self._on_fate)
-        self._express: ExpressWays | None = None
+        self._direct_send: ExpressWays | None = None
         if config.linger_ms == 0 and config.acks != 0 and self.transactions is None:
-            self._express = ExpressWays(self)
+            self._direct_send = ExpressWays(self)
         self._reporter: Reporter | None = None
         if config.metrics_hook is not None:  # the engine may take a snapshot at once: of what is complete
             self._reporter = Reporter(cluster.engine, config.metrics_hook, config.metrics_interval_ms)
@@ -117,7 +119,7 @@ class Sender:
         cluster.on_overdue(self._leave_hung)
         cluster.engine.join(self)
 
-    async def learn_topics(self, names: list[str], timeout_ms: float) -> None:
+    async def ensure_metadata(self, names: list[str], timeout_ms: float) -> None:
         """Make the partitions of topics known to the accumulator; waits for those that are being created."""
         try:
             await self.cluster.topics(names, timeout_ms=timeout_ms, create=self.config.allow_auto_create_topics)
@@ -128,36 +130,36 @@ class Sender:
 
     def _on_change(self, names: set[str]) -> None:
         """Topics have new partitions, or other leaders."""
-        if self._express is not None:
-            self._express.recall_all()
+        if self._direct_send is not None:
+            self._direct_send.revoke_all()
         for name in names & self.accumulator.topics.keys():
             self._take_in(name)
-        for lane in set(self._in_flight_on.values()):
-            self._leave_hung(lane)
+        for connection in set(self._in_flight_on.values()):
+            self._leave_hung(connection)
 
-    def _leave_hung(self, lane: Lane) -> None:
+    def _leave_hung(self, connection: BrokerConnection) -> None:
         """Do not wait for a broker that owes an answer for long if another leads a partition in flight there by now.
 
         Without idempotence that could make duplicates: it waits until the request's time is up.
         """
-        if not self.config.idempotent or not lane.is_overdue:
+        if not self.config.idempotent or not connection.is_overdue:
             return
         if any(
-            used is lane and self.cluster.metadata.leader(*where) not in (-1, lane.node)
+            used is connection and self.cluster.metadata.leader(*where) not in (-1, connection.node)
             for where, used in self._in_flight_on.items()
         ):
-            lane.fail("the broker hangs, and others lead partitions of its now")
+            connection.fail("the broker hangs, and others lead partitions of its now")
 
     def _forget_idle(self) -> None:
         """Ask no more for topics that nothing was sent to for `metadata_max_idle_ms`; a record looks them up anew."""
         now = self.cluster.engine.now_ms()
         busy = (
-            {batch.sink.topic for batch in self._unfinished}
+            {batch.queue.topic for batch in self._unfinished}
             | {topic for topic, _ in self._waiting}
             | self._retired.keys()
         )
         for name, topic in list(self.accumulator.topics.items()):
-            if name in busy or any(not sink.is_empty or sink.express is not None for sink in topic.sinks):
+            if name in busy or any(not queue.is_empty or queue.direct_send is not None for queue in topic.queues):
                 self._used_ms[name] = now
             elif now - self._used_ms.setdefault(name, now) > self.config.metadata_max_idle_ms:
                 del self._used_ms[name]
@@ -175,51 +177,51 @@ class Sender:
                 self._remember(name)
             self._used_ms.setdefault(name, self.cluster.engine.now_ms())
             leaders = [self.cluster.metadata.leader(name, partition) for partition in range(max(info.partitions) + 1)]
-            shares = Shares(*self._balance.lead(name, leaders))
+            weights = PartitionWeights(*self._balance.lead(name, leaders))
             before = self._topic_ids.get(name, NO_TOPIC_ID)
             self._topic_ids[name] = info.topic_id
             topic = self.accumulator.topics.get(name)
             # Without ids, that there are fewer partitions says so. Topics get their first id when brokers are upgraded.
             is_another = before != info.topic_id and NO_TOPIC_ID not in (before, info.topic_id)
-            if topic is not None and (is_another or len(leaders) < len(topic.sinks)):
-                self._replace(topic, len(leaders), shares)
+            if topic is not None and (is_another or len(leaders) < len(topic.queues)):
+                self._replace(topic, len(leaders), weights)
             else:
-                self.accumulator.set_topic(name, len(leaders), shares)
+                self.accumulator.set_topic(name, len(leaders), weights)
 
     # -- topics made anew
 
-    def _replace(self, topic: Topic, partitions: int, shares: Shares) -> None:
+    def _replace(self, topic: Topic, partitions: int, weights: PartitionWeights) -> None:
         """A topic was made anew: what comes now goes to the new one, and what has come already moves over.
 
         But not before all that is in flight to the old one came back, and no thread adds rows to it any more: order is
         kept. Until then nothing is sent to the new one.
         """
         log.info(
-            "kafwire: topic %r was made anew, with %d partitions; it had %d", topic.name, partitions, len(topic.sinks)
+            "kafwire: topic %r was made anew, with %d partitions; it had %d", topic.name, partitions, len(topic.queues)
         )
-        if self._express is not None:
-            self._express.recall_all()
-        for sink in topic.sinks:
-            where = (sink.topic, sink.partition)
+        if self._direct_send is not None:
+            self._direct_send.revoke_all()
+        for queue in topic.queues:
+            where = (queue.topic, queue.partition)
             self._waiting.pop(where, None)
             self._in_flight_on.pop(where, None)
             self._not_before.pop(where, None)
-            if sink.sequencer is not None:
-                self._sequencers[where] = sink.sequencer
-        self.accumulator.replace_topic(topic.name, partitions, shares)
+            if queue.sequencer is not None:
+                self._sequencers[where] = queue.sequencer
+        self.accumulator.replace_topic(topic.name, partitions, weights)
         self._retired.setdefault(topic.name, []).append(topic)
 
     def _move_over(self) -> None:
         """Have what is in retired topics go on in those that replaced them, as soon as that may be."""
         for name, topics in list(self._retired.items()):
-            sinks = [sink for topic in topics for sink in topic.sinks]
-            if any(sink.sequencer is not None and sink.sequencer.in_flight for sink in sinks):
+            queues = [queue for topic in topics for queue in topic.queues]
+            if any(queue.sequencer is not None and queue.sequencer.in_flight for queue in queues):
                 continue
             if any(topic.passes for topic in topics):
                 continue
-            moved: dict[Sink, list[ProducerBatch]] = {}
+            moved: dict[PartitionQueue, list[ProducerBatch]] = {}
             # The oldest first: partitions may have been added, and a key's records have gone to two of them.
-            for batch in heapq.merge(*map(self._take_out, sinks), key=_age):
+            for batch in heapq.merge(*map(self._take_out, queues), key=_age):
                 for to, part in self._place_again(batch):
                     moved.setdefault(to, []).append(part)
             for to, batches in moved.items():
@@ -227,45 +229,45 @@ class Sender:
                 self._enlist(to)
             del self._retired[name]
 
-    def _take_out(self, sink: Sink) -> list[ProducerBatch]:
-        """All batches of a retired topic's sink that are certainly not in its log; those that may be fail."""
+    def _take_out(self, queue: PartitionQueue) -> list[ProducerBatch]:
+        """All batches of a retired topic's queue that are certainly not in its log; those that may be fail."""
         found = []
-        for batch in [] if sink.sequencer is None else list(sink.sequencer.retries):
-            if sink.sequencer.give_up(batch) is Verdict.DOUBTFUL:
+        for batch in [] if queue.sequencer is None else list(queue.sequencer.retries):
+            if queue.sequencer.give_up(batch) is BatchOutcome.DOUBTFUL:
                 problem = KafkaError(
-                    f"topic {sink.topic!r} was made anew before {batch.count} record(s) to {sink.name} were "
+                    f"topic {queue.topic!r} was made anew before {batch.count} record(s) to {queue.name} were "
                     f"acknowledged: they may or may not be in the log; last: {batch.last_error}"
                 )
                 self._give_up(batch, problem, in_doubt=True)
             else:
                 self._unfinished.pop(batch, None)
                 found.append(batch)
-        return found + self.accumulator.empty(sink)
+        return found + self.accumulator.empty(queue)
 
-    def _place_again(self, batch: ProducerBatch) -> list[tuple[Sink, ProducerBatch]]:
+    def _place_again(self, batch: ProducerBatch) -> list[tuple[PartitionQueue, ProducerBatch]]:
         try:
             return self.accumulator.place_again(batch)
         except (KafkaError, MemoryError) as error:
-            problem = error if isinstance(error, KafkaError) else KafkaError(f"{batch.sink.name}: {error}")
+            problem = error if isinstance(error, KafkaError) else KafkaError(f"{batch.queue.name}: {error}")
             self._give_up(batch, problem, numbered=batch.attempts > 0)
             return []
 
-    def _weigh(self) -> None:
+    def _weights(self) -> None:
         """Have what may go anywhere go rather where less waits (KIP-794)."""
         topics = self.accumulator.topics
         backlogs: dict[str, dict[int, int]] = {name: {} for name in self._balance.uneven}
-        for (name, partition), sink in self._waiting.items():
+        for (name, partition), queue in self._waiting.items():
             if name not in backlogs and topics[name].sticky < 0:
                 continue  # nobody draws
-            waiting = len(sink.sequencer.retries) + len(sink.advance())
+            waiting = len(queue.sequencer.retries) + len(queue.advance())
             if waiting:
                 backlogs.setdefault(name, {})[partition] = waiting
         for name, backlog in backlogs.items():
             leader = self.cluster.metadata.leader
             slow = frozenset(p for p in backlog if self._balance.is_slow(leader(name, p)))
-            split = self._balance.weigh(name, backlog, slow)
+            split = self._balance.weights(name, backlog, slow)
             if split is not None:
-                self.accumulator.set_shares(name, Shares(*split))
+                self.accumulator.set_weights(name, PartitionWeights(*split))
 
     def on_wake(self) -> None:
         """A batch was closed, a first one opened, or time has passed."""
@@ -280,47 +282,47 @@ class Sender:
             self._forget_idle()
         if self.cluster.is_stale and self.accumulator.topics:
             self._run("metadata", self._refresh(next(iter(self.accumulator.topics))))
-        if everything and self._express is not None:
-            self._express.recall_all()
+        if everything and self._direct_send is not None:
+            self._direct_send.revoke_all()
         try:
             ready, wait_ms = self.accumulator.collect(everything=everything)
-            for sink in ready:
-                self._enlist(sink)
+            for queue in ready:
+                self._enlist(queue)
             if self._retired:
                 self._move_over()
             self._send_all()
             if self.accumulator.late:  # what was before them may have gone
                 ready, wait_ms = self.accumulator.collect()
-                for sink in ready:
-                    self._enlist(sink)
+                for queue in ready:
+                    self._enlist(queue)
                 if ready:
                     self._send_all()
             if self._is_adaptive:
-                self._weigh()
+                self._weights()
             if wait_ms is not None:
                 self._wake_in(wait_ms)
         finally:
             if self._waiting or self._retired:
                 self._wake_in(EXPIRY_CHECK_MS)
 
-    def _enlist(self, sink: Sink) -> None:
-        if sink.owner.retired:  # a thread that had begun with it adds to it still
-            topics = self._retired.setdefault(sink.topic, [])
-            if sink.owner not in topics:
-                topics.append(sink.owner)
+    def _enlist(self, queue: PartitionQueue) -> None:
+        if queue.owner.retired:  # a thread that had begun with it adds to it still
+            topics = self._retired.setdefault(queue.topic, [])
+            if queue.owner not in topics:
+                topics.append(queue.owner)
             return
-        if sink.topic in self._idle:  # a thread that knew it still has not looked it up
-            self._remember(sink.topic)
-        if sink.sequencer is None and (sink.topic, sink.partition) in self._sequencers:
-            sink.sequencer = self._sequencers.pop((sink.topic, sink.partition)).anew()
-        if sink.sequencer is None:
+        if queue.topic in self._idle:  # a thread that knew it still has not looked it up
+            self._remember(queue.topic)
+        if queue.sequencer is None and (queue.topic, queue.partition) in self._sequencers:
+            queue.sequencer = self._sequencers.pop((queue.topic, queue.partition)).anew()
+        if queue.sequencer is None:
             limit = self.config.max_in_flight_requests_per_connection
             may_move = self.transactions is None
-            sink.sequencer = Sequencer(idempotent=self.config.idempotent, limit=limit, may_move=may_move)
-        if self._express is not None:
-            self._express.recall(sink)
-        self._used_ms[sink.topic] = self.cluster.engine.now_ms()
-        self._waiting[sink.topic, sink.partition] = sink
+            queue.sequencer = Sequencer(idempotent=self.config.idempotent, limit=limit, may_move=may_move)
+        if self._direct_send is not None:
+            self._direct_send.revoke(queue)
+        self._used_ms[queue.topic] = self.cluster.engine.now_ms()
+        self._waiting[queue.topic, queue.partition] = queue
 
     def _wake_in(self, wait_ms: float) -> None:
         """See that `on_wake` runs in `wait_ms` or earlier."""
@@ -340,7 +342,7 @@ class Sender:
     # -- sending
 
     def _send_all(self) -> None:
-        """Send all that may go: request after request until no sink has a batch that may be sent."""
+        """Send all that may go: request after request until no queue has a batch that may be sent."""
         if self.config.idempotent and self.identity is None:
             if self._waiting and self.transactions is None:
                 self._run("identity", self._get_identity())
@@ -351,16 +353,16 @@ class Sender:
         while self._send_some(now):
             pass
         self._doubts.settle(self._waiting.values())
-        wants_epoch = any(sink.sequencer.wants_epoch(self.identity) for sink in self._waiting.values())
+        wants_epoch = any(queue.sequencer.wants_epoch(self.identity) for queue in self._waiting.values())
         if wants_epoch and self.transactions is None:
             self._run("identity", self._next_epoch())
 
     def _send_some(self, now: float) -> bool:
-        """Send a batch of each sink that may; False: there was none.
+        """Send a batch of each queue that may; False: there was none.
 
         Whatever is raised on the way, the batches that were taken and not handed over are settled.
         """
-        requests: dict[Lane, list[tuple[Sink, ProducerBatch]]] = {}
+        requests: dict[BrokerConnection, list[tuple[PartitionQueue, ProducerBatch]]] = {}
         try:
             self._take(requests, now)
             if not requests:
@@ -371,81 +373,81 @@ class Sender:
             except (KafkaError, MemoryError) as error:
                 while requests:
                     self._fail(requests.popitem()[1], error)
-            for lane in list(requests):
-                group = requests[lane]
+            for connection in list(requests):
+                group = requests[connection]
                 try:
-                    self._send(lane, group)
+                    self._send(connection, group)
                 except KafkaConnectionError as error:
-                    for sink, batch in requests.pop(lane):
-                        self._settle(sink, batch, NOT_SENT, error)
+                    for queue, batch in requests.pop(connection):
+                        self._settle(queue, batch, NOT_SENT, error)
                 except ProtocolError as error:
-                    self._fail(requests.pop(lane), error)
+                    self._fail(requests.pop(connection), error)
                 else:
-                    del requests[lane]
+                    del requests[connection]
                     self.counters.sent(group, self.cluster.engine.now_ms())
         except Exception as error:
             log.exception("kafwire: batches could not be sent")
             for group in requests.values():
-                for sink, batch in group:
-                    self._settle(sink, batch, NOT_SENT, KafkaError(f"{sink.name}: {type(error).__name__}: {error}"))
+                for queue, batch in group:
+                    self._settle(queue, batch, NOT_SENT, KafkaError(f"{queue.name}: {type(error).__name__}: {error}"))
             return False
         return True
 
-    def _take(self, requests: dict[Lane, list[tuple[Sink, ProducerBatch]]], now: float) -> None:
-        """Take the next batch of each sink that may send one, by the lanes to send them on."""
-        sizes: dict[Lane, int] = {}
-        for where, sink in list(self._waiting.items()):
+    def _take(self, requests: dict[BrokerConnection, list[tuple[PartitionQueue, ProducerBatch]]], now: float) -> None:
+        """Take the next batch of each queue that may send one, by the connections to send them on."""
+        sizes: dict[BrokerConnection, int] = {}
+        for where, queue in list(self._waiting.items()):
             if where[0] in self._retired:
                 continue
-            lane = self._lane_for(where, now)
-            if lane is None or sizes.get(lane, 0) >= self.config.max_request_size:
+            connection = self._connection_for(where, now)
+            if connection is None or sizes.get(connection, 0) >= self.config.max_request_size:
                 continue
             if self.transactions is not None and not self.transactions.admits(where):
                 continue
-            batch = sink.sequencer.send(sink.advance(), self.identity, lane.connection)
+            batch = queue.sequencer.send(queue.advance(), self.identity, connection.socket)
             if batch is None:
-                self._dismiss(where, sink)
-                if sink.sequencer.doubts:
-                    self._doubts.note(lane.node, sink)
-                if sink.fresh:  # as much is in flight as may be
-                    self._balance.note(lane.node, now, taken=False)
+                self._dismiss(where, queue)
+                if queue.sequencer.doubts:
+                    self._doubts.note(connection.node, queue)
+                if queue.fresh:  # as much is in flight as may be
+                    self._balance.note(connection.node, now, taken=False)
                 continue
-            requests.setdefault(lane, []).append((sink, batch))
-            sizes[lane] = sizes.get(lane, 0) + batch.size
+            requests.setdefault(connection, []).append((queue, batch))
+            sizes[connection] = sizes.get(connection, 0) + batch.size
             self._unfinished[batch] = None
-            self._in_flight_on[where] = lane
-            self._balance.note(lane.node, now, taken=True)
+            self._in_flight_on[where] = connection
+            self._balance.note(connection.node, now, taken=True)
 
-    def _fail(self, group: list[tuple[Sink, ProducerBatch]], error: Exception) -> None:
+    def _fail(self, group: list[tuple[PartitionQueue, ProducerBatch]], error: Exception) -> None:
         """These batches can never be sent."""
-        for sink, batch in group:
-            verdict = sink.sequencer.outcome(batch, NOT_SENT, retriable=False)
-            problem = error if isinstance(error, KafkaError) else KafkaError(f"{sink.name}: {error}")
-            self._give_up(batch, problem, in_doubt=verdict is Verdict.DOUBTFUL)
+        for queue, batch in group:
+            verdict = queue.sequencer.outcome(batch, NOT_SENT, retriable=False)
+            problem = error if isinstance(error, KafkaError) else KafkaError(f"{queue.name}: {error}")
+            self._give_up(batch, problem, in_doubt=verdict is BatchOutcome.DOUBTFUL)
 
     def _give_up(
         self, batch: ProducerBatch, error: KafkaError, *, in_doubt: bool = False, numbered: bool = True
     ) -> None:
         """A batch fails; `in_doubt`: it may be in the log; `numbered`: it had got a sequence number."""
         self._unfinished.pop(batch, None)
-        self.counters.failed(batch.sink, batch.count)
+        self.counters.failed(batch.queue, batch.count)
         batch.fail(doubtful(error) if in_doubt else error)
         if self.transactions is not None:
             self.transactions.batch_failed(error, numbered=numbered)
 
-    def _dismiss(self, where: tuple[str, int], sink: Sink) -> None:
-        """A sink with nothing to send leaves the round; one that waits for an outcome comes back with it.
+    def _dismiss(self, where: tuple[str, int], queue: PartitionQueue) -> None:
+        """A queue with nothing to send leaves the round; one that waits for an outcome comes back with it.
 
         One whose next batch a thread still fills is told of by that thread, when it gives the batch back closed.
         """
-        sequencer = sink.sequencer
-        if not sink.fresh and not sequencer.retries:
+        sequencer = queue.sequencer
+        if not queue.fresh and not sequencer.retries:
             del self._waiting[where]
             if not sequencer.in_flight:
                 self._in_flight_on.pop(where, None)
 
-    def _lane_for(self, where: tuple[str, int], now: float) -> Lane | None:
-        """The leader's produce lane if something may be sent on it now; sets off what is missing for that."""
+    def _connection_for(self, where: tuple[str, int], now: float) -> BrokerConnection | None:
+        """The leader's produce connection if something may be sent on it now; sets off what is missing for that."""
         not_before = self._not_before.get(where, 0.0)
         if not_before > now:
             self._wake_in(not_before - now)
@@ -455,32 +457,32 @@ class Sender:
         if leader < 0:
             self._run("metadata", self._refresh(topic))
             return None
-        lane = self.cluster.lane(leader, "produce")
-        if not lane.is_ready:
+        connection = self.cluster.connection(leader, "produce")
+        if not connection.is_ready:
             self._balance.note(leader, now, taken=False)
-            self._run(f"open {leader}", self._open(lane, topic))
+            self._run(f"open {leader}", self._open(connection, topic))
             return None
-        if lane.muted_until_ms > now:
+        if connection.muted_until_ms > now:
             self._balance.note(leader, now, taken=False)
-            self._wake_in(lane.muted_until_ms - now)
+            self._wake_in(connection.muted_until_ms - now)
             return None
         # Batches in flight to an old leader settle before any goes to the new one.
         before = self._in_flight_on.get(where)
-        sink = self._waiting[where]
-        return None if before is not None and before is not lane and sink.sequencer.in_flight else lane
+        queue = self._waiting[where]
+        return None if before is not None and before is not connection and queue.sequencer.in_flight else connection
 
-    def _send(self, lane: Lane, group: list[tuple[Sink, ProducerBatch]]) -> None:
+    def _send(self, connection: BrokerConnection, group: list[tuple[PartitionQueue, ProducerBatch]]) -> None:
         config = self.config
-        ids = [self.cluster.metadata.topics[sink.topic].topic_id for sink, _ in group]
+        ids = [self.cluster.metadata.topics[queue.topic].topic_id for queue, _ in group]
         at_most = FIRST_VERSION_WITH_TOPIC_IDS - 1 if NO_TOPIC_ID in ids else None
         if self.transactions is None:
-            version = lane.version_of(protocol.ProduceRequest, at_most=at_most)
+            version = connection.version_of(protocol.ProduceRequest, at_most=at_most)
         else:
-            version = self.transactions.produce_version(lane, at_most)
-        correlation_id = lane.next_correlation_id()
+            version = self.transactions.produce_version(connection, at_most)
+        correlation_id = connection.next_correlation_id()
         names = {
-            sink.topic: (topic_id.bytes if version >= FIRST_VERSION_WITH_TOPIC_IDS else sink.topic.encode())
-            for (sink, _), topic_id in zip(group, ids, strict=True)
+            queue.topic: (topic_id.bytes if version >= FIRST_VERSION_WITH_TOPIC_IDS else queue.topic.encode())
+            for (queue, _), topic_id in zip(group, ids, strict=True)
         }
         head = protocol.encode_request_header(protocol.ProduceRequest, version, correlation_id, config.client_id)
         segments = produce_request(
@@ -489,9 +491,9 @@ class Sender:
         by_name = {name: topic for topic, name in names.items()}
 
         def answered(frame: Buffer | None, error: KafkaError | None) -> None:
-            self.on_answer(lane, version, group, by_name, frame, error)
+            self.on_answer(connection, version, group, by_name, frame, error)
 
-        lane.send(
+        connection.send(
             correlation_id,
             segments,
             answered,
@@ -503,9 +505,9 @@ class Sender:
 
     def on_answer(
         self,
-        lane: Lane,
+        connection: BrokerConnection,
         version: int,
-        group: list[tuple[Sink, ProducerBatch]],
+        group: list[tuple[PartitionQueue, ProducerBatch]],
         names: dict[bytes, str],
         frame: Buffer | None,
         error: KafkaError | None,
@@ -516,48 +518,52 @@ class Sender:
         outcomes: dict[tuple[str, int], protocol.ProduceResponse.PartitionProduceResponse] = {}
         if frame is not None:
             try:
-                retired = {sink.topic for sink, _ in group if sink.owner.retired}
-                self._read_answer(lane, version, names, frame, outcomes, retired)
+                retired = {queue.topic for queue, _ in group if queue.owner.retired}
+                self._read_answer(connection, version, names, frame, outcomes, retired)
             except Exception as problem:
                 if not isinstance(problem, ProtocolError):
-                    log.exception("kafwire: an answer of %s could not be handled", lane.where)
-                lane.fail(f"the answer to a produce request could not be read: {problem}")
-                error = KafkaConnectionError(f"{lane.where} answered with what is not a ProduceResponse: {problem}")
-        for sink, batch in group:
+                    log.exception("kafwire: an answer of %s could not be handled", connection.where)
+                connection.fail(f"the answer to a produce request could not be read: {problem}")
+                error = KafkaConnectionError(
+                    f"{connection.where} answered with what is not a ProduceResponse: {problem}"
+                )
+        for queue, batch in group:
             try:
                 if frame is None and error is None:  # acks=0: it left this process, more is not to be known
-                    self._settle(sink, batch, 0, None)
+                    self._settle(queue, batch, 0, None)
                     batch.succeed(-1, -1)
                     continue
-                outcome = outcomes.get((sink.topic, sink.partition))
+                outcome = outcomes.get((queue.topic, queue.partition))
                 if outcome is None:
-                    lost = error or KafkaConnectionError(f"{lane.where} did not answer for {sink.name}")
-                    self._settle(sink, batch, LOST, lost)
+                    lost = error or KafkaConnectionError(f"{connection.where} did not answer for {queue.name}")
+                    self._settle(queue, batch, LOST, lost)
                     continue
                 if batch.done:  # purged: only its numbers matter
-                    self._settle(sink, batch, outcome.error_code, None)
+                    self._settle(queue, batch, outcome.error_code, None)
                     continue
-                refusal = error_of(outcome, sink, batch, lane)
+                refusal = error_of(outcome, queue, batch, connection)
                 refused: dict[int, KafkaError] = {}
                 if refusal is not None and not refusal.retriable and outcome.record_errors:
-                    refused = refused_records(outcome, sink, batch, lane)
-                if self._settle(sink, batch, outcome.error_code, refusal, refused=refused, answered_by=lane.node):
-                    is_idle = sink.is_empty and (sink.topic, sink.partition) not in self._waiting
+                    refused = refused_records(outcome, queue, batch, connection)
+                if self._settle(
+                    queue, batch, outcome.error_code, refusal, refused=refused, answered_by=connection.node
+                ):
+                    is_idle = queue.is_empty and (queue.topic, queue.partition) not in self._waiting
                     batch.succeed(outcome.base_offset, outcome.log_append_time_ms)
                     if outcome.base_offset >= 0:
                         end = outcome.base_offset + batch.count
-                        leader_epoch = self.cluster.metadata.leader_epoch(sink.topic, sink.partition)
-                        sink.sequencer.acknowledged(batch.ordinal, end, leader_epoch)
-                    if self._express is not None and len(group) == 1:
-                        self._express.look_at(sink, lane, version, is_idle=is_idle)
+                        leader_epoch = self.cluster.metadata.leader_epoch(queue.topic, queue.partition)
+                        queue.sequencer.acknowledged(batch.ordinal, end, leader_epoch)
+                    if self._direct_send is not None and len(group) == 1:
+                        self._direct_send.look_at(queue, connection, version, is_idle=is_idle)
             except Exception as problem:
-                log.exception("kafwire: what became of a batch of %s could not be handled", sink.name)
-                self._let_go(sink, batch, problem)
+                log.exception("kafwire: what became of a batch of %s could not be handled", queue.name)
+                self._let_go(queue, batch, problem)
         self.on_outcomes()
 
     def _read_answer(
         self,
-        lane: Lane,
+        connection: BrokerConnection,
         version: int,
         names: dict[bytes, str],
         frame: Buffer,
@@ -569,9 +575,9 @@ class Sender:
         Who leads the partitions of the topics `retired` meant those that were; the numbers of their epochs are higher.
         """
         _, response = protocol.decode_response(protocol.ProduceRequest, frame, version)
-        lane.note_throttle(response.throttle_time_ms)
-        if response.throttle_time_ms > 0 and self._express is not None:
-            self._express.recall_all(lane)
+        connection.note_throttle(response.throttle_time_ms)
+        if response.throttle_time_ms > 0 and self._direct_send is not None:
+            self._direct_send.revoke_all(connection)
         endpoints = [(node.node_id, node.host, node.port, node.rack) for node in response.node_endpoints]
         for topic in response.responses:
             key = topic.topic_id.bytes if version >= FIRST_VERSION_WITH_TOPIC_IDS else topic.name.encode()
@@ -581,13 +587,13 @@ class Sender:
                 if part.error_code in LEADER_ERRORS and part.current_leader.leader_id >= 0 and name not in retired:
                     self._take_hint(name, part, endpoints)
 
-    def _let_go(self, sink: Sink, batch: ProducerBatch, problem: Exception) -> None:
+    def _let_go(self, queue: PartitionQueue, batch: ProducerBatch, problem: Exception) -> None:
         """A defect: nobody may wait for ever because of it."""
-        if batch.done or batch in sink.sequencer.retries:
+        if batch.done or batch in queue.sequencer.retries:
             return
-        if batch in sink.sequencer.in_flight:
-            sink.sequencer.outcome(batch, LOST, retriable=False)
-        self._give_up(batch, KafkaError(f"{sink.name}: {type(problem).__name__}: {problem}"), in_doubt=True)
+        if batch in queue.sequencer.in_flight:
+            queue.sequencer.outcome(batch, LOST, retriable=False)
+        self._give_up(batch, KafkaError(f"{queue.name}: {type(problem).__name__}: {problem}"), in_doubt=True)
 
     def on_outcomes(self) -> None:
         """Batches came back: go on with what waited for that."""
@@ -596,10 +602,10 @@ class Sender:
         if is_wanted or self.transactions is not None:
             self.on_wake()
 
-    def take_over(self, sink: Sink, batch: ProducerBatch, lane: Lane) -> None:
-        """A batch that is in flight on `lane`, sent by somebody else, is this sender's from now on."""
+    def take_over(self, queue: PartitionQueue, batch: ProducerBatch, connection: BrokerConnection) -> None:
+        """A batch that is in flight on `connection`, sent by somebody else, is this sender's from now on."""
         self._unfinished[batch] = None
-        self._in_flight_on[sink.topic, sink.partition] = lane
+        self._in_flight_on[queue.topic, queue.partition] = connection
 
     def _take_hint(
         self,
@@ -614,7 +620,7 @@ class Sender:
 
     def _settle(
         self,
-        sink: Sink,
+        queue: PartitionQueue,
         batch: ProducerBatch,
         code: int,
         error: KafkaError | None,
@@ -627,35 +633,35 @@ class Sender:
         `refused` are the errors of single records, by index; `answered_by` is the broker, if one did.
         """
         if batch.done:
-            self._settle_purged(sink, batch, code)
+            self._settle_purged(queue, batch, code)
             return False
         retriable = not isinstance(error, BrokerError) or error.retriable
         # A transaction with a refused record cannot be committed: its neighbours need not be saved.
         divisible = 0 < len(refused) < batch.count and self.transactions is None
         divisible = divisible or (code == MESSAGE_TOO_LARGE and batch.count > 1)
-        self.counters.refused(sink, error)
-        verdict = sink.sequencer.outcome(batch, code, retriable=retriable, divisible=divisible)
-        if verdict is Verdict.DIVIDE:
-            verdict = self._divide(sink, batch, refused)
-        where = (sink.topic, sink.partition)
-        self._on_return(sink)
-        if verdict is Verdict.DELIVERED:
-            self.counters.delivered(sink, batch)
+        self.counters.refused(queue, error)
+        verdict = queue.sequencer.outcome(batch, code, retriable=retriable, divisible=divisible)
+        if verdict is BatchOutcome.DIVIDE:
+            verdict = self._divide(queue, batch, refused)
+        where = (queue.topic, queue.partition)
+        self._on_return(queue)
+        if verdict is BatchOutcome.DELIVERED:
+            self.counters.delivered(queue, batch)
             self._unfinished.pop(batch, None)
             self._failures = 0
             return True
-        if verdict is Verdict.DIVIDE:
+        if verdict is BatchOutcome.DIVIDE:
             return False
-        if verdict is not Verdict.RETRY:
-            in_doubt = verdict is Verdict.DOUBTFUL
+        if verdict is not BatchOutcome.RETRY:
+            in_doubt = verdict is BatchOutcome.DOUBTFUL
             if len(refused) == batch.count and not in_doubt:
                 with contextlib.suppress(KafkaError, MemoryError):
                     self.accumulator.cut(batch, list(range(batch.count)), refused)
-            self._give_up(batch, error or KafkaError(f"{sink.name}: error {code}"), in_doubt=in_doubt)
+            self._give_up(batch, error or KafkaError(f"{queue.name}: error {code}"), in_doubt=in_doubt)
             return False
         batch.attempts += 1
         batch.last_error = error
-        if sink.owner.retired:
+        if queue.owner.retired:
             return False  # it moves over, if it may
         if code in LEADER_ERRORS and self.cluster.metadata.leader(*where) not in (-1, answered_by):
             self._not_before.pop(where, None)  # who leads now is known already
@@ -665,104 +671,104 @@ class Sender:
         if code in LEADER_ERRORS or code in (LOST, NOT_SENT):
             if batch.attempts == 1:
                 self.cluster.hasten()
-            self._run("metadata", self._refresh(sink.topic))
+            self._run("metadata", self._refresh(queue.topic))
         return False
 
-    def _settle_purged(self, sink: Sink, batch: ProducerBatch, code: int) -> None:
+    def _settle_purged(self, queue: PartitionQueue, batch: ProducerBatch, code: int) -> None:
         """A batch came back that was given up in flight: what comes after it may go on."""
-        if sink.sequencer.outcome(batch, code, retriable=False) is Verdict.RETRY:
-            sink.sequencer.give_up(batch)
+        if queue.sequencer.outcome(batch, code, retriable=False) is BatchOutcome.RETRY:
+            queue.sequencer.give_up(batch)
         self._unfinished.pop(batch, None)
-        self._on_return(sink)
+        self._on_return(queue)
 
-    def _on_return(self, sink: Sink) -> None:
-        """A batch of a partition came back: others may go, by another lane once none is left."""
-        if sink.owner.retired:  # what it has moves over; its place is that of another sink now
+    def _on_return(self, queue: PartitionQueue) -> None:
+        """A batch of a partition came back: others may go, by another connection once none is left."""
+        if queue.owner.retired:  # what it has moves over; its place is that of another queue now
             return
-        where = (sink.topic, sink.partition)
-        if not sink.sequencer.in_flight:
+        where = (queue.topic, queue.partition)
+        if not queue.sequencer.in_flight:
             self._in_flight_on.pop(where, None)
-        if sink.fresh or sink.sealed or sink.sequencer.retries:
-            self._waiting[where] = sink
+        if queue.fresh or queue.sealed or queue.sequencer.retries:
+            self._waiting[where] = queue
 
-    def _on_fate(self, sink: Sink, batch: ProducerBatch, fate: Fate, place: Place, why: str) -> None:
+    def _on_fate(self, queue: PartitionQueue, batch: ProducerBatch, fate: Fate, place: FoundBatch, why: str) -> None:
         """The log has said of a batch in doubt whether, and where, it has it."""
-        if sink.owner.retired and fate is not Fate.STORED:
+        if queue.owner.retired and fate is not Fate.STORED:
             return  # what was read may be the log of another topic
-        verdict = sink.sequencer.settle(batch, fate)
-        if verdict is Verdict.DELIVERED:
-            self.counters.delivered(sink, batch)
+        verdict = queue.sequencer.settle(batch, fate)
+        if verdict is BatchOutcome.DELIVERED:
+            self.counters.delivered(queue, batch)
             self._unfinished.pop(batch, None)
             batch.succeed(place.offset, place.log_append_ms)
-        elif verdict is Verdict.FAILED:
-            self._give_up(batch, batch.last_error or KafkaError(f"{sink.name}: the broker did not take a batch"))
-        elif verdict is Verdict.DOUBTFUL:
+        elif verdict is BatchOutcome.FAILED:
+            self._give_up(batch, batch.last_error or KafkaError(f"{queue.name}: the broker did not take a batch"))
+        elif verdict is BatchOutcome.DOUBTFUL:
             problem = KafkaError(
-                f"{batch.count} record(s) to {sink.name} were sent, and may or may not be in the log: {why}; last: "
+                f"{batch.count} record(s) to {queue.name} were sent, and may or may not be in the log: {why}; last: "
                 f"{batch.last_error}"
             )
             self._give_up(batch, problem, in_doubt=True)
 
-    def _divide(self, sink: Sink, batch: ProducerBatch, refused: Mapping[int, KafkaError]) -> Verdict:
+    def _divide(self, queue: PartitionQueue, batch: ProducerBatch, refused: Mapping[int, KafkaError]) -> BatchOutcome:
         """Go on with parts of a batch: halves of one that is too large, or all but the refused records."""
         starts = parts_without(batch.count, refused) if refused else [0, (batch.count + 1) // 2]
         try:
             parts = self.accumulator.cut(batch, starts, refused or None)
         except (KafkaError, MemoryError) as error:
-            batch.last_error = KafkaError(f"{sink.name}: {error}")
-            return sink.sequencer.outcome(batch, NOT_SENT, retriable=True)
-        sink.sequencer.replace(batch, parts)
-        self.counters.failed(sink, len(refused))
+            batch.last_error = KafkaError(f"{queue.name}: {error}")
+            return queue.sequencer.outcome(batch, NOT_SENT, retriable=True)
+        queue.sequencer.replace(batch, parts)
+        self.counters.failed(queue, len(refused))
         self._unfinished.pop(batch, None)
         self._unfinished.update(dict.fromkeys(parts))
-        return Verdict.DIVIDE
+        return BatchOutcome.DIVIDE
 
     def _expire(self) -> None:
         """Give up batches older than `delivery_timeout_ms`, unless they are in flight: these come back first."""
         if self.cluster.metadata.errors:
             self._refuse_topics()
         oldest = self.cluster.engine.now_ms() - self.config.delivery_timeout_ms
-        for where, sink in list(self._waiting.items()):
-            for batch in [b for b in sink.sequencer.retries if b.created_ms < oldest]:
-                in_doubt = sink.sequencer.give_up(batch) is Verdict.DOUBTFUL
+        for where, queue in list(self._waiting.items()):
+            for batch in [b for b in queue.sequencer.retries if b.created_ms < oldest]:
+                in_doubt = queue.sequencer.give_up(batch) is BatchOutcome.DOUBTFUL
                 fate = "they may or may not be in the log" if in_doubt else "they are not in the log"
                 self._give_up(
                     batch,
                     KafkaTimeoutError(
-                        f"{batch.count} record(s) to {sink.name} were sent but not acknowledged within "
+                        f"{batch.count} record(s) to {queue.name} were sent but not acknowledged within "
                         f"delivery_timeout_ms ({self.config.delivery_timeout_ms}): {fate}; last: {batch.last_error}"
                     ),
                     in_doubt=in_doubt,
                 )
-            fresh = sink.advance()
+            fresh = queue.advance()
             while fresh and fresh[0].created_ms < oldest:
                 self._drop(fresh.popleft(), self._problem(where))
 
-    def _give_up_waiting(self, where: tuple[str, int], sink: Sink, error: KafkaError) -> None:
+    def _give_up_waiting(self, where: tuple[str, int], queue: PartitionQueue, error: KafkaError) -> None:
         """Give up what a partition has that is not in flight."""
-        for batch in list(sink.sequencer.retries):
-            in_doubt = sink.sequencer.give_up(batch) is Verdict.DOUBTFUL
+        for batch in list(queue.sequencer.retries):
+            in_doubt = queue.sequencer.give_up(batch) is BatchOutcome.DOUBTFUL
             self._give_up(batch, error, in_doubt=in_doubt)
-        fresh = sink.advance()
+        fresh = queue.advance()
         while fresh:
             self._give_up(fresh.popleft(), error, numbered=False)
-        self._dismiss(where, sink)
+        self._dismiss(where, queue)
 
     def _refuse(self, error: KafkaError) -> None:
         """No producer id is to be had, and no retry mends that: tell all who wait for one. Later records try again."""
-        for sink in self.accumulator.collect(everything=True)[0]:
-            self._enlist(sink)
-        for where, sink in list(self._waiting.items()):
-            if self.identity is None or sink.sequencer.wants_epoch(self.identity):
-                self._give_up_waiting(where, sink, error)
+        for queue in self.accumulator.collect(everything=True)[0]:
+            self._enlist(queue)
+        for where, queue in list(self._waiting.items()):
+            if self.identity is None or queue.sequencer.wants_epoch(self.identity):
+                self._give_up_waiting(where, queue, error)
 
     def _refuse_topics(self) -> None:
         """Tell who waits for the leader of a topic that the brokers say nothing of, and never will."""
-        for where, sink in list(self._waiting.items()):
+        for where, queue in list(self._waiting.items()):
             code = self.cluster.metadata.errors.get(where[0], 0)
             error = broker_error(code, f"topic {where[0]!r}")
             if code and not error.retriable and self.cluster.metadata.leader(*where) < 0:
-                self._give_up_waiting(where, sink, error)
+                self._give_up_waiting(where, queue, error)
 
     def _problem(self, where: tuple[str, int]) -> str:
         topic, partition = where
@@ -777,7 +783,7 @@ class Sender:
         self._give_up(
             batch,
             KafkaTimeoutError(
-                f"{batch.count} record(s) to {batch.sink.name} could not be sent within delivery_timeout_ms "
+                f"{batch.count} record(s) to {batch.queue.name} could not be sent within delivery_timeout_ms "
                 f"({self.config.delivery_timeout_ms}): {why}"
             ),
             numbered=False,
@@ -819,9 +825,9 @@ class Sender:
         for name in self.accumulator.topics:  # a broker may be gone although no topic has changed
             self._take_in(name)
 
-    async def _open(self, lane: Lane, topic: str) -> None:
+    async def _open(self, connection: BrokerConnection, topic: str) -> None:
         try:
-            await lane.open()
+            await connection.open()
         except KafkaError:
             await self.cluster.refresh([topic])
             raise
@@ -847,8 +853,8 @@ class Sender:
         self._become(Identity(response.producer_id, response.producer_epoch))
 
     def _become(self, identity: Identity) -> None:
-        if self._express is not None:
-            self._express.recall_all()
+        if self._direct_send is not None:
+            self._direct_send.revoke_all()
         self.identity = identity
 
     async def _next_epoch(self) -> None:
@@ -863,9 +869,9 @@ class Sender:
 
     def metrics(self) -> dict[str, Any]:
         """A snapshot; see `Producer.metrics`."""
-        if self._express is not None:
-            self._express.count()
-        found = self.counters.snapshot(_queued, self.cluster.lanes)
+        if self._direct_send is not None:
+            self._direct_send.count()
+        found = self.counters.snapshot(_queued, self.cluster.connections)
         budget = self.accumulator.budget
         found["producer"] |= {
             "buffer_used": budget.used,
@@ -881,11 +887,11 @@ class Sender:
     # -- ending
 
     def _all_batches(self) -> list[ProducerBatch]:
-        sinks = [*self._waiting.values(), *self._retired_sinks()]
-        return [*self._unfinished, *(batch for sink in sinks for batch in (*sink.fresh, *tuple(sink.sealed)))]
+        queues = [*self._waiting.values(), *self._retired_queues()]
+        return [*self._unfinished, *(batch for queue in queues for batch in (*queue.fresh, *tuple(queue.sealed)))]
 
-    def _retired_sinks(self) -> list[Sink]:
-        return [sink for topics in self._retired.values() for topic in topics for sink in topic.sinks]
+    def _retired_queues(self) -> list[PartitionQueue]:
+        return [queue for topics in self._retired.values() for topic in topics for queue in topic.queues]
 
     def drain(self) -> bool:
         """Close all batches and send what may be sent; whether nothing is left that was not acknowledged."""
@@ -896,13 +902,13 @@ class Sender:
 
     def drop_unsent(self, error: KafkaError) -> bool:
         """Give up all batches but those in flight, which come back first; whether nothing is left."""
-        for sink in self.accumulator.collect(everything=True)[0]:
-            self._enlist(sink)
-        for sink in self._retired_sinks():
-            for batch in self._take_out(sink):
+        for queue in self.accumulator.collect(everything=True)[0]:
+            self._enlist(queue)
+        for queue in self._retired_queues():
+            for batch in self._take_out(queue):
                 self._give_up(batch, error, numbered=batch.attempts > 0)
-        for where, sink in list(self._waiting.items()):
-            self._give_up_waiting(where, sink, error)
+        for where, queue in list(self._waiting.items()):
+            self._give_up_waiting(where, queue, error)
         return not self.accumulator.passes and not self._all_batches()
 
     async def purge(self, *, in_flight: bool) -> int:
@@ -911,30 +917,30 @@ class Sender:
         A batch on the wire stays with the sequencer, and among the unfinished, until it comes back: what follows it is
         numbered by that, and a transaction does not end before.
         """
-        if self._express is not None:
-            self._express.recall_all()
-        for sink in self.accumulator.collect(everything=True)[0]:
-            self._enlist(sink)
+        if self._direct_send is not None:
+            self._direct_send.revoke_all()
+        for queue in self.accumulator.collect(everything=True)[0]:
+            self._enlist(queue)
         given_up = 0
-        for where, sink in list(self._waiting.items()):
-            for batch in list(sink.sequencer.retries):
-                if in_flight or not sink.sequencer.is_doubtful(batch):
-                    in_doubt = sink.sequencer.give_up(batch) is Verdict.DOUBTFUL
+        for where, queue in list(self._waiting.items()):
+            for batch in list(queue.sequencer.retries):
+                if in_flight or not queue.sequencer.is_doubtful(batch):
+                    in_doubt = queue.sequencer.give_up(batch) is BatchOutcome.DOUBTFUL
                     given_up += batch.count
                     self._give_up(batch, _purged(batch, "acknowledged" if in_doubt else "sent"), in_doubt=in_doubt)
-            buffered = [*sink.advance(), *sink.sealed]  # the latter: threads add rows to them, and hear of it
-            sink.fresh.clear()
-            sink.sealed.clear()
+            buffered = [*queue.advance(), *queue.sealed]  # the latter: threads add rows to them, and hear of it
+            queue.fresh.clear()
+            queue.sealed.clear()
             for batch in buffered:
                 given_up += batch.count
                 self._give_up(batch, _purged(batch, "sent"), numbered=False)
-            self._dismiss(where, sink)
-        for sink in self._retired_sinks():
-            for batch in self._take_out(sink):
+            self._dismiss(where, queue)
+        for queue in self._retired_queues():
+            for batch in self._take_out(queue):
                 given_up += batch.count
                 self._give_up(batch, _purged(batch, "sent"), numbered=batch.attempts > 0)
         for batch in list(self._unfinished) if in_flight else ():
-            if not batch.done and batch in batch.sink.sequencer.in_flight:
+            if not batch.done and batch in batch.queue.sequencer.in_flight:
                 given_up += batch.count
                 self._give_up(batch, _purged(batch, "acknowledged"), in_doubt=True)
                 self._unfinished[batch] = None
@@ -990,23 +996,23 @@ class Sender:
             self._reporter.stop()
         if self.transactions is not None:
             self.transactions.stop()
-        if self._express is not None:
-            self._express.stop()
+        if self._direct_send is not None:
+            self._direct_send.stop()
         if self._timer is not None:
             self._timer.cancel()
         for task in list(self._tasks.values()):
             task.cancel()
-        for sink in self.accumulator.collect(everything=True)[0]:
-            self._enlist(sink)
+        for queue in self.accumulator.collect(everything=True)[0]:
+            self._enlist(queue)
         self.accumulator.end("the producer was closed while rows were added to it: they were not sent")
         lost = [batch for batch in self._all_batches() if not batch.done]
         counts = _counts(lost)
-        in_doubt = {b for b in lost if b in self._unfinished and b.sink.sequencer.is_doubtful(b)}
+        in_doubt = {b for b in lost if b in self._unfinished and b.queue.sequencer.is_doubtful(b)}
         self.cluster.shut()
         for batch in lost:
             fate = "acknowledged: they may or may not be in the log" if batch in in_doubt else "sent"
             error = KafkaError(
-                f"the producer was closed before {batch.count} record(s) to {batch.sink.name} were {fate}"
+                f"the producer was closed before {batch.count} record(s) to {batch.queue.name} were {fate}"
             )
             batch.fail(doubtful(error) if batch in in_doubt else error)
         self.cluster.engine.transport.unlisten(self.cookie)
@@ -1055,7 +1061,7 @@ def _age(batch: ProducerBatch) -> int:
 
 def _purged(batch: ProducerBatch, what: str) -> PurgedError:
     fate = "they are not in the log" if what == "sent" else "they may or may not be in the log"
-    return PurgedError(f"{batch.count} record(s) to {batch.sink.name} were purged before they were {what}: {fate}")
+    return PurgedError(f"{batch.count} record(s) to {batch.queue.name} were purged before they were {what}: {fate}")
 
 
 def _counts(batches: Iterable[ProducerBatch]) -> dict[str, int]:
@@ -1063,7 +1069,7 @@ def _counts(batches: Iterable[ProducerBatch]) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for batch in batches:
         if not batch.done:
-            counts[batch.sink.name] += batch.count
+            counts[batch.queue.name] += batch.count
     return dict(counts)
 
 
@@ -1077,11 +1083,11 @@ def undelivered(counts: Mapping[str, int]) -> str:
     return f"{sum(counts.values())} record(s) ({named}{f', and to {more} more partitions' if more > 0 else ''})"
 
 
-def _queued(sink: Sink) -> dict[str, Any]:
+def _queued(queue: PartitionQueue) -> dict[str, Any]:
     """What a partition has waiting, for metrics."""
-    sequencer = sink.sequencer  # None: its topic was made anew before anything was sent
+    sequencer = queue.sequencer  # None: its topic was made anew before anything was sent
     retries, in_flight = (0, 0) if sequencer is None else (len(sequencer.retries), len(sequencer.in_flight))
     return {
-        "batches_waiting": len(sink.fresh) + len(sink.sealed) + retries,
-        "batches_in_flight": in_flight + (sink.express is not None and sink.express.batch is not None),
+        "batches_waiting": len(queue.fresh) + len(queue.sealed) + retries,
+        "batches_in_flight": in_flight + (queue.direct_send is not None and queue.direct_send.batch is not None),
     }

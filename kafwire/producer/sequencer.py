@@ -91,7 +91,7 @@ class Fate(Enum):
     UNKNOWN = auto()
 
 
-class Verdict(Enum):
+class BatchOutcome(Enum):
     """What to do with a batch that came back."""
 
     DELIVERED = auto()
@@ -214,7 +214,7 @@ class Sequencer(Generic[B]):
         """Whether a batch that was sent may be in the log: it is in flight, or an attempt was not answered."""
         return batch in self._in_flight or batch.ordinal in self._uncertain
 
-    def lend(self, current: Identity | None) -> tuple[tuple[int, int] | None, int, int] | None:
+    def lease(self, current: Identity | None) -> tuple[tuple[int, int] | None, int, int] | None:
         """Let somebody else number and send, one batch at a time, while nothing is under way and all is well.
 
         Answers who sends, and the numbers of the next record and batch; None: not now. Before anything else is asked of
@@ -229,7 +229,7 @@ class Sequencer(Generic[B]):
         return (self._identity.producer_id, self._identity.epoch), self._next, self._sent
 
     def resume(self, sequence: int, ordinal: int, in_flight: B | None) -> None:
-        """Go on from the numbers that whoever was lent them has come to; one batch may be in flight."""
+        """Go on from the numbers that whoever was leased them has come to; one batch may be in flight."""
         self._next = sequence
         self._sent = ordinal
         if in_flight is not None:
@@ -315,56 +315,56 @@ class Sequencer(Generic[B]):
         batch.sequence = self._next
         self._next = add(self._next, batch.count)
 
-    def outcome(self, batch: B, error_code: int, *, retriable: bool, divisible: bool = False) -> Verdict:
+    def outcome(self, batch: B, error_code: int, *, retriable: bool, divisible: bool = False) -> BatchOutcome:
         """A batch in flight came back, with an error code of the broker's (0: none), LOST or NOT_SENT.
 
         `divisible`: the broker refused it, and would take parts of it. The verdict DIVIDE leaves the batch in flight
         until `replace`.
         """
         verdict = self._judge(batch, error_code, retriable=retriable, divisible=divisible)
-        if verdict is Verdict.DIVIDE:
+        if verdict is BatchOutcome.DIVIDE:
             return verdict
         self._in_flight.remove(batch)
-        if verdict is Verdict.RETRY:
+        if verdict is BatchOutcome.RETRY:
             insort(self._retries, batch, key=_ordinal)
             self._draining = True
             if error_code not in REFUSED:
                 self._doubt(batch)
         else:
             self._settle(batch)
-        if verdict is Verdict.DELIVERED:
+        if verdict is BatchOutcome.DELIVERED:
             self._known = True
-        elif verdict is not Verdict.RETRY:
+        elif verdict is not BatchOutcome.RETRY:
             self._needs_epoch = self._idempotent
             self._draining = True
         self._end_draining()
         return verdict
 
-    def _judge(self, batch: B, error_code: int, *, retriable: bool, divisible: bool) -> Verdict:
+    def _judge(self, batch: B, error_code: int, *, retriable: bool, divisible: bool) -> BatchOutcome:
         if error_code in (0, DUPLICATE_SEQUENCE_NUMBER):
-            return Verdict.DELIVERED
+            return BatchOutcome.DELIVERED
         uncertain = batch.ordinal in self._uncertain
         if error_code in OUT_OF_ORDER:
             has_earlier = any(b.ordinal < batch.ordinal for b in (*self._in_flight, *self._retries))
             if uncertain and (self._needs_epoch or not has_earlier):
                 self._disowned.add(batch.ordinal)
-                return Verdict.RETRY
+                return BatchOutcome.RETRY
             if has_earlier:  # that itself did not arrive: this one will fit once it is settled
-                return Verdict.RETRY
+                return BatchOutcome.RETRY
             if not self._may_move:
-                return Verdict.RETRY if self._needs_epoch else Verdict.FAILED
+                return BatchOutcome.RETRY if self._needs_epoch else BatchOutcome.FAILED
             self._needs_epoch = self._idempotent
-            return Verdict.RETRY
+            return BatchOutcome.RETRY
         if error_code == INVALID_PRODUCER_EPOCH and self._idempotent and self._may_move:
             self._needs_epoch = self._needs_id = True
             if uncertain:
                 self._disowned.add(batch.ordinal)
-            return Verdict.RETRY
+            return BatchOutcome.RETRY
         if divisible:
-            return Verdict.DIVIDE
+            return BatchOutcome.DIVIDE
         if retriable:
-            return Verdict.RETRY
-        return Verdict.DOUBTFUL if uncertain or error_code in (LOST, UNKNOWN_SERVER_ERROR) else Verdict.FAILED
+            return BatchOutcome.RETRY
+        return BatchOutcome.DOUBTFUL if uncertain or error_code in (LOST, UNKNOWN_SERVER_ERROR) else BatchOutcome.FAILED
 
     def _doubt(self, batch: B) -> None:
         if not self._uncertain:
@@ -395,18 +395,18 @@ class Sequencer(Generic[B]):
             self._known = False  # it would take any number: the next batch goes alone
         return left
 
-    def settle(self, batch: B, fate: Fate) -> Verdict:
+    def settle(self, batch: B, fate: Fate) -> BatchOutcome:
         """What the log says of a batch in doubt. ABSENT, it goes again, unless a transaction's was out of order."""
         disowned = batch.ordinal in self._disowned
         self._settle(batch)
-        verdict = Verdict.RETRY
+        verdict = BatchOutcome.RETRY
         if fate is Fate.STORED:
-            verdict = Verdict.DELIVERED
+            verdict = BatchOutcome.DELIVERED
         elif fate is Fate.UNKNOWN:
-            verdict = Verdict.DOUBTFUL
+            verdict = BatchOutcome.DOUBTFUL
         elif disowned and not self._may_move and not self._needs_epoch:
-            verdict = Verdict.FAILED
-        if verdict is not Verdict.RETRY:
+            verdict = BatchOutcome.FAILED
+        if verdict is not BatchOutcome.RETRY:
             self._retries.remove(batch)
         if fate is Fate.UNKNOWN or (disowned and fate is Fate.ABSENT):
             self._needs_epoch = self._idempotent
@@ -457,9 +457,9 @@ class Sequencer(Generic[B]):
         if not self._in_flight:
             self._draining = False
 
-    def give_up(self, batch: B) -> Verdict:
+    def give_up(self, batch: B) -> BatchOutcome:
         """A batch among the retries ran out of time, and its number stays used: FAILED or DOUBTFUL."""
-        verdict = Verdict.DOUBTFUL if batch.ordinal in self._uncertain else Verdict.FAILED
+        verdict = BatchOutcome.DOUBTFUL if batch.ordinal in self._uncertain else BatchOutcome.FAILED
         self._retries.remove(batch)
         self._settle(batch)
         self._needs_epoch = self._idempotent

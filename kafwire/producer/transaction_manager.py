@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from kafwire import protocol
 from kafwire.cluster.backoff import delay_ms
-from kafwire.cluster.broker_connection import Lane
+from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.coordinator import Coordinator
 from kafwire.cluster.group_offsets import OffsetToCommit
@@ -88,7 +88,7 @@ class Transactions:
         self._task: asyncio.Task[None] | None = None
         self._closed = False
         self._problem: Exception | None = None
-        records.accumulator.refusal = self._refusal
+        records.accumulator.send_gate = self._refusal
 
     @property
     def state(self) -> State:
@@ -100,11 +100,11 @@ class Transactions:
         """How many transactions were begun."""
         return self._logic.number
 
-    def produce_version(self, lane: Lane, at_most: int | None) -> int:
-        """The version of Produce to speak on a lane."""
+    def produce_version(self, connection: BrokerConnection, at_most: int | None) -> int:
+        """The version of Produce to speak on a connection."""
         if self._logic.version >= 2:
-            return _at_least(lane, protocol.ProduceRequest, FIRST_PRODUCE, at_most)
-        return lane.version_of(protocol.ProduceRequest, at_most=LAST_PRODUCE)
+            return _at_least(connection, protocol.ProduceRequest, FIRST_PRODUCE, at_most)
+        return connection.version_of(protocol.ProduceRequest, at_most=LAST_PRODUCE)
 
     # -- what users call
 
@@ -125,8 +125,8 @@ class Transactions:
         while not self._logic.begin(version):
             self._go_on()
             await self._until(lambda: self.state is not State.INITIALIZING, timeout_s, "begin_transaction()")
-        self._records.accumulator.era += 1
-        self._records.accumulator.refusal = None
+        self._records.accumulator.transaction_generation += 1
+        self._records.accumulator.send_gate = None
 
     async def send_offsets(
         self,
@@ -263,7 +263,7 @@ class Transactions:
         """What follows from the state for those who send."""
         self._records.identity = self._logic.identity
         if self.state is not State.IN_TRANSACTION:
-            self._records.accumulator.refusal = self._refusal
+            self._records.accumulator.send_gate = self._refusal
 
     def _refusal(self) -> Exception:
         """The error for a record that comes now."""
@@ -310,11 +310,11 @@ class Transactions:
         if isinstance(action, logic.CommitOffsets):
             coordinator = self._group_coordinator(action.group.group_id)
         try:
-            lane = await coordinator.lane()
+            connection = await coordinator.connection()
         except BrokerError as error:
             self._problem = error
             meaning = logic.meaning_of(type(action), error.code)
-            if meaning <= Meaning.MOVED:
+            if meaning <= Meaning.FIND_COORDINATOR:
                 return backoff_ms
             self._logic.refused(action, error, meaning)
             return None
@@ -325,22 +325,22 @@ class Transactions:
             self._logic.refused(action, error, Meaning.FATAL)
             return None
         try:
-            message, version = self._request(action, lane)
+            message, version = self._request(action, connection)
         except ProtocolError as error:
             self._logic.refused(action, error, Meaning.FATAL)
             return None
         try:
-            answer = await lane.call(message, version=version)
+            answer = await connection.call(message, version=version)
         except (KafkaConnectionError, KafkaTimeoutError, ProtocolError) as error:
             self._problem = error
             self._logic.lost(action)
-            coordinator.forget(lane.node)
+            coordinator.forget(connection.node)
             return backoff_ms
         codes, identity = _codes(answer)
         meaning = self._logic.answered(action, codes, identity)
-        if meaning is Meaning.MOVED:
-            coordinator.forget(lane.node)
-        if meaning in (Meaning.RETRY, Meaning.MOVED):
+        if meaning is Meaning.FIND_COORDINATOR:
+            coordinator.forget(connection.node)
+        if meaning in (Meaning.RETRY, Meaning.FIND_COORDINATOR):
             code = codes if isinstance(codes, int) else next(code for code in codes.values() if code)
             self._problem = broker_error(code, logic.API[type(action)])
             if code == logic.CONCURRENT_TRANSACTIONS:
@@ -355,7 +355,7 @@ class Transactions:
             found = self._groups[group_id] = Coordinator(self._cluster, group_id)
         return found
 
-    def _request(self, action: logic.Action, lane: Lane) -> tuple[Any, int]:
+    def _request(self, action: logic.Action, connection: BrokerConnection) -> tuple[Any, int]:
         """The message, and its version."""
         second = self._logic.version >= 2
         identity = self._logic.identity or logic.NO_PRODUCER
@@ -373,7 +373,7 @@ class Transactions:
                 producer_id=current.producer_id,
                 producer_epoch=current.epoch,
             )
-            return message, lane.version_of(protocol.InitProducerIdRequest)
+            return message, connection.version_of(protocol.InitProducerIdRequest)
         if isinstance(action, logic.AddPartitions):
             request: Any = protocol.AddPartitionsToTxnRequest
             by_topic: dict[str, list[int]] = {}
@@ -388,14 +388,14 @@ class Transactions:
                     for topic, numbers in by_topic.items()
                 ],
             )
-            return message, lane.version_of(request, at_most=LAST_ADD_PARTITIONS)
+            return message, connection.version_of(request, at_most=LAST_ADD_PARTITIONS)
         if isinstance(action, logic.AddOffsets):
             message = protocol.AddOffsetsToTxnRequest(group_id=action.group_id, **who)
-            return message, lane.version_of(protocol.AddOffsetsToTxnRequest)
+            return message, connection.version_of(protocol.AddOffsetsToTxnRequest)
         if isinstance(action, logic.End):
             message = protocol.EndTxnRequest(committed=action.committed, **who)
             at_most = None if second else LAST_END_TXN
-            return message, _at_least(lane, protocol.EndTxnRequest, FIRST_END_TXN if second else 0, at_most)
+            return message, _at_least(connection, protocol.EndTxnRequest, FIRST_END_TXN if second else 0, at_most)
         request = protocol.TxnOffsetCommitRequest
         topics: dict[str, list[Any]] = {}
         for (topic, partition), value in action.offsets.items():
@@ -414,15 +414,15 @@ class Transactions:
             topics=[request.TxnOffsetCommitRequestTopic(name=name, partitions=parts) for name, parts in topics.items()],
         )
         at_most = None if second else LAST_TXN_OFFSET_COMMIT
-        return message, _at_least(lane, request, FIRST_TXN_OFFSET_COMMIT if second else 0, at_most)
+        return message, _at_least(connection, request, FIRST_TXN_OFFSET_COMMIT if second else 0, at_most)
 
 
-def _at_least(lane: Lane, request: type[Any], at_least: int, at_most: int | None) -> int:
-    version = lane.version_of(request, at_most=at_most)
+def _at_least(connection: BrokerConnection, request: type[Any], at_least: int, at_most: int | None) -> int:
+    version = connection.version_of(request, at_most=at_most)
     if version < at_least:
         raise ProtocolError(
-            f"{lane.where} offers version {version} of {request.__name__}, a transaction of version 2 (KIP-890) needs "
-            f"{at_least}: are brokers of several versions running?",
+            f"{connection.where} offers version {version} of {request.__name__}, a transaction of version 2 (KIP-890) "
+            f"needs {at_least}: are brokers of several versions running?",
             api=request.__name__,
         )
     return version

@@ -59,7 +59,7 @@ class Meaning(IntEnum):
 
     DONE = auto()
     RETRY = auto()
-    MOVED = auto()  # ask again, after looking the coordinator up anew
+    FIND_COORDINATOR = auto()  # ask again, after looking the coordinator up anew
     ABORT = auto()
     FATAL = auto()
     FENCED = auto()
@@ -132,8 +132,8 @@ UNKNOWN_THERE = (INVALID_PRODUCER_ID_MAPPING, UNKNOWN_PRODUCER_ID)
 # `errors` says so, else what `_OTHERWISE` has for the request.
 _ALL = {
     0: Meaning.DONE,
-    15: Meaning.MOVED,  # COORDINATOR_NOT_AVAILABLE
-    16: Meaning.MOVED,  # NOT_COORDINATOR
+    15: Meaning.FIND_COORDINATOR,  # COORDINATOR_NOT_AVAILABLE
+    16: Meaning.FIND_COORDINATOR,  # NOT_COORDINATOR
     INVALID_PRODUCER_EPOCH: Meaning.FENCED,
     PRODUCER_FENCED: Meaning.FENCED,
     INVALID_TXN_STATE: Meaning.FATAL,
@@ -144,7 +144,7 @@ _ALL = {
 }
 _OWN: dict[type[Action], dict[int, Meaning]] = {
     AddPartitions: {OPERATION_NOT_ATTEMPTED: Meaning.RETRY},  # another partition's error says what is wrong
-    CommitOffsets: {REQUEST_TIMED_OUT: Meaning.MOVED, 43: Meaning.FATAL},  # UNSUPPORTED_FOR_MESSAGE_FORMAT
+    CommitOffsets: {REQUEST_TIMED_OUT: Meaning.FIND_COORDINATOR, 43: Meaning.FATAL},  # UNSUPPORTED_FOR_MESSAGE_FORMAT
 }
 _OTHERWISE = {AddPartitions: Meaning.ABORT, AddOffsets: Meaning.ABORT, CommitOffsets: Meaning.ABORT}
 # A batch that is refused like this shows that the producer cannot go on; any other spoils its transaction only. An
@@ -338,7 +338,7 @@ class Transaction:
         elif isinstance(action, End) and self._has_nothing_to_end(action, code):
             self._needs_epoch = True
             self._end(None)
-        elif meaning > Meaning.MOVED:
+        elif meaning > Meaning.FIND_COORDINATOR:
             if code in UNKNOWN_THERE:
                 self._is_unknown = self._needs_epoch = True
             place = "" if where is None else f" of {where[0]}-{where[1]}"

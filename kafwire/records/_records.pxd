@@ -64,7 +64,7 @@ cdef class Batch(Records):
 
 # The batches of one blob, decoded with a limit on what they hold together. Those that have columns form a list, of
 # borrowed references: a batch leaves it when it dies.
-cdef class Shelf:
+cdef class DecodedBatchCache:
     cdef const uint8_t[::1] data
     cdef DecodeSpec spec
     cdef Layout layout
@@ -83,9 +83,9 @@ cdef class Shelf:
 
 cdef class RecordBatch(Records):
     cdef BatchHeader header
-    cdef Shelf shelf  # None: it keeps its columns
-    cdef size_t at  # where it lies in the shelf's data
+    cdef DecodedBatchCache cache  # None: it keeps its columns
+    cdef size_t at  # where it lies in the cache's data
     cdef size_t size
-    cdef size_t taken  # of the shelf's `kept`, by its columns
+    cdef size_t taken  # of the cache's `kept`, by its columns
     cdef PyObject *next
     cdef PyObject *previous

@@ -116,7 +116,7 @@ class RecordBatch(Records):
     def max_timestamp_ms(self) -> int | None: ...
 
 @final
-class Shelf:
+class DecodedBatchCache:
     def __init__(self, data: Buffer, verify_crc: bool, max_decompressed: int) -> None: ...
 
 @final

@@ -467,7 +467,7 @@ _PLAIN = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
 
 
 @cython.final
-@cython.no_gc_clear  # it leaves its shelf when it dies
+@cython.no_gc_clear  # it leaves its cache when it dies
 cdef class RecordBatch(Records):
     """One wire batch (magic 2), or one message of magic 0 or 1 with what is compressed in it: a sequence of `Record`.
 
@@ -476,14 +476,14 @@ cdef class RecordBatch(Records):
     """
 
     def __dealloc__(self):
-        if self.shelf is not None:
-            self.shelf.drop(self)
-            self.shelf.kept -= OBJECT_BYTES
-            self.shelf.objects -= OBJECT_BYTES
+        if self.cache is not None:
+            self.cache.drop(self)
+            self.cache.kept -= OBJECT_BYTES
+            self.cache.objects -= OBJECT_BYTES
 
     cdef int fetch(self) except -1:
         cdef size_t consumed
-        return self.shelf.decode(self, &consumed)
+        return self.cache.decode(self, &consumed)
 
     cdef int64_t end_offset(self) noexcept:
         return self.header.base_offset + self.header.last_offset_delta + 1
@@ -576,8 +576,8 @@ cdef enum:
 
 
 @cython.final
-@cython.no_gc_clear  # the batches of a shelf die after it has been found garbage, and leave it then
-cdef class Shelf:
+@cython.no_gc_clear  # the batches of a cache die after it has been found garbage, and leave it then
+cdef class DecodedBatchCache:
     """The batches of one blob, in bounded memory.
 
     All together may hold what one may take. When one more does not fit, all others put their columns away; whoever is
@@ -644,7 +644,7 @@ cdef class Shelf:
                 columns_init(&columns)
                 batch.away = False
                 batch.settle(&spec)
-                if batch.shelf is not None:
+                if batch.cache is not None:
                     self.keep(batch)
         finally:
             columns_clear(&columns)
@@ -691,40 +691,40 @@ cdef class Shelf:
 
 
 def decode_batches(const uint8_t[::1] data, bint verify_crc, size_t max_decompressed):
-    cdef Shelf shelf = Shelf(data, verify_crc, max_decompressed)
+    cdef DecodedBatchCache cache = DecodedBatchCache(data, verify_crc, max_decompressed)
     cdef size_t at = 0, size = data.shape[0], consumed = 0
     cdef RecordBatch batch
     cdef list batches = []
     cdef bint spilled = False
     while at < size:
-        batch = shelf.read(at, &consumed)
+        batch = cache.read(at, &consumed)
         if batch is None:
             break
-        batch.shelf = shelf
-        shelf.objects += OBJECT_BYTES
-        shelf.kept += OBJECT_BYTES
-        shelf.keep(batch)
+        batch.cache = cache
+        cache.objects += OBJECT_BYTES
+        cache.kept += OBJECT_BYTES
+        cache.keep(batch)
         batches.append(batch)
         at += consumed
-        if shelf.objects > max_decompressed + COLUMN_ROOM:
-            shelf.too_many(at)
+        if cache.objects > max_decompressed + COLUMN_ROOM:
+            cache.too_many(at)
     for batch in batches:
         spilled = spilled or batch.away
     if not spilled:  # nobody needs the bytes again
         for batch in batches:
-            shelf.drop(batch)
-            batch.shelf = None
+            cache.drop(batch)
+            batch.cache = None
     return batches
 
 
 @cython.final
 cdef class BatchIterator:
     """The batches of a blob one by one; each keeps its own columns."""
-    cdef Shelf shelf
+    cdef DecodedBatchCache cache
     cdef size_t at
 
     def __init__(self, const uint8_t[::1] data, bint verify_crc, size_t max_decompressed):
-        self.shelf = Shelf(data, verify_crc, max_decompressed)
+        self.cache = DecodedBatchCache(data, verify_crc, max_decompressed)
 
     def __iter__(self):
         return self
@@ -732,8 +732,8 @@ cdef class BatchIterator:
     def __next__(self):
         cdef size_t consumed = 0
         cdef RecordBatch batch = None
-        if self.at < <size_t>self.shelf.data.shape[0]:
-            batch = self.shelf.read(self.at, &consumed)
+        if self.at < <size_t>self.cache.data.shape[0]:
+            batch = self.cache.read(self.at, &consumed)
         if batch is None:
             raise StopIteration
         self.at += consumed
@@ -932,4 +932,4 @@ def encode_batch(records_or_arrow, str compression, level, int64_t base_offset, 
         writer_close(&writer)
 
 
-seal_types(RecordIterator, Records, Batch, RecordBatch, Shelf, BatchIterator)
+seal_types(RecordIterator, Records, Batch, RecordBatch, DecodedBatchCache, BatchIterator)

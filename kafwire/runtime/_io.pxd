@@ -26,11 +26,13 @@ cdef int kw_loop_submit(
 cdef int kw_loop_post(kw_loop *loop, uint64_t cookie) noexcept nogil
 
 
-# `tap` sees each answer of a connection before it is published, in the I/O thread; NULL: no more. See native/loop.h.
-ctypedef int (*tap_function)(void *context, uint64_t token, kw_buf *frame) noexcept nogil
-cdef int kw_loop_set_tap(kw_loop *loop, uint32_t connection, tap_function tap, void *context) noexcept nogil
+# `filter` sees each answer of a connection before it is published, in the I/O thread; NULL: no more. See native/loop.h.
+ctypedef int (*response_filter)(void *context, uint64_t token, kw_buf *frame) noexcept nogil
+cdef int kw_loop_set_response_filter(
+    kw_loop *loop, uint32_t connection, response_filter filter, void *context
+) noexcept nogil
 
-# Make the loop's descriptor readable if there is anything to drain: word of what a tap kept quiet about.
+# Make the loop's descriptor readable if there is anything to drain: word of what a response filter kept quiet about.
 cdef int kw_loop_tell(kw_loop *loop) noexcept nogil
 
 

@@ -74,7 +74,9 @@ cdef extern from "kafwire/runtime/native/loop.h" nogil:
     int loop_set_max_frame "kw_loop_set_max_frame"(kw_loop *loop, uint32_t connection, uint32_t max_frame)
     int loop_close_connection "kw_loop_close_connection"(kw_loop *loop, uint32_t connection)
     int loop_post "kw_loop_post"(kw_loop *loop, uint64_t cookie)
-    int loop_set_tap "kw_loop_set_tap"(kw_loop *loop, uint32_t connection, tap_function tap, void *context)
+    int loop_set_response_filter "kw_loop_set_response_filter"(
+        kw_loop *loop, uint32_t connection, response_filter filter, void *context
+    )
     int loop_tell "kw_loop_tell"(kw_loop *loop)
     kw_completion *loop_drain "kw_loop_drain"(kw_loop *loop, int *error)
     void kw_completion_free(kw_completion *completion)
@@ -99,8 +101,10 @@ cdef int kw_loop_post(kw_loop *loop, uint64_t cookie) noexcept nogil:
     return loop_post(loop, cookie)
 
 
-cdef int kw_loop_set_tap(kw_loop *loop, uint32_t connection, tap_function tap, void *context) noexcept nogil:
-    return loop_set_tap(loop, connection, tap, context)
+cdef int kw_loop_set_response_filter(
+    kw_loop *loop, uint32_t connection, response_filter filter, void *context
+) noexcept nogil:
+    return loop_set_response_filter(loop, connection, filter, context)
 
 
 cdef int kw_loop_tell(kw_loop *loop) noexcept nogil:

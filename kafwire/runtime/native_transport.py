@@ -14,7 +14,7 @@ from kafwire.memory._buffer import Buffer
 from kafwire.runtime import _io
 
 if TYPE_CHECKING:
-    from kafwire.consumer._fetch_buffer import Feed
+    from kafwire.consumer._fetch_buffer import FetchFastPath
 
 log = logging.getLogger("kafwire")
 
@@ -50,9 +50,9 @@ class NativeConnection:
         """Queue one request; the size prefix is put before it. Buffers are referenced, never copied."""
         self._native.submit(self.number, token, correlation_id, segments, expect_response)
 
-    def feed(self, feed: Feed) -> None:
-        """Let `feed` take from the answers what can do without the engine."""
-        feed.attach(self.number)
+    def fast_path(self, fast_path: FetchFastPath) -> None:
+        """Let `fast_path` take from the answers what can do without the engine."""
+        fast_path.attach(self.number)
 
     def set_max_frame(self, limit: int) -> None:
         """Refuse frames above `limit` bytes from now on."""

@@ -1,8 +1,8 @@
 """The fetcher of a bounded read: exact ranges, every partition at once, no fetch session.
 
-Each broker has a source with one request in flight. An answer is cut into slices, queued for the reader, and the next
-request leaves at once, all in the turn in which the answer arrived: a second turn of the loop would have to win the GIL
-again.
+Each broker has a broker fetcher with one request in flight. An answer is cut into slices, queued for the reader, and
+the next request leaves at once, all in the turn in which the answer arrived: a second turn of the loop would have to
+win the GIL again.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import NamedTuple
 
 from kafwire import protocol
 from kafwire.cluster.backoff import delay_ms
-from kafwire.cluster.broker_connection import Lane
+from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.leader_errors import LEADER_ERRORS
 from kafwire.cluster.metadata import NO_TOPIC_ID
 from kafwire.config import ScanConfig
 from kafwire.consumer._fetch import FetchAnswer, PartitionAnswer, encode_fetch, parse_answer, scan_headers
-from kafwire.consumer._fetch_buffer import SliceQueue
+from kafwire.consumer._fetch_buffer import FetchBuffer
 from kafwire.consumer.fetch_errors import UNAUTHORIZED, FetchErrors, may_pass
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError, broker_error
 from kafwire.memory._buffer import Buffer
@@ -48,11 +48,11 @@ class ScanFetcher:
         self.cluster = cluster
         self.config = config
         self._cookie = cluster.engine.transport.listen(self.on_credit)
-        self.queue = SliceQueue(cluster.engine.native, self._cookie)
+        self.queue = FetchBuffer(cluster.engine.native, self._cookie)
         self.reserved = 0
         self._unfinished = {cursor.number for cursor in cursors if not cursor.done}
-        self._sources: dict[int, Source] = {}
-        self._homeless = [cursor for cursor in cursors if not cursor.done]
+        self._broker_fetchers: dict[int, BrokerFetcher] = {}
+        self._unassigned = [cursor for cursor in cursors if not cursor.done]
         self._moving: asyncio.Task[None] | None = None
         self._errors = FetchErrors()
         self._stopped = False
@@ -66,11 +66,11 @@ class ScanFetcher:
             self._stop_watching = self.cluster.on_overdue(self._leave_hung)
             self._move()
 
-    def _leave_hung(self, lane: Lane) -> None:
+    def _leave_hung(self, connection: BrokerConnection) -> None:
         """Do not wait for a broker that owes an answer for long if another leads what is read from it by now."""
-        source = self._sources.get(lane.node)
-        if source is not None and source.lane is lane and source.has_moved():
-            lane.fail("the broker hangs, and others lead partitions of its now")
+        broker_fetcher = self._broker_fetchers.get(connection.node)
+        if broker_fetcher is not None and broker_fetcher.connection is connection and broker_fetcher.has_moved():
+            connection.fail("the broker hangs, and others lead partitions of its now")
 
     def stop(self) -> None:
         """Fetch no more; answers still to come are dropped."""
@@ -90,14 +90,14 @@ class ScanFetcher:
 
     def on_credit(self) -> None:
         """The reader gave bytes back."""
-        for source in list(self._sources.values()):
-            source.pump()
+        for broker_fetcher in list(self._broker_fetchers.values()):
+            broker_fetcher.pump()
 
-    def next_turn(self, source: Source) -> None:
-        """The request of `source` is over: whatever room there is now goes to those that wait for it first."""
-        node = source.lane.node
-        if self._sources.get(node) is source:
-            self._sources[node] = self._sources.pop(node)
+    def next_turn(self, broker_fetcher: BrokerFetcher) -> None:
+        """The request of `broker_fetcher` is over: whatever room there is now goes to those that wait for it first."""
+        node = broker_fetcher.connection.node
+        if self._broker_fetchers.get(node) is broker_fetcher:
+            self._broker_fetchers[node] = self._broker_fetchers.pop(node)
         self.on_credit()
 
     def has_room(self) -> bool:
@@ -123,8 +123,8 @@ class ScanFetcher:
                     )
                 )
                 return
-        self._homeless.extend(cursors)
-        if self._homeless:
+        self._unassigned.extend(cursors)
+        if self._unassigned:
             self._move()
 
     def note_error(self, where: str, error: BrokerError) -> None:
@@ -187,20 +187,22 @@ class ScanFetcher:
         error = task.exception()
         if error is not None:
             self.fail(error if isinstance(error, Exception) else KafkaError(str(error)))
-        elif self._homeless:
+        elif self._unassigned:
             self._move()
 
     async def _find_homes(self) -> None:
-        """Give every homeless cursor to its leader's source; with backoff when this is not the first attempt."""
-        failures = min((cursor.failures for cursor in self._homeless), default=0)
+        """Give every homeless cursor to its leader's broker fetcher; with backoff when this is not the first
+        attempt.
+        """
+        failures = min((cursor.failures for cursor in self._unassigned), default=0)
         if failures:
             base, limit = self.config.retry_backoff_ms, self.config.retry_backoff_max_ms
             await asyncio.sleep(delay_ms(failures, base, limit, random.random()) / 1000)
-            topics = {cursor.topic for cursor in self._homeless}
+            topics = {cursor.topic for cursor in self._unassigned}
             await self.cluster.retrying(lambda: self.cluster.refresh(topics), "looking for the partitions' leaders")
-            for cursor in self._homeless:
+            for cursor in self._unassigned:
                 self._check_identity(cursor)
-        cursors, self._homeless = self._homeless, []
+        cursors, self._unassigned = self._unassigned, []
         groups: dict[int, list[Cursor]] = {}
         for cursor in cursors:
             groups.setdefault(await self.cluster.leader(cursor.topic, cursor.partition), []).append(cursor)
@@ -218,25 +220,25 @@ class ScanFetcher:
 
     async def _settle(self, node: int, cursors: list[Cursor]) -> None:
         try:
-            lane = self.cluster.lane(node, "fetch")
-            await lane.open()
+            connection = self.cluster.connection(node, "fetch")
+            await connection.open()
         except (KafkaConnectionError, KafkaTimeoutError) as error:
             self.lose(cursors, error)
             return
-        source = self._sources.get(node)
-        if source is None or source.lane is not lane:
-            # The broker has another address now. What the old source still has in flight fails by itself.
-            waiting = source.release() if source is not None else []
-            source = self._sources[node] = Source(self, lane)
+        broker_fetcher = self._broker_fetchers.get(node)
+        if broker_fetcher is None or broker_fetcher.connection is not connection:
+            # The broker has another address now. What the old broker fetcher still has in flight fails by itself.
+            waiting = broker_fetcher.release() if broker_fetcher is not None else []
+            broker_fetcher = self._broker_fetchers[node] = BrokerFetcher(self, connection)
             cursors = [*waiting, *cursors]
-        source.take(cursors)
+        broker_fetcher.take(cursors)
 
 
-class Source:
+class BrokerFetcher:
     """One broker's part of the read: one request in flight, for all of its cursors."""
 
-    def __init__(self, fetcher: ScanFetcher, lane: Lane) -> None:
-        self.lane = lane
+    def __init__(self, fetcher: ScanFetcher, connection: BrokerConnection) -> None:
+        self.connection = connection
         self._fetcher = fetcher
         self._rotation = Rotation()
         self._asked: dict[tuple[object, int], Cursor] = {}
@@ -251,7 +253,7 @@ class Source:
         """Whether another broker leads one of the partitions."""
         leader = self._fetcher.cluster.metadata.leader
         return any(
-            leader(cursor.topic, cursor.partition) not in (-1, self.lane.node) for cursor in self._rotation.order
+            leader(cursor.topic, cursor.partition) not in (-1, self.connection.node) for cursor in self._rotation.order
         )
 
     def release(self) -> list[Cursor]:
@@ -265,23 +267,23 @@ class Source:
         fetcher = self._fetcher
         if self._asked or not self._rotation or fetcher.stopped or not fetcher.has_room():
             return
-        if not self.lane.is_ready:
-            self._lose_all(KafkaConnectionError(f"the connection to {self.lane.where} was lost"))
+        if not self.connection.is_ready:
+            self._lose_all(KafkaConnectionError(f"the connection to {self.connection.where} was lost"))
             return
-        wait = self.lane.muted_until_ms - fetcher.cluster.engine.now_ms()
+        wait = self.connection.muted_until_ms - fetcher.cluster.engine.now_ms()
         if wait > 0:
             asyncio.get_running_loop().call_later(wait / 1000, self.pump)
             return
         order = self._rotation.order
-        correlation_id = self.lane.next_correlation_id()
+        correlation_id = self.connection.next_correlation_id()
         request = self._request(order, correlation_id)
         fetcher.reserved += fetcher.config.fetch_max_bytes
         timeout_ms = fetcher.config.request_timeout_ms + fetcher.config.fetch_max_wait_ms
-        self.lane.send(correlation_id, [request], self._answered, timeout_ms=timeout_ms)
+        self.connection.send(correlation_id, [request], self._answered, timeout_ms=timeout_ms)
 
     def _request(self, order: Sequence[Cursor], correlation_id: int) -> bytes:
         has_ids = all(cursor.topic_id != NO_TOPIC_ID for cursor in order)
-        self._version = self.lane.version_of(
+        self._version = self.connection.version_of(
             protocol.FetchRequest, at_most=None if has_ids else FIRST_VERSION_WITH_TOPIC_IDS - 1
         )
         config = self._fetcher.config
@@ -313,12 +315,12 @@ class Source:
             return
         try:
             answer = parse_answer(frame, self._version)
-            self.lane.note_throttle(answer.throttle_time_ms)
+            self.connection.note_throttle(answer.throttle_time_ms)
             if answer.error_code:
-                refused = broker_error(answer.error_code, f"fetching from {self.lane.where}")
+                refused = broker_error(answer.error_code, f"fetching from {self.connection.where}")
                 if answer.error_code in UNAUTHORIZED:
                     raise refused
-                fetcher.note_error(self.lane.where, refused)
+                fetcher.note_error(self.connection.where, refused)
                 self._lose_all(refused)
             else:
                 self._take_in(answer, asked)
@@ -337,12 +339,12 @@ class Source:
             if cursor is None or cursor.done:
                 continue
             if part.error_code and may_pass(part.error_code):
-                error = broker_error(part.error_code, f"fetching {cursor.name} from {self.lane.where}")
+                error = broker_error(part.error_code, f"fetching {cursor.name} from {self.connection.where}")
                 lost[cursor.number] = error
                 if part.error_code not in LEADER_ERRORS:
                     fetcher.note_error(cursor.name, error)
             elif part.error_code:
-                raise _fatal(part, cursor, self.lane)
+                raise _fatal(part, cursor, self.connection)
             else:
                 end = ends[cursor.number] = self._end_in(part)
                 if end.readable >= cursor.end:  # all is well here, be it only that others are served first
@@ -353,7 +355,8 @@ class Source:
         if not served and any(part.size for part in answer.partitions):
             names = ", ".join(cursor.name for cursor in asked.values())
             raise ProtocolError(
-                f"{self.lane.where} answered for {names} with no whole batch, not even the first", api="FetchResponse"
+                f"{self.connection.where} answered for {names} with no whole batch, not even the first",
+                api="FetchResponse",
             )
         if not served and not lost:
             finish_invisible(asked.values(), {number: end.readable for number, end in ends.items()})
@@ -378,7 +381,7 @@ class Source:
             )
         except ProtocolError as error:
             raise ProtocolError(
-                f"{cursor.name}, after offset {cursor.position}, from {self.lane.where}: {error.message}",
+                f"{cursor.name}, after offset {cursor.position}, from {self.connection.where}: {error.message}",
                 api=error.api,
                 offset=error.offset,
             ) from None
@@ -387,7 +390,7 @@ class Source:
         start = cursor.position
         cursor.advance(next_offset)
         self._fetcher.queue.push(
-            frame, part.position, size, cursor.number, start, cursor.end, part.aborted, where=self.lane.where
+            frame, part.position, size, cursor.number, start, cursor.end, part.aborted, where=self.connection.where
         )
         return True
 
@@ -395,11 +398,11 @@ class Source:
         self._fetcher.lose(self.release(), error)
 
 
-def _fatal(part: PartitionAnswer, cursor: Cursor, lane: Lane) -> KafkaError:
+def _fatal(part: PartitionAnswer, cursor: Cursor, connection: BrokerConnection) -> KafkaError:
     if part.error_code == OFFSET_OUT_OF_RANGE:
         return broker_error(
             OFFSET_OUT_OF_RANGE,
             f"{cursor.name} has no offset {cursor.position} any more: the records were deleted while or before they "
             "were read; scan again from 'earliest'",
         )
-    return broker_error(part.error_code, f"fetching {cursor.name} at offset {cursor.position} from {lane.where}")
+    return broker_error(part.error_code, f"fetching {cursor.name} at offset {cursor.position} from {connection.where}")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from kafwire.consumer._fetch_buffer import SliceQueue
+from kafwire.consumer._fetch_buffer import FetchBuffer
 from kafwire.scanner.plan import Cursor
 
 __all__ = ["Bar"]
@@ -20,7 +20,7 @@ REFRESHES_PER_SECOND = 4
 class Bar:
     """How many offsets of a scan are read: drawn by a thread of rich's, which looks where the reader is."""
 
-    def __init__(self, title: str, cursors: Sequence[Cursor], queue: SliceQueue, *, force: bool) -> None:
+    def __init__(self, title: str, cursors: Sequence[Cursor], queue: FetchBuffer, *, force: bool) -> None:
         self._cursors = [(cursor, cursor.position) for cursor in cursors]
         self._queue = queue
         self._pid = os.getpid()

@@ -9,7 +9,15 @@ from typing import NamedTuple
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.list_offsets import EARLIEST, LATEST, Partition, list_offsets
 from kafwire.cluster.metadata import TopicInfo
-from kafwire.cluster.offset_spec import LOWEST, Bound, Place, Timestamps, place_in, place_of, window_of
+from kafwire.cluster.offset_spec import (
+    LOWEST,
+    Bound,
+    ResolvedOffset,
+    Timestamps,
+    resolve_offset,
+    resolve_offset_in,
+    window_of,
+)
 from kafwire.errors import ConfigError, broker_error
 from kafwire.types import Offset, Tail
 
@@ -52,9 +60,9 @@ class Bounds:
             raise ConfigError(f"start and end name different partitions: only one of them has {odd}")
         self.chosen = chosen[0] if chosen else None
 
-    def _check(self, bound: Bound, name: str) -> Place | dict[Partition, Place]:
+    def _check(self, bound: Bound, name: str) -> ResolvedOffset | dict[Partition, ResolvedOffset]:
         if not isinstance(bound, Mapping):
-            return place_of(bound, name)
+            return resolve_offset(bound, name)
         checked = {}
         for where, point in bound.items():
             if not isinstance(where, tuple) or len(where) != 2 or not isinstance(where[1], int):
@@ -64,7 +72,7 @@ class Bounds:
                 raise ConfigError(
                     f"an offset is given for {topic!r}, which is not among the topics {list(self.topics)}"
                 )
-            checked[topic, partition] = place_in(where, point, name)
+            checked[topic, partition] = resolve_offset_in(where, point, name)
         return checked
 
     def partitions_of(self, info: TopicInfo) -> list[int]:
@@ -97,7 +105,7 @@ async def plan_ranges(cluster: Cluster, bounds: Bounds, *, isolation_level: int)
         )
         return dict(zip(times, await asyncio.gather(*asked), strict=True))
 
-    def bound_of(bound: Place | dict[Partition, Place], where: Partition) -> Place:
+    def bound_of(bound: ResolvedOffset | dict[Partition, ResolvedOffset], where: Partition) -> ResolvedOffset:
         # Who names the partitions by one of the bounds names them for both.
         return bound[where] if isinstance(bound, dict) else bound
 
@@ -116,7 +124,7 @@ async def plan_ranges(cluster: Cluster, bounds: Bounds, *, isolation_level: int)
         named = [w for w in wanted if any(isinstance(bound_of(b, w), Offset) for b in (bounds.start, bounds.end))]
         written |= await list_offsets(cluster, dict.fromkeys(named, LATEST), isolation_level=0)
 
-    def resolve(place: Place, where: Partition) -> int:
+    def resolve(place: ResolvedOffset, where: Partition) -> int:
         low, high = found[EARLIEST][where], found[LATEST][where]
         if isinstance(place, Tail):
             return max(low, high - place.count)

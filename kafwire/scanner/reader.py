@@ -1,4 +1,4 @@
-"""A bounded read: what is asked for, and the stream that comes of it; the part of a scan that both faces share."""
+"""A bounded read: what is asked for, and the stream that comes of it; the part of a scan that both flavours share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.metadata import TopicInfo
 from kafwire.cluster.offset_spec import Bound, Timestamps
 from kafwire.config import ClientConfig, ScanConfig
-from kafwire.consumer._fetch_buffer import SliceReader
+from kafwire.consumer._fetch_buffer import FetchReader
 from kafwire.consumer.core import LASTING_LAYOUTS
 from kafwire.errors import ConfigError
 from kafwire.records._arrow import Layout
@@ -122,7 +122,7 @@ class BoundedRead:
 
             self._bar = Bar(title, cursors, fetcher.queue, force=force)
         self._start_fetching: Callable[[], object] | None = fetcher.start
-        self._reader = SliceReader(
+        self._reader = FetchReader(
             fetcher.queue,
             reading.layout_of(),
             chunk_bytes=reading.config.chunk_bytes,

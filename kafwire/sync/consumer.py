@@ -8,18 +8,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from kafwire.cluster.cluster import Cluster
-from kafwire.cluster.offset_spec import Bound, When
+from kafwire.cluster.offset_spec import Bound, OffsetSpec
 from kafwire.config import ConsumerConfig, from_config
-from kafwire.consumer._fetch_buffer import SliceReader
+from kafwire.consumer._fetch_buffer import FetchReader
 from kafwire.consumer.core import (
     CLOSE_SECONDS,
     POLL_BATCHES,
     POLL_BYTES,
     ArrowStream,
     ConsumerCore,
-    HandedOut,
-    Rest,
+    InProgressBatch,
     Selection,
+    UnreadRemainder,
     layouts,
     milliseconds,
     names_of,
@@ -81,7 +81,7 @@ class Consumer:
         self._engine = engine()
         self._core = ConsumerCore(Cluster(self._engine, config), config, selection, make_layout, deserializers)
         self._reader = self._core.reader()
-        self._hand = HandedOut(self._core, _Batches(self))
+        self._hand = InProgressBatch(self._core, _Batches(self))
         self._asked = self._returning = False
         self._closed = False
         try:
@@ -181,7 +181,7 @@ class Consumer:
             self._engine.run(self._core.settled())
             self._returning = False
 
-    def _return(self, rest: Rest) -> None:
+    def _return(self, rest: UnreadRemainder) -> None:
         """Not waited for by who is interrupted: the next one to read does."""
         self._returning = True
         self._engine.start(self._core.put_back, rest)
@@ -236,7 +236,7 @@ class Consumer:
         self._engine.run(self._core.seek(partition, offset))
 
     def seek_to_timestamp(
-        self, when: When, partitions: Iterable[TopicPartition] | None = None
+        self, when: OffsetSpec, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, int]:
         """Read on at the first record at or after `when` (a datetime with a time zone, or ms since the epoch).
 
@@ -282,7 +282,7 @@ class Consumer:
             return rest[1]
         return self._engine.run(self._core.position(partition))
 
-    def offsets_for_times(self, timestamps: Mapping[TopicPartition, When]) -> dict[TopicPartition, int | None]:
+    def offsets_for_times(self, timestamps: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, int | None]:
         """The first offset at or after a time, of each partition, asked of the leaders; None where there is none.
 
         A time is a datetime with a time zone, or ms since the epoch. The partitions need not be read by this consumer.
@@ -370,8 +370,9 @@ class Consumer:
         """A snapshot of counters and states.
 
         `partitions`: {TopicPartition: position, lag, what is buffered, bytes, ...}; `fetcher`: the budget, and
-        `sources` (one for each connection that fetches: requests, bytes, session); `lanes`: each connection's requests,
-        bytes and latencies. Numbers are counted anyway; looking costs what it takes to build this.
+        `broker_fetchers` (one for each connection that fetches: requests, bytes, session); `connections`: each
+        connection's requests, bytes and latencies. Numbers are counted anyway; looking costs what it takes to build
+        this.
         """
         self._check()
         return self._engine.run(self._core.snapshot())
@@ -427,7 +428,7 @@ class _Batches:
 class _PartitionStream:
     """The batches of one partition, which is claimed until this is closed, or ends, or is dropped."""
 
-    _reader: SliceReader | None = None
+    _reader: FetchReader | None = None
     _closed = True  # until the partition is claimed
 
     def __init__(self, consumer: Consumer, partition: TopicPartition, timeout_ms: int) -> None:

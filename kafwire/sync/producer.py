@@ -83,12 +83,12 @@ class Producer(RecordSender):
             self._learn([topic], self._deadline())
         check_partition(partition)
         row = 0
-        era = self._accumulator.era
+        generation = self._accumulator.transaction_generation
         for rows in RowsReader(data):
             targets = self._accumulator.split_rows(topic, rows, row)
             self._learn([name for name, _ in targets], self._deadline())
             for name, chosen in targets:
-                while (plan := self._accumulator.plan_rows(name, rows, partition, row, era, chosen)) is None:
+                while (plan := self._accumulator.plan_rows(name, rows, partition, row, generation, chosen)) is None:
                     self._learn([name], self._deadline())  # it was forgotten: others took long
                 while not self._accumulator.append_rows(plan, parts):
                     deadline = self._deadline()
@@ -201,8 +201,8 @@ class Producer(RecordSender):
         """A snapshot of counters and states; docs/producing.md has their names and units.
 
         `producer`: the totals, requests and the buffer; `partitions`: {TopicPartition: records, bytes, batches, time in
-        the queue, retries, errors, ...}; `lanes`: each connection's requests, bytes and latencies. Numbers are counted
-        anyway, once for a batch; looking costs what it takes to build this.
+        the queue, retries, errors, ...}; `connections`: each connection's requests, bytes and latencies. Numbers are
+        counted anyway, once for a batch; looking costs what it takes to build this.
         """
         self._check()
         return self._engine.run(self._sender.snapshot())
@@ -269,7 +269,7 @@ class Producer(RecordSender):
         self._check()
         for topic in new:
             check_topic(topic)
-        self._engine.run(self._sender.learn_topics(new, self._left(deadline) * 1000))
+        self._engine.run(self._sender.ensure_metadata(new, self._left(deadline) * 1000))
 
     def _deadline(self) -> float:
         return time.monotonic() + self._config.max_block_ms / 1000

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pytest
 
-from kafwire.producer._partitioner import Shares
+from kafwire.producer._partitioner import PartitionWeights
 from kafwire.producer.partitioner import Balance
 from tests.conformance.oracle import Oracle
 from tests.support import seeds
@@ -65,7 +65,7 @@ def test_turns(oracle: Oracle, chance: random.Random) -> None:
         theirs = unpacked(oracle.one("turns", packed(leaders), str(records))[0])
         store = Store(len(leaders), partitioner="round_robin", batch_size=1 << 20, max_request_size=1 << 20)
         try:
-            store.accumulator.set_shares("t", Shares(*Balance(timeout_ms=0).lead("t", leaders)))
+            store.accumulator.set_weights("t", PartitionWeights(*Balance(timeout_ms=0).lead("t", leaders)))
             one_by_one = chance.randint(0, records)
             deliveries = [store.append(b"%d" % i, key=b"same") for i in range(one_by_one)]
             store.append_table(pa.table({"value": [b"%d" % i for i in range(one_by_one, records)]}))
@@ -96,8 +96,8 @@ def test_the_same_numbers_draw_the_same_partitions(oracle: Oracle, chance: rando
         balance = Balance(timeout_ms=1)
         split = balance.lead("t", leaders)
         backlog = {p: queue for p, queue in zip(led, queues, strict=True) if queue}
-        shares = Shares(*(balance.weigh("t", backlog, frozenset(slow)) or split))
-        assert [shares.pick(number) for number in randoms] == theirs
+        weights = PartitionWeights(*(balance.weights("t", backlog, frozenset(slow)) or split))
+        assert [weights.pick(number) for number in randoms] == theirs
 
 
 def test_nothing_adapted_is_even(oracle: Oracle, chance: random.Random) -> None:
@@ -105,5 +105,5 @@ def test_nothing_adapted_is_even(oracle: Oracle, chance: random.Random) -> None:
         leaders = leaders_of(chance, chance.choice(COUNTS[:6]))
         randoms = [chance.randrange(2**31) for _ in range(50)]
         theirs = unpacked(oracle.one("draw", packed(leaders), b"", b"", packed(randoms))[0])
-        shares = Shares(*Balance(timeout_ms=0).lead("t", leaders))
-        assert [shares.pick(number) for number in randoms] == theirs
+        weights = PartitionWeights(*Balance(timeout_ms=0).lead("t", leaders))
+        assert [weights.pick(number) for number in randoms] == theirs

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import kafwire
-from kafwire.aio.deliveries import AsyncDelivery, Home
+from kafwire.aio.deliveries import AsyncDelivery, LoopState
 from kafwire.errors import BrokerError, KafkaError, KafkaTimeoutError
 from kafwire.producer._batch import Budget
 from tests.support import scripted_broker as scripted
@@ -189,7 +189,7 @@ def test_a_loop_that_ended_is_not_told(broker: ScriptedBroker) -> None:
 
     with within(10):
         asyncio.run(end(asyncio.run(begin())))
-    assert len(producer._homes._homes) == 1
+    assert len(producer._loops._loops) == 1
 
 
 def test_callbacks_run_in_the_loop(broker: ScriptedBroker, caplog: pytest.LogCaptureFixture) -> None:
@@ -302,7 +302,7 @@ def test_who_got_room_lets_the_next_one_look() -> None:
 
     async def body() -> None:
         loop = asyncio.get_running_loop()
-        home = Home(loop, Budget(100))
+        home = LoopState(loop, Budget(100))
         order: list[int] = []
 
         async def wait(number: int) -> None:
@@ -332,7 +332,7 @@ def test_a_sender_cancelled_as_room_comes_passes_it_on(broker: ScriptedBroker) -
             tasks = [asyncio.ensure_future(producer.send("u", bytes(2000))) for _ in range(4)]
             await turns()
             first, second = (task for task in tasks if not task.done())
-            home = producer._homes.here()
+            home = producer._loops.here()
             place = home.senders[0]
             real = place.wake
 

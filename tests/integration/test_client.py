@@ -1,4 +1,4 @@
-"""`Client` and `AsyncClient`: the same scenarios for both faces, and what only an event loop can ask."""
+"""`Client` and `AsyncClient`: the same scenarios for both flavours, and what only an event loop can ask."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import pytest
 import kafwire
 from kafwire.errors import BrokerError, ConfigError, KafkaConnectionError, KafkaError, KafkaTimeoutError
 from kafwire.types import TopicPartition
-from tests.support.api_flavours import Face, face_named
+from tests.support.api_flavours import Flavour, flavour_named
 from tests.support.deadlines import ended
 from tests.support.scripted_broker import ScriptedBroker, after, close, closed_port, no_answer
 from tests.support.time_limits import within
 
 
 @pytest.fixture(params=["blocking", "async"])
-def face(request: pytest.FixtureRequest) -> Iterator[Face]:
-    with face_named(request.param) as it:
+def flavour(request: pytest.FixtureRequest) -> Iterator[Flavour]:
+    with flavour_named(request.param) as it:
         yield it
 
 
@@ -43,8 +43,8 @@ def all_brokers(topics: Any = None) -> Any:
 # -- with a real Kafka
 
 
-def test_a_topic_from_its_making_to_its_end(face: Face, bootstrap: str, topic_name: str) -> None:
-    with face.client(bootstrap) as client:
+def test_a_topic_from_its_making_to_its_end(flavour: Flavour, bootstrap: str, topic_name: str) -> None:
+    with flavour.client(bootstrap) as client:
         client.create_topic(topic_name, partitions=3, replication_factor=1, config={"retention.ms": "86400000"})
         info = client.topic(topic_name)
         assert (info.name, sorted(info.partitions)) == (topic_name, [0, 1, 2])
@@ -66,8 +66,8 @@ def test_a_topic_from_its_making_to_its_end(face: Face, bootstrap: str, topic_na
             client.topic(f"{topic_name}-never")
 
 
-def test_offsets_by_time(face: Face, bootstrap: str, topic_name: str) -> None:
-    with face.client(bootstrap) as client:
+def test_offsets_by_time(flavour: Flavour, bootstrap: str, topic_name: str) -> None:
+    with flavour.client(bootstrap) as client:
         client.create_topic(topic_name, partitions=2)
         with kafwire.Producer(bootstrap) as producer:
             for number in range(5):
@@ -81,8 +81,8 @@ def test_offsets_by_time(face: Face, bootstrap: str, topic_name: str) -> None:
             client.offsets([TopicPartition(topic_name, 2)])
 
 
-def test_any_request_to_any_broker_in_any_version(face: Face, bootstrap: str) -> None:
-    with face.client(bootstrap) as client:
+def test_any_request_to_any_broker_in_any_version(flavour: Flavour, bootstrap: str) -> None:
+    with flavour.client(bootstrap) as client:
         (node,) = [each.node_id for each in client.metadata().brokers]
         answer = client.call(all_brokers([]), broker=node)
         assert answer.cluster_id
@@ -103,8 +103,8 @@ def test_options_in_kafkas_spelling(broker: ScriptedBroker) -> None:
             kind(broker.bootstrap, client_idd="x")
 
 
-def test_wrong_arguments_are_named_before_anybody_is_asked(face: Face) -> None:
-    with face.client(closed_port()) as client, within(3):
+def test_wrong_arguments_are_named_before_anybody_is_asked(flavour: Flavour) -> None:
+    with flavour.client(closed_port()) as client, within(3):
         with pytest.raises(ConfigError, match="'nope' is not a request message"):
             client.call("nope")
         with pytest.raises(ConfigError, match="'soon' is not 'earliest', 'latest'"):
@@ -113,7 +113,7 @@ def test_wrong_arguments_are_named_before_anybody_is_asked(face: Face) -> None:
             client.offsets([], isolation_level="dirty")
 
 
-def test_the_users_iterables_are_read_in_the_users_thread(face: Face, broker: ScriptedBroker) -> None:
+def test_the_users_iterables_are_read_in_the_users_thread(flavour: Flavour, broker: ScriptedBroker) -> None:
     threads = set()
 
     def names() -> Iterator[str]:
@@ -124,47 +124,47 @@ def test_the_users_iterables_are_read_in_the_users_thread(face: Face, broker: Sc
         threads.add(threading.current_thread())
         yield TopicPartition("t", 0)
 
-    with face.client(broker.bootstrap) as client:
+    with flavour.client(broker.bootstrap) as client:
         client.metadata(names())
         client.offsets(partitions())
     assert threads == {threading.current_thread()}
 
 
-def test_nobody_listens(face: Face) -> None:
+def test_nobody_listens(flavour: Flavour) -> None:
     address = closed_port()
     with (
-        face.client(address, default_api_timeout_ms=400, reconnect_backoff_max_ms=100) as client,
+        flavour.client(address, default_api_timeout_ms=400, reconnect_backoff_max_ms=100) as client,
         within(5),
         pytest.raises(KafkaConnectionError, match=f"within 0.4 s.*{address}.*refused.*is it running"),
     ):
         client.metadata()
 
 
-def test_a_broker_id_that_does_not_exist(face: Face, broker: ScriptedBroker) -> None:
-    with face.client(broker.bootstrap) as client:
+def test_a_broker_id_that_does_not_exist(flavour: Flavour, broker: ScriptedBroker) -> None:
+    with flavour.client(broker.bootstrap) as client:
         with within(5), pytest.raises(KafkaConnectionError, match=r"broker 77 is not in .* \(known: 1\)"):
             client.call(all_brokers(), broker=77, timeout=0.5)
         assert client.call(all_brokers(), broker=1).cluster_id == "scripted"
 
 
-def test_lost_connections_are_tried_again(face: Face, broker: ScriptedBroker) -> None:
+def test_lost_connections_are_tried_again(flavour: Flavour, broker: ScriptedBroker) -> None:
     broker.script("Metadata", close, close)
-    with face.client(broker.bootstrap) as client, within(10):
+    with flavour.client(broker.bootstrap) as client, within(10):
         assert client.metadata().cluster_id == "scripted"
 
 
-def test_a_call_given_up_does_not_spoil_the_next(face: Face, broker: ScriptedBroker) -> None:
+def test_a_call_given_up_does_not_spoil_the_next(flavour: Flavour, broker: ScriptedBroker) -> None:
     gate = threading.Event()
     broker.script("Metadata", after(gate))
-    with face.client(broker.bootstrap) as client, within(10):
+    with flavour.client(broker.bootstrap) as client, within(10):
         with pytest.raises(KafkaTimeoutError, match="MetadataRequest did not succeed within 0.3 s"):
             client.call(all_brokers([]), timeout=0.3)
         gate.set()  # its answer comes before that of the next, and is not taken for it
         assert len(client.metadata(["t"]).topics) == 1
 
 
-def test_a_closed_client_refuses(face: Face, broker: ScriptedBroker) -> None:
-    with face.client(broker.bootstrap) as client:
+def test_a_closed_client_refuses(flavour: Flavour, broker: ScriptedBroker) -> None:
+    with flavour.client(broker.bootstrap) as client:
         client.topic("t")
         client.close()
         client.close()

@@ -12,7 +12,7 @@ import pytest
 
 import kafwire
 from kafwire import protocol
-from kafwire.cluster.broker_connection import Lane
+from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError
@@ -53,7 +53,7 @@ class OnIpv6(KafkaCluster):
 
 @pytest.fixture
 def on_engine() -> Iterator[Callable[..., Cluster]]:
-    """Cluster clients without a face, which are closed at the end."""
+    """Cluster clients without a flavour, which are closed at the end."""
     made: list[Cluster] = []
 
     def make(bootstrap: str, **options: Any) -> Cluster:
@@ -73,8 +73,8 @@ def values(bootstrap: str, topic: str) -> list[bytes]:
     return list(pa.table(kafwire.scan(bootstrap, topic, columns=["value"]))["value"].to_pylist())
 
 
-def wait_until_closed(lanes: list[Lane], seconds: float) -> None:
-    until(lambda: not any(lane.is_ready for lane in lanes), "all closed", seconds)
+def wait_until_closed(connections: list[BrokerConnection], seconds: float) -> None:
+    until(lambda: not any(connection.is_ready for connection in connections), "all closed", seconds)
 
 
 def test_brokers_are_reached_over_ipv6_and_after_idleness(topic_name: str, on_engine: Callable[..., Cluster]) -> None:
@@ -87,10 +87,15 @@ def test_brokers_are_reached_over_ipv6_and_after_idleness(topic_name: str, on_en
             assert client.metadata([topic_name]).brokers[0].host == "::1"
             for value in (b"before", b"after"):
                 assert producer.send(topic_name, value).result(10).topic == topic_name
-                lanes = [lane for each in (client, producer) for lane in each._cluster.lanes if lane.is_ready]
-                assert {lane.host for lane in lanes} == {"::1"}
-                assert "produce" in {lane.role for lane in lanes}
-                wait_until_closed(lanes, 20)
+                connections = [
+                    connection
+                    for each in (client, producer)
+                    for connection in each._cluster.connections
+                    if connection.is_ready
+                ]
+                assert {connection.host for connection in connections} == {"::1"}
+                assert "produce" in {connection.role for connection in connections}
+                wait_until_closed(connections, 20)
             run(cluster.refresh([topic_name]))
             assert cluster.metadata.brokers[1].host == "::1"
             assert values(bootstrap, topic_name) == [b"before", b"after"]
@@ -131,25 +136,25 @@ def test_partitions_that_are_added_are_noticed(
     assert cluster.metadata.names == {info.topic_id: topic_name}
 
 
-def test_lanes_count_what_a_real_broker_sends(cluster: KafkaCluster, on_engine: Callable[..., Cluster]) -> None:
+def test_connections_count_what_a_real_broker_sends(cluster: KafkaCluster, on_engine: Callable[..., Cluster]) -> None:
     client = on_engine(cluster.bootstrap)
     native = engine().native
     run(client.refresh())
-    lane = client.lane(1, "of its own")
-    run(lane.open())
-    time_before, before, opened = time.monotonic(), native.statistics(), lane.stats()
+    connection = client.connection(1, "of its own")
+    run(connection.open())
+    time_before, before, opened = time.monotonic(), native.statistics(), connection.stats()
     for _ in range(10):
-        run(lane.call(protocol.MetadataRequest(topics=None)))
+        run(connection.call(protocol.MetadataRequest(topics=None)))
     taken_ms = (time.monotonic() - time_before) * 1000
-    after, stats = native.statistics(), lane.stats()
+    after, stats = native.statistics(), connection.stats()
     assert stats["bytes_out"] - opened["bytes_out"] == after["bytes_out"] - before["bytes_out"]
     assert stats["bytes_in"] - opened["bytes_in"] == after["bytes_in"] - before["bytes_in"]
     assert (stats["requests"], stats["responses"], stats["connects"]) == (11, 11, 1)
     assert 0 < stats["latency_ms_sum"] - opened["latency_ms_sum"] <= taken_ms
     engine().start(client.release, 1, "of its own")
     run(client.refresh())
-    assert lane not in client.lanes
-    assert not lane.is_ready
+    assert connection not in client.connections
+    assert not connection.is_ready
 
 
 def test_another_cluster_at_the_same_address(topic_name: str, caplog: pytest.LogCaptureFixture) -> None:

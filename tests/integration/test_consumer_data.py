@@ -1,4 +1,4 @@
-"""What both faces of the consumer make of real logs: transactions, damage, huge batches; lag, ends and commits.
+"""What both flavours of the consumer make of real logs: transactions, damage, huge batches; lag, ends and commits.
 
 confluent-kafka and Kafka's own tools say what is right.
 """
@@ -20,7 +20,7 @@ from kafwire.errors import BrokerError, ConfigError, CorruptBatchError
 from kafwire.testing.cluster import KafkaCluster
 from kafwire.testing.kafka import class_path, java
 from tests.support import seeds
-from tests.support.api_flavours import Face, face_named
+from tests.support.api_flavours import Flavour, flavour_named
 from tests.support.deadlines import until
 from tests.support.known_topics import Seen, fill, make_topic, partitions_of, records, take, value_of
 from tests.support.time_limits import within
@@ -38,8 +38,8 @@ def bootstrap(broker: KafkaCluster) -> str:
 
 
 @pytest.fixture(params=["blocking", "async"])
-def face(request: pytest.FixtureRequest) -> Iterator[Face]:
-    with face_named(request.param) as found:
+def flavour(request: pytest.FixtureRequest) -> Iterator[Flavour]:
+    with flavour_named(request.param) as found:
         yield found
 
 
@@ -93,13 +93,13 @@ def write_transactions(bootstrap: str, topic: str, seed: int) -> tuple[dict[int,
     return {p: [value for value in everything[p] if value in sets[p]] for p in (0, 1)}, everything
 
 
-def test_0098_0129_transactions(face: Face, bootstrap: str, topic_name: str) -> None:
+def test_0098_0129_transactions(flavour: Flavour, bootstrap: str, topic_name: str) -> None:
     seed = seeds.of_test()
     make_topic(bootstrap, topic_name, 2)
     committed, everything = write_transactions(bootstrap, topic_name, seed)
     where = partitions_of(topic_name, 2)
     for options in ({}, {"fetch_max_bytes": 1, "max_partition_fetch_bytes": 1}, {"chunk_bytes": 1}):
-        with face.consumer(
+        with flavour.consumer(
             bootstrap, topics=topic_name, start="earliest", isolation_level="read_committed", **options
         ) as consumer:
             seen = take(consumer, sum(map(len, committed.values())))
@@ -111,11 +111,11 @@ def test_0098_0129_transactions(face: Face, bootstrap: str, topic_name: str) -> 
                 while {one: consumer.position(one) for one in where} != ends:
                     assert consumer.poll(0.1) == []
             until(lambda: consumer.lag() == dict.fromkeys(where, 0))
-    with face.consumer(bootstrap, topics=topic_name, start="earliest") as consumer:
+    with flavour.consumer(bootstrap, topics=topic_name, start="earliest") as consumer:
         assert take(consumer, sum(map(len, everything.values()))).values == everything
 
 
-def test_an_open_transaction_is_the_end_of_what_is_committed(face: Face, bootstrap: str, topic_name: str) -> None:
+def test_an_open_transaction_is_the_end_of_what_is_committed(flavour: Flavour, bootstrap: str, topic_name: str) -> None:
     make_topic(bootstrap, topic_name)
     where = TopicPartition(topic_name, 0)
     producer = ck.Producer({"bootstrap.servers": bootstrap, "transactional.id": topic_name})
@@ -126,8 +126,8 @@ def test_an_open_transaction_is_the_end_of_what_is_committed(face: Face, bootstr
     producer.flush(30)
     fill(bootstrap, topic_name, 1, 2, first=4)
     with (
-        face.consumer(bootstrap, assign=[where], start="earliest", isolation_level="read_committed") as careful,
-        face.consumer(bootstrap, assign=[where], start="earliest") as other,
+        flavour.consumer(bootstrap, assign=[where], start="earliest", isolation_level="read_committed") as careful,
+        flavour.consumer(bootstrap, assign=[where], start="earliest") as other,
     ):
         assert take(careful, 3).offsets == {0: [0, 1, 2]}
         assert careful.poll(0.2) == []
@@ -144,7 +144,7 @@ def test_an_open_transaction_is_the_end_of_what_is_committed(face: Face, bootstr
 # -- lag, ends
 
 
-def test_lag_and_ends_are_those_that_others_see(face: Face, bootstrap: str, topic_name: str) -> None:
+def test_lag_and_ends_are_those_that_others_see(flavour: Flavour, bootstrap: str, topic_name: str) -> None:
     make_topic(bootstrap, topic_name, 2)
     zero, one = partitions_of(topic_name, 2)
     fill(bootstrap, topic_name, 2, 50)
@@ -154,7 +154,7 @@ def test_lag_and_ends_are_those_that_others_see(face: Face, bootstrap: str, topi
         request.topics = [request.DeleteRecordsTopic(name=topic_name, partitions=[cut])]
         client.call(request, broker=client.topic(topic_name).partitions[1].leader)
     other = confluent(bootstrap, topic_name)
-    with face.consumer(bootstrap, topics=topic_name, start="earliest", chunk_bytes=1) as consumer:
+    with flavour.consumer(bootstrap, topics=topic_name, start="earliest", chunk_bytes=1) as consumer:
         assert consumer.lag() == {zero: None, one: None}
         for find, which in ((consumer.beginning_offsets, 0), (consumer.end_offsets, 1)):
             expected = [
@@ -162,20 +162,29 @@ def test_lag_and_ends_are_those_that_others_see(face: Face, bootstrap: str, topi
             ]
             assert find() == dict(zip((zero, one), expected, strict=True))
         seen = take(consumer, 10)
-        requests = sum(lane["requests"] for lane in consumer.metrics()["lanes"] if lane["role"] == "control")
+        requests = sum(
+            connection["requests"]
+            for connection in consumer.metrics()["connections"]
+            if connection["role"] == "control"
+        )
         lags = {where: lag for where, lag in consumer.lag().items() if lag is not None}
         assert lags
         assert lags == {where: 50 - consumer.position(where) for where in lags}
         seen2 = take(consumer, 80 - seen.count)
         assert seen.count + seen2.count == 80
         assert consumer.lag() == {zero: 0, one: 0}
-        assert sum(lane["requests"] for lane in consumer.metrics()["lanes"] if lane["role"] == "control") == requests, (
-            "nothing was asked of a broker"
-        )
+        assert (
+            sum(
+                connection["requests"]
+                for connection in consumer.metrics()["connections"]
+                if connection["role"] == "control"
+            )
+            == requests
+        ), "nothing was asked of a broker"
     other.close()
 
 
-def test_what_was_deleted_is_passed_over_by_policy(face: Face, bootstrap: str, topic_name: str) -> None:
+def test_what_was_deleted_is_passed_over_by_policy(flavour: Flavour, bootstrap: str, topic_name: str) -> None:
     """Offsets below the log's start: confluent-kafka #1787 skips them in silence."""
     make_topic(bootstrap, topic_name)
     where = TopicPartition(topic_name, 0)
@@ -186,18 +195,18 @@ def test_what_was_deleted_is_passed_over_by_policy(face: Face, bootstrap: str, t
         request.topics = [request.DeleteRecordsTopic(name=topic_name, partitions=[cut])]
         client.call(request, broker=client.topic(topic_name).partitions[0].leader)
     options = {"assign": [where], "start": {where: 5}}
-    with face.consumer(bootstrap, **options, auto_offset_reset="earliest") as consumer:
+    with flavour.consumer(bootstrap, **options, auto_offset_reset="earliest") as consumer:
         assert take(consumer, 20).offsets == {0: list(range(10, 30))}
         assert consumer.metrics()["fetcher"]["position_resets"] == 1
-    with face.consumer(bootstrap, **options, auto_offset_reset="latest") as consumer:
+    with flavour.consumer(bootstrap, **options, auto_offset_reset="latest") as consumer:
         assert consumer.poll(0.3) == []
         assert consumer.position(where) == 30
     with (
-        face.consumer(bootstrap, **options, auto_offset_reset="error") as consumer,
+        flavour.consumer(bootstrap, **options, auto_offset_reset="error") as consumer,
         pytest.raises(BrokerError, match=rf"OFFSET_OUT_OF_RANGE.*{topic_name}-0.* 5\b"),
     ):
         consumer.poll(10)
-    with face.consumer(bootstrap, **options, auto_offset_reset="by_duration:PT1H") as consumer:
+    with flavour.consumer(bootstrap, **options, auto_offset_reset="by_duration:PT1H") as consumer:
         # The records' times are years ago: there is none of the last hour.
         assert consumer.poll(0.3) == []
         assert consumer.position(where) == 30
@@ -206,21 +215,21 @@ def test_what_was_deleted_is_passed_over_by_policy(face: Face, bootstrap: str, t
 # -- commits
 
 
-def test_commits_are_seen_by_others_and_the_reverse(face: Face, bootstrap: str, topic_name: str) -> None:
+def test_commits_are_seen_by_others_and_the_reverse(flavour: Flavour, bootstrap: str, topic_name: str) -> None:
     make_topic(bootstrap, topic_name, 2)
     zero, one = partitions_of(topic_name, 2)
     fill(bootstrap, topic_name, 2, 20)
     other = confluent(bootstrap, topic_name)
     theirs = [ck.TopicPartition(topic_name, number) for number in range(2)]
     options = {"assign": [zero, one], "group_id": topic_name, "auto_offset_reset": "earliest"}
-    with face.consumer(bootstrap, **options, enable_auto_commit=False) as consumer:
+    with flavour.consumer(bootstrap, **options, enable_auto_commit=False) as consumer:
         assert consumer.committed() == {zero: None, one: None}
         assert records(consumer, 3)[0].offset == 0
         consumer.commit({zero: 7})
         assert [each.offset for each in other.committed(theirs, 20)] == [7, ck.OFFSET_INVALID]
         other.commit(offsets=[ck.TopicPartition(topic_name, 1, 9)], asynchronous=False)
         assert consumer.committed([one, zero]) == {one: 9, zero: 7}
-    with face.consumer(bootstrap, **options, enable_auto_commit=False) as consumer:
+    with flavour.consumer(bootstrap, **options, enable_auto_commit=False) as consumer:
         seen = Seen()
         batches = consumer.batches(timeout=20)
         while seen.count < 13 + 11:
@@ -235,20 +244,20 @@ def test_commits_are_seen_by_others_and_the_reverse(face: Face, bootstrap: str, 
     other.close()
 
 
-def test_auto_commit_passes_nothing_that_was_not_processed(face: Face, bootstrap: str, topic_name: str) -> None:
+def test_auto_commit_passes_nothing_that_was_not_processed(flavour: Flavour, bootstrap: str, topic_name: str) -> None:
     make_topic(bootstrap, topic_name)
     where = TopicPartition(topic_name, 0)
     fill(bootstrap, topic_name, 1, 20, singly=True)
     options = {"assign": [where], "group_id": topic_name, "auto_offset_reset": "earliest", "chunk_bytes": 1}
-    with face.consumer(bootstrap, **options) as consumer:
+    with flavour.consumer(bootstrap, **options) as consumer:
         for _ in range(5):
             last = next(consumer.batches(timeout=20))
         assert last.next_offset < 20
-    with face.consumer(bootstrap, **options) as consumer:
+    with flavour.consumer(bootstrap, **options) as consumer:
         assert consumer.committed() == {where: last.base_offset}, "the last one was handed out, and no other asked for"
         seen = records(consumer, 4)
         assert seen[0].offset == last.base_offset
-    with face.consumer(bootstrap, **options, auto_commit_interval_ms=50) as consumer:
+    with flavour.consumer(bootstrap, **options, auto_commit_interval_ms=50) as consumer:
         assert consumer.committed() == {where: seen[-1].offset}
         take(consumer, 20 - seen[-1].offset)
         consumer.poll(0.0)
@@ -269,21 +278,21 @@ def test_javas_tool_sees_the_commits(cluster: KafkaCluster, topic_name: str) -> 
     assert sorted(row[2:6] for row in rows) == [["0", "4", "10", "6"], ["1", "10", "10", "0"]], out
 
 
-def test_group_id_with_topics_is_refused(face: Face, bootstrap: str, topic_name: str) -> None:
+def test_group_id_with_topics_is_refused(flavour: Flavour, bootstrap: str, topic_name: str) -> None:
     make_topic(bootstrap, topic_name)
     with (
         pytest.raises(ConfigError, match="group_id with topics"),
-        face.consumer(bootstrap, topics=topic_name, group_id="g"),
+        flavour.consumer(bootstrap, topics=topic_name, group_id="g"),
     ):
         pass
-    with face.consumer(bootstrap, topics=topic_name) as consumer, pytest.raises(ConfigError, match="group_id"):
+    with flavour.consumer(bootstrap, topics=topic_name) as consumer, pytest.raises(ConfigError, match="group_id"):
         consumer.commit()
 
 
 # -- huge, partial and damaged batches
 
 
-def test_0036_a_batch_above_every_limit(face: Face, bootstrap: str, topic_name: str) -> None:
+def test_0036_a_batch_above_every_limit(flavour: Flavour, bootstrap: str, topic_name: str) -> None:
     """A batch larger than fetch_max_bytes and fetch_memory comes whole, between small ones, of which none is lost."""
     make_topic(bootstrap, topic_name, 2, config={"max.message.bytes": str(20 << 20)})
     huge = random.Random(1).randbytes(12 << 20)
@@ -292,14 +301,14 @@ def test_0036_a_batch_above_every_limit(face: Face, bootstrap: str, topic_name: 
         producer.send(topic_name, huge, partition=0).result(60)
     expected = fill(bootstrap, topic_name, 2, 10, first=11)
     options = {"fetch_max_bytes": 1 << 20, "max_partition_fetch_bytes": 1 << 19, "fetch_memory": 2 << 20}
-    with face.consumer(bootstrap, topics=topic_name, start="earliest", **options) as consumer:
+    with flavour.consumer(bootstrap, topics=topic_name, start="earliest", **options) as consumer:
         seen = take(consumer, 41)
     first = {partition: [value_of(partition, number) for number in range(10)] for partition in (0, 1)}
     assert seen.values == {0: [*first[0], huge, *expected[0]], 1: [*first[1], *expected[1]]}
 
 
 @pytest.mark.parametrize("damage", ["records", "checksum"])
-def test_a_damaged_segment(face: Face, broker: KafkaCluster, topic_name: str, damage: str) -> None:
+def test_a_damaged_segment(flavour: Flavour, broker: KafkaCluster, topic_name: str, damage: str) -> None:
     """A byte flipped on the broker's disk: told with partition, offset and broker; or passed over and counted."""
     bootstrap = broker.bootstrap
     make_topic(bootstrap, topic_name)
@@ -311,7 +320,7 @@ def test_a_damaged_segment(face: Face, broker: KafkaCluster, topic_name: str, da
     with segment.open("r+b") as file:
         file.seek(at)
         file.write(bytes([data[at] ^ 1]))
-    with face.consumer(bootstrap, assign=[where], start="earliest", chunk_bytes=1) as consumer:
+    with flavour.consumer(bootstrap, assign=[where], start="earliest", chunk_bytes=1) as consumer:
         seen = Seen()
         with pytest.raises(CorruptBatchError, match=rf"{topic_name}-0.*offset 4.*{bootstrap}") as raised:
             for batch in consumer.batches(timeout=20):
@@ -323,7 +332,7 @@ def test_a_damaged_segment(face: Face, broker: KafkaCluster, topic_name: str, da
             consumer.poll(10)
         consumer.seek(where, 5)
         assert take(consumer, 4).offsets == {0: [5, 6, 7, 8]}
-    with face.consumer(bootstrap, assign=[where], start="earliest", on_corrupt="skip") as consumer:
+    with flavour.consumer(bootstrap, assign=[where], start="earliest", on_corrupt="skip") as consumer:
         assert take(consumer, 8).offsets == {0: [0, 1, 2, 3, 5, 6, 7, 8]}
         assert consumer.metrics()["partitions"][where]["skipped_batches"] == 1
         assert consumer.position(where) == 9
@@ -344,7 +353,7 @@ def begin_of_batch(data: bytes, offset: int) -> int:
 # -- quotas
 
 
-def test_a_quota_is_obeyed(face: Face, cluster: KafkaCluster, topic_name: str) -> None:
+def test_a_quota_is_obeyed(flavour: Flavour, cluster: KafkaCluster, topic_name: str) -> None:
     """The broker says how long it will not listen (KIP-219), and meanwhile nothing is sent to it."""
     bootstrap = cluster.bootstrap
     make_topic(bootstrap, topic_name)
@@ -364,12 +373,16 @@ def test_a_quota_is_obeyed(face: Face, cluster: KafkaCluster, topic_name: str) -
 
     set_quota()
     options = {"client_id": topic_name, "fetch_max_bytes": 512 << 10}
-    with face.consumer(bootstrap, topics=topic_name, start="earliest", **options) as consumer:
+    with flavour.consumer(bootstrap, topics=topic_name, start="earliest", **options) as consumer:
 
         def fetching() -> tuple[int, int]:
             """How long to wait in all, and requests in flight."""
-            lanes = [lane for lane in consumer.metrics()["lanes"] if lane["role"] == "fetch"]
-            return sum(lane["throttle_ms"] for lane in lanes), sum(lane["in_flight"] for lane in lanes)
+            connections = [
+                connection for connection in consumer.metrics()["connections"] if connection["role"] == "fetch"
+            ]
+            return sum(connection["throttle_ms"] for connection in connections), sum(
+                connection["in_flight"] for connection in connections
+            )
 
         count = 0
         with within(60):

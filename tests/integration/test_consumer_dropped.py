@@ -27,7 +27,7 @@ def forget(kept: list[Consumer]) -> None:
 
 
 def is_over(core: ConsumerCore) -> bool:
-    return core.closed and not any(lane.is_ready for lane in core.cluster.lanes)
+    return core.closed and not any(connection.is_ready for connection in core.cluster.connections)
 
 
 def test_a_dropped_consumer_closes_its_connections(cluster: KafkaCluster, topic: str) -> None:

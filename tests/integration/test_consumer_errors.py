@@ -15,7 +15,7 @@ import kafwire
 from kafwire import TopicPartition
 from kafwire.errors import ConfigError, CorruptBatchError, KafkaError
 from kafwire.testing.cluster import KafkaCluster
-from tests.support.api_flavours import Face, face_named
+from tests.support.api_flavours import Flavour, flavour_named
 from tests.support.deadlines import comes
 from tests.support.known_topics import Seen, make_topic, partitions_of, records, take, value_of
 
@@ -25,8 +25,8 @@ LIMIT: dict[str, Any] = {"max_decompressed": 500_000}
 
 
 @pytest.fixture(params=["blocking", "async"])
-def face(request: pytest.FixtureRequest) -> Iterator[Face]:
-    with face_named(request.param) as found:
+def flavour(request: pytest.FixtureRequest) -> Iterator[Flavour]:
+    with flavour_named(request.param) as found:
         yield found
 
 
@@ -57,8 +57,8 @@ def values(partition: int) -> list[bytes]:
 
 
 @pytest.mark.usefixtures("in_threads")
-def test_polls_beside_a_partition_that_fails_lose_nothing(cluster: KafkaCluster, topic: str, face: Face) -> None:
-    with face.consumer(cluster.bootstrap, topics=topic, start="earliest", chunk_bytes=1, **LIMIT) as consumer:
+def test_polls_beside_a_partition_that_fails_lose_nothing(cluster: KafkaCluster, topic: str, flavour: Flavour) -> None:
+    with flavour.consumer(cluster.bootstrap, topics=topic, start="earliest", chunk_bytes=1, **LIMIT) as consumer:
         seen, errors = Seen(), 0
         while seen.count < 2 * EACH + 2:
             try:
@@ -81,9 +81,9 @@ def test_polls_beside_a_partition_that_fails_lose_nothing(cluster: KafkaCluster,
 
 
 @pytest.mark.usefixtures("in_threads")
-def test_records_one_by_one_go_on_after_an_error(cluster: KafkaCluster, topic: str, face: Face) -> None:
+def test_records_one_by_one_go_on_after_an_error(cluster: KafkaCluster, topic: str, flavour: Flavour) -> None:
     bad = TopicPartition(topic, 0)
-    with face.consumer(cluster.bootstrap, assign=[bad], start="earliest", **LIMIT) as consumer:
+    with flavour.consumer(cluster.bootstrap, assign=[bad], start="earliest", **LIMIT) as consumer:
         assert [record.value for record in records(consumer, 2)] == [b"0", b"1"]
         for _ in range(2):
             with pytest.raises(CorruptBatchError):
@@ -92,23 +92,23 @@ def test_records_one_by_one_go_on_after_an_error(cluster: KafkaCluster, topic: s
         assert [record.value for record in records(consumer, 2)] == [b"3", b"4"]
 
 
-def test_what_was_committed_by_hand_stands_after_a_close(cluster: KafkaCluster, topic: str, face: Face) -> None:
+def test_what_was_committed_by_hand_stands_after_a_close(cluster: KafkaCluster, topic: str, flavour: Flavour) -> None:
     where = TopicPartition(topic, 1)
     options: dict[str, Any] = {"assign": [where], "group_id": topic, "auto_commit_interval_ms": 3_600_000}
-    with face.consumer(cluster.bootstrap, start="earliest", **options) as consumer:
+    with flavour.consumer(cluster.bootstrap, start="earliest", **options) as consumer:
         offset = records(consumer, 7)[-1].offset + 1
         consumer.commit({where: offset})
-    with face.consumer(cluster.bootstrap, **options) as consumer:
+    with flavour.consumer(cluster.bootstrap, **options) as consumer:
         assert consumer.committed() == {where: offset}
         for wrong in ("5", -1, 1 << 63, True):
             with pytest.raises(ConfigError, match=f"{topic}-1 is {wrong!r}"):
                 consumer.commit({where: wrong})
 
 
-def test_starts_of_strangers_are_refused(cluster: KafkaCluster, topic: str, face: Face) -> None:
+def test_starts_of_strangers_are_refused(cluster: KafkaCluster, topic: str, flavour: Flavour) -> None:
     start = {TopicPartition(topic, 1): 5, TopicPartition("Other", 0): 0}
     with pytest.raises(ConfigError, match="start names Other-0, which"):  # noqa: SIM117
-        with face.consumer(cluster.bootstrap, topics=topic, start=start):
+        with flavour.consumer(cluster.bootstrap, topics=topic, start=start):
             pass
 
 
@@ -139,20 +139,20 @@ def test_a_stream_that_was_never_read_lets_its_partition_go(cluster: KafkaCluste
         assert take(consumer, EACH).values == {1: values(1)}
 
 
-def test_partitions_may_come_from_a_generator(cluster: KafkaCluster, topic: str, face: Face) -> None:
+def test_partitions_may_come_from_a_generator(cluster: KafkaCluster, topic: str, flavour: Flavour) -> None:
     wanted = partitions_of(topic, 3)[1:]
-    with face.consumer(cluster.bootstrap, topics=topic, start="earliest", **LIMIT) as consumer:
+    with flavour.consumer(cluster.bootstrap, topics=topic, start="earliest", **LIMIT) as consumer:
         assert consumer.end_offsets(each for each in wanted) == dict.fromkeys(wanted, EACH)
         assert consumer.beginning_offsets(each for each in wanted) == dict.fromkeys(wanted, 0)
         assert consumer.seek_to_timestamp("latest", (each for each in wanted)) == dict.fromkeys(wanted, EACH)
-        if face.name == "blocking":  # which may ask the consumer itself
+        if flavour.name == "blocking":  # which may ask the consumer itself
             ends = consumer.end_offsets(each for each in wanted if consumer.position(each) == EACH)
             assert ends == dict.fromkeys(wanted, EACH)
 
 
-def test_lag_counts_what_is_in_hand(cluster: KafkaCluster, topic: str, face: Face) -> None:
+def test_lag_counts_what_is_in_hand(cluster: KafkaCluster, topic: str, flavour: Flavour) -> None:
     one = TopicPartition(topic, 1)
-    with face.consumer(cluster.bootstrap, assign=[one], start="earliest") as consumer:
+    with flavour.consumer(cluster.bootstrap, assign=[one], start="earliest") as consumer:
         assert (consumer.lag(one), consumer.high_watermark(one)) == (None, None)
         for count in (1, 6, 50):
             records(consumer, count)
@@ -161,8 +161,8 @@ def test_lag_counts_what_is_in_hand(cluster: KafkaCluster, topic: str, face: Fac
         assert consumer.position(one) == 57
 
 
-def test_a_consumer_of_nothing_says_so(cluster: KafkaCluster, face: Face) -> None:
-    with face.consumer(cluster.bootstrap) as consumer, pytest.raises(KafkaError, match="nothing is read"):
+def test_a_consumer_of_nothing_says_so(cluster: KafkaCluster, flavour: Flavour) -> None:
+    with flavour.consumer(cluster.bootstrap) as consumer, pytest.raises(KafkaError, match="nothing is read"):
         next(consumer.batches())
 
 

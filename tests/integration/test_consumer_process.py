@@ -21,7 +21,7 @@ import kafwire
 from kafwire import TopicPartition
 from kafwire.testing.cluster import KafkaCluster
 from tests.support import seeds
-from tests.support.api_flavours import Face, face_named
+from tests.support.api_flavours import Flavour, flavour_named
 from tests.support.deadlines import PATIENCE_S, ended, happened, until
 from tests.support.known_topics import fill, make_topic, partitions_of, take, value_of
 from tests.support.time_limits import within
@@ -47,8 +47,8 @@ def topic(cluster: KafkaCluster) -> str:
 
 
 @pytest.fixture(params=["blocking", "async"])
-def face(request: pytest.FixtureRequest) -> Iterator[Face]:
-    with face_named(request.param) as found:
+def flavour(request: pytest.FixtureRequest) -> Iterator[Flavour]:
+    with flavour_named(request.param) as found:
         yield found
 
 
@@ -174,8 +174,8 @@ def test_the_interpreter_ends_with_a_consumer_open(cluster: KafkaCluster, topic:
         assert run(cluster, topic, code) == (0, "", "")
 
 
-def test_calls_after_close_are_refused(face: Face, cluster: KafkaCluster, topic: str) -> None:
-    with face.consumer(cluster.bootstrap, topics=topic, start="earliest") as consumer:
+def test_calls_after_close_are_refused(flavour: Flavour, cluster: KafkaCluster, topic: str) -> None:
+    with flavour.consumer(cluster.bootstrap, topics=topic, start="earliest") as consumer:
         batches = consumer.batches()
         next(batches)
         consumer.close()
@@ -292,22 +292,27 @@ def test_an_arrow_stream_goes_on_while_another_thread_holds_the_gil(cluster: Kaf
 
 
 def test_a_thousand_partitions(cluster: KafkaCluster, topic_name: str) -> None:
-    """All are read, each from both faces; then a trickle into a few of them costs requests that name only those few."""
+    """All are read, each from both flavours; then a trickle into a few of them costs requests that name only those
+    few."""
     many = seeds.examples(100)
     make_topic(cluster.bootstrap, topic_name, many)
     expected = fill(cluster.bootstrap, topic_name, many, 1)
     for name in ("blocking", "async"):
         with (
-            face_named(name) as face,
-            face.consumer(cluster.bootstrap, topics=topic_name, start="earliest", fetch_max_wait_ms=200) as consumer,
+            flavour_named(name) as flavour,
+            flavour.consumer(cluster.bootstrap, topics=topic_name, start="earliest", fetch_max_wait_ms=200) as consumer,
         ):
             seen = take(consumer, sum(map(len, expected.values())))
             assert seen.values == expected
             assert consumer.assignment == set(partitions_of(topic_name, many))
 
             def sent() -> tuple[int, int]:
-                lanes = [lane for lane in consumer.metrics()["lanes"] if lane["role"] == "fetch"]
-                return sum(lane["bytes_out"] for lane in lanes), sum(lane["requests"] for lane in lanes)
+                connections = [
+                    connection for connection in consumer.metrics()["connections"] if connection["role"] == "fetch"
+                ]
+                return sum(connection["bytes_out"] for connection in connections), sum(
+                    connection["requests"] for connection in connections
+                )
 
             before = sent()
             with kafwire.Producer(cluster.bootstrap, linger_ms=0) as producer:
@@ -327,10 +332,10 @@ def test_a_thousand_partitions(cluster: KafkaCluster, topic_name: str) -> None:
 # -- what keeps a consumer alive
 
 
-def test_an_arrow_stream_keeps_its_consumer(face: Face, cluster: KafkaCluster, topic: str) -> None:
+def test_an_arrow_stream_keeps_its_consumer(flavour: Flavour, cluster: KafkaCluster, topic: str) -> None:
     """The stream may be all that is held: it goes on, and when it is over, the forgotten consumer is told of."""
     options: dict[str, Any] = {"topics": topic, "start": "earliest", "columns": ["value"]}
-    consumer = face.consumer_from({"bootstrap.servers": cluster.bootstrap, **options})
+    consumer = flavour.consumer_from({"bootstrap.servers": cluster.bootstrap, **options})
     reader = consumer.arrow_stream(timeout=1.0).to_reader()
     del consumer
     gc.collect()

@@ -1,4 +1,4 @@
-"""Topics to read are chosen and left without a group; and what is asked about topics: on both faces."""
+"""Topics to read are chosen and left without a group; and what is asked about topics: on both flavours."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from kafwire.testing.cluster import KafkaCluster
 from tests.support.known_topics import NOW_MS, fill, make_topic, partitions_of
 
 EACH = 10
-FACES = ["blocking", "awaited"]
+FLAVOURS = ["blocking", "awaited"]
 
 
 class Either:
-    """A client of either face, whose calls return what comes of them."""
+    """A client of either flavour, whose calls return what comes of them."""
 
-    def __init__(self, face: str) -> None:
-        self.face = face
+    def __init__(self, flavour: str) -> None:
+        self.flavour = flavour
         self.runner = asyncio.Runner()
 
     def make(self, name: str, *args: Any, **options: Any) -> Any:
         async def awaited() -> Any:
             return getattr(kafwire, f"Async{name}")(*args, **options)
 
-        made = getattr(kafwire, name)(*args, **options) if self.face == "blocking" else self.runner.run(awaited())
+        made = getattr(kafwire, name)(*args, **options) if self.flavour == "blocking" else self.runner.run(awaited())
         return Calls(made, self.runner)
 
 
@@ -50,7 +50,7 @@ class Calls:
         return self._runner.run(awaited()) if inspect.isawaitable(result) else result
 
 
-@pytest.fixture(params=FACES)
+@pytest.fixture(params=FLAVOURS)
 def either(request: pytest.FixtureRequest) -> Iterator[Either]:
     it = Either(request.param)
     yield it

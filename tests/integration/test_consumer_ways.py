@@ -1,4 +1,4 @@
-"""Both faces of the consumer on real brokers, new and old: what is there is read, from where it was asked for."""
+"""Both flavours of the consumer on real brokers, new and old: what is there is read, from where it was asked for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import kafwire
 from kafwire import TopicPartition
 from kafwire.errors import BrokerError, ConfigError, KafkaError
 from tests.support import seeds
-from tests.support.api_flavours import Face, face_named
+from tests.support.api_flavours import Flavour, flavour_named
 from tests.support.deadlines import ended, until
 from tests.support.known_topics import (
     NOW_MS,
@@ -40,8 +40,8 @@ def bootstrap(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(params=["blocking", "async"])
-def face(request: pytest.FixtureRequest) -> Iterator[Face]:
-    with face_named(request.param) as found:
+def flavour(request: pytest.FixtureRequest) -> Iterator[Flavour]:
+    with flavour_named(request.param) as found:
         yield found
 
 
@@ -65,8 +65,8 @@ def all_values(begin: int = 0, end: int = EACH) -> dict[int, list[bytes]]:
 # -- ways to read
 
 
-def test_batches(face: Face, bootstrap: str, topic: str) -> None:
-    with face.consumer(bootstrap, topics=topic, start="earliest") as consumer:
+def test_batches(flavour: Flavour, bootstrap: str, topic: str) -> None:
+    with flavour.consumer(bootstrap, topics=topic, start="earliest") as consumer:
         seen = Seen()
         for batch in consumer.batches(timeout=20):
             assert batch.topic == topic
@@ -80,8 +80,8 @@ def test_batches(face: Face, bootstrap: str, topic: str) -> None:
         assert {consumer.position(where) for where in partitions_of(topic, PARTITIONS)} == {EACH}
 
 
-def test_records(face: Face, bootstrap: str, topic: str) -> None:
-    with face.consumer(bootstrap, topics=[topic], start="earliest") as consumer:
+def test_records(flavour: Flavour, bootstrap: str, topic: str) -> None:
+    with flavour.consumer(bootstrap, topics=[topic], start="earliest") as consumer:
         seen = Seen()
         for record in records(consumer, TOTAL):
             assert record.timestamp_ms == NOW_MS + 1000 * record.offset
@@ -89,10 +89,10 @@ def test_records(face: Face, bootstrap: str, topic: str) -> None:
         assert seen.values == all_values()
 
 
-def test_records_then_batches_then_records(face: Face, bootstrap: str, topic: str) -> None:
+def test_records_then_batches_then_records(flavour: Flavour, bootstrap: str, topic: str) -> None:
     """Whoever changes the way of reading in the middle of a batch misses nothing, and gets nothing twice."""
     where = TopicPartition(topic, 0)
-    with face.consumer(bootstrap, assign=[where], start="earliest") as consumer:
+    with flavour.consumer(bootstrap, assign=[where], start="earliest") as consumer:
         first = records(consumer, 7)
         assert consumer.position(where) == 7
         batch = next(consumer.batches(timeout=10))
@@ -102,8 +102,8 @@ def test_records_then_batches_then_records(face: Face, bootstrap: str, topic: st
         assert values == [value_of(0, number) for number in range(EACH)]
 
 
-def test_poll(face: Face, bootstrap: str, topic: str) -> None:
-    with face.consumer(bootstrap, topics=topic, start="earliest") as consumer:
+def test_poll(flavour: Flavour, bootstrap: str, topic: str) -> None:
+    with flavour.consumer(bootstrap, topics=topic, start="earliest") as consumer:
         seen = Seen()
         while seen.count < TOTAL:
             found = consumer.poll(10.0)
@@ -115,8 +115,8 @@ def test_poll(face: Face, bootstrap: str, topic: str) -> None:
             assert consumer.poll(0.2) == []
 
 
-def test_to_arrow(face: Face, bootstrap: str, topic: str) -> None:
-    with face.consumer(bootstrap, topics=topic, start="earliest", columns=["partition", "value"]) as consumer:
+def test_to_arrow(flavour: Flavour, bootstrap: str, topic: str) -> None:
+    with flavour.consumer(bootstrap, topics=topic, start="earliest", columns=["partition", "value"]) as consumer:
         tables: list[pa.Table] = []
         batches = consumer.batches(timeout=20)
         while sum(map(len, tables)) < TOTAL:
@@ -138,8 +138,8 @@ def test_an_arrow_stream_over_all_partitions(bootstrap: str, topic: str) -> None
 @pytest.mark.parametrize(
     "options", [{"fetch_strategy": "per_partition"}, {"fetch_strategy": "per_node"}, {"single_socket": True}], ids=str
 )
-def test_strategies(face: Face, bootstrap: str, topic: str, options: dict[str, Any]) -> None:
-    with face.consumer(bootstrap, topics=topic, start="earliest", **options) as consumer:
+def test_strategies(flavour: Flavour, bootstrap: str, topic: str, options: dict[str, Any]) -> None:
+    with flavour.consumer(bootstrap, topics=topic, start="earliest", **options) as consumer:
         assert take(consumer, TOTAL).values == all_values()
 
 
@@ -155,15 +155,15 @@ def test_strategies(face: Face, bootstrap: str, topic: str, options: dict[str, A
     ],
     ids=str,
 )
-def test_0041_0082_tiny_and_huge_limits(face: Face, bootstrap: str, topic: str, options: dict[str, int]) -> None:
+def test_0041_0082_tiny_and_huge_limits(flavour: Flavour, bootstrap: str, topic: str, options: dict[str, int]) -> None:
     where = partitions_of(topic, PARTITIONS)
-    with face.consumer(bootstrap, assign=where, start=dict.fromkeys(where, EACH - 60), **options) as consumer:
+    with flavour.consumer(bootstrap, assign=where, start=dict.fromkeys(where, EACH - 60), **options) as consumer:
         assert take(consumer, PARTITIONS * 60).values == all_values(EACH - 60)
 
 
-def test_from_config(face: Face, bootstrap: str, topic: str) -> None:
+def test_from_config(flavour: Flavour, bootstrap: str, topic: str) -> None:
     options = {"bootstrap.servers": bootstrap, "topics": [topic], "auto.offset.reset": "earliest", "client.id": "ours"}
-    consumer = face.consumer_from(options)
+    consumer = flavour.consumer_from(options)
     try:
         assert take(consumer, TOTAL).values == all_values()
     finally:
@@ -173,56 +173,56 @@ def test_from_config(face: Face, bootstrap: str, topic: str) -> None:
 # -- where to begin
 
 
-def test_start_is_latest_by_default(face: Face, bootstrap: str, fresh: str) -> None:
+def test_start_is_latest_by_default(flavour: Flavour, bootstrap: str, fresh: str) -> None:
     fill(bootstrap, fresh, PARTITIONS, 5)
-    with face.consumer(bootstrap, topics=fresh) as consumer:
+    with flavour.consumer(bootstrap, topics=fresh) as consumer:
         assert consumer.poll(0.3) == []
         fill(bootstrap, fresh, PARTITIONS, 5, first=5)
         assert take(consumer, 15).values == all_values(5, 10)
 
 
-def test_start_at_offsets(face: Face, bootstrap: str, topic: str) -> None:
+def test_start_at_offsets(flavour: Flavour, bootstrap: str, topic: str) -> None:
     zero, one, two = partitions_of(topic, PARTITIONS)
     start = {zero: EACH - 3, one: "earliest", two: "latest"}
-    with face.consumer(bootstrap, assign=[zero, one, two], start=start) as consumer:
+    with flavour.consumer(bootstrap, assign=[zero, one, two], start=start) as consumer:
         seen = take(consumer, EACH + 3)
         assert seen.values == {0: all_values()[0][-3:], 1: all_values()[1]}
         assert consumer.poll(0.2) == []
 
 
-def test_start_at_a_time(face: Face, bootstrap: str, topic: str) -> None:
+def test_start_at_a_time(flavour: Flavour, bootstrap: str, topic: str) -> None:
     start = dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(milliseconds=NOW_MS + 1000 * 250 - 1)
-    with face.consumer(bootstrap, topics=topic, start=start) as consumer:
+    with flavour.consumer(bootstrap, topics=topic, start=start) as consumer:
         assert take(consumer, TOTAL - PARTITIONS * 250).values == all_values(250)
 
 
-def test_start_with_the_last_of_each_partition(face: Face, bootstrap: str, topic: str) -> None:
-    with face.consumer(bootstrap, topics=topic, start=kafwire.Tail(5)) as consumer:
+def test_start_with_the_last_of_each_partition(flavour: Flavour, bootstrap: str, topic: str) -> None:
+    with flavour.consumer(bootstrap, topics=topic, start=kafwire.Tail(5)) as consumer:
         assert take(consumer, PARTITIONS * 5).values == all_values(EACH - 5)
 
 
-def test_start_behind_the_end_is_reset_by_policy(face: Face, bootstrap: str, topic: str) -> None:
+def test_start_behind_the_end_is_reset_by_policy(flavour: Flavour, bootstrap: str, topic: str) -> None:
     where = TopicPartition(topic, 0)
     options = {"assign": [where], "start": {where: EACH + 1}}
-    with face.consumer(bootstrap, **options, auto_offset_reset="earliest") as consumer:
+    with flavour.consumer(bootstrap, **options, auto_offset_reset="earliest") as consumer:
         assert take(consumer, EACH).values == {0: all_values()[0]}
-    with face.consumer(bootstrap, **options, auto_offset_reset="error") as consumer:
+    with flavour.consumer(bootstrap, **options, auto_offset_reset="error") as consumer:
         with pytest.raises(BrokerError, match=f"OFFSET_OUT_OF_RANGE.*{topic}-0.*{EACH + 1}"):
             consumer.poll(10)
         consumer.seek(where, 0)
         assert take(consumer, EACH).values == {0: all_values()[0]}
 
 
-def test_what_does_not_exist_is_told_soon(face: Face, bootstrap: str, topic: str) -> None:
+def test_what_does_not_exist_is_told_soon(flavour: Flavour, bootstrap: str, topic: str) -> None:
     with within(20):
         with (
             pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION.*'never-made'"),
-            face.consumer(bootstrap, topics=[topic, "never-made"]),
+            flavour.consumer(bootstrap, topics=[topic, "never-made"]),
         ):
             pass
         with (
             pytest.raises(ConfigError, match=f"{topic}.* has partitions 0 to 2, not 3"),
-            face.consumer(bootstrap, assign=[TopicPartition(topic, 3)]),
+            flavour.consumer(bootstrap, assign=[TopicPartition(topic, 3)]),
         ):
             pass
 
@@ -230,9 +230,9 @@ def test_what_does_not_exist_is_told_soon(face: Face, bootstrap: str, topic: str
 # -- seeks, pauses, assignments
 
 
-def test_seeks(face: Face, bootstrap: str, topic: str) -> None:
+def test_seeks(flavour: Flavour, bootstrap: str, topic: str) -> None:
     zero, one, two = everything = partitions_of(topic, PARTITIONS)
-    with face.consumer(bootstrap, assign=everything, start="latest") as consumer:
+    with flavour.consumer(bootstrap, assign=everything, start="latest") as consumer:
         assert consumer.poll(0.0) == []
         consumer.seek(zero, EACH - 2)
         assert take(consumer, 2).values == {0: all_values()[0][-2:]}
@@ -248,10 +248,10 @@ def test_seeks(face: Face, bootstrap: str, topic: str) -> None:
         assert take(consumer, 2 * EACH).values == {number: all_values()[number] for number in (0, 2)}
 
 
-def test_a_seek_while_a_fetch_is_parked(face: Face, bootstrap: str, topic: str) -> None:
+def test_a_seek_while_a_fetch_is_parked(flavour: Flavour, bootstrap: str, topic: str) -> None:
     """Nobody waits for the broker's long poll."""
     where = TopicPartition(topic, 0)
-    with face.consumer(bootstrap, topics=topic, fetch_max_wait_ms=20_000) as consumer:
+    with flavour.consumer(bootstrap, topics=topic, fetch_max_wait_ms=20_000) as consumer:
         assert consumer.poll(0.2) == []
         for offset in (EACH - 1, EACH - 3, EACH - 2):
             with within(10):
@@ -259,9 +259,9 @@ def test_a_seek_while_a_fetch_is_parked(face: Face, bootstrap: str, topic: str) 
                 assert take(consumer, EACH - offset).values == {0: all_values()[0][offset:]}
 
 
-def test_pause_and_resume(face: Face, bootstrap: str, topic: str) -> None:
+def test_pause_and_resume(flavour: Flavour, bootstrap: str, topic: str) -> None:
     zero, _, two = everything = partitions_of(topic, PARTITIONS)
-    with face.consumer(bootstrap, assign=everything, start="earliest", fetch_max_wait_ms=10_000) as consumer:
+    with flavour.consumer(bootstrap, assign=everything, start="earliest", fetch_max_wait_ms=10_000) as consumer:
         consumer.pause(zero, two)
         assert consumer.paused == {zero, two}
         assert take(consumer, EACH).values == {1: all_values()[1]}
@@ -278,9 +278,9 @@ def test_pause_and_resume(face: Face, bootstrap: str, topic: str) -> None:
         assert [r.value for r in first] + rest.values.get(0, []) == all_values()[0]
 
 
-def test_assign(face: Face, bootstrap: str, topic: str) -> None:
+def test_assign(flavour: Flavour, bootstrap: str, topic: str) -> None:
     zero, one, two = partitions_of(topic, PARTITIONS)
-    with face.consumer(bootstrap, assign=[zero], start="earliest") as consumer:
+    with flavour.consumer(bootstrap, assign=[zero], start="earliest") as consumer:
         seen = take(consumer, 1)
         consumer.assign([zero, one])
         assert consumer.assignment == {zero, one}
@@ -338,9 +338,9 @@ def test_partition_streams_in_tasks(bootstrap: str, topic: str) -> None:
     assert [one.values for one in seen] == [{number: values} for number, values in all_values().items()]
 
 
-def test_a_streams_partition_comes_back_when_it_ends(face: Face, bootstrap: str, topic: str) -> None:
+def test_a_streams_partition_comes_back_when_it_ends(flavour: Flavour, bootstrap: str, topic: str) -> None:
     where = TopicPartition(topic, 1)
-    with face.consumer(bootstrap, topics=topic, start="earliest", chunk_bytes=1) as consumer:
+    with flavour.consumer(bootstrap, topics=topic, start="earliest", chunk_bytes=1) as consumer:
         stream = consumer.partition_stream(where, timeout=10)
         first = next(stream)
         assert first.partition == 1
@@ -355,11 +355,11 @@ def test_a_streams_partition_comes_back_when_it_ends(face: Face, bootstrap: str,
 # -- what changes while it is read
 
 
-def test_0044_partitions_added(face: Face, bootstrap: str, topic_name: str) -> None:
+def test_0044_partitions_added(flavour: Flavour, bootstrap: str, topic_name: str) -> None:
     """They are found at a metadata refresh, and read from their beginning, although the rest is read from its end."""
     make_topic(bootstrap, topic_name, 1)
     fill(bootstrap, topic_name, 1, 5)
-    with face.consumer(bootstrap, topics=topic_name, metadata_max_age_ms=300) as consumer:
+    with flavour.consumer(bootstrap, topics=topic_name, metadata_max_age_ms=300) as consumer:
         assert consumer.poll(0.1) == []
         with kafwire.Client(bootstrap) as client:
             request = kafwire.protocol.CreatePartitionsRequest(timeout_ms=10_000)
@@ -373,10 +373,10 @@ def test_0044_partitions_added(face: Face, bootstrap: str, topic_name: str) -> N
         assert consumer.assignment == set(partitions_of(topic_name, 3))
 
 
-def test_0107_a_topic_deleted_and_made_again(face: Face, bootstrap: str, fresh: str) -> None:
+def test_0107_a_topic_deleted_and_made_again(flavour: Flavour, bootstrap: str, fresh: str) -> None:
     """Its offsets are those of other records now: whoever read the old ones hears of it, and reads no new ones."""
     fill(bootstrap, fresh, PARTITIONS, 5)
-    with face.consumer(bootstrap, topics=fresh, start="earliest", fetch_max_wait_ms=100) as consumer:
+    with flavour.consumer(bootstrap, topics=fresh, start="earliest", fetch_max_wait_ms=100) as consumer:
         assert take(consumer, 15).values == all_values(0, 5)
         with kafwire.Client(bootstrap) as client:
             client.delete_topic(fresh)

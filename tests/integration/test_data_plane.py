@@ -90,9 +90,9 @@ def descriptors_of_the_event_loop() -> set[int]:
 
 
 def connected(members: object) -> list[Any]:
-    """The lanes of a client that are connected."""
+    """The connections of a client that are connected."""
     cluster: Any = members
-    return [lane for lane in cluster.lanes if lane.is_ready]
+    return [connection for connection in cluster.connections if connection.is_ready]
 
 
 def test_no_plain_connection_takes_an_asyncio_receiver(
@@ -115,11 +115,11 @@ def test_no_plain_connection_takes_an_asyncio_receiver(
         assert descriptors_of_the_event_loop() == allowed
         fetcher = fetcher_of(scan)
         for of in (client._cluster, producer._cluster, fetcher.cluster):
-            lanes = connected(of)
-            assert lanes
-            assert {lane.transport for lane in lanes} == {NativeConnection}
-        assert {lane.role for lane in connected(producer._cluster)} >= {"produce"}
-        assert {lane.role for lane in connected(fetcher.cluster)} >= {"fetch"}
+            connections = connected(of)
+            assert connections
+            assert {connection.transport for connection in connections} == {NativeConnection}
+        assert {connection.role for connection in connected(producer._cluster)} >= {"produce"}
+        assert {connection.role for connection in connected(fetcher.cluster)} >= {"fetch"}
         total += sum(len(batch) for batch in batches)
     assert total == 100
     assert spies == []

@@ -1,6 +1,6 @@
 """Records that somebody waits for, past the engine: once and in order, whatever happens on the way.
 
-The broker recognises repeated batches as Kafka does. A partition is lent to the threads that send after a few batches
+The broker recognises repeated batches as Kafka does. A partition is leased to the threads that send after a few batches
 that found it idle; each test begins there.
 """
 
@@ -19,17 +19,17 @@ import pytest
 import kafwire
 from kafwire import records
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaError, KafkaTimeoutError
-from kafwire.producer import direct_send as express_ways
-from kafwire.producer._accumulator import Sink
+from kafwire.producer import direct_send as direct_send_ways
+from kafwire.producer._accumulator import PartitionQueue
 from kafwire.producer._batch import Delivery, ProducerBatch
-from kafwire.producer._direct_send import Passage
+from kafwire.producer._direct_send import PendingSend
 from tests.integration.test_produce_faults import INVALID_RECORD, MENDED, NOT_LEADER, OUT_OF_ORDER, QUICK, numbers
 from tests.support import scripted_broker as scripted
 from tests.support.deadlines import ended, until
 from tests.support.scripted_broker import ScriptedBroker, Step
 from tests.support.time_limits import within
 
-FIRST = 8  # records until the partition is lent, for certain
+FIRST = 8  # records until the partition is leased, for certain
 
 
 @pytest.fixture
@@ -38,28 +38,28 @@ def broker() -> Iterator[ScriptedBroker]:
         yield running
 
 
-def sink_of(producer: kafwire.Producer, partition: int = 0) -> Sink:
-    return producer._accumulator.topics["t"].sinks[partition]
+def sink_of(producer: kafwire.Producer, partition: int = 0) -> PartitionQueue:
+    return producer._accumulator.topics["t"].queues[partition]
 
 
 async def _turn() -> None:
-    """What the engine was told before is done: on a busy machine it lends a partition late."""
+    """What the engine was told before is done: on a busy machine it leases a partition late."""
 
 
 def warm_up(producer: kafwire.Producer, partition: int = 0) -> None:
-    """Send until the partition is lent, and once more."""
+    """Send until the partition is leased, and once more."""
     for value in numbers(FIRST):
         producer.send("t", value, partition=partition).result(10)
         producer._engine.run(_turn())
-    express = sink_of(producer, partition).express
-    assert express is not None
-    assert express.sent
+    direct_send = sink_of(producer, partition).direct_send
+    assert direct_send is not None
+    assert direct_send.sent
 
 
 def went_by(producer: kafwire.Producer, partition: int = 0) -> int:
-    """How many batches have gone past the engine since the partition was lent; 0: it is not."""
-    express = sink_of(producer, partition).express
-    return express.sent if express is not None else 0
+    """How many batches have gone past the engine since the partition was leased; 0: it is not."""
+    direct_send = sink_of(producer, partition).direct_send
+    return direct_send.sent if direct_send is not None else 0
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
@@ -74,10 +74,10 @@ def test_records_that_are_waited_for_go_by_the_engine(
         told = producer.metrics()
         assert told["producer"]["records"] == told["producer"]["records_delivered"] == 50
         assert told["producer"]["batches"] == 50
-        (lane,) = [lane for lane in told["lanes"] if lane["role"] == "produce"]
-        assert lane["in_flight"] == 0
-        assert lane["responses"] == lane["requests"]
-        assert lane["bytes_out"] > told["producer"]["bytes"]
+        (connection,) = [connection for connection in told["connections"] if connection["role"] == "produce"]
+        assert connection["in_flight"] == 0
+        assert connection["responses"] == connection["requests"]
+        assert connection["bytes_out"] > told["producer"]["bytes"]
     assert broker.values("t", 0) == numbers(50)
     (batch,) = records.decode_batches(broker.logs["t", 0][-1].data)
     assert batch.compression == compression
@@ -113,14 +113,14 @@ def test_every_record_arrives_once_and_in_order(broker: ScriptedBroker, step: St
     with kafwire.Producer(broker.bootstrap, **QUICK) as producer, within(20):
         warm_up(producer)
         broker.script("Produce", step, scripted.behave, step)
-        express = sink_of(producer).express
-        assert express is not None
-        before = express.sent
+        direct_send = sink_of(producer).direct_send
+        assert direct_send is not None
+        before = direct_send.sent
         first = producer.send("t", b"first", partition=0)
         if waits:
             assert first.result(20).offset == FIRST
             assert went_by(producer) == 0
-        assert express.sent == before + 1
+        assert direct_send.sent == before + 1
         others = [producer.send("t", value, partition=0) for value in numbers(20)]
         assert [delivery.result(20).offset for delivery in others] == list(range(FIRST + 1, FIRST + 21))
         assert first.result(0).offset == FIRST
@@ -136,7 +136,7 @@ def test_nothing_is_kept_of_what_was_acknowledged(broker: ScriptedBroker) -> Non
             producer.send("t", value, partition=0).result(10)
         assert went_by(producer) >= 300
         gc.collect()
-        assert sum(isinstance(each, ProducerBatch | Passage) for each in gc.get_objects()) < 50
+        assert sum(isinstance(each, ProducerBatch | PendingSend) for each in gc.get_objects()) < 50
 
 
 def test_what_is_sent_while_one_is_in_flight_comes_after_it(broker: ScriptedBroker) -> None:
@@ -145,10 +145,10 @@ def test_what_is_sent_while_one_is_in_flight_comes_after_it(broker: ScriptedBrok
         go = threading.Event()
         broker.script("Produce", scripted.after(go))
         first = producer.send("t", b"first", partition=0)
-        assert sink_of(producer).express is not None
+        assert sink_of(producer).direct_send is not None
         others = [producer.send("t", value, partition=0) for value in numbers(20)]
         rows = producer.send_batch("t", pa.table({"value": numbers(10, 20)}), partition=0)
-        until(lambda: sink_of(producer).express is None)
+        until(lambda: sink_of(producer).direct_send is None)
         go.set()
         assert first.result(10).offset == FIRST
         assert [delivery.result(10).offset for delivery in others] == list(range(FIRST + 1, FIRST + 21))
@@ -330,7 +330,7 @@ def test_close_tells_of_what_is_in_flight(broker: ScriptedBroker) -> None:
 def test_a_broker_that_hangs_is_given_up_after_request_timeout_ms(
     broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(express_ways, "WATCH_S", 0.05)
+    monkeypatch.setattr(direct_send_ways, "WATCH_S", 0.05)
     with kafwire.Producer(broker.bootstrap, **QUICK, request_timeout_ms=300) as producer, within(20):
         warm_up(producer)
         broker.script("Produce", scripted.no_answer)
@@ -351,7 +351,7 @@ def test_a_broker_hangs_and_the_record_was_the_engines_by_then(broker: ScriptedB
 
 def test_brokers_hang_one_after_the_other(broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two partitions in flight on one connection, and one on another."""
-    monkeypatch.setattr(express_ways, "WATCH_S", 0.05)
+    monkeypatch.setattr(direct_send_ways, "WATCH_S", 0.05)
     broker.topics["u"] = 1
     broker.lead("u", 0, 2)
     with kafwire.Producer(broker.bootstrap, **QUICK, request_timeout_ms=300) as producer, within(20):
@@ -379,8 +379,10 @@ def test_a_callback_sends_while_the_connection_is_given_up(broker: ScriptedBroke
             broker.script("Produce", scripted.error(INVALID_RECORD, "no key"))
 
             def go_on(_: Delivery, sent: list[Delivery] = sent, done: threading.Event = done) -> None:
-                lane = next(lane for lane in producer._cluster.lanes if lane.role == "produce")
-                lane.fail("a test")
+                connection = next(
+                    connection for connection in producer._cluster.connections if connection.role == "produce"
+                )
+                connection.fail("a test")
                 sent.append(producer.send("t", b"next", partition=1))
                 done.set()
 
@@ -392,7 +394,7 @@ def test_a_callback_sends_while_the_connection_is_given_up(broker: ScriptedBroke
 
 
 def test_metadata_is_looked_at_again(broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(express_ways, "WATCH_S", 0.05)
+    monkeypatch.setattr(direct_send_ways, "WATCH_S", 0.05)
     with kafwire.Producer(broker.bootstrap, **QUICK, metadata_max_age_ms=200) as producer, within(20):
         warm_up(producer)
         before = len(broker.seen("Metadata"))
@@ -515,16 +517,16 @@ def test_large_records_are_the_engines(broker: ScriptedBroker) -> None:
 
 
 def test_a_partition_that_nobody_sends_to_goes_back(broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(express_ways, "WATCH_S", 0.02)
-    monkeypatch.setattr(express_ways, "UNUSED_S", 0.1)
+    monkeypatch.setattr(direct_send_ways, "WATCH_S", 0.02)
+    monkeypatch.setattr(direct_send_ways, "UNUSED_S", 0.1)
     with kafwire.Producer(broker.bootstrap, **QUICK) as producer, within(20):
         warm_up(producer)
-        until(lambda: sink_of(producer).express is None)
+        until(lambda: sink_of(producer).direct_send is None)
         warm_up(producer)
     assert broker.values("t", 0) == numbers(FIRST) * 2
 
 
-def test_partitions_are_lent_one_by_one(broker: ScriptedBroker) -> None:
+def test_partitions_are_leased_one_by_one(broker: ScriptedBroker) -> None:
     broker.lead("t", 1, 2)
     with kafwire.Producer(broker.bootstrap, **QUICK) as producer, within(20):
         warm_up(producer, 0)
@@ -541,21 +543,23 @@ def test_partitions_are_lent_one_by_one(broker: ScriptedBroker) -> None:
 
 
 @pytest.mark.parametrize("options", [{"linger_ms": 1}, {"acks": 0}], ids=str)
-def test_where_records_wait_for_others_or_for_nobody_nothing_is_lent(
+def test_where_records_wait_for_others_or_for_nobody_nothing_is_leased(
     broker: ScriptedBroker, options: dict[str, Any]
 ) -> None:
     with kafwire.Producer(broker.bootstrap, **QUICK | options) as producer, within(20):
         for value in numbers(20):
             producer.send("t", value, partition=0).result(10)
-        assert sink_of(producer).express is None
+        assert sink_of(producer).direct_send is None
 
 
 def test_the_connection_is_lost_between_two_records(broker: ScriptedBroker) -> None:
     with kafwire.Producer(broker.bootstrap, **QUICK) as producer, within(20):
         for _ in range(5):
             warm_up(producer)
-            lane = next(lane for lane in producer._cluster.lanes if lane.role == "produce")
-            producer._engine.start(lane.fail, "a test")
+            connection = next(
+                connection for connection in producer._cluster.connections if connection.role == "produce"
+            )
+            producer._engine.start(connection.fail, "a test")
             producer.send("t", b"v", partition=0).result(10)
     assert broker.values("t", 0) == [*numbers(FIRST), b"v"] * 5
 

@@ -14,7 +14,7 @@ import pytest
 
 import kafwire
 from kafwire import protocol
-from kafwire.cluster.broker_connection import Lane
+from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.config import ClientConfig
 from kafwire.errors import CorruptBatchError, KafkaConnectionError, KafkaTimeoutError
 from kafwire.runtime.engine import engine
@@ -60,11 +60,11 @@ def proxy(proxied: KafkaCluster) -> Iterator[FaultProxy]:
 
 
 @pytest.fixture
-def lanes(proxy: FaultProxy) -> Iterator[list[Lane]]:
+def connections(proxy: FaultProxy) -> Iterator[list[BrokerConnection]]:
     """Two connections that retry nothing, as two clients."""
     host, port = proxy.addresses[1].split(":")
     made = [
-        Lane(
+        BrokerConnection(
             engine(),
             ClientConfig.build({"bootstrap_servers": proxy.bootstrap, "client_id": name}),
             host,
@@ -74,13 +74,13 @@ def lanes(proxy: FaultProxy) -> Iterator[list[Lane]]:
         )
         for name in ("one", "two")
     ]
-    for lane in made:
-        run(lane.open())
+    for connection in made:
+        run(connection.open())
     yield made
 
     async def close() -> None:
-        for lane in made:
-            lane.close()
+        for connection in made:
+            connection.close()
 
     run(close())
 
@@ -89,9 +89,9 @@ def run(coroutine: Any) -> Any:
     return engine().run(coroutine)
 
 
-async def ask(lane: Lane, timeout_ms: int = 10_000) -> str:
+async def ask(connection: BrokerConnection, timeout_ms: int = 10_000) -> str:
     """The id of the cluster."""
-    response = await lane.call(protocol.MetadataRequest(topics=[]), timeout_ms=timeout_ms)
+    response = await connection.call(protocol.MetadataRequest(topics=[]), timeout_ms=timeout_ms)
     return str(response.cluster_id)
 
 
@@ -157,41 +157,41 @@ SEEN: dict[str, tuple[Fault, str]] = {
 
 
 @pytest.mark.parametrize("name", SEEN)
-def test_a_connection_breaks_as_it_was_told(proxy: FaultProxy, lanes: list[Lane], name: str) -> None:
+def test_a_connection_breaks_as_it_was_told(proxy: FaultProxy, connections: list[BrokerConnection], name: str) -> None:
     """One client's second request meets the fault; the first, and another client, do not."""
     fault, says = SEEN[name]
     proxy.add(Rule(fault, api="Metadata", client_id="one", skip=1, count=1))
-    assert run(ask(lanes[0])) == run(ask(lanes[1]))
+    assert run(ask(connections[0])) == run(ask(connections[1]))
     with within(10), pytest.raises(KafkaConnectionError, match=says):
-        run(ask(lanes[0]))
-    assert run(ask(lanes[1])) == run(ask(lanes[0]))
+        run(ask(connections[0]))
+    assert run(ask(connections[1])) == run(ask(connections[0]))
     (event,) = proxy.events
     assert (event.broker, event.client_id, event.api, event.fault) == (1, "one", "Metadata", fault)
 
 
 @pytest.mark.parametrize("way", ["request", "response"])
-def test_a_connection_is_late_as_it_was_told(proxy: FaultProxy, lanes: list[Lane], way: Any) -> None:
+def test_a_connection_is_late_as_it_was_told(proxy: FaultProxy, connections: list[BrokerConnection], way: Any) -> None:
     proxy.add(Rule(Delay(LATE, way), api="Metadata", count=1))
     with within(10, at_least=LATE):
-        run(ask(lanes[0]))
+        run(ask(connections[0]))
     with within(LATE):
-        run(ask(lanes[0]))
+        run(ask(connections[0]))
     assert [event.fault for event in proxy.events] == [Delay(LATE, way)]
 
 
-def test_a_connection_hears_an_answer_twice(proxy: FaultProxy, lanes: list[Lane]) -> None:
+def test_a_connection_hears_an_answer_twice(proxy: FaultProxy, connections: list[BrokerConnection]) -> None:
     proxy.add(Rule(Duplicate(), api="Metadata", count=1))
-    assert run(ask(lanes[0]))
-    until(lambda: not lanes[0].is_ready)  # no client may go on behind an answer to nothing
-    assert run(ask(lanes[0]))
+    assert run(ask(connections[0]))
+    until(lambda: not connections[0].is_ready)  # no client may go on behind an answer to nothing
+    assert run(ask(connections[0]))
     assert [event.kind for event in proxy.events] == ["Duplicate"]
 
 
-def test_a_connection_hears_answers_in_the_wrong_order(proxy: FaultProxy, lanes: list[Lane]) -> None:
+def test_a_connection_hears_answers_in_the_wrong_order(proxy: FaultProxy, connections: list[BrokerConnection]) -> None:
     proxy.add(Rule(Reorder(10.0), api="Metadata", count=1))
 
     async def both() -> Sequence[object]:
-        return await asyncio.gather(ask(lanes[0]), ask(lanes[0]), return_exceptions=True)
+        return await asyncio.gather(ask(connections[0]), ask(connections[0]), return_exceptions=True)
 
     for error in run(both()):
         assert isinstance(error, KafkaConnectionError)
@@ -200,22 +200,22 @@ def test_a_connection_hears_answers_in_the_wrong_order(proxy: FaultProxy, lanes:
 
 
 @pytest.mark.parametrize("way", ["request", "response", "both"])
-def test_a_connection_falls_silent(proxy: FaultProxy, lanes: list[Lane], way: Any) -> None:
+def test_a_connection_falls_silent(proxy: FaultProxy, connections: list[BrokerConnection], way: Any) -> None:
     proxy.add(Rule(BlackHole(way), api="Metadata", count=1))
     with within(10, at_least=TIMEOUT_MS / 1000), pytest.raises(KafkaTimeoutError, match="no answer from broker 1"):
-        run(ask(lanes[0], TIMEOUT_MS))
-    assert run(ask(lanes[0]))  # on a connection of its own
+        run(ask(connections[0], TIMEOUT_MS))
+    assert run(ask(connections[0]))  # on a connection of its own
     assert [event.fault for event in proxy.events] == [BlackHole(way)]
 
 
-def test_a_broker_falls_silent_for_everybody(proxy: FaultProxy, lanes: list[Lane]) -> None:
+def test_a_broker_falls_silent_for_everybody(proxy: FaultProxy, connections: list[BrokerConnection]) -> None:
     proxy.play(BlackHole(scope="broker"))
-    for lane in lanes:
+    for connection in connections:
         with pytest.raises(KafkaTimeoutError):
-            run(ask(lane, TIMEOUT_MS))
+            run(ask(connection, TIMEOUT_MS))
     proxy.heal()
-    for lane in lanes:
-        assert run(ask(lane))
+    for connection in connections:
+        assert run(ask(connection))
 
 
 def test_a_connection_is_slow(proxied: KafkaCluster, proxy: FaultProxy, topic_name: str) -> None:
@@ -230,15 +230,15 @@ def test_a_connection_is_slow(proxied: KafkaCluster, proxy: FaultProxy, topic_na
     assert {event.fault for event in proxy.events} == {Throttle(200_000.0, "response")}
 
 
-def test_a_broker_refuses_connections(proxy: FaultProxy, lanes: list[Lane]) -> None:
+def test_a_broker_refuses_connections(proxy: FaultProxy, connections: list[BrokerConnection]) -> None:
     proxy.add(Rule(Refuse(), api="Metadata", count=1))
-    assert run(ask(lanes[0]))
-    run_later(lanes[1].fail, "for a new connection")
+    assert run(ask(connections[0]))
+    run_later(connections[1].fail, "for a new connection")
     with pytest.raises(KafkaConnectionError, match="Connection refused"):
-        run(ask(lanes[1]))
-    assert run(ask(lanes[0]))  # its own stays
+        run(ask(connections[1]))
+    assert run(ask(connections[0]))  # its own stays
     proxy.heal()
-    assert run(ask(lanes[1]))
+    assert run(ask(connections[1]))
 
 
 def run_later(function: Any, *arguments: object) -> None:

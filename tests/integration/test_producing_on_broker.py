@@ -140,7 +140,7 @@ def test_records_that_are_waited_for_go_past_the_engine(
             producer.send(topic, value).result(30)
         before = producer._engine.native.statistics()["notifications"]
         found = [producer.send(topic, value).result(30).offset for value in values[10:]]
-        express = producer._accumulator.topics[topic].sinks[0].express
+        express = producer._accumulator.topics[topic].queues[0].direct_send
         assert express is not None
         assert express.sent >= len(found)
         assert producer._engine.native.statistics()["notifications"] - before < len(found) / 4

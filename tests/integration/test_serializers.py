@@ -1,4 +1,4 @@
-"""Serializers and deserializers of both faces, on a real broker."""
+"""Serializers and deserializers of both flavours, on a real broker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import kafwire
 from kafwire import TopicPartition
 from kafwire.errors import ConfigError, SerializationError
 from kafwire.testing import KafkaCluster
-from tests.support.api_flavours import Face, face_named
+from tests.support.api_flavours import Flavour, flavour_named
 from tests.support.known_topics import make_topic
 from tests.support.time_limits import within
 from tests.unit.test_serialization import Tagged, awaited
@@ -27,8 +27,8 @@ class Flight(msgspec.Struct):
 
 
 @pytest.fixture(params=["blocking", "async"])
-def face(request: pytest.FixtureRequest) -> Iterator[Face]:
-    with face_named(request.param) as found:
+def flavour(request: pytest.FixtureRequest) -> Iterator[Flavour]:
+    with flavour_named(request.param) as found:
         yield found
 
 
@@ -47,8 +47,8 @@ def stored(bootstrap: str, topic: str) -> list[tuple[bytes | None, bytes | None]
         return [(record.key, record.value) for batch in scan.batches() for record in batch]
 
 
-def test_there_and_back(face: Face, bootstrap: str, topic: str) -> None:
-    with face.producer(bootstrap, key_serializer=str, value_serializer=Flight) as producer, within(30):
+def test_there_and_back(flavour: Flavour, bootstrap: str, topic: str) -> None:
+    with flavour.producer(bootstrap, key_serializer=str, value_serializer=Flight) as producer, within(30):
         for key, value in (("a", Flight("IAH")), (None, Flight("MIA")), ("a", None)):
             producer.send(topic, value, key=key).result(10)
         with pytest.raises(SerializationError, match="a Flight is needed, not str"):
@@ -57,12 +57,12 @@ def test_there_and_back(face: Face, bootstrap: str, topic: str) -> None:
             producer.send(5, Flight("IAH"))
     assert stored(bootstrap, topic) == [(b"a", b'{"to":"IAH"}'), (None, b'{"to":"MIA"}'), (b"a", None)]
     options: dict[str, Any] = {"key_deserializer": str, "value_deserializer": Flight}
-    with face.consumer(bootstrap, topics=topic, start="earliest", **options) as consumer, within(30):
+    with flavour.consumer(bootstrap, topics=topic, start="earliest", **options) as consumer, within(30):
         records = iter(consumer)
         found = [next(records) for _ in range(3)]
         assert [(r.key, r.value) for r in found] == [("a", Flight("IAH")), (None, Flight("MIA")), ("a", None)]
         assert consumer.position(TopicPartition(topic, 0)) == 3
-    with face.consumer(bootstrap, topics=topic, start="earliest", **options) as consumer, within(30):
+    with flavour.consumer(bootstrap, topics=topic, start="earliest", **options) as consumer, within(30):
         batch = next(iter(consumer.batches(timeout=20)))
         assert batch[0].value == Flight("IAH")
         assert batch.to_arrow()["value"][0].as_py() == b'{"to":"IAH"}'
@@ -70,13 +70,13 @@ def test_there_and_back(face: Face, bootstrap: str, topic: str) -> None:
         assert [record.value for batch in scan.batches() for record in batch] == [{"to": "IAH"}, {"to": "MIA"}, None]
 
 
-def test_a_bad_record_keeps_its_place_and_is_passed_over_by_seek(face: Face, bootstrap: str, topic: str) -> None:
+def test_a_bad_record_keeps_its_place_and_is_passed_over_by_seek(flavour: Flavour, bootstrap: str, topic: str) -> None:
     with kafwire.Producer(bootstrap) as producer:
         producer.send_batch(topic, pa.table({"value": [b"a", b"b", b"\xff", b"d"]})).result(10)
     where = TopicPartition(topic, 0)
-    deserializer = str if face.name == "blocking" else awaited
+    deserializer = str if flavour.name == "blocking" else awaited
     with (
-        face.consumer(
+        flavour.consumer(
             bootstrap, assign=[where], start="earliest", value_deserializer=deserializer, group_id=topic
         ) as consumer,
         within(30),
@@ -94,11 +94,11 @@ def test_a_bad_record_keeps_its_place_and_is_passed_over_by_seek(face: Face, boo
         assert consumer.position(where) == 4
 
 
-def test_keys_are_placed_as_bytes_and_headers_are_added(face: Face, bootstrap: str, topic_name: str) -> None:
+def test_keys_are_placed_as_bytes_and_headers_are_added(flavour: Flavour, bootstrap: str, topic_name: str) -> None:
     make_topic(bootstrap, topic_name, 5)
-    with face.producer(bootstrap, key_serializer=str, value_serializer=Tagged()) as producer, within(30):
+    with flavour.producer(bootstrap, key_serializer=str, value_serializer=Tagged()) as producer, within(30):
         mine = [producer.send(topic_name, "v", key=f"{n}", headers=[("a", None)]).result(10) for n in range(20)]
-    with face.producer(bootstrap) as producer, within(30):
+    with flavour.producer(bootstrap) as producer, within(30):
         plain = [producer.send(topic_name, b"v", key=b"%d" % n).result(10) for n in range(20)]
     assert [meta.partition for meta in mine] == [meta.partition for meta in plain]
     with kafwire.scan(bootstrap, topic_name) as scan:
@@ -106,9 +106,9 @@ def test_keys_are_placed_as_bytes_and_headers_are_added(face: Face, bootstrap: s
     assert record.headers == [("a", None), ("tag", topic_name.encode())]
 
 
-def test_tables_stay_bytes_without_a_form_for_columns(face: Face, bootstrap: str, topic: str) -> None:
+def test_tables_stay_bytes_without_a_form_for_columns(flavour: Flavour, bootstrap: str, topic: str) -> None:
     table = pa.table({"key": ["k", None], "value": ["v", None]})
-    with face.producer(bootstrap, key_serializer=str, value_serializer=Tagged()) as producer, within(30):
+    with flavour.producer(bootstrap, key_serializer=str, value_serializer=Tagged()) as producer, within(30):
         assert producer.send_batch(topic, table).result(10) == [(topic, 0, 0, 2)]
     assert stored(bootstrap, topic) == [(b"k", f"{topic}/v".encode()), (None, None)]
 

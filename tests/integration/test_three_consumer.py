@@ -1,6 +1,6 @@
-"""Both faces of the consumer on three nodes that die, hang, come back, lie behind or lose what they had.
+"""Both flavours of the consumer on three nodes that die, hang, come back, lie behind or lose what they had.
 
-Nodes take their time, so both faces read beside each other in each test. Every record is read once
+Nodes take their time, so both flavours read beside each other in each test. Every record is read once
 and in order, whatever happens; only what a log lost by an unclean election is gone.
 """
 
@@ -18,7 +18,7 @@ import kafwire
 from kafwire import TopicPartition
 from kafwire.errors import KafkaError, LogTruncatedError
 from kafwire.testing.cluster import KafkaCluster
-from tests.support.api_flavours import Face, face_named
+from tests.support.api_flavours import Flavour, flavour_named
 from tests.support.deadlines import ended, until
 from tests.support.known_topics import Seen, Values, fill, make_topic, take, value_of
 from tests.support.time_limits import within
@@ -28,17 +28,17 @@ SOON: dict[str, Any] = {"retry_backoff_ms": 20, "retry_backoff_max_ms": 200, "re
 
 
 @pytest.fixture
-def faces() -> Iterator[list[Face]]:
-    with face_named("blocking") as blocking, face_named("async") as awaited:
+def flavours() -> Iterator[list[Flavour]]:
+    with flavour_named("blocking") as blocking, flavour_named("async") as awaited:
         yield [blocking, awaited]
 
 
 @contextmanager
-def both(faces: list[Face], cluster: KafkaCluster, **options: Any) -> Iterator[list[Any]]:
-    """A consumer of each face, from the beginning on."""
+def both(flavours: list[Flavour], cluster: KafkaCluster, **options: Any) -> Iterator[list[Any]]:
+    """A consumer of each flavour, from the beginning on."""
     with ExitStack() as stack:
         known = {"start": "earliest", **SOON, **options}
-        yield [stack.enter_context(face.consumer(cluster.bootstrap, **known)) for face in faces]
+        yield [stack.enter_context(flavour.consumer(cluster.bootstrap, **known)) for flavour in flavours]
 
 
 def leader_of(cluster: KafkaCluster, topic: str, partition: int = 0) -> int:
@@ -153,9 +153,9 @@ class Following:
 # -- leaders
 
 
-def test_a_leader_is_killed_and_comes_back(faces: list[Face], three: KafkaCluster, topic_name: str) -> None:
+def test_a_leader_is_killed_and_comes_back(flavours: list[Flavour], three: KafkaCluster, topic_name: str) -> None:
     make_topic(three.bootstrap, topic_name, PARTITIONS)
-    with both(faces, three, topics=topic_name) as consumers:
+    with both(flavours, three, topics=topic_name) as consumers:
         following = Following(consumers)
         with writing(three, topic_name) as written:
             following.until_all_move()
@@ -168,10 +168,10 @@ def test_a_leader_is_killed_and_comes_back(faces: list[Face], three: KafkaCluste
         following.until_read(written)
 
 
-def test_a_leader_hangs_and_goes_on(faces: list[Face], three: KafkaCluster, topic_name: str) -> None:
+def test_a_leader_hangs_and_goes_on(flavours: list[Flavour], three: KafkaCluster, topic_name: str) -> None:
     """SIGSTOP for longer than the request's time-out and the broker's session."""
     make_topic(three.bootstrap, topic_name, PARTITIONS)
-    with both(faces, three, topics=topic_name) as consumers:
+    with both(flavours, three, topics=topic_name) as consumers:
         following = Following(consumers)
         with writing(three, topic_name) as written:
             following.until_all_move()
@@ -187,10 +187,10 @@ def test_a_leader_hangs_and_goes_on(faces: list[Face], three: KafkaCluster, topi
 
 
 @pytest.mark.long
-def test_a_rolling_restart(faces: list[Face], three: KafkaCluster, topic_name: str) -> None:
+def test_a_rolling_restart(flavours: list[Flavour], three: KafkaCluster, topic_name: str) -> None:
     """One node after another stops in order and comes back: kafka-python #3131, no partition stalls."""
     make_topic(three.bootstrap, topic_name, PARTITIONS)
-    with both(faces, three, topics=topic_name) as consumers:
+    with both(flavours, three, topics=topic_name) as consumers:
         following = Following(consumers)
         with writing(three, topic_name) as written:
             for node in three.nodes:
@@ -202,10 +202,10 @@ def test_a_rolling_restart(faces: list[Face], three: KafkaCluster, topic_name: s
         following.until_read(written)
 
 
-def test_0146_leaders_move_back_and_forth(faces: list[Face], three: KafkaCluster, topic_name: str) -> None:
+def test_0146_leaders_move_back_and_forth(flavours: list[Flavour], three: KafkaCluster, topic_name: str) -> None:
     """Reassigned while nothing fails: answers name the new leader (KIP-951), and positions stay."""
     place(three, topic_name, [[1], [2]])
-    with both(faces, three, topics=topic_name) as consumers:
+    with both(flavours, three, topics=topic_name) as consumers:
         following = Following(consumers)
         with writing(three, topic_name, 2) as written, kafwire.Client(three.bootstrap) as client:
             for replicas in ([2], [3], [1], [3]):
@@ -220,7 +220,7 @@ def test_0146_leaders_move_back_and_forth(faces: list[Face], three: KafkaCluster
         following.until_read(written)
 
 
-def test_0139_an_unclean_election_truncates(faces: list[Face], three: KafkaCluster, topic_name: str) -> None:
+def test_0139_an_unclean_election_truncates(flavours: list[Flavour], three: KafkaCluster, topic_name: str) -> None:
     """KIP-320: what was read is not in the log any more. By policy reading goes on where the logs part, or says so.
 
     Node 1 has all, node 2 only the beginning: node 1 is killed, node 2 made the leader uncleanly, and written to.
@@ -231,8 +231,8 @@ def test_0139_an_unclean_election_truncates(faces: list[Face], three: KafkaClust
     options = {"assign": [where], "metadata_max_age_ms": 1000}
     fill(bootstrap, topic_name, 1, 10)
     with (
-        both(faces, three, **options, auto_offset_reset="earliest") as go_on,
-        both(faces, three, **options, auto_offset_reset="error") as hear_of_it,
+        both(flavours, three, **options, auto_offset_reset="earliest") as go_on,
+        both(flavours, three, **options, auto_offset_reset="error") as hear_of_it,
     ):
         for consumer in go_on + hear_of_it:
             assert take(consumer, 10).count == 10
@@ -273,20 +273,22 @@ def isr_of(cluster: KafkaCluster, topic: str) -> list[int]:
 def fetched_from(consumer: Any) -> dict[int, int]:
     """Bytes received by fetching, by node."""
     found: dict[int, int] = {}
-    for lane in consumer.metrics()["lanes"]:
-        if lane["role"].startswith("fetch"):
-            found[lane["node"]] = found.get(lane["node"], 0) + lane["bytes_in"]
+    for connection in consumer.metrics()["connections"]:
+        if connection["role"].startswith("fetch"):
+            found[connection["node"]] = found.get(connection["node"], 0) + connection["bytes_in"]
     return found
 
 
 @pytest.mark.long
-def test_0104_a_follower_is_read_and_left_when_it_dies(faces: list[Face], three: KafkaCluster, topic_name: str) -> None:
+def test_0104_a_follower_is_read_and_left_when_it_dies(
+    flavours: list[Flavour], three: KafkaCluster, topic_name: str
+) -> None:
     bootstrap = three.bootstrap
     place(three, topic_name, [[1, 2, 3]])
     where = TopicPartition(topic_name, 0)
     expected = fill(bootstrap, topic_name, 1, 1000)
     until(lambda: isr_of(three, topic_name) == [1, 2, 3])
-    with both(faces, three, assign=[where], client_rack="r3") as consumers:
+    with both(flavours, three, assign=[where], client_rack="r3") as consumers:
         for consumer in consumers:
             assert take(consumer, 1000).values == expected
             by_node = fetched_from(consumer)
@@ -301,7 +303,7 @@ def test_0104_a_follower_is_read_and_left_when_it_dies(faces: list[Face], three:
                 assert fetched_from(consumer)[1] > 20_000, "now from the leader"
         finally:
             three.node(3).start()
-    with both(faces, three, assign=[where], client_rack="nowhere") as consumers:
+    with both(flavours, three, assign=[where], client_rack="nowhere") as consumers:
         for consumer in consumers:
             assert take(consumer, 2000).count == 2000
             assert set(fetched_from(consumer)) == {1}
@@ -310,7 +312,7 @@ def test_0104_a_follower_is_read_and_left_when_it_dies(faces: list[Face], three:
 # -- logs with holes
 
 
-def test_1701_compaction_leaves_holes(faces: list[Face], three: KafkaCluster, topic_name: str) -> None:
+def test_1701_compaction_leaves_holes(flavours: list[Flavour], three: KafkaCluster, topic_name: str) -> None:
     """kafka-python #1701: stuck where offsets are missing. The real cleaner makes them, at the end of a segment too."""
     bootstrap = three.bootstrap
     config = {
@@ -335,7 +337,7 @@ def test_1701_compaction_leaves_holes(faces: list[Face], three: KafkaCluster, to
         return sum(len(batch) for batch in kafwire.scan(bootstrap, topic_name).batches())
 
     until(lambda: left() < 40, seconds=60)
-    with both(faces, three, assign=[where]) as consumers:
+    with both(flavours, three, assign=[where]) as consumers:
         for consumer in consumers:
             end = consumer.end_offsets()[where]
             seen = Seen()
@@ -355,19 +357,21 @@ def test_1701_compaction_leaves_holes(faces: list[Face], three: KafkaCluster, to
 
 
 @pytest.mark.long
-def test_0123_connections_that_brokers_close_when_idle(faces: list[Face], three: KafkaCluster, topic_name: str) -> None:
+def test_0123_connections_that_brokers_close_when_idle(
+    flavours: list[Flavour], three: KafkaCluster, topic_name: str
+) -> None:
     """Paused for longer than brokers keep a silent connection: what is read next has to come all the same."""
     make_topic(three.bootstrap, topic_name, PARTITIONS)
     expected = fill(three.bootstrap, topic_name, PARTITIONS, 5)
     where = [TopicPartition(topic_name, number) for number in range(PARTITIONS)]
-    with both(faces, three, assign=where) as consumers:
+    with both(flavours, three, assign=where) as consumers:
         for consumer in consumers:
             assert take(consumer, 5 * PARTITIONS).values == expected
             consumer.pause(*where)
 
         def connected() -> int:
-            lanes = [lane for consumer in consumers for lane in consumer.metrics()["lanes"]]
-            return sum(lane["connected"] for lane in lanes if lane["role"] == "fetch")
+            connections = [connection for consumer in consumers for connection in consumer.metrics()["connections"]]
+            return sum(connection["connected"] for connection in connections if connection["role"] == "fetch")
 
         until(lambda: connected() == 0, seconds=40)
         expected = fill(three.bootstrap, topic_name, PARTITIONS, 5, first=5)

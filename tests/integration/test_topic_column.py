@@ -11,7 +11,7 @@ import pytest
 
 from kafwire.errors import BrokerError, ConfigError, ProtocolError
 from tests.support import seeds
-from tests.support.api_flavours import Face, face_named
+from tests.support.api_flavours import Flavour, flavour_named
 from tests.support.scripted_broker import ScriptedBroker
 from tests.support.time_limits import within
 
@@ -20,8 +20,8 @@ QUICK: dict[str, Any] = {"retry_backoff_ms": 10, "retry_backoff_max_ms": 50, "li
 
 
 @pytest.fixture(params=["blocking", "async"])
-def face(request: pytest.FixtureRequest) -> Iterator[Face]:
-    with face_named(request.param) as it:
+def flavour(request: pytest.FixtureRequest) -> Iterator[Flavour]:
+    with flavour_named(request.param) as it:
         yield it
 
 
@@ -37,12 +37,12 @@ def logs(broker: ScriptedBroker) -> dict[tuple[str, int], list[bytes | None]]:
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary(), pa.string_view()], ids=str)
 @pytest.mark.parametrize("rows", [9, 30_000], ids=["small", "large"])  # of large ones AsyncProducer encodes in a thread
-def test_each_row_goes_to_its_topic(face: Face, broker: ScriptedBroker, rows: int, kind: pa.DataType) -> None:
+def test_each_row_goes_to_its_topic(flavour: Flavour, broker: ScriptedBroker, rows: int, kind: pa.DataType) -> None:
     names = [("u", "t", "t")[n % 3] for n in range(rows)]
     table = pa.table(
         {"topic": pa.array(names, kind), "value": [b"%d" % n for n in range(rows)], "partition": [0] * rows}
     )
-    with face.producer(broker.bootstrap, **QUICK, batch_size=5000) as producer, within(20):
+    with flavour.producer(broker.bootstrap, **QUICK, batch_size=5000) as producer, within(20):
         sent = producer.send_batch(None, table)
         assert len(sent) == rows
         assert sorted(sent.result(10)) == [("t", 0, 0, rows * 2 // 3), ("u", 0, 0, rows // 3)]
@@ -50,7 +50,7 @@ def test_each_row_goes_to_its_topic(face: Face, broker: ScriptedBroker, rows: in
     assert broker.values("u", 0) == [b"%d" % n for n in range(0, rows, 3)]
 
 
-def test_rows_go_where_they_would_go_topic_by_topic(face: Face, broker: ScriptedBroker) -> None:
+def test_rows_go_where_they_would_go_topic_by_topic(flavour: Flavour, broker: ScriptedBroker) -> None:
     """By partition, key or a function, in several chunks, through a buffer that is smaller than the table."""
     seed = seeds.of_test()
     chance = random.Random(seed)
@@ -67,13 +67,13 @@ def test_rows_go_where_they_would_go_topic_by_topic(face: Face, broker: Scripted
         [batch for at in range(0, rows, 1300) for batch in table.slice(at, 1300).to_batches()]
     )
     options = QUICK | {"batch_size": 2000, "buffer_memory": 10_000, "partitioner": by_function}
-    with face.producer(broker.bootstrap, **options) as producer, within(30):
+    with flavour.producer(broker.bootstrap, **options) as producer, within(30):
         sent = producer.send_batch(None, chunks)
         assert sum(count for *_, count in sent.result(10)) == rows
     together = logs(broker)
     with (
         ScriptedBroker(TOPICS, nodes=2) as other,
-        face.producer(other.bootstrap, **options) as producer,
+        flavour.producer(other.bootstrap, **options) as producer,
         within(30),
     ):
         for name in TOPICS:
@@ -87,10 +87,10 @@ def by_function(_topic: str, key: bytes | None, partitions: int, _available: tup
 
 
 @pytest.mark.parametrize("partitioner", ["murmur2_random", "consistent_random", "round_robin"])
-def test_rows_without_a_key_are_spread(face: Face, broker: ScriptedBroker, partitioner: str) -> None:
+def test_rows_without_a_key_are_spread(flavour: Flavour, broker: ScriptedBroker, partitioner: str) -> None:
     rows = 600
     table = pa.table({"value": [b"%3d" % n * 40 for n in range(rows)], "topic": ["w", "t", "w"] * (rows // 3)})
-    with face.producer(broker.bootstrap, **QUICK, batch_size=1000, partitioner=partitioner) as producer, within(20):
+    with flavour.producer(broker.bootstrap, **QUICK, batch_size=1000, partitioner=partitioner) as producer, within(20):
         producer.send_batch(None, table).result(10)
     found = {topic: [broker.values(topic, number) for number in range(count)] for topic, count in TOPICS.items()}
     assert {value for log in found["w"] for value in log} == {b"%3d" % n * 40 for n in range(rows) if n % 3 != 1}
@@ -102,15 +102,15 @@ def test_rows_without_a_key_are_spread(face: Face, broker: ScriptedBroker, parti
 @pytest.mark.parametrize(
     "names", [["t", None], [5, 6], pa.array(["t", "t"]).dictionary_encode()], ids=["null", "numbers", "dictionary"]
 )
-def test_a_topic_for_all_passes_the_column_over(face: Face, broker: ScriptedBroker, names: Any) -> None:
+def test_a_topic_for_all_passes_the_column_over(flavour: Flavour, broker: ScriptedBroker, names: Any) -> None:
     """What was read from one topic can be written to another as it is."""
     table = pa.table({"value": [b"a", b"b"], "topic": names})
-    with face.producer(broker.bootstrap, **QUICK) as producer, within(10):
+    with flavour.producer(broker.bootstrap, **QUICK) as producer, within(10):
         assert producer.send_batch("u", table).result(10) == [("u", 0, 0, 2)]
 
 
 @pytest.mark.parametrize("size", [10, 400], ids=["small", "large"])
-def test_topics_are_learnt_as_they_come(face: Face, size: int) -> None:
+def test_topics_are_learnt_as_they_come(flavour: Flavour, size: int) -> None:
     """Each chunk brings topics of its own, and those of a chunk are asked for at once."""
     names = [f"topic-{number}" for number in range(300)]
     chunks = [
@@ -119,7 +119,7 @@ def test_topics_are_learnt_as_they_come(face: Face, size: int) -> None:
     ]
     with (
         ScriptedBroker(dict.fromkeys(names, 1)) as broker,
-        face.producer(broker.bootstrap, **QUICK, buffer_memory=100_000, batch_size=5000) as producer,
+        flavour.producer(broker.bootstrap, **QUICK, buffer_memory=100_000, batch_size=5000) as producer,
         within(20),
     ):
         before = len(broker.seen("Metadata"))
@@ -130,13 +130,13 @@ def test_topics_are_learnt_as_they_come(face: Face, size: int) -> None:
             assert broker.values(name) == values[number // 100 :]
 
 
-def test_names_that_look_alike(face: Face) -> None:
+def test_names_that_look_alike(flavour: Flavour) -> None:
     """More topics than a table of them has room for at first, in turns, one the beginning of another."""
     names = [prefix + "x" * length for length in range(100) for prefix in "ab"]
     rows = [names[n * 7 % len(names)] for n in range(2000)]
     with (
         ScriptedBroker(dict.fromkeys(names, 1)) as broker,
-        face.producer(broker.bootstrap, **QUICK) as producer,
+        flavour.producer(broker.bootstrap, **QUICK) as producer,
         within(20),
     ):
         producer.send_batch(None, pa.table({"topic": rows, "value": [b"%d" % n for n in range(2000)]})).result(10)
@@ -144,15 +144,15 @@ def test_names_that_look_alike(face: Face) -> None:
             assert broker.values(name) == [b"%d" % n for n in range(2000) if rows[n] == name]
 
 
-def test_a_partition_for_all_is_one_of_each_topic(face: Face, broker: ScriptedBroker) -> None:
+def test_a_partition_for_all_is_one_of_each_topic(flavour: Flavour, broker: ScriptedBroker) -> None:
     table = pa.table({"value": [b"a", b"b", b"c"], "topic": ["t", "w", "t"]})
-    with face.producer(broker.bootstrap, **QUICK) as producer, within(10):
+    with flavour.producer(broker.bootstrap, **QUICK) as producer, within(10):
         assert producer.send_batch(None, table, partition=1).result(10) == [("t", 1, 0, 2), ("w", 1, 0, 1)]
         with pytest.raises(ConfigError, match="topic 't' has partitions 0 to 1, not 2"):
             producer.send_batch(None, table, partition=2)
 
 
-def test_wrong_rows_are_named_and_what_came_before_is_sent(face: Face, broker: ScriptedBroker) -> None:
+def test_wrong_rows_are_named_and_what_came_before_is_sent(flavour: Flavour, broker: ScriptedBroker) -> None:
     first = pa.record_batch({"value": [b"1", b"2"], "topic": ["u", "u"]})
 
     def table(*names: Any, **columns: Any) -> pa.Table:
@@ -162,7 +162,7 @@ def test_wrong_rows_are_named_and_what_came_before_is_sent(face: Face, broker: S
     def after_first(*names: Any) -> pa.Table:
         return pa.Table.from_batches([first, *table(*names).to_batches()])
 
-    with face.producer(broker.bootstrap, **QUICK) as producer, within(20):
+    with flavour.producer(broker.bootstrap, **QUICK) as producer, within(20):
         with pytest.raises(ConfigError, match="row 3: its topic is null"):
             producer.send_batch(None, after_first("t", None))
         producer.flush(10)

@@ -19,7 +19,7 @@ SEND, WAIT, BATCH, TRANSACTIONS, TRANSFORM = KINDS = ("send", "wait", "batch", "
 
 
 # How a reader reads.
-BLOCKING, ASYNC = FACES = ("blocking", "async")
+BLOCKING, ASYNC = FLAVOURS = ("blocking", "async")
 POLL, BATCHES, STREAMS, ARROW, RECORDS = WAYS = ("poll", "batches", "streams", "arrow", "records")
 STRATEGIES = ("hybrid", "per_partition", "per_node", "single socket")
 LEVELS = ("read_uncommitted", "read_committed")
@@ -97,7 +97,7 @@ class Reading:
     """
 
     identity: str
-    face: str
+    flavour: str
     way: str
     strategy: str
     isolation_level: str
@@ -109,7 +109,7 @@ class Reading:
     @property
     def name(self) -> str:
         """What reports call it."""
-        return f"{self.identity} {self.face} {self.way} {self.strategy} {self.commits}".strip()
+        return f"{self.identity} {self.flavour} {self.way} {self.strategy} {self.commits}".strip()
 
     def as_json(self) -> dict[str, Any]:
         """What `from_json` takes."""
@@ -253,7 +253,7 @@ def segment(seed: int, number: int, *, rate: float = 1.0) -> Segment:
 
 
 def _readings(chance: random.Random, name: str, topics: tuple[Topic, ...]) -> tuple[Reading, ...]:
-    """Four: each fetch strategy, each face twice, both isolation levels in each face."""
+    """Four: each fetch strategy, each flavour twice, both isolation levels in each flavour."""
     strategies = chance.sample(STRATEGIES, 4)
     commits = chance.sample((AUTO, MANUAL, "", ""), 4)
     levels = chance.sample(LEVELS, 2)
@@ -261,7 +261,7 @@ def _readings(chance: random.Random, name: str, topics: tuple[Topic, ...]) -> tu
     return tuple(
         Reading(
             f"{name}-reader-{number}",
-            FACES[number % 2],
+            FLAVOURS[number % 2],
             ways[number],
             strategies[number],
             levels[number // 2],

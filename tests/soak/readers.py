@@ -1,7 +1,7 @@
 """Readers that are there all the time: they follow topics through faults, and write down what they are given.
 
-Each is of one face, one way of reading, one fetch strategy and one isolation level. Some commit offsets, by themselves
-or by the consumer's own doing, and begin anew at what was committed: never behind what they were given.
+Each is of one flavour, one way of reading, one fetch strategy and one isolation level. Some commit offsets, by
+themselves or by the consumer's own doing, and begin anew at what was committed: never behind what they were given.
 """
 
 from __future__ import annotations
@@ -97,24 +97,24 @@ class Reader:
             self.crash = f"{self.reading.name}:\n{traceback.format_exc()}"
 
     def _follow(self) -> None:
-        face = _Blocking() if self.reading.face == BLOCKING else _Async()
+        flavour = _Blocking() if self.reading.flavour == BLOCKING else _Async()
         try:
             while self._end is None or not self.has(self._end):
                 try:
                     with_restart = time.monotonic() + self._chance.uniform(0.5, 1.5) * self.reading.restart_s
-                    self._open(face)
-                    self._read(face, with_restart)
-                    face.close()
+                    self._open(flavour)
+                    self._read(flavour, with_restart)
+                    flavour.close()
                 except KafkaError as error:
                     self.counts[f"error read {name_of(error)}"] += 1
-                    face.drop()
+                    flavour.drop()
                     time.sleep(_PAUSE_S)
             self._view.close({where: (0, position) for where, position in self.positions.items()})
         finally:
-            face.drop()
-            face.end()
+            flavour.drop()
+            flavour.end()
 
-    def _open(self, face: _Face) -> None:
+    def _open(self, flavour: _Flavour) -> None:
         reading = self.reading
         options = dict(reading.options)
         if reading.commits:
@@ -122,7 +122,7 @@ class Reader:
             options |= {"auto_commit_interval_ms": 500}
         elif self.positions:
             options["start"] = dict(self.positions)
-        face.open(
+        flavour.open(
             self.bootstrap,
             assign=self._places,
             isolation_level=self.isolation_level,
@@ -130,7 +130,7 @@ class Reader:
             **options,
         )
         for where in self._places:
-            position = face.position(where)
+            position = flavour.position(where)
             if position < self._committed.get(where, 0):
                 message = f"{where} begins at {position}, and {self._committed[where]} was committed"
                 raise AssertionError(message)
@@ -139,7 +139,7 @@ class Reader:
             self.positions[where] = position
         self.counts["begun"] += 1
 
-    def _read(self, face: _Face, until: float) -> None:
+    def _read(self, flavour: _Flavour, until: float) -> None:
         """Until it is time to begin anew, or the end is there."""
         reading = self.reading
         committed_at = time.monotonic()
@@ -148,7 +148,7 @@ class Reader:
             found: list[Rows] = []
             failed: KafkaError | None = None
             try:
-                face.read(reading.way, self._places, found)
+                flavour.read(reading.way, self._places, found)
             except KafkaError as error:  # what was given before it counts
                 failed = error
             for rows in itertools.chain.from_iterable(map(self.change, found)):
@@ -158,14 +158,14 @@ class Reader:
                 self.counts["read"] += len(offsets)
             if isinstance(failed, CorruptBatchError):  # damaged on its way: it is read again
                 self.counts[f"error read {name_of(failed)}"] += 1
-                face.seek(TopicPartition(failed.topic, failed.partition))
+                flavour.seek(TopicPartition(failed.topic, failed.partition))
             elif failed is not None:
                 raise failed
-            self._look(face)
+            self._look(flavour)
             now = time.monotonic()
             if reading.commits == MANUAL and now - committed_at > _COMMIT_S:
                 committed_at = now
-                self._commit(face)
+                self._commit(flavour)
             if self._end is not None:
                 ends_at = ends_at or now + END_S
                 if self.has(self._end):
@@ -175,22 +175,22 @@ class Reader:
                     raise AssertionError(message)
             elif now > until:
                 if reading.commits == MANUAL:
-                    self._commit(face)
+                    self._commit(flavour)
                 return
 
-    def _look(self, face: _Face) -> None:
+    def _look(self, flavour: _Flavour) -> None:
         """Take note of positions behind what nobody is given: markers, and records of transactions aborted."""
         for where, end in self._goal.items():
             if self.positions.get(where, 0) < end:
-                position = face.position(where)
+                position = flavour.position(where)
                 if position < self.positions.get(where, 0):
                     message = f"the position of {where} is {position}, after {self.positions[where]}"
                     raise AssertionError(message)
                 self.positions[where] = position
 
-    def _commit(self, face: _Face) -> None:
+    def _commit(self, flavour: _Flavour) -> None:
         positions = dict(self.positions)
-        face.commit(positions)
+        flavour.commit(positions)
         self._committed = positions
 
 
@@ -215,7 +215,7 @@ def _rows(batch: Batch) -> Rows:
     return TopicPartition(batch.topic or "", batch.partition or 0), *rows_of(batch), batch.next_offset
 
 
-class _Face(ABC):
+class _Flavour(ABC):
     """What a reader needs of a consumer, blocking."""
 
     @abstractmethod
@@ -251,7 +251,7 @@ class _Face(ABC):
         return
 
 
-class _Blocking(_Face):
+class _Blocking(_Flavour):
     _consumer: kafwire.Consumer | None = None
 
     def open(self, bootstrap: str, **options: Any) -> None:
@@ -315,7 +315,7 @@ class _Blocking(_Face):
             self._consumer = None
 
 
-class _Async(_Face):
+class _Async(_Flavour):
     """Runs a loop of its own, as far as it is needed."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from kafwire.producer._accumulator import Accumulator
 from kafwire.producer._batch import BatchDelivery, Delivery, ProducerBatch
-from kafwire.producer._partitioner import Shares
+from kafwire.producer._partitioner import PartitionWeights
 from kafwire.producer.partitioner import even, rule_of
 from kafwire.records import Record, decode_batches
 from kafwire.records._arrow import RowsReader
@@ -39,7 +39,7 @@ class Store:
         }
         self.native = Loop()
         self.accumulator = Accumulator(self.native, COOKIE, **{**settings, **options})
-        self.accumulator.set_topic("t", partitions, Shares(*even(range(partitions))))
+        self.accumulator.set_topic("t", partitions, PartitionWeights(*even(range(partitions))))
         self.batches: list[tuple[int, bytes]] = []  # (partition, wire batch), in the order of sending
         self.logs: dict[int, list[Record]] = {p: [] for p in range(partitions)}
 
@@ -78,21 +78,21 @@ class Store:
 
     def deliver(self, *, everything: bool = True) -> int:
         """Take what is ready and acknowledge it; answers how many batches that were."""
-        sinks, _ = self.accumulator.collect(everything=everything)
+        queues, _ = self.accumulator.collect(everything=everything)
         count = 0
-        for sink in sinks:
-            batches = list(sink.advance())
-            sink.fresh.clear()
+        for queue in queues:
+            batches = list(queue.advance())
+            queue.fresh.clear()
             self.accumulator.prepare(batches)
             for batch in batches:
                 data = bytes(batch.payload())
                 assert len(data) == batch.size
                 (decoded,) = decode_batches(data)
                 assert len(decoded) == batch.count
-                log = self.logs[sink.partition]
+                log = self.logs[queue.partition]
                 base = len(log)
                 log += list(decoded)
-                self.batches.append((sink.partition, data))
+                self.batches.append((queue.partition, data))
                 batch.succeed(base, -1)
                 count += 1
         return count

@@ -1,4 +1,4 @@
-"""Both faces of a client behind one: scenarios that are written once and run blocking and awaited."""
+"""Both flavours of a client behind one: scenarios that are written once and run blocking and awaited."""
 
 from __future__ import annotations
 
@@ -155,17 +155,17 @@ async def _awaited(what: Any) -> Any:
     return await what
 
 
-Face = Blocking | Awaited
+Flavour = Blocking | Awaited
 
 
 @contextmanager
-def face_named(name: str) -> Iterator[Face]:
-    """The face of that name, put away afterwards."""
+def flavour_named(name: str) -> Iterator[Flavour]:
+    """The flavour of that name, put away afterwards."""
     if name == "blocking":
         yield Blocking()
         return
-    face = Awaited()
+    flavour = Awaited()
     try:
-        yield face
+        yield flavour
     finally:
-        face.runner.close()
+        flavour.runner.close()

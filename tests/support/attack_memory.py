@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from kafwire.compression import info
-from kafwire.consumer._fetch_buffer import SliceQueue, SliceReader
+from kafwire.consumer._fetch_buffer import FetchBuffer, FetchReader
 from kafwire.errors import ProtocolError
 from kafwire.memory._buffer import Buffer, trim_pool
 from kafwire.records import decode_batches, iter_batches
@@ -66,9 +66,9 @@ def one_by_one(data: bytes) -> int:
 def by_reader(data: bytes) -> int:
     """As a scan reads a fetch answer, into an Arrow stream."""
     native = Loop()
-    queue = SliceQueue(native, 1)
+    queue = FetchBuffer(native, 1)
     queue.add("t" * 60, 7, Layout("t" * 60, 7))
-    reader = SliceReader(
+    reader = FetchReader(
         queue,
         Layout(),
         chunk_bytes=4 << 20,

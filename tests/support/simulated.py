@@ -27,7 +27,7 @@ from typing import Any, ClassVar, Self, TypeVar, cast
 
 from kafwire import protocol
 from kafwire.cluster.broker_connection import host_and_port
-from kafwire.consumer._fetch_buffer import Feed
+from kafwire.consumer._fetch_buffer import FetchFastPath
 from kafwire.memory._buffer import Buffer
 from kafwire.producer import _accumulator
 from kafwire.runtime import _io
@@ -125,7 +125,7 @@ class Connection:
         self.max_frame = max_frame
         self.closed = False
         self.throttled_until = 0.0  # the client was told to send nothing before
-        self._feed: Feed | None = None
+        self._fast_path: FetchFastPath | None = None
         self._requests: asyncio.Queue[tuple[int, int, bytes, bool]] = asyncio.Queue()
         self._server = world.loop.create_task(self._serve())
 
@@ -146,8 +146,8 @@ class Connection:
     def set_max_frame(self, limit: int) -> None:
         self.max_frame = limit
 
-    def feed(self, feed: Feed) -> None:
-        self._feed = feed
+    def fast_path(self, fast_path: FetchFastPath) -> None:
+        self._fast_path = fast_path
 
     def close(self) -> None:
         self.break_off(errno.ECANCELED, "closed")
@@ -199,8 +199,8 @@ class Connection:
                     return
                 answer_frame = Buffer(frame)
                 throttle_s = getattr(answer, "throttle_time_ms", 0) / 1000
-                if self._feed is not None:  # as the I/O thread does; nobody sleeps here, so word is given at once
-                    self._feed.deliver(token, answer_frame)
+                if self._fast_path is not None:  # as the I/O thread does; nobody sleeps here, so word is given at once
+                    self._fast_path.deliver(token, answer_frame)
                     if lag_s := self.world.engine_lag_s():
                         await asyncio.sleep(lag_s)
                 # What was sent before the client could know is served no later for it: only the client is to wait.

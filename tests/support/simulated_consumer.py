@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ConsumerConfig
-from kafwire.consumer._fetch_buffer import SliceReader
+from kafwire.consumer._fetch_buffer import FetchReader
 from kafwire.consumer.core import ConsumerCore, Selection, layouts
 from kafwire.consumer.partition_claim import Claim
 from kafwire.consumer.partition_cursor import FetchCursor
@@ -113,7 +113,7 @@ class Consuming:
     def cursor(self, topic: str = "t", number: int = 0) -> FetchCursor:
         return self.core.cursor(TopicPartition(topic, number))
 
-    def take(self, reader: SliceReader | None = None) -> Batch | None:
+    def take(self, reader: FetchReader | None = None) -> Batch | None:
         """What is there next, if anything is; its rows are kept."""
         reader = self.reader if reader is None else reader
         reader.settle()
@@ -172,7 +172,7 @@ class Consuming:
     def resume(self, *numbers: int, topic: str = "t") -> None:
         self.pause(*numbers, topic=topic, paused=False)
 
-    def stream(self, number: int, topic: str = "t") -> SliceReader:
+    def stream(self, number: int, topic: str = "t") -> FetchReader:
         """A reader of its own for one partition, as `partition_stream` has it."""
         where = TopicPartition(topic, number)
         self.claims[where] = Claim(self.core, where)

@@ -1,12 +1,12 @@
-"""Both faces in the simulated world, by one body: a test says what is asked, and which face it is asks and waits.
+"""Both flavours in the simulated world, by one body: a test says what is asked, and which flavour it is asks and waits.
 
-    def test_a_topic_is_found(face: Face) -> None:
-        face.world.create_topic("t")
-        client = face.client()
-        assert face.get(client.topic("t")).name == "t"
+    def test_a_topic_is_found(flavour: Flavour) -> None:
+        flavour.world.create_topic("t")
+        client = flavour.client()
+        assert flavour.get(client.topic("t")).name == "t"
 
-The world's loop is the engine's and the user's. The blocking faces run it while they wait for the engine, and only
-then: who reads with one has records fetched first (`Face.world.pass_time`).
+The world's loop is the engine's and the user's. The blocking flavours run it while they wait for the engine, and only
+then: who reads with one has records fetched first (`Flavour.world.pass_time`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ NAMES = {
 
 
 class FaceEngine(SimulatedEngine):
-    """What the faces ask of an engine, too. `forked`: they were made before a fork; `ended`: the interpreter ends."""
+    """What the flavours ask of an engine, too. `forked`: they were made before a fork; `ended`: the interpreter
+    ends."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
@@ -63,7 +64,7 @@ class FaceEngine(SimulatedEngine):
         return self._world.run(coroutine)
 
 
-class Face:
+class Flavour:
     """One of the two, and what it is used in. What it makes is closed in the end."""
 
     def __init__(self, kind: str, world: World, patch: pytest.MonkeyPatch) -> None:
@@ -115,7 +116,7 @@ class Face:
         return said
 
     def all(self, said: Any) -> list[Any]:
-        """All that an iterator of either face gives."""
+        """All that an iterator of either flavour gives."""
         return self.world.run(_all(said)) if hasattr(said, "__aiter__") else list(said)
 
     def some(self, said: Any, count: int) -> list[Any]:

@@ -12,7 +12,7 @@ import pytest
 from kafwire.producer import _accumulator
 from tests.support import seeds, simulated_consumer
 from tests.support.simulated import World
-from tests.support.simulated_flavours import KINDS, Face
+from tests.support.simulated_flavours import KINDS, Flavour
 from tests.support.simulated_log import Topics
 
 AS_WRITTEN = "as_written"
@@ -66,9 +66,9 @@ def shape(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
 
 
 @pytest.fixture(params=KINDS)
-def face(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Face]:
-    """Each face, in a world of two brokers."""
+def flavour(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Flavour]:
+    """Each flavour, in a world of two brokers."""
     with World(brokers=2) as world:
-        made = Face(request.param, world, monkeypatch)
+        made = Flavour(request.param, world, monkeypatch)
         yield made
         made.end()

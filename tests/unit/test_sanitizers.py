@@ -21,8 +21,8 @@ PROGRAMS = {
     "loop_stress": ["loop.c", "frame.c", "buf.c", "pool.c"],
     "queue_test": ["queue.c", "buf.c", "pool.c"],
     "queue_stress": ["queue.c", "buf.c", "pool.c"],
-    "feed_stress": ["feed.c", "queue.c", "loop.c", "frame.c", "buf.c", "pool.c"],
-    "express_stress": ["express.c"],
+    "fast_path_stress": ["fast_path.c", "queue.c", "loop.c", "frame.c", "buf.c", "pool.c"],
+    "response_waiters_stress": ["response_waiters.c"],
 }
 VARIANTS = {"epoll": [], "poll": ["-DKW_USE_POLL"], "small steps": ["-DKW_STEP=1000", "-DKW_TURN=3000"]}
 MEMORY = "address,undefined"
@@ -123,15 +123,15 @@ def test_slices_are_read_once_and_in_order_under_stress(tmp_path: Path, sanitize
 
 @pytest.mark.parametrize("sanitizer", [MEMORY, THREADS])
 def test_answers_that_the_io_thread_queues_come_once_under_stress(tmp_path: Path, sanitizer: str) -> None:
-    printed = run(build(tmp_path, "feed_stress", sanitizer), seeds.examples(20))
+    printed = run(build(tmp_path, "fast_path_stress", sanitizer), seeds.examples(20))
     numbers = re.fullmatch(r"ok: (\d+) fed, (\d+) left, (\d+) told, (\d+) seeks, (\d+) read\n", printed)
     assert numbers, printed
     assert min(map(int, numbers.groups())) >= 100
 
 
 @pytest.mark.parametrize("sanitizer", [MEMORY, THREADS])
-def test_express_answers_reach_who_waits_for_them_under_stress(tmp_path: Path, sanitizer: str) -> None:
-    printed = run(build(tmp_path, "express_stress", sanitizer), seeds.examples(4))
+def test_direct_send_answers_reach_who_waits_for_them_under_stress(tmp_path: Path, sanitizer: str) -> None:
+    printed = run(build(tmp_path, "response_waiters_stress", sanitizer), seeds.examples(4))
     names = "answered", "called off", "left", "completed", "refused"
     numbers = re.fullmatch("ok: " + ", ".join(rf"(\d+) {name}" for name in names) + "\n", printed)
     assert numbers, printed

@@ -3,8 +3,8 @@
  * Each partition has a place of its own, so that one may be paused, read by itself, or thrown away, without any other
  * noticing. Those with records stand in a ring: who was read goes to its end.
  *
- * What is charged is the frame that slices lie in, as long as any of them is there; a reader gives it back. The engine, when
- * its budget is used up, asks to be told of the next that comes back. */
+ * What is charged is the frame that slices lie in, as long as any of them is there; a reader gives it back. The engine,
+ * when its budget is used up, asks to be told of the next that comes back. */
 #ifndef KAFWIRE_QUEUE_H
 #define KAFWIRE_QUEUE_H
 
@@ -48,8 +48,8 @@ void *kw_place_owner(const kw_place *place);
 int32_t kw_place_number(const kw_place *place);
 
 /* Append a copy of `slice`, taking over what it owns; one of an older generation is dropped. 0, or -1: no memory
- * (nothing taken over). Slices of one frame are to be pushed one after the other, then kw_queue_seal called: the frame is
- * charged once for each such run. */
+ * (nothing taken over). Slices of one frame are to be pushed one after the other, then kw_queue_seal called: the frame
+ * is charged once for each such run. */
 int kw_queue_push(kw_queue *queue, const kw_records *slice);
 void kw_queue_seal(kw_queue *queue);
 
@@ -63,9 +63,9 @@ int kw_queue_next(kw_queue *queue, kw_records *slice, int64_t offset);
 /* The first `used` bytes of a popped slice are read, up to offset `position`; the rest, if any, is queued again, first.
  * 1: the engine asked to hear of it, once, or somebody was told by kw_queue_ready that there is nothing. */
 int kw_queue_done(kw_queue *queue, kw_records *slice, size_t used, int64_t position);
-/* Instead: nobody got the records of a popped slice, nor of those that it became by kw_queue_next. What is queued behind
- * them is dropped, and reading goes on at `position`, where they begin, once they have been fetched again. The place's new
- * generation, or 0: it was reset meanwhile. Whoever asked to hear of what was read is to be told. */
+/* Instead: nobody got the records of a popped slice, nor of those that it became by kw_queue_next. What is queued
+ * behind them is dropped, and reading goes on at `position`, where they begin, once they have been fetched again. The
+ * place's new generation, or 0: it was reset meanwhile. Whoever asked to hear of what was read is to be told. */
 uint32_t kw_queue_refuse(kw_queue *queue, kw_records *slice, int64_t position);
 
 /* Whether a reader waits for what was just pushed to `place`: then it owes word of it to the engine, and kw_queue_owed
@@ -80,16 +80,17 @@ void kw_queue_compact(kw_queue *queue);
 
 /* Drop what is queued of a place and what is on its way to it: reading goes on at `position`. The new generation. */
 uint32_t kw_place_reset(kw_queue *queue, kw_place *place, int64_t position);
-/* Drop what is queued of a place from `offset` on, and go on there once what is left is read. Nothing is dropped of what
- * is on its way. */
+/* Drop what is queued of a place from `offset` on, and go on there once what is left is read. Nothing is dropped of
+ * what is on its way. */
 void kw_place_cut(kw_queue *queue, kw_place *place, int64_t offset);
 /* The offset that the reader comes to next. */
 int64_t kw_place_position(kw_queue *queue, kw_place *place);
-/* Where the log ends, from an answer that is queued before the engine has looked at it. Its records may be read before the
- * engine knows; -1: there was none. */
+/* Where the log ends, from an answer that is queued before the engine has looked at it. Its records may be read before
+ * the engine knows; -1: there was none. */
 void kw_place_fed(kw_queue *queue, kw_place *place, int64_t high_watermark, int64_t last_stable);
 int64_t kw_place_end(kw_queue *queue, kw_place *place, int committed_only);
-/* What a reader has read counts as processed when it asks for more: of one place, or (NULL) of all that nobody claims. */
+/* What a reader has read counts as processed when it asks for more: of one place, or (NULL) of all that nobody claims.
+ * */
 void kw_queue_settle(kw_queue *queue, kw_place *only);
 /* The offset after the last that counts as processed; and to set it by hand. */
 int64_t kw_place_processed(kw_queue *queue, kw_place *place);

@@ -2,8 +2,8 @@
  *
  * Large buffers go back to the pool instead of to the allocator: first touch of fresh pages costs more than decoding
  * into them. Any thread may hold or release a reference; no function here needs the GIL. Every extension module links
- * its own copy of `buf.c`, which has no variables: a buffer knows the pool it came from. Pools are made by `pool.c`, which
- * is linked by `memory/_buffer` alone. */
+ * its own copy of `buf.c`, which has no variables: a buffer knows the pool it came from. Pools are made by `pool.c`,
+ * which is linked by `memory/_buffer` alone. */
 #ifndef KAFWIRE_BUF_H
 #define KAFWIRE_BUF_H
 
@@ -23,7 +23,8 @@ typedef struct kw_buf {
     struct kw_buf *next; /* link in the pool's free list, or in a list of the owner's */
 } kw_buf;
 
-/* By `pool.c`, as the next: a pool that keeps at most `limit` idle bytes. NULL: no memory. It survives fork(). One per process in practice. */
+/* By `pool.c`, as the next: a pool that keeps at most `limit` idle bytes. NULL: no memory. It survives fork(). One per
+ * process in practice. */
 kw_pool *kw_pool_new(size_t limit);
 /* 1 in the process that made the first pool, and one more in each fork: whoever took a lock under another number did
  * not come along. */

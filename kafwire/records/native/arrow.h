@@ -1,5 +1,5 @@
-/* The two structures of the Arrow C data interface and the one of its stream interface (arrow.apache.org, "The Arrow C data
- * interface"): an ABI, so its layout is fixed. */
+/* The two structures of the Arrow C data interface and the one of its stream interface (arrow.apache.org, "The Arrow C
+ * data interface"): an ABI, so its layout is fixed. */
 #ifndef KAFWIRE_ARROW_H
 #define KAFWIRE_ARROW_H
 

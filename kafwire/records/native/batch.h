@@ -107,8 +107,8 @@ typedef struct kw_batches {
     int8_t oldest_magic;
 } kw_batches;
 
-/* 0, or -1 with the reason. `start` is the offset that was asked for, `high_watermark` the one that the answer names, or
- * negative.
+/* 0, or -1 with the reason. `start` is the offset that was asked for, `high_watermark` the one that the answer names,
+ * or negative.
  *
  * No checksum covers a base offset: one that jumps ahead would be a hole that nobody notices. The high watermark limits
  * that. A broker notes it before it reads the log, so there may be batches above it, written in between; but they are

@@ -67,10 +67,10 @@ static uint32_t power_of_x(uint64_t n) {
     return result;
 }
 
-/* One CRC instruction has a latency of three cycles and a throughput of one: three independent streams over neighbouring
- * thirds keep the unit busy. Joining them means shifting the first by two thirds' worth of zero bytes and the second by
- * one, a multiplication by a constant power of x. LONG thirds amortise it over large input, SHORT ones over a few hundred
- * bytes. STEP is the instruction, JOIN the multiplication. */
+/* One CRC instruction has a latency of three cycles and a throughput of one: three independent streams over
+ * neighbouring thirds keep the unit busy. Joining them means shifting the first by two thirds' worth of zero bytes and
+ * the second by one, a multiplication by a constant power of x. LONG thirds amortise it over large input, SHORT ones
+ * over a few hundred bytes. STEP is the instruction, JOIN the multiplication. */
 enum { LONG = 2048, SHORT = 128 };
 
 /* A frame that another core has just received is not in this one's cache, and the processor guesses badly where three
@@ -93,8 +93,8 @@ enum { LONG = 2048, SHORT = 128 };
 
 #if KW_CRC_X86
 
-/* The product of two reflected 32-bit polynomials has 63 bits; the CRC instruction multiplies it by x^32 and reduces. The
- * missing 64th bit is one more x, hence constants of x^(bits - 33). */
+/* The product of two reflected 32-bit polynomials has 63 bits; the CRC instruction multiplies it by x^32 and reduces.
+ * The missing 64th bit is one more x, hence constants of x^(bits - 33). */
 __attribute__((target("sse4.2,pclmul"))) static inline uint64_t join_x86(uint32_t crc, uint32_t constant) {
     __m128i product = _mm_clmulepi64_si128(_mm_cvtsi32_si128((int)crc), _mm_cvtsi32_si128((int)constant), 0);
     return _mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(product));
@@ -115,11 +115,11 @@ __attribute__((target("sse4.2,pclmul"))) static uint32_t crc_sse42(uint32_t crc,
 #undef JOIN
 enum { JOIN_REDUCES_X = 33 };
 
-/* The vector way ("Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", Intel 2009, in registers of 512
- * bits): what was read so far is a polynomial that may be moved d bits up and reduced a little at once, by multiplying its
- * 64-bit halves by x^(d + 32) and x^(d - 32), and added to what is read d bits later. Four registers go on side by side; at
- * the end they are folded into 128 bits, whose CRC is that of all. Products of reflected polynomials lack a factor x:
- * the constants have it. */
+/* The vector way ("Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", Intel 2009, in registers
+ * of 512 bits): what was read so far is a polynomial that may be moved d bits up and reduced a little at once, by
+ * multiplying its 64-bit halves by x^(d + 32) and x^(d - 32), and added to what is read d bits later. Four registers go
+ * on side by side; at the end they are folded into 128 bits, whose CRC is that of all. Products of reflected
+ * polynomials lack a factor x: the constants have it. */
 #define KW_CRC_VECTOR __attribute__((target("sse4.2,pclmul,avx512f,vpclmulqdq")))
 enum { STRIDE = 256, VECTOR_LEAST = 1024 };
 static uint64_t fold_stride[2], fold_512[2], fold_128[2];

@@ -18,8 +18,8 @@ enum {
     NOT_COMPRESSED = 0x80 /* of the length's last byte */
 };
 
-/* magic; version 1, independent blocks; blocks of at most 64 KiB; the header's checksum (the second byte of xxHash-32 of the two
- * bytes before it) */
+/* magic; version 1, independent blocks; blocks of at most 64 KiB; the header's checksum (the second byte of xxHash-32
+ * of the two bytes before it) */
 static const uint8_t FRAME[HEADER] = {0x04, 0x22, 0x4D, 0x18, 0x60, 0x40, 0x82};
 
 /* Of the first five of eight loaded bytes: a match of five is nearly as common as one of four, and worth more. */
@@ -60,7 +60,8 @@ static uint8_t *put_last(uint8_t *to, const uint8_t *from, size_t count) {
     return to + count;
 }
 
-/* `count` literals, then a copy of `length` bytes from `distance` back. 32 bytes of what is behind the literals can be read. */
+/* `count` literals, then a copy of `length` bytes from `distance` back. 32 bytes of what is behind the literals can be
+ * read. */
 static inline uint8_t *put_sequence(uint8_t *to, const uint8_t *from, size_t count, size_t distance, size_t length) {
     uint8_t *token = to++;
     uint8_t halves;
@@ -89,8 +90,9 @@ static inline uint8_t *put_sequence(uint8_t *to, const uint8_t *from, size_t cou
     return to;
 }
 
-/* One block: greedy matches. Two positions are under way at a time: the next one's hash is computed while this one's candidate is
- * fetched. A slot that was never filled points to the start of the block, which is as good a candidate as any. */
+/* One block: greedy matches. Two positions are under way at a time: the next one's hash is computed while this one's
+ * candidate is fetched. A slot that was never filled points to the start of the block, which is as good a candidate as
+ * any. */
 static size_t encode_block(const uint8_t *start, size_t size, uint8_t *out) {
     uint16_t positions[1 << TABLE_BITS];
     const uint8_t *in = start, *pending = start, *end = start + size, *candidate;

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Encode into `out`, which has room for kw_lz4_bound(size) bytes: the frame, and what is written beyond it meanwhile. Answers the
- * bytes of the frame. size must be < 2^32. */
+/* Encode into `out`, which has room for kw_lz4_bound(size) bytes: the frame, and what is written beyond it meanwhile.
+ * Answers the bytes of the frame. size must be < 2^32. */
 size_t kw_lz4_bound(size_t size);
 size_t kw_lz4_encode(const uint8_t *source, size_t size, uint8_t *out);
 

@@ -129,8 +129,8 @@ static uint8_t *put_copy(uint8_t *to, size_t distance, size_t count) {
     return to;
 }
 
-/* One block: greedy matches found through a hash of four bytes. Where nothing matches, steps grow, so that data which does not
- * compress is passed quickly. */
+/* One block: greedy matches found through a hash of four bytes. Where nothing matches, steps grow, so that data which
+ * does not compress is passed quickly. */
 static uint8_t *encode_block(const uint8_t *start, size_t size, uint8_t *to, uint16_t *positions) {
     const uint8_t *in = start, *pending = start, *end = start + size;
     if (size >= 16) {

@@ -13,8 +13,8 @@ enum { KW_SNAPPY_SLACK = 64 };
  * more than Snappy can possibly make of so few bytes. */
 size_t kw_snappy_length(const uint8_t *source, size_t size, size_t *length);
 
-/* Decode the block into exactly `length` bytes (from kw_snappy_length). KW_SNAPPY_SLACK bytes after them are scratch and must
- * be writable. 0, or -1: the block is corrupt (what was written then is undefined). */
+/* Decode the block into exactly `length` bytes (from kw_snappy_length). KW_SNAPPY_SLACK bytes after them are scratch
+ * and must be writable. 0, or -1: the block is corrupt (what was written then is undefined). */
 int kw_snappy_decode(const uint8_t *source, size_t size, uint8_t *out, size_t length);
 
 /* Encode into `out`, which has room for kw_snappy_bound(size) bytes. The bytes written. size must be < 2^32. */

@@ -71,8 +71,8 @@ typedef struct connection {
     int state, fd;
     int close_wanted;
     kw_frames frames;
-    kw_tap tap;
-    void *tap_context;
+    kw_response_filter filter;
+    void *filter_context;
     int interest, slot; /* the I/O thread's: what the poller watches for */
     int send_buffer, receive_buffer;
     socklen_t address_size;
@@ -294,8 +294,8 @@ void kw_completion_free(kw_completion *completion) {
     }
 }
 
-/* out_lock is held. The descriptor is readable while `out` is not empty, since both change under the lock; but for answers
- * that a tap keeps quiet about. */
+/* out_lock is held. The descriptor is readable while `out` is not empty, since both change under the lock; but for
+ * answers that a response filter keeps quiet about. */
 static void notify(kw_loop *loop) {
     if (loop->notified) return;
     loop->notified = 1;
@@ -314,13 +314,13 @@ static void publish(kw_loop *loop, kw_completion *completion) {
 static void publish_frames(kw_loop *loop, connection *c) {
     kw_list *done = &c->frames.done;
     if (!done->first) return;
-    int later = c->tap != NULL; /* whoever is served by the tap tells of it */
-    /* Whoever that is may do so before the answer is in `out`, while older ones are. It learnt of the answer from the tap,
-     * by way of a lock, and so sees this. */
+    int later = c->filter != NULL; /* whoever is served by the filter tells of it */
+    /* Whoever that is may do so before the answer is in `out`, while older ones are. It learnt of the answer from the
+     * filter, by way of a lock, and so sees this. */
     if (later) __atomic_store_n(&loop->tapping, 1, __ATOMIC_RELAXED);
     for (kw_completion *each = done->first; each; each = each->next) {
         each->connection = c->id;
-        int quiet = c->tap && each->kind == KW_RESPONSE && c->tap(c->tap_context, each->token, each->frame);
+        int quiet = c->filter && each->kind == KW_RESPONSE && c->filter(c->filter_context, each->token, each->frame);
         later = later && quiet;
     }
     pthread_mutex_lock(&loop->out_lock);
@@ -812,7 +812,7 @@ int kw_loop_set_max_frame(kw_loop *loop, uint32_t id, uint32_t max_frame) {
     return 0;
 }
 
-int kw_loop_set_tap(kw_loop *loop, uint32_t id, kw_tap tap, void *context) {
+int kw_loop_set_response_filter(kw_loop *loop, uint32_t id, kw_response_filter filter, void *context) {
     if (forked(loop)) return -ECHILD;
     pthread_mutex_lock(&loop->lock);
     connection *c = loop->table[id % BUCKETS]; /* of a loop that is stopping too: its thread may be about to call it */
@@ -821,8 +821,8 @@ int kw_loop_set_tap(kw_loop *loop, uint32_t id, kw_tap tap, void *context) {
     pthread_mutex_unlock(&loop->lock);
     if (!c) return -EPIPE;
     pthread_mutex_lock(&c->lock);
-    c->tap = tap;
-    c->tap_context = context;
+    c->filter = filter;
+    c->filter_context = context;
     pthread_mutex_unlock(&c->lock);
     connection_unref(c);
     return 0;

@@ -1,8 +1,9 @@
 /* The native I/O thread: owns the plain TCP sockets of one engine, knows nothing of Python and never wants the GIL.
  *
  * Every function may be called from any thread. Requests go in by kw_loop_submit, all that has happened comes out by
- * kw_loop_drain, and kw_loop_fileno is readable exactly while something waits there (but see kw_loop_set_tap). Errors are
- * negative errno: -ESHUTDOWN after kw_loop_stop, -ECHILD in a process that was forked from the loop's own. */
+ * kw_loop_drain, and kw_loop_fileno is readable exactly while something waits there (but see
+ * kw_loop_set_response_filter). Errors are negative errno: -ESHUTDOWN after kw_loop_stop, -ECHILD in a process that was
+ * forked from the loop's own. */
 #ifndef KAFWIRE_LOOP_H
 #define KAFWIRE_LOOP_H
 
@@ -46,13 +47,14 @@ int64_t kw_loop_connect(kw_loop *loop, const struct sockaddr *address, socklen_t
 int kw_loop_submit(kw_loop *loop, uint32_t connection, uint64_t token, int32_t correlation_id, kw_buf **segments,
                    int count, int expect_response);
 int kw_loop_set_max_frame(kw_loop *loop, uint32_t connection, uint32_t max_frame);
-/* Each answer of this connection is shown to `tap` before it is published, in the I/O thread, which may hold a lock of
- * the connection's then: a tap is short, and calls nothing here but kw_loop_tell. If it answers 1, who drains is not told of
- * the answer until somebody calls kw_loop_tell, or something else completes. NULL: no more; once this has returned, none is
- * running. -EPIPE as above. */
-typedef int (*kw_tap)(void *context, uint64_t token, kw_buf *frame);
-int kw_loop_set_tap(kw_loop *loop, uint32_t connection, kw_tap tap, void *context);
-/* Make the descriptor readable if there is anything to drain, or will be once a tap that has run returns. */
+/* Each answer of this connection is shown to `filter` before it is published, in the I/O thread, which may hold a lock
+ * of the connection's then: a response filter is short, and calls nothing here but kw_loop_tell. If it answers 1, who
+ * drains is not told of the answer until somebody calls kw_loop_tell, or something else completes. NULL: no more; once
+ * this has returned, none is running. -EPIPE as above. */
+typedef int (*kw_response_filter)(void *context, uint64_t token, kw_buf *frame);
+int kw_loop_set_response_filter(kw_loop *loop, uint32_t connection, kw_response_filter filter, void *context);
+/* Make the descriptor readable if there is anything to drain, or will be once a response filter that has run returns.
+ * */
 int kw_loop_tell(kw_loop *loop);
 /* Idempotent: a closed or unknown connection is no error. Queued and unanswered requests are dropped. */
 int kw_loop_close_connection(kw_loop *loop, uint32_t connection);

@@ -1,4 +1,4 @@
-"""`cli.lines`, `cli.record_text`, `cli.ledger`: from bytes to records, and what became of them."""
+"""`cli.lines`, `cli.record_text`, `cli.delivery_tracker`: from bytes to records, and what became of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import click
 import pytest
 
-from kafwire.cli.ledger import Ledger
+from kafwire.cli.delivery_tracker import DeliveryTracker
 from kafwire.cli.lines import Piece, TooLong, pieces, sizes
 from kafwire.cli.record_text import Form, parse_header
 from kafwire.errors import KafkaError
@@ -143,7 +143,7 @@ def test_headers_of_the_command() -> None:
         parse_header("=x")
 
 
-def test_a_ledger() -> None:
+def test_a_delivery_tracker() -> None:
     class Batch:
         done = False
 
@@ -154,19 +154,19 @@ def test_a_ledger() -> None:
             return self._outcomes
 
     first, second = Batch((5, None)), Batch((1, None), (2, KafkaError("no")))
-    ledger: Any = Ledger()
+    delivery_tracker: Any = DeliveryTracker()
     for number in (1, 2, 3, 7, 8):
-        ledger.note(first, number)
-    ledger.note(second, 4, 3)
-    assert ledger.open == 8
-    ledger.settle()
-    assert (ledger.delivered, ledger.failed, ledger.open) == (0, 0, 8)
+        delivery_tracker.note(first, number)
+    delivery_tracker.note(second, 4, 3)
+    assert delivery_tracker.open == 8
+    delivery_tracker.settle()
+    assert (delivery_tracker.delivered, delivery_tracker.failed, delivery_tracker.open) == (0, 0, 8)
     first.done = True
-    ledger.settle()
-    assert (ledger.delivered, ledger.failed, ledger.open) == (5, 0, 3)
+    delivery_tracker.settle()
+    assert (delivery_tracker.delivered, delivery_tracker.failed, delivery_tracker.open) == (5, 0, 3)
     second.done = True
-    ledger.refuse(2, KafkaError("large"))
-    ledger.lose(10)
-    ledger.settle()
-    assert (ledger.delivered, ledger.failed, ledger.open) == (6, 13, 0)
-    assert ledger.tell(lambda number: f"line {number}") == ["line 2: large", "line 5 and 1 more: no"]
+    delivery_tracker.refuse(2, KafkaError("large"))
+    delivery_tracker.lose(10)
+    delivery_tracker.settle()
+    assert (delivery_tracker.delivered, delivery_tracker.failed, delivery_tracker.open) == (6, 13, 0)
+    assert delivery_tracker.tell(lambda number: f"line {number}") == ["line 2: large", "line 5 and 1 more: no"]

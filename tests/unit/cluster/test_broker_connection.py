@@ -12,7 +12,7 @@ import pytest
 
 import kafwire
 from kafwire import protocol
-from kafwire.cluster.broker_connection import GREETING_MAX_FRAME, Lane
+from kafwire.cluster.broker_connection import GREETING_MAX_FRAME, BrokerConnection
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ClientConfig
 from kafwire.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError
@@ -21,10 +21,10 @@ from tests.support.simulated import LATENCY_S, World
 from tests.support.simulated_kafka import HANGUP, NEVER, UNSUPPORTED_VERSION, Call
 
 
-def make_lane(world: World, *, host: str | None = None, **options: Any) -> Lane:
+def make_connection(world: World, *, host: str | None = None, **options: Any) -> BrokerConnection:
     node = world.nodes[1]
     config = ClientConfig.build({"bootstrap_servers": world.bootstrap, **options})
-    return Lane(world.engine, config, host or node.host, node.port, "control", 1)
+    return BrokerConnection(world.engine, config, host or node.host, node.port, "control", 1)
 
 
 def metadata() -> protocol.MetadataRequest:
@@ -44,19 +44,19 @@ def refusal(*offered: int) -> protocol.ApiVersionsResponse:
 def test_the_greeting_comes_first_and_the_highest_shared_version_is_spoken() -> None:
     with World() as world:
         world.nodes[1].versions["Metadata"] = (0, 9)
-        lane = make_lane(world)
-        world.run(lane.call(metadata()))
+        connection = make_connection(world)
+        world.run(connection.call(metadata()))
         assert [(call.name, call.version) for call in world.calls] == [("ApiVersions", 4), ("Metadata", 9)]
-        world.run(lane.call(metadata()))
+        world.run(connection.call(metadata()))
         assert len(world.connections) == 1
 
 
 def test_concurrent_calls_open_one_connection() -> None:
-    async def both(lane: Lane) -> None:
-        await asyncio.gather(lane.call(metadata()), lane.call(metadata()), lane.open())
+    async def both(connection: BrokerConnection) -> None:
+        await asyncio.gather(connection.call(metadata()), connection.call(metadata()), connection.open())
 
     with World() as world:
-        world.run(both(make_lane(world)))
+        world.run(both(make_connection(world)))
         assert greetings(world) == [4]
 
 
@@ -64,16 +64,16 @@ def test_an_api_that_the_broker_lacks_is_named() -> None:
     with World() as world:
         world.nodes[1].versions["Metadata"] = (99, 100)
         with pytest.raises(ProtocolError, match="MetadataRequest is shared: kafwire has 4 to 13, the broker 99 to 100"):
-            world.run(make_lane(world).call(metadata()))
+            world.run(make_connection(world).call(metadata()))
 
 
 def test_an_unstable_version_is_spoken_only_when_it_is_asked_for() -> None:
     request = protocol.InitProducerIdRequest(transactional_id=None)
     assert request.max_version == request.max_stable_version + 1
     with World() as world:
-        lane = make_lane(world)
-        world.run(lane.call(request))
-        world.run(lane.call(request, version=request.max_version))
+        connection = make_connection(world)
+        world.run(connection.call(request))
+        world.run(connection.call(request, version=request.max_version))
         spoken = [call.version for call in world.made("InitProducerId")]
         assert spoken == [request.max_stable_version, request.max_version]
 
@@ -82,7 +82,7 @@ def test_an_unstable_version_is_spoken_only_when_it_is_asked_for() -> None:
 def test_a_refused_greeting_is_repeated_in_the_version_offered(offered: list[int], tried: list[int]) -> None:
     with World() as world:
         world.on("ApiVersions", lambda call: refusal(*offered) if call.version == 4 else None)
-        world.run(make_lane(world).open())
+        world.run(make_connection(world).open())
         assert greetings(world) == tried
         assert len(world.connections) == 1
 
@@ -91,7 +91,7 @@ def test_a_refusal_that_cannot_be_read_falls_back_to_version_0() -> None:
     garbage = UNSUPPORTED_VERSION.to_bytes(2, "big") + b"\xff" * 7
     with World() as world:
         world.on("ApiVersions", lambda call: garbage if call.version else None)
-        world.run(make_lane(world).open())
+        world.run(make_connection(world).open())
         assert greetings(world) == [4, 0]
 
 
@@ -107,24 +107,24 @@ def test_a_server_that_closes_on_a_newer_greeting_is_asked_in_version_0(
         world.run(cluster.refresh())
         assert greetings(world) == tried
         assert len(world.connections) == 2
-        world.run(cluster.lane(1, "produce").open())
+        world.run(cluster.connection(1, "produce").open())
         assert greetings(world) == tried + later
         assert len(world.connections) == 3
         world.off("ApiVersions")
         world.nodes[1].versions.clear()  # another release runs there now
-        world.run(cluster.lane(1, "fetch").open())
-        world.run(cluster.lane(1, "more").open())
+        world.run(cluster.connection(1, "fetch").open())
+        world.run(cluster.connection(1, "more").open())
         assert greetings(world) == [*tried, *later, *later, 4]
 
 
 def test_a_server_that_closed_for_another_reason_is_greeted_as_ever_the_next_time() -> None:
     with World() as world:
         world.on("ApiVersions", lambda _: HANGUP if len(world.made("ApiVersions")) == 1 else None)
-        lane = make_lane(world)
-        world.run(lane.open())
+        connection = make_connection(world)
+        world.run(connection.open())
         world.break_connections(1)
         world.pass_time(1)
-        world.run(lane.open())
+        world.run(connection.open())
         assert greetings(world) == [4, 0, 4]
 
 
@@ -132,7 +132,7 @@ def test_a_broker_that_refuses_every_greeting_is_named() -> None:
     with World() as world:
         world.on("ApiVersions", lambda _: refusal())
         with pytest.raises(KafkaConnectionError, match="UNSUPPORTED_VERSION"):
-            world.run(make_lane(world).open())
+            world.run(make_connection(world).open())
         assert greetings(world) == [4, 0]
 
 
@@ -140,7 +140,7 @@ def test_a_server_that_is_no_broker_is_named() -> None:
     with World() as world:
         world.on("ApiVersions", lambda _: b"SSH-2.0-server")
         with pytest.raises(KafkaConnectionError, match=r"broker 1 at 10\.0\.0\.1:9092.*ApiVersionsResponse"):
-            world.run(make_lane(world).open())
+            world.run(make_connection(world).open())
 
 
 def test_the_frame_limit_is_small_until_the_broker_has_proved_itself() -> None:
@@ -152,16 +152,16 @@ def test_the_frame_limit_is_small_until_the_broker_has_proved_itself() -> None:
     with World() as world:
         world.on("ApiVersions", note)
         world.on("Metadata", note)
-        world.run(make_lane(world, max_frame_bytes=GREETING_MAX_FRAME * 3).call(metadata()))
+        world.run(make_connection(world, max_frame_bytes=GREETING_MAX_FRAME * 3).call(metadata()))
         assert limits == [GREETING_MAX_FRAME, GREETING_MAX_FRAME * 3]
 
 
-def test_a_throttled_lane_waits_before_it_sends_again() -> None:
+def test_a_throttled_connection_waits_before_it_sends_again() -> None:
     with World() as world:
-        lane = make_lane(world)
+        connection = make_connection(world)
         world.on("Metadata", lambda _: protocol.MetadataResponse(throttle_time_ms=2_000))
-        world.run(lane.call(metadata()))
-        world.run(lane.call(metadata()))
+        world.run(connection.call(metadata()))
+        world.run(connection.call(metadata()))
         first, second = world.made("Metadata")
         assert second.at_ms - first.at_ms >= 2_000
 
@@ -169,17 +169,17 @@ def test_a_throttled_lane_waits_before_it_sends_again() -> None:
 def test_after_a_throttle_on_another_connection_the_greeting_still_comes_first() -> None:
     """The connection breaks while a call waits for a throttle to end, and another is being opened just then."""
 
-    async def throttled(lane: Lane) -> None:
-        await lane.open()
-        lane.note_throttle(1_000)
-        call = asyncio.ensure_future(lane.call(metadata()))
+    async def throttled(connection: BrokerConnection) -> None:
+        await connection.open()
+        connection.note_throttle(1_000)
+        call = asyncio.ensure_future(connection.call(metadata()))
         await asyncio.sleep(1.0 - LATENCY_S / 2)
         world.break_connections(1)
         await asyncio.sleep(0)
-        await asyncio.gather(lane.open(), call)
+        await asyncio.gather(connection.open(), call)
 
     with World() as world:
-        world.run(throttled(make_lane(world)))
+        world.run(throttled(make_connection(world)))
         assert [(call.connection, call.name) for call in world.calls] == [
             (0, "ApiVersions"),
             (1, "ApiVersions"),
@@ -188,40 +188,40 @@ def test_after_a_throttle_on_another_connection_the_greeting_still_comes_first()
 
 
 def test_a_request_not_answered_in_time_takes_all_that_follow_with_it() -> None:
-    async def three(lane: Lane) -> Any:
-        await lane.open()
+    async def three(connection: BrokerConnection) -> Any:
+        await connection.open()
         # The second and third have time left, but answers come in order: nothing comes any more.
-        calls = [lane._exchange(metadata(), 13, timeout) for timeout in (500, 10_000, 20_000)]
+        calls = [connection._exchange(metadata(), 13, timeout) for timeout in (500, 10_000, 20_000)]
         return await asyncio.gather(*calls, return_exceptions=True)
 
     with World() as world:
-        lane = make_lane(world)
+        connection = make_connection(world)
         world.on("Metadata", lambda _: NEVER)
         started = world.engine.now_ms()
-        first, second, third = world.run(three(lane))
+        first, second, third = world.run(three(connection))
         assert 500 <= world.engine.now_ms() - started < 600
         assert isinstance(first, KafkaTimeoutError)
         assert "no answer from broker 1 at 10.0.0.1:9092" in str(first)
         assert isinstance(second, KafkaConnectionError)
         assert isinstance(third, KafkaConnectionError)
-        assert not lane.is_ready
-        assert lane.in_flight == 0
+        assert not connection.is_ready
+        assert connection.in_flight == 0
         assert world.connections[0].closed
         world.off("Metadata")
-        world.run(lane.call(metadata()))
+        world.run(connection.call(metadata()))
         assert len(world.connections) == 2
 
 
 def test_a_cancelled_call_keeps_its_slot_so_that_answers_go_to_their_own_requests() -> None:
-    async def cancel_first(lane: Lane) -> tuple[int, Any]:
-        await lane.open()
-        first = asyncio.ensure_future(lane.call(metadata()))
+    async def cancel_first(connection: BrokerConnection) -> tuple[int, Any]:
+        await connection.open()
+        first = asyncio.ensure_future(connection.call(metadata()))
         await asyncio.sleep(0)
-        second = asyncio.ensure_future(lane.call(metadata()))
+        second = asyncio.ensure_future(connection.call(metadata()))
         await asyncio.sleep(0)
         first.cancel()
         await asyncio.sleep(0)
-        in_flight = lane.in_flight
+        in_flight = connection.in_flight
         answer = await second
         assert first.cancelled()
         return in_flight, answer
@@ -229,35 +229,35 @@ def test_a_cancelled_call_keeps_its_slot_so_that_answers_go_to_their_own_request
     with World() as world:
         numbers = itertools.count(1)
         world.on("Metadata", lambda _: protocol.MetadataResponse(controller_id=next(numbers)))
-        lane = make_lane(world)
-        in_flight, answer = world.run(cancel_first(lane))
+        connection = make_connection(world)
+        in_flight, answer = world.run(cancel_first(connection))
         assert in_flight == 2
         assert answer.controller_id == 2
-        assert lane.is_ready
+        assert connection.is_ready
         assert len(world.connections) == 1
 
 
 def test_a_lost_connection_fails_what_was_pending_and_the_next_call_opens_another() -> None:
     with World() as world:
-        lane = make_lane(world)
+        connection = make_connection(world)
         world.on("Metadata", lambda _: HANGUP if len(world.connections) == 1 else None)
         with pytest.raises(KafkaConnectionError, match="reset by the broker"):
-            world.run(lane.call(metadata()))
-        assert not lane.is_ready
-        assert lane.transport is None
-        world.run(lane.call(metadata()))
+            world.run(connection.call(metadata()))
+        assert not connection.is_ready
+        assert connection.transport is None
+        world.run(connection.call(metadata()))
         assert len(world.connections) == 2
 
 
 def test_an_answer_that_cannot_be_read_ends_the_connection() -> None:
-    async def two(lane: Lane) -> Any:
-        await lane.open()
-        return await asyncio.gather(lane.call(metadata()), lane.call(metadata()), return_exceptions=True)
+    async def two(connection: BrokerConnection) -> Any:
+        await connection.open()
+        return await asyncio.gather(connection.call(metadata()), connection.call(metadata()), return_exceptions=True)
 
     with World() as world:
-        lane = make_lane(world)
+        connection = make_connection(world)
         world.on("Metadata", lambda _: b"\0" + b"\xff" * 9)
-        first, second = world.run(two(lane))
+        first, second = world.run(two(connection))
         assert isinstance(first, ProtocolError)
         assert first.api == "MetadataResponse"
         assert isinstance(second, KafkaConnectionError)
@@ -267,11 +267,11 @@ def test_an_answer_that_cannot_be_read_ends_the_connection() -> None:
 def test_reconnecting_waits_longer_after_each_failure_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     attempts: list[float] = []
 
-    async def insist(lane: Lane) -> None:
+    async def insist(connection: BrokerConnection) -> None:
         for _ in range(9):
             attempts.append(-1.0)
             with pytest.raises(KafkaConnectionError, match="connection refused"):
-                await lane.open()
+                await connection.open()
 
     with World() as world:
         world.nodes[1].down = True
@@ -283,30 +283,30 @@ def test_reconnecting_waits_longer_after_each_failure_up_to_a_limit(monkeypatch:
             return connect(*arguments)
 
         monkeypatch.setattr(world, "connect", noted)
-        lane = make_lane(world, reconnect_backoff_ms=50, reconnect_backoff_max_ms=1_000)
-        world.run(insist(lane))
+        connection = make_connection(world, reconnect_backoff_ms=50, reconnect_backoff_max_ms=1_000)
+        world.run(insist(connection))
         waits = [late - early - LATENCY_S * 1000 for early, late in itertools.pairwise(times)]
         assert len(waits) == len(attempts) - 1
         for wait, nominal in zip(waits, [50, 100, 200, 400, 800, 1_000, 1_000, 1_000], strict=True):
             assert 0.8 * nominal - 1e-6 <= wait <= 1.2 * nominal + 1e-6
         world.nodes[1].down = False
-        world.run(lane.open())
+        world.run(connection.open())
         world.kill(1)
         world.pass_time(0.01)
         del times[:]
         for _ in range(2):
             with pytest.raises(KafkaConnectionError):
-                world.run(lane.open())
+                world.run(connection.open())
         assert times[1] - times[0] < 70, "a success must end the backoff"
 
 
 def test_a_server_that_never_answers_is_given_up_in_time() -> None:
     with World() as world:
         world.nodes[1].silent = True
-        lane = make_lane(world, socket_connection_setup_timeout_ms=3_000)
+        connection = make_connection(world, socket_connection_setup_timeout_ms=3_000)
         started = world.engine.now_ms()
         with pytest.raises(KafkaConnectionError, match=r"10\.0\.0\.1: no answer within 3 s"):
-            world.run(lane.open())
+            world.run(connection.open())
         assert world.engine.now_ms() - started == pytest.approx(3_000)
         assert world.connections[0].closed
 
@@ -314,10 +314,10 @@ def test_a_server_that_never_answers_is_given_up_in_time() -> None:
 def test_a_greeting_that_is_never_answered_is_given_up_in_time() -> None:
     with World() as world:
         world.on("ApiVersions", lambda _: NEVER)
-        lane = make_lane(world, socket_connection_setup_timeout_ms=3_000)
+        connection = make_connection(world, socket_connection_setup_timeout_ms=3_000)
         with pytest.raises(KafkaConnectionError, match="no answer within 3 s"):
-            world.run(lane.open())
-        assert lane.in_flight == 0
+            world.run(connection.open())
+        assert connection.in_flight == 0
         assert world.connections[0].closed
 
 
@@ -336,31 +336,33 @@ def addresses(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def tried(world: World, lane: Lane) -> list[str]:
-    """The addresses that opening `lane` goes through."""
+def tried(world: World, connection: BrokerConnection) -> list[str]:
+    """The addresses that opening `connection` goes through."""
     before = len(world.connections)
-    world.run(lane.open())
+    world.run(connection.open())
     return [connection.node.host for connection in world.connections[before:]]
 
 
 def test_every_address_of_a_host_is_tried(addresses: list[str]) -> None:
     addresses += ["10.9.9.9", "10.8.8.8", "10.0.0.1"]
     with World() as world:
-        assert tried(world, make_lane(world, host="kafka.example")) == addresses
+        assert tried(world, make_connection(world, host="kafka.example")) == addresses
 
 
 def test_addresses_that_failed_are_the_last_to_be_tried_again(addresses: list[str]) -> None:
     """Each of them may cost the whole time to set up a connection."""
     addresses += ["10.9.9.9", "10.8.8.8", "10.0.0.1"]
     with World() as world:
-        lane = make_lane(world, host="kafka.example")
-        world.run(lane.open())
+        connection = make_connection(world, host="kafka.example")
+        world.run(connection.open())
         world.break_connections(1)
         world.pass_time(0.01)
-        assert tried(world, lane) == ["10.0.0.1"]
-        lane.fail("given up")
+        assert tried(world, connection) == ["10.0.0.1"]
+        connection.fail("given up")
         addresses.reverse()
-        assert tried(world, lane) == ["10.9.9.9", "10.8.8.8", "10.0.0.1"], "all have failed: the earliest comes first"
+        assert tried(world, connection) == ["10.9.9.9", "10.8.8.8", "10.0.0.1"], (
+            "all have failed: the earliest comes first"
+        )
 
 
 @pytest.mark.parametrize("owed", [True, False])
@@ -369,23 +371,23 @@ def test_the_next_address_is_tried_after_one_that_broke_off_with_an_answer_owed(
 ) -> None:
     """One that closes an idle connection, as brokers do after connections.max.idle.ms, is not to blame."""
 
-    async def lose(world: World, lane: Lane) -> None:
-        await lane.open()
-        pending = asyncio.ensure_future(lane.call(metadata())) if owed else None
+    async def lose(world: World, connection: BrokerConnection) -> None:
+        await connection.open()
+        pending = asyncio.ensure_future(connection.call(metadata())) if owed else None
         await asyncio.sleep(LATENCY_S / 2)
         world.break_connections(1)
         if pending is not None:
             with pytest.raises(KafkaConnectionError, match="reset"):
                 await pending
         await asyncio.sleep(0.01)
-        assert not lane.is_ready
+        assert not connection.is_ready
 
     addresses += ["10.0.0.1", "10.0.0.2"]
     with World(brokers=2) as world:
-        lane = make_lane(world, host="kafka.example")
-        world.run(lose(world, lane))
+        connection = make_connection(world, host="kafka.example")
+        world.run(lose(world, connection))
         started = world.engine.now_ms()
-        assert tried(world, lane) == ["10.0.0.2" if owed else "10.0.0.1"]
+        assert tried(world, connection) == ["10.0.0.2" if owed else "10.0.0.1"]
         assert world.engine.now_ms() - started == pytest.approx(2 * LATENCY_S * 1000), "at once, without backoff"
 
 
@@ -393,21 +395,21 @@ def test_the_next_address_is_tried_after_one_that_hangs(addresses: list[str]) ->
     addresses += ["10.0.0.1", "10.0.0.2"]
     with World(brokers=2) as world:
         world.on("Metadata", lambda call: NEVER if call.node == 1 else None)
-        lane = make_lane(world, host="kafka.example", request_timeout_ms=1_000)
+        connection = make_connection(world, host="kafka.example", request_timeout_ms=1_000)
         with pytest.raises(KafkaTimeoutError):
-            world.run(lane.call(metadata()))
-        assert tried(world, lane) == ["10.0.0.2"]
+            world.run(connection.call(metadata()))
+        assert tried(world, connection) == ["10.0.0.2"]
 
 
 def test_a_name_that_resolves_to_new_addresses_is_followed(addresses: list[str]) -> None:
     addresses += ["10.0.0.1"]
     with World(brokers=2) as world:
-        lane = make_lane(world, host="kafka.example")
-        world.run(lane.open())
+        connection = make_connection(world, host="kafka.example")
+        world.run(connection.open())
         world.kill(1)
         addresses[:] = ["10.0.0.2"]
         world.pass_time(0.01)
-        assert tried(world, lane) == ["10.0.0.2"]
+        assert tried(world, connection) == ["10.0.0.2"]
 
 
 def test_an_unknown_host_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -416,129 +418,131 @@ def test_an_unknown_host_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     with World() as world, pytest.raises(KafkaConnectionError, match=r"cannot resolve 'kafka\.example'"):
-        world.run(make_lane(world, host="kafka.example").open())
+        world.run(make_connection(world, host="kafka.example").open())
 
 
 @pytest.mark.parametrize("host", ["foo..bar", "x" * 64 + ".example"])
 def test_a_host_name_that_cannot_be_one_is_named(host: str) -> None:
     """As a broker may advertise."""
     with World() as world, pytest.raises(KafkaConnectionError, match=f"cannot resolve '{host}'"):
-        world.run(make_lane(world, host=host).open())
+        world.run(make_connection(world, host=host).open())
 
 
 def test_a_name_server_that_hangs_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     with World() as world:
-        lane = make_lane(world, host="kafka.example", socket_connection_setup_timeout_ms=3_000)
+        connection = make_connection(world, host="kafka.example", socket_connection_setup_timeout_ms=3_000)
         monkeypatch.setattr(world.loop, "run_in_executor", lambda *_: world.loop.create_future())
         started = world.engine.now_ms()
         with pytest.raises(KafkaConnectionError, match=r"'kafka\.example' within .* \(3000\)"):
-            world.run(lane.open())
+            world.run(connection.open())
         assert world.engine.now_ms() - started == pytest.approx(3_000)
 
 
 def test_closing_fails_what_is_pending_and_what_comes_later() -> None:
-    async def close_meanwhile(lane: Lane) -> Any:
-        await lane.open()
-        calls = [asyncio.ensure_future(lane.call(metadata())) for _ in range(2)]
+    async def close_meanwhile(connection: BrokerConnection) -> Any:
+        await connection.open()
+        calls = [asyncio.ensure_future(connection.call(metadata())) for _ in range(2)]
         await asyncio.sleep(LATENCY_S / 2)
-        lane.close()
-        return await asyncio.gather(*calls, lane.call(metadata()), return_exceptions=True)
+        connection.close()
+        return await asyncio.gather(*calls, connection.call(metadata()), return_exceptions=True)
 
     with World() as world:
-        for outcome in world.run(close_meanwhile(make_lane(world))):
+        for outcome in world.run(close_meanwhile(make_connection(world))):
             assert isinstance(outcome, KafkaConnectionError)
 
 
 @pytest.mark.parametrize("silent", [True, False])
 def test_closing_while_it_opens_is_an_error_of_the_connection_not_a_cancellation(*, silent: bool) -> None:
-    async def close_meanwhile(lane: Lane) -> None:
-        opening = asyncio.ensure_future(lane.open())
+    async def close_meanwhile(connection: BrokerConnection) -> None:
+        opening = asyncio.ensure_future(connection.open())
         await asyncio.sleep(LATENCY_S * 1.5)
-        lane.close()
+        connection.close()
         await opening
 
     with World() as world:
         world.nodes[1].silent = silent
         with pytest.raises(KafkaConnectionError, match="client was closed while it connected to broker 1"):
-            world.run(close_meanwhile(make_lane(world)))
+            world.run(close_meanwhile(make_connection(world)))
 
 
 def test_what_an_old_connection_still_reports_reaches_nobody() -> None:
-    async def scenario(world: World, lane: Lane) -> None:
-        await lane.open()
+    async def scenario(world: World, connection: BrokerConnection) -> None:
+        await connection.open()
         old = world.connections[0].receiver
-        lane.fail("given up")
-        await lane.open()
-        pending = asyncio.ensure_future(lane.call(metadata()))
+        connection.fail("given up")
+        await connection.open()
+        pending = asyncio.ensure_future(connection.call(metadata()))
         await asyncio.sleep(0)
-        old.on_response(lane._correlation, Buffer(b"\0" * 8))
-        old.on_sent(lane._correlation)
+        old.on_response(connection._correlation, Buffer(b"\0" * 8))
+        old.on_sent(connection._correlation)
         old.on_closed(104, "late")
         old.on_connected()
         assert (await pending).cluster_id == "simulated"
-        assert lane.is_ready
+        assert connection.is_ready
 
     with World() as world:
-        world.run(scenario(world, make_lane(world)))
+        world.run(scenario(world, make_connection(world)))
 
 
 def test_a_request_without_an_answer_is_done_once_it_is_sent() -> None:
     outcomes: list[tuple[object, KafkaError | None]] = []
 
-    async def scenario(lane: Lane) -> None:
-        await lane.open()
+    async def scenario(connection: BrokerConnection) -> None:
+        await connection.open()
         request = protocol.ProduceRequest(acks=0, timeout_ms=1)
-        correlation_id = lane.next_correlation_id()
+        correlation_id = connection.next_correlation_id()
         frame = protocol.encode_request(request, 9, correlation_id, "test")
-        lane.send(correlation_id, [frame], lambda frame, error: outcomes.append((frame, error)), expect_response=False)
+        connection.send(
+            correlation_id, [frame], lambda frame, error: outcomes.append((frame, error)), expect_response=False
+        )
         assert not outcomes, "the callback never comes from within send"
         await asyncio.sleep(0.1)
 
     with World() as world:
-        lane = make_lane(world)
-        world.run(scenario(lane))
+        connection = make_connection(world)
+        world.run(scenario(connection))
         assert outcomes == [(None, None)]
-        assert lane.in_flight == 0
+        assert connection.in_flight == 0
 
 
 def test_sending_without_a_connection_is_an_error() -> None:
     with World() as world, pytest.raises(KafkaConnectionError, match="is closed"):
-        make_lane(world).send(1, [b""], lambda _frame, _error: None)
+        make_connection(world).send(1, [b""], lambda _frame, _error: None)
 
 
 def test_counters_tell_what_went_over_the_wire() -> None:
     with World() as world:
-        lane = make_lane(world)
-        assert lane.stats()["requests"] == 0
-        assert lane.stats()["connected"] is False
-        world.run(lane.open())
-        before = lane.stats()
+        connection = make_connection(world)
+        assert connection.stats()["requests"] == 0
+        assert connection.stats()["connected"] is False
+        world.run(connection.open())
+        before = connection.stats()
         assert before["connects"] == before["requests"] == before["responses"] == 1
         answer = protocol.MetadataResponse(cluster_id="c", throttle_time_ms=70)
         world.on("Metadata", lambda _: answer)
-        world.run(lane.call(metadata()))
+        world.run(connection.call(metadata()))
         world.pass_time(0.07)
-        after = lane.stats()
+        after = connection.stats()
         request = protocol.encode_request(metadata(), 13, 2, "kafwire")
         assert after["bytes_out"] - before["bytes_out"] == 4 + len(request)
         assert after["bytes_in"] - before["bytes_in"] == 4 + 5 + len(answer.encode(13))
         assert after["requests"] - before["requests"] == after["responses"] - before["responses"] == 1
         assert after["throttle_ms"] == 70
         assert (after["node"], after["role"], after["host"], after["connected"]) == (1, "control", "10.0.0.1", True)
-        lane.fail("given up")
-        world.run(lane.call(metadata()))
-        assert lane.stats()["connects"] == 2
-        assert lane.stats()["requests"] == 4
+        connection.fail("given up")
+        world.run(connection.call(metadata()))
+        assert connection.stats()["connects"] == 2
+        assert connection.stats()["requests"] == 4
 
 
 def test_what_went_past_the_engine_is_counted_too() -> None:
     with World() as world:
-        lane = make_lane(world)
+        connection = make_connection(world)
         numbers = {"batches": 3, "bytes_out": 50, "responses": 2, "bytes_in": 20, "latency_ms_sum": 9.0}
         for latency_ms_max, most in ((4.0, 4.0), (3.0, 4.0), (5.0, 5.0)):
-            lane.went_by({**numbers, "latency_ms_max": latency_ms_max})
-            assert lane.stats()["latency_ms_max"] == most
-        told = lane.stats()
+            connection.went_by({**numbers, "latency_ms_max": latency_ms_max})
+            assert connection.stats()["latency_ms_max"] == most
+        told = connection.stats()
         assert [told[name] for name in ("requests", "bytes_out", "responses", "bytes_in")] == [9, 150, 6, 60]
         assert told["latency_ms_sum"] == 27.0
 
@@ -549,33 +553,33 @@ def test_latencies_run_from_the_request_to_its_answer() -> None:
     async def slow(_: Call) -> None:
         await asyncio.sleep(next(waits))
 
-    async def both(lane: Lane) -> None:
-        await lane.open()
-        before = lane.latency_ms_sum
+    async def both(connection: BrokerConnection) -> None:
+        await connection.open()
+        before = connection.latency_ms_sum
         for _ in range(2):
-            await lane.call(metadata())
-        assert lane.latency_ms_sum - before == pytest.approx(250 + 2 * LATENCY_S * 1000)
+            await connection.call(metadata())
+        assert connection.latency_ms_sum - before == pytest.approx(250 + 2 * LATENCY_S * 1000)
 
     with World() as world:
         world.on("Metadata", slow)
-        lane = make_lane(world)
-        world.run(both(lane))
-        assert lane.latency_ms_max == pytest.approx(200 + LATENCY_S * 1000)
+        connection = make_connection(world)
+        world.run(both(connection))
+        assert connection.latency_ms_max == pytest.approx(200 + LATENCY_S * 1000)
 
 
 def test_a_lost_request_is_counted_and_its_answer_is_not() -> None:
     with World() as world:
         world.on("Metadata", lambda _: HANGUP)
-        lane = make_lane(world)
+        connection = make_connection(world)
         with pytest.raises(KafkaConnectionError):
-            world.run(lane.call(metadata()))
-        stats = lane.stats()
+            world.run(connection.call(metadata()))
+        stats = connection.stats()
         assert (stats["requests"], stats["responses"], stats["in_flight"]) == (2, 1, 0)
 
 
 def test_a_broker_is_told_which_software_calls() -> None:
     with World() as world:
-        world.run(make_lane(world).open())
+        world.run(make_connection(world).open())
         greeting = world.made("ApiVersions")[0].message
         assert greeting.client_software_name == "kafwire"
         assert greeting.client_software_version == kafwire.__version__
@@ -584,34 +588,34 @@ def test_a_broker_is_told_which_software_calls() -> None:
 def test_an_ipv6_address_stands_in_brackets() -> None:
     with World() as world:
         world.nodes[1].host = "fd00::1"
-        world.run(make_lane(world).open())
-        assert make_lane(world).where == "broker 1 at [fd00::1]:9092"
+        world.run(make_connection(world).open())
+        assert make_connection(world).where == "broker 1 at [fd00::1]:9092"
 
 
 class Told:
-    """What three requests on one lane were told, in order."""
+    """What three requests on one connection were told, in order."""
 
-    def __init__(self, world: World, lane: Lane) -> None:
+    def __init__(self, world: World, connection: BrokerConnection) -> None:
         self.heard: list[tuple[int, str]] = []
-        world.run(lane.open())
-        self.lane = lane
-        self.numbers = [self.send(lane) for _ in range(3)]
+        world.run(connection.open())
+        self.connection = connection
+        self.numbers = [self.send(connection) for _ in range(3)]
 
-    def send(self, lane: Lane) -> int:
-        number = lane.next_correlation_id()
+    def send(self, connection: BrokerConnection) -> int:
+        number = connection.next_correlation_id()
         request = protocol.encode_request(metadata(), 13, number, "test")
 
         def answered(frame: Buffer | None, error: KafkaError | None) -> None:
             self.heard.append((number, "answer" if frame is not None else type(error).__name__))
 
-        lane.send(number, [request], answered)
+        connection.send(number, [request], answered)
         return number
 
 
-ENDS: dict[str, Callable[[Lane, int], None]] = {
-    "close": lambda lane, _: lane.close("test"),
-    "fail": lambda lane, _: lane.fail("test"),
-    "time_out": lambda lane, number: lane.time_out(number),
+ENDS: dict[str, Callable[[BrokerConnection, int], None]] = {
+    "close": lambda connection, _: connection.close("test"),
+    "fail": lambda connection, _: connection.fail("test"),
+    "time_out": lambda connection, number: connection.time_out(number),
 }
 
 
@@ -620,15 +624,15 @@ def test_whoever_ends_a_connection_is_not_called_back_from_within(how: str) -> N
     """The caller may be in the middle of what a callback changes: it is called by the engine's next turn, in order."""
 
     async def end() -> None:
-        ENDS[how](told.lane, told.numbers[2])
-        assert told.lane.in_flight == 0
+        ENDS[how](told.connection, told.numbers[2])
+        assert told.connection.in_flight == 0
         assert told.heard == []
         await asyncio.sleep(0)
         assert [number for number, _ in told.heard] == told.numbers
 
     with World() as world:
         world.on("Metadata", lambda _: NEVER)
-        told = Told(world, make_lane(world))
+        told = Told(world, make_connection(world))
         world.run(end())
         kinds = [kind for _, kind in told.heard]
         late = "KafkaTimeoutError" if how == "time_out" else "KafkaConnectionError"
@@ -640,7 +644,7 @@ def test_whoever_ends_a_connection_is_not_called_back_from_within(how: str) -> N
 def test_answers_that_came_before_the_end_are_told_before_what_was_lost() -> None:
     with World() as world:
         world.on("Metadata", lambda _: HANGUP if len(world.made("Metadata")) == 2 else None)
-        told = Told(world, make_lane(world))
+        told = Told(world, make_connection(world))
         world.pass_time(1)
         lost = "KafkaConnectionError"
         assert told.heard == list(zip(told.numbers, ["answer", lost, lost], strict=True))
@@ -649,15 +653,15 @@ def test_answers_that_came_before_the_end_are_told_before_what_was_lost() -> Non
 def test_a_callback_that_raises_leaves_no_other_unanswered(caplog: pytest.LogCaptureFixture) -> None:
     with World() as world:
         world.on("Metadata", lambda _: NEVER)
-        lane = make_lane(world)
-        world.run(lane.open())
+        connection = make_connection(world)
+        world.run(connection.open())
 
         def raises(*_: object) -> None:
             raise LookupError("a defect")
 
-        lane.send(1000, [protocol.encode_request(metadata(), 13, 1000, "test")], raises)
-        told = Told(world, lane)
-        lane.fail("test")
+        connection.send(1000, [protocol.encode_request(metadata(), 13, 1000, "test")], raises)
+        told = Told(world, connection)
+        connection.fail("test")
         world.pass_time(0.01)
         assert [number for number, _ in told.heard] == told.numbers
         (record,) = caplog.records
@@ -672,20 +676,20 @@ def test_a_request_that_could_not_be_sent_is_not_answered_too(monkeypatch: pytes
 
     with World() as world:
         world.on("Metadata", lambda _: NEVER)
-        lane = make_lane(world)
-        world.run(lane.open())
+        connection = make_connection(world)
+        world.run(connection.open())
         heard: list[object] = []
 
         async def send() -> None:
-            lane.send(1, [b""], lambda *outcome: heard.append(outcome), timeout_ms=10)
+            connection.send(1, [b""], lambda *outcome: heard.append(outcome), timeout_ms=10)
 
         with monkeypatch.context() as patch:
             patch.setattr(world.connections[0], "submit", no_memory)
             with pytest.raises(MemoryError):
                 world.run(send())
-        assert lane.in_flight == 0
+        assert connection.in_flight == 0
         world.pass_time(1)
-        assert lane.is_ready
-        lane.fail("test")
+        assert connection.is_ready
+        connection.fail("test")
         world.pass_time(1)
         assert heard == []

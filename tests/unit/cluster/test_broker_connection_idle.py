@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kafwire import protocol
-from kafwire.cluster.broker_connection import Lane
+from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ClientConfig
 from kafwire.runtime.engine import Engine
@@ -48,7 +48,7 @@ def test_an_idle_connection_is_closed_and_opened_again() -> None:
         assert open_ones(world) == 0
         world.run(cluster.call(metadata()))
         assert open_ones(world) == 1
-        assert all(lane.failures == 0 for lane in cluster.lanes)
+        assert all(connection.failures == 0 for connection in cluster.connections)
 
 
 @pytest.mark.parametrize("limit", [0, -1])
@@ -122,10 +122,10 @@ def test_a_dead_peer_is_looked_for() -> None:
     try:
         with FrameServer() as server:
             config = ClientConfig.build({"bootstrap_servers": server.address})
-            lane = Lane(engine, config, "127.0.0.1", server.port, "control", 1)
+            connection = BrokerConnection(engine, config, "127.0.0.1", server.port, "control", 1)
 
             async def connect() -> None:
-                await lane._connect(socket.AF_INET, ("127.0.0.1", server.port))
+                await connection._connect(socket.AF_INET, ("127.0.0.1", server.port))
 
             engine.run(connect())
             mine = connected_to(server.port)
@@ -138,6 +138,6 @@ def test_a_dead_peer_is_looked_for() -> None:
                 ] == [60, 10, 6]
             finally:
                 mine.close()
-            engine.start(lane.close)
+            engine.start(connection.close)
     finally:
         engine.stop()

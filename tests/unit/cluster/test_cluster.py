@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafwire import protocol
-from kafwire.cluster.broker_connection import Lane
+from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.topic_lookup import UNKNOWN_TOPIC_ANSWERS, UNKNOWN_TOPIC_MS, UnknownAnswers
 from kafwire.config import ClientConfig
@@ -70,7 +70,7 @@ def test_a_call_outlives_brokers_that_come_back() -> None:
         assert answer.cluster_id == "simulated"
 
 
-def test_a_bootstrap_connection_goes_on_as_its_brokers_control_lane() -> None:
+def test_a_bootstrap_connection_goes_on_as_its_brokers_control_connection() -> None:
     with World(brokers=2) as world:
         world.create_topic("t", partitions=2)
         cluster = make_cluster(world, bootstrap="10.0.0.1:9092")
@@ -82,27 +82,27 @@ def test_a_bootstrap_connection_goes_on_as_its_brokers_control_lane() -> None:
         assert world.made("Metadata")[-1].node == 2
 
 
-def test_a_broker_that_moved_gets_a_new_lane() -> None:
+def test_a_broker_that_moved_gets_a_new_connection() -> None:
     with World() as world:
         cluster = make_cluster(world)
         world.run(cluster.refresh())
-        lane = cluster.lane(1, "fetch")
-        world.run(lane.open())
-        assert cluster.lane(1, "fetch") is lane
+        connection = cluster.connection(1, "fetch")
+        world.run(connection.open())
+        assert cluster.connection(1, "fetch") is connection
         world.nodes[1].port = 9999
         world.run(cluster.refresh())
-        moved = cluster.lane(1, "fetch")
-        assert moved is not lane
+        moved = cluster.connection(1, "fetch")
+        assert moved is not connection
         assert moved.port == 9999
         world.run(moved.open())
         with pytest.raises(KafkaConnectionError):
-            world.run(lane.open())
+            world.run(connection.open())
 
 
-def test_lanes_of_different_roles_do_not_share_a_connection() -> None:
+def test_connections_of_different_roles_do_not_share_a_connection() -> None:
     async def open_all(cluster: Cluster) -> None:
         await cluster.refresh()
-        await asyncio.gather(*(cluster.lane(1, role).open() for role in ("control", "fetch", "produce")))
+        await asyncio.gather(*(cluster.connection(1, role).open() for role in ("control", "fetch", "produce")))
 
     with World() as world:
         world.run(open_all(make_cluster(world)))
@@ -340,23 +340,23 @@ def test_closing_fails_calls_that_wait() -> None:
             world.run(close_meanwhile(make_cluster(world), steps * LATENCY_S / 2))
 
 
-def test_a_released_lane_is_closed_and_the_next_of_its_name_is_new() -> None:
+def test_a_released_connection_is_closed_and_the_next_of_its_name_is_new() -> None:
     async def release(cluster: Cluster) -> None:
         await cluster.refresh()
-        lane, other = cluster.lane(1, "fetch:t-0"), cluster.lane(1, "fetch:t-1")
-        await asyncio.gather(lane.open(), other.open())
-        pending = asyncio.ensure_future(lane.call(metadata()))
+        connection, other = cluster.connection(1, "fetch:t-0"), cluster.connection(1, "fetch:t-1")
+        await asyncio.gather(connection.open(), other.open())
+        pending = asyncio.ensure_future(connection.call(metadata()))
         await asyncio.sleep(0)
         cluster.release(1, "fetch:t-0")
         cluster.release(1, "never made")
-        with pytest.raises(KafkaConnectionError, match="the fetch:t-0 lane was released"):
+        with pytest.raises(KafkaConnectionError, match="the fetch:t-0 connection was released"):
             await pending
         with pytest.raises(KafkaConnectionError, match="released: nothing more can be sent to broker 1"):
-            await lane.open()
-        assert lane not in cluster.lanes
+            await connection.open()
+        assert connection not in cluster.connections
         assert other.is_ready
-        again = cluster.lane(1, "fetch:t-0")
-        assert again is not lane
+        again = cluster.connection(1, "fetch:t-0")
+        assert again is not connection
         await again.open()
 
     with World() as world:
@@ -496,10 +496,10 @@ def test_what_was_forgotten_while_it_was_asked_for_is_not_learnt() -> None:
         world.run(forget(make_cluster(world)))
 
 
-def test_lanes_to_brokers_that_left_are_closed_once_they_are_idle() -> None:
+def test_connections_to_brokers_that_left_are_closed_once_they_are_idle() -> None:
     async def leave(world: World, cluster: Cluster) -> None:
         await cluster.refresh()
-        idle, busy = cluster.lane(2, "produce"), cluster.lane(2, "fetch")
+        idle, busy = cluster.connection(2, "produce"), cluster.connection(2, "fetch")
         await asyncio.gather(idle.open(), busy.open())
         world.on("ListOffsets", lambda _: NEVER)
         pending = asyncio.ensure_future(busy.call(protocol.ListOffsetsRequest(replica_id=-1)))
@@ -507,12 +507,12 @@ def test_lanes_to_brokers_that_left_are_closed_once_they_are_idle() -> None:
         world.nodes[2].down = True  # its connections stay
         await cluster.refresh()
         assert not idle.is_ready
-        assert idle not in cluster.lanes
+        assert idle not in cluster.connections
         assert busy.is_ready
         with pytest.raises(KafkaTimeoutError):
             await pending
         await cluster.refresh()
-        assert busy not in cluster.lanes
+        assert busy not in cluster.connections
 
     with World(brokers=2) as world:
         world.run(leave(world, make_cluster(world, bootstrap="10.0.0.1:9092", request_timeout_ms=1_000)))
@@ -526,7 +526,7 @@ def test_brokers_that_failed_are_the_last_to_be_asked() -> None:
             world.nodes[node].silent = True
             await asyncio.sleep(0.01)
             with pytest.raises(KafkaConnectionError):
-                await cluster.lane(node, "control").open()
+                await cluster.connection(node, "control").open()
         for _ in range(8):
             world.break_connections(3)
             await asyncio.sleep(1)
@@ -550,10 +550,13 @@ def test_a_call_that_a_known_broker_answers_refreshes_nothing() -> None:
 
 
 @pytest.mark.parametrize(("node", "name"), [(0, "broker 0"), (7, "broker 7"), (-1, "bootstrap server")])
-def test_a_lane_is_named_by_its_broker(node: int, name: str) -> None:
+def test_a_connection_is_named_by_its_broker(node: int, name: str) -> None:
     with World() as world:
         config = ClientConfig.build({"bootstrap_servers": world.bootstrap})
-        assert Lane(world.engine, config, "a.example", 9092, "control", node).where == f"{name} at a.example:9092"
+        assert (
+            BrokerConnection(world.engine, config, "a.example", 9092, "control", node).where
+            == f"{name} at a.example:9092"
+        )
 
 
 def test_who_listens_no_more_is_told_nothing() -> None:
@@ -562,11 +565,11 @@ def test_who_listens_no_more_is_told_nothing() -> None:
         cluster = make_cluster(world, request_timeout_ms=5_000)
         world.run(cluster.refresh(["t"]))
         heard: dict[str, list[Any]] = {"first": [], "second": [], "third": [], "fourth": []}
-        stop_hearing_lanes = cluster.on_overdue(heard["first"].append)
+        stop_hearing_connections = cluster.on_overdue(heard["first"].append)
         cluster.on_overdue(heard["second"].append)
         stop_hearing_topics = cluster.on_change(heard["third"].append)
         cluster.on_change(heard["fourth"].append)
-        for stop in (stop_hearing_lanes, stop_hearing_topics):
+        for stop in (stop_hearing_connections, stop_hearing_topics):
             stop()
             stop()  # a second time does nothing
         world.on("DescribeConfigs", lambda _: NEVER)
@@ -579,7 +582,7 @@ def test_who_listens_no_more_is_told_nothing() -> None:
             "first": False, "second": True, "third": False, "fourth": True,
         }  # fmt: skip
         assert heard["fourth"] == [{"t"}]
-        assert {lane.node for lane in heard["second"]} == {1}
+        assert {connection.node for connection in heard["second"]} == {1}
         cluster.shut()
         world.run(asyncio.wait([hung]))
         assert hung.exception() is not None

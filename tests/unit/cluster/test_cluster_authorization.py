@@ -137,12 +137,12 @@ def test_a_topic_that_must_not_be_described_fails_a_send() -> None:
         work = Work(world)
         started = world.loop.time()
         with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED.*'t'"):
-            world.run(work.sender.learn_topics(["t"], 60_000))
+            world.run(work.sender.ensure_metadata(["t"], 60_000))
         assert world.loop.time() - started < SOON_S
         world.run(work.cluster.refresh())
         assert world.made("Metadata")[-1].message.topics == [], "nobody waits for it any more"
         world.off("Metadata")
-        world.run(work.sender.learn_topics(["t"], 60_000))
+        world.run(work.sender.ensure_metadata(["t"], 60_000))
         delivery = work.send("t", b"x")
         work.flush()
         assert delivery.result(0).offset == 0

@@ -40,7 +40,7 @@ async def open_all(cluster: Cluster, role: str = "control") -> None:
     """As a program has that has been running for a while."""
     await cluster.refresh()
     for node in cluster.metadata.brokers:
-        await cluster.lane(node, role).open()
+        await cluster.connection(node, role).open()
 
 
 def make_cluster(world: World, bootstrap: str | None = None, **options: Any) -> Cluster:
@@ -149,7 +149,7 @@ def test_a_broker_that_owes_an_answer_for_long_is_asked_last() -> None:
     async def scenario(cluster: Cluster) -> None:
         await open_all(cluster)
         await open_all(cluster, "fetch")
-        busy = asyncio.ensure_future(cluster.lane(1, "fetch").call(protocol.ListGroupsRequest()))
+        busy = asyncio.ensure_future(cluster.connection(1, "fetch").call(protocol.ListGroupsRequest()))
         await asyncio.sleep(5)
         for _ in range(20):
             assert cluster.known()[-1].node == 1

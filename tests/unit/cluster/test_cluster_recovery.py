@@ -69,16 +69,22 @@ def test_when_all_known_brokers_are_gone_the_bootstrap_servers_are_asked(boot: l
         await cluster.refresh(["t"])
         boot[:] = []
         for node in (1, 2, 3):
-            await cluster.lane(node, "fetch").open()
+            await cluster.connection(node, "fetch").open()
         move_everybody(world, boot)
-        if how == "one":  # nobody asks for metadata by itself: the producer and the fetchers do when they lose a lane
+        if (
+            how == "one"
+        ):  # nobody asks for metadata by itself: the producer and the fetchers do when they lose a connection
             with pytest.raises(KafkaConnectionError):
                 await cluster.call(metadata(), node=1, timeout_ms=1_000)
             await cluster.refresh()
         await use(cluster)
         assert addresses(cluster) == {1: "10.0.1.1", 2: "10.0.1.2", 3: "10.0.1.3"}
         assert cluster.metadata.leader("t", 0) == 1
-        assert {lane.host for lane in cluster.lanes if lane.node > 0} <= {"10.0.1.1", "10.0.1.2", "10.0.1.3"}
+        assert {connection.host for connection in cluster.connections if connection.node > 0} <= {
+            "10.0.1.1",
+            "10.0.1.2",
+            "10.0.1.3",
+        }
 
     boot.append("10.0.0.1")
     with World(brokers=3) as world:
@@ -105,7 +111,7 @@ def test_brokers_that_keep_metadata_back_are_left_in_time(boot: list[str], strat
 
     async def scenario(world: World, cluster: Cluster) -> None:
         await cluster.refresh()
-        busy = cluster.lane(2, "fetch")
+        busy = cluster.connection(2, "fetch")
         await busy.open()
         boot[:] = ["10.0.0.4"]
         world.on("Metadata", lambda call: answer_of(world, 4) if call.node == 4 else NEVER)
@@ -118,7 +124,7 @@ def test_brokers_that_keep_metadata_back_are_left_in_time(boot: list[str], strat
         await refresh
         assert 40_000 <= world.engine.now_ms() - started <= 41_000
         assert addresses(cluster) == {4: "10.0.0.4"}
-        assert [lane.node for lane in cluster.lanes] == [-1]
+        assert [connection.node for connection in cluster.connections] == [-1]
         with pytest.raises(KafkaConnectionError, match="no known broker has given metadata for 40000 ms"):
             await busy.open()
 
@@ -146,8 +152,8 @@ def test_how_long_metadata_are_missed_is_counted_while_they_are_asked_for(
 
     async def scenario(world: World, cluster: Cluster) -> None:
         await cluster.refresh()
-        lane = cluster.lane(2, "fetch")
-        await lane.open()
+        connection = cluster.connection(2, "fetch")
+        await connection.open()
         boot[:] = ["10.0.0.3"]
         world.break_connections(1)
         what = "-"
@@ -163,7 +169,7 @@ def test_how_long_metadata_are_missed_is_counted_while_they_are_asked_for(
                     await cluster.refresh()
             else:
                 await cluster.refresh()
-        assert lane.is_ready is ready
+        assert connection.is_ready is ready
 
     boot.append("10.0.0.1")
     with World(brokers=3) as world:
@@ -199,8 +205,8 @@ def test_after_a_bootstrap_server_with_nothing_to_tell_the_next_address_is_asked
 def test_a_broker_that_sends_its_clients_back_to_the_bootstrap_servers(boot: list[str], strategy: str) -> None:
     async def scenario(world: World, cluster: Cluster) -> None:
         await cluster.refresh()
-        lane = cluster.lane(2, "fetch")
-        await lane.open()
+        connection = cluster.connection(2, "fetch")
+        await connection.open()
         boot[:] = ["10.0.0.3"]
         world.on(
             "Metadata", lambda call: answer_of(world, *([3] if call.node == 3 else []), error=129 * (call.node < 3))
@@ -208,11 +214,11 @@ def test_a_broker_that_sends_its_clients_back_to_the_bootstrap_servers(boot: lis
         if strategy == "none":
             with pytest.raises(BrokerError, match="REBOOTSTRAP_REQUIRED"):
                 await cluster.refresh()
-            assert lane.is_ready
+            assert connection.is_ready
             return
         await cluster.refresh()
         assert addresses(cluster) == {3: "10.0.0.3"}
-        assert not lane.is_ready
+        assert not connection.is_ready
         world.on("Metadata", lambda _: answer_of(world, error=129))
         with pytest.raises(KafkaConnectionError, match="REBOOTSTRAP_REQUIRED.*bootstrap server at boot.example:9092"):
             await cluster.refresh()
@@ -232,11 +238,11 @@ def test_brokers_that_share_an_address_are_told_apart() -> None:
     async def scenario(cluster: Cluster) -> None:
         await cluster.refresh()
         assert addresses(cluster) == {1: "10.0.0.1", 2: "10.0.0.1", 3: "10.0.0.1"}
-        lanes = [cluster.lane(node, "fetch") for node in (1, 2, 3)]
-        await asyncio.gather(*(lane.open() for lane in lanes))
-        assert len(set(lanes)) == 3
+        connections = [cluster.connection(node, "fetch") for node in (1, 2, 3)]
+        await asyncio.gather(*(connection.open() for connection in connections))
+        assert len(set(connections)) == 3
         await cluster.refresh()
-        assert all(lane.is_ready for lane in lanes)
+        assert all(connection.is_ready for connection in connections)
 
     with World(brokers=3) as world:
         for node in world.nodes.values():
@@ -247,17 +253,17 @@ def test_brokers_that_share_an_address_are_told_apart() -> None:
 def test_brokers_that_swap_addresses_are_found_at_their_new_ones() -> None:
     async def scenario(world: World, cluster: Cluster) -> None:
         await cluster.refresh()
-        before = [cluster.lane(node, "fetch") for node in (1, 2)]
-        await asyncio.gather(*(lane.open() for lane in before))
+        before = [cluster.connection(node, "fetch") for node in (1, 2)]
+        await asyncio.gather(*(connection.open() for connection in before))
         one, two = world.nodes[1], world.nodes[2]
         one.host, two.host = two.host, one.host
         for node in (1, 2):
             world.break_connections(node)
         await cluster.refresh()
         for node in (1, 2):
-            await cluster.lane(node, "fetch").call(metadata())
+            await cluster.connection(node, "fetch").call(metadata())
             assert world.made("Metadata")[-1].node == node
-        assert not set(before) & set(cluster.lanes)
+        assert not set(before) & set(cluster.connections)
 
     with World(brokers=2) as world:
         world.run(scenario(world, make_cluster(world)))
@@ -294,8 +300,8 @@ def test_a_cluster_that_was_replaced_as_a_whole_is_taken_on(boot: list[str], cap
         heard: list[set[str]] = []
         await cluster.refresh(["kept", "gone"])
         cluster.on_change(heard.append)
-        lane = cluster.lane(1, "fetch")
-        await lane.open()
+        connection = cluster.connection(1, "fetch")
+        await connection.open()
         for node in (1, 2):
             world.break_connections(node)
         world.on("Metadata", other)
@@ -307,8 +313,8 @@ def test_a_cluster_that_was_replaced_as_a_whole_is_taken_on(boot: list[str], cap
         assert cluster.metadata.leader("kept", 0) == 2
         assert set(cluster.metadata.topics) == {"kept"}
         assert heard == [{"kept", "gone"}]
-        assert lane not in cluster.lanes
-        assert cluster.lanes[0].is_ready, "the bootstrap server's, which gave the news"
+        assert connection not in cluster.connections
+        assert cluster.connections[0].is_ready, "the bootstrap server's, which gave the news"
         assert "is of cluster other now, no longer of simulated" in caplog.text
 
     boot.append("10.0.0.1")

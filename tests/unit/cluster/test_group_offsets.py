@@ -117,13 +117,13 @@ def test_the_coordinator_is_looked_up_once(world: World) -> None:
     assert offsets.coordinator == world.coordinator("g")
 
 
-def test_groups_traffic_keeps_to_the_control_lane(world: World) -> None:
+def test_groups_traffic_keeps_to_the_control_connection(world: World) -> None:
     """Heartbeat and OffsetCommit never share a socket with Fetch."""
     offsets = make(world)
     commit(world, offsets, {("t", 0): 5})
     assert len(world.connections) == 1
-    lane = offsets._cluster.lane(world.coordinator("g"), "fetch")
-    world.run(lane.open())
+    connection = offsets._cluster.connection(world.coordinator("g"), "fetch")
+    world.run(connection.open())
     fetching = world.calls[-1].connection
     commit(world, offsets, {("t", 0): 6})
     assert world.made("OffsetCommit")[-1].connection != fetching

@@ -199,12 +199,12 @@ def test_a_broker_that_was_reached_before_is_not_misadvertised() -> None:
     with World(brokers=2) as world:
         cluster = Cluster(world.engine, ClientConfig.build({"bootstrap_servers": "10.0.0.1:9092"}))
         world.run(cluster.refresh())
-        lane = cluster.lane(2, "control")
-        world.run(lane.open())
+        connection = cluster.connection(2, "control")
+        world.run(connection.open())
         world.kill(2)
         world.pass_time(1)
         with pytest.raises(KafkaConnectionError, match="is it running") as caught:
-            world.run(lane.open())
+            world.run(connection.open())
         assert "advertised" not in str(caught.value)
 
 

@@ -65,7 +65,7 @@ def test_session_errors(code: int, strategy: dict[str, Any]) -> None:
                 world.off("Fetch")
             stats = consuming.fetcher.stats()
             if code in (70, 71, 106):
-                assert sum(s["session_errors"] for s in stats["sources"]) == 3
+                assert sum(s["session_errors"] for s in stats["broker_fetchers"]) == 3
                 assert not stats["errors"]
             else:
                 assert [sum(counts.values()) for counts in stats["errors"].values()] == [3]
@@ -213,8 +213,8 @@ def test_throttled_consumers_wait(strategy: dict[str, Any]) -> None:
         with Consuming(world, topics="t", **strategy) as consuming:
             consuming.until_read(rows)
             assert world.loop.time() > 1000 + (2 if strategy.get("fetch_strategy") == "per_partition" else 6)
-            for lane in consuming.cluster.lanes:
-                assert not lane.in_flight or lane.role != "fetch" or lane.in_flight == 1
+            for connection in consuming.cluster.connections:
+                assert not connection.in_flight or connection.role != "fetch" or connection.in_flight == 1
 
 
 @pytest.mark.parametrize(("version", "topic_ids"), [(4, False), (11, False), (12, True), (13, True), (17, True)])
@@ -263,4 +263,6 @@ def test_topics_with_and_without_ids() -> None:
                 rows["t", number] += write(world, "t", number)
             consuming.until_read(rows)
             assert consuming.fetches()[-1].version >= 13
-            assert not any(source["session_errors"] for source in consuming.fetcher.stats()["sources"])
+            assert not any(
+                broker_fetcher["session_errors"] for broker_fetcher in consuming.fetcher.stats()["broker_fetchers"]
+            )

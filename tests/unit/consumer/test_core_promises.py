@@ -1,4 +1,5 @@
-"""What a consumer promises when something goes wrong: both faces in the simulated world, on an engine that may lag."""
+"""What a consumer promises when something goes wrong: both flavours in the simulated world, on an engine that may
+lag."""
 
 from __future__ import annotations
 
@@ -10,21 +11,21 @@ from typing import Any
 import pytest
 
 from kafwire.aio.consumer import AsyncConsumer, _Fed, _Reading
-from kafwire.consumer.core import COMMIT_AGAIN_MS, HandedOut
+from kafwire.consumer.core import COMMIT_AGAIN_MS, InProgressBatch
 from kafwire.errors import CorruptBatchError, KafkaError
 from kafwire.sync.consumer import Consumer, _Batches
 from kafwire.types import TopicPartition
 from tests.support.simulated import World
 from tests.support.simulated_consumer import Consuming, fill, log_of, write
 from tests.unit.consumer.test_core_commits import committed, group
-from tests.unit.consumer.test_feed_engine import Lagging
+from tests.unit.consumer.test_fast_path_engine import Lagging
 from tests.unit.consumer.test_fetcher_damage import DELTA, PAYLOAD, damage
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class Engine:
-    """The engine as the faces use it, on the simulated loop; `lag_s` until it looks at what it is asked for."""
+    """The engine as the flavours use it, on the simulated loop; `lag_s` until it looks at what it is asked for."""
 
     is_over = False
     lag_s = 0.0
@@ -54,7 +55,7 @@ def blocking(consuming: Consuming) -> Consumer:
     consumer: Any = made
     consumer._engine, consumer._core = Engine(consuming.world), consuming.core
     consumer._reader = consuming.core.reader()
-    consumer._hand = HandedOut(consuming.core, _Batches(consumer))
+    consumer._hand = InProgressBatch(consuming.core, _Batches(consumer))
     consumer._asked, consumer._returning, consumer._closed = True, False, False
     return made
 
@@ -64,7 +65,7 @@ def awaited(consuming: Consuming) -> AsyncConsumer:
     consumer: Any = made
     consumer._engine, consumer._core = Engine(consuming.world), consuming.core
     consumer._reading, consumer._fed = _Reading(consumer, None), []
-    consumer._hand = HandedOut(consuming.core, _Fed(consumer._fed))
+    consumer._hand = InProgressBatch(consuming.core, _Fed(consumer._fed))
     consumer._begun = consumer._started = True
     consumer._returning = consumer._closed = False
     return made

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafwire.consumer._fetch_buffer import SliceQueue, SliceReader
+from kafwire.consumer._fetch_buffer import FetchBuffer, FetchReader
 from kafwire.errors import KafkaError, ProtocolError
 from kafwire.memory._buffer import Buffer, pool_bytes
 from kafwire.records import encode_batch
@@ -32,11 +32,11 @@ class Line:
     def __init__(self, cursors: int = 2, **options: Any) -> None:
         settings: dict[str, Any] = {"chunk_bytes": 1 << 20, "max_decompressed": 1 << 20, "verify_crc": True}
         self.native = Loop()
-        self.queue = SliceQueue(self.native, COOKIE)
+        self.queue = FetchBuffer(self.native, COOKIE)
         self.closed: list[bool] = []
         for number in range(cursors):
             self.queue.add("t", number, Layout("t", number))
-        self.reader = SliceReader(
+        self.reader = FetchReader(
             self.queue,
             Layout("t", 0),
             on_close=lambda: self.closed.append(True),
@@ -268,7 +268,7 @@ def test_a_read_has_one_reader(line: Line) -> None:
 class Stream:
     """What pyarrow asks for a stream."""
 
-    def __init__(self, reader: SliceReader) -> None:
+    def __init__(self, reader: FetchReader) -> None:
         self._reader = reader
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
@@ -354,7 +354,7 @@ def test_rows_that_do_not_fit_their_columns_are_an_error_of_the_stream() -> None
     line = Line(0)
     line.queue.add("t", 0, Layout("t", 0, timestamp_unit="us"))
     late = batch(0, b"v")
-    reader = SliceReader(
+    reader = FetchReader(
         line.queue,
         Layout(timestamp_unit="us"),
         chunk_bytes=1 << 20,
@@ -448,7 +448,7 @@ def test_a_child_hands_out_nothing_of_its_parent_s(line: Line) -> None:
 def test_a_stream_ends_with_rows_that_it_could_not_hand_out() -> None:
     line = Line(0)
     line.queue.add("t", 0, Layout("t", 0, timestamp_unit="us"))
-    reader = SliceReader(
+    reader = FetchReader(
         line.queue, Layout(timestamp_unit="us"), chunk_bytes=1, max_decompressed=1 << 20, verify_crc=True
     )
     line.push(encode_batch([(None, b"v", 1 << 62)]))

@@ -1,4 +1,4 @@
-"""`SliceQueue.cut`: what is queued from an offset on is dropped, whatever a reader is just doing."""
+"""`FetchBuffer.cut`: what is queued from an offset on is dropped, whatever a reader is just doing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafwire.consumer._fetch_buffer import SliceQueue, SliceReader
+from kafwire.consumer._fetch_buffer import FetchBuffer, FetchReader
 from kafwire.errors import KafkaError
 from kafwire.memory._buffer import Buffer
 from kafwire.records import encode_batch
@@ -21,10 +21,10 @@ from tests.support.deadlines import ended
 class Line:
     def __init__(self) -> None:
         self.native = Loop()
-        self.queue = SliceQueue(self.native, 1)
+        self.queue = FetchBuffer(self.native, 1)
         self.queue.add("t", 0, Layout("t", 0))
         self.generation = self.queue.reset(0, 0)
-        self.reader = SliceReader(
+        self.reader = FetchReader(
             self.queue, Layout(), chunk_bytes=1, max_decompressed=1 << 20, verify_crc=True, owns=False
         )
 
@@ -133,7 +133,7 @@ def test_a_slice_that_is_being_read_is_cut_at_its_next_batch(line: Line, cut: in
     blob = large + encode_batch([b"old"] * 2, base_offset=1) + encode_batch([b"old"] * 2, base_offset=3)
     line.queue.push(Buffer(blob), 0, len(blob), 0, 0, 1 << 62, [], line.generation)
     line.queue.seal()
-    reader = SliceReader(line.queue, Layout(), chunk_bytes=1, max_decompressed=1 << 30, verify_crc=True, owns=False)
+    reader = FetchReader(line.queue, Layout(), chunk_bytes=1, max_decompressed=1 << 30, verify_crc=True, owns=False)
     thread = threading.Thread(target=reader.read, args=(10_000,))
     thread.start()
     while line.queue.queued(0) == (1, len(blob)):

@@ -1,4 +1,4 @@
-"""`SliceQueue`, place by place: each partition may be passed over, claimed, sought in or failed without any other."""
+"""`FetchBuffer`, place by place: each partition may be passed over, claimed, sought in or failed without any other."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafwire.consumer._fetch_buffer import SliceReader
+from kafwire.consumer._fetch_buffer import FetchReader
 from kafwire.errors import KafkaError
 from kafwire.memory._buffer import Buffer
 from kafwire.records._arrow import Layout
@@ -22,15 +22,15 @@ def line() -> Iterator[Line]:
     it.native.stop()
 
 
-def own(line: Line, number: int) -> SliceReader:
+def own(line: Line, number: int) -> FetchReader:
     """A reader of one partition, which it claims."""
     line.queue.claim(number)
-    return SliceReader(
+    return FetchReader(
         line.queue, Layout("t", 0), chunk_bytes=1, max_decompressed=1 << 20, verify_crc=True, only=number, owns=False
     )
 
 
-def read(reader: SliceReader) -> Any:
+def read(reader: FetchReader) -> Any:
     """(partition, offsets) of the next batch, or None."""
     found = reader.read(0)
     return None if found is None else (found.partition, [record.offset for record in found])

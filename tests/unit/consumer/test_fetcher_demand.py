@@ -154,7 +154,7 @@ def test_full_buffers_of_slow_readers_leave_room_for_others(partitions: int, str
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
 @pytest.mark.parametrize("size", [10, 10_000])
 def test_the_budget_is_kept(size: int, strategy: dict[str, Any]) -> None:
-    """But for one batch that is larger than a request allowed, for each source."""
+    """But for one batch that is larger than a request allowed, for each broker fetcher."""
     with World(brokers=2) as world:
         rows = fill(world, "t", partitions=6, batches=60, records=1, size=size)
         limit = 100_000
@@ -177,8 +177,8 @@ def test_the_budget_is_kept(size: int, strategy: dict[str, Any]) -> None:
 
             world.run(watch())
             assert consuming.rows == rows
-            sources = len(consuming.fetcher.stats()["sources"])
-            assert peak <= limit + sources * (size + 1000)
+            broker_fetchers = len(consuming.fetcher.stats()["broker_fetchers"])
+            assert peak <= limit + broker_fetchers * (size + 1000)
             assert peak > limit / 4 or size == 10
 
 
@@ -258,8 +258,8 @@ def test_idle_consumers_ask_seldom(strategy: dict[str, Any]) -> None:
             before = len(consuming.fetches())
             consuming.idle(10)
             each = 100 if strategy.get("single_socket") else 500
-            sources = 5 if strategy.get("fetch_strategy") == "per_partition" else 1
-            assert len(consuming.fetches()) - before <= sources * (10_000 / each + 1)
+            broker_fetchers = 5 if strategy.get("fetch_strategy") == "per_partition" else 1
+            assert len(consuming.fetches()) - before <= broker_fetchers * (10_000 / each + 1)
 
 
 @pytest.mark.parametrize(

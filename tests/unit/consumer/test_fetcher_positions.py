@@ -11,7 +11,7 @@ import pytest
 from kafwire import protocol
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ConsumerConfig
-from kafwire.consumer.core import ConsumerCore, HandedOut, Selection, layouts
+from kafwire.consumer.core import ConsumerCore, InProgressBatch, Selection, layouts
 from kafwire.errors import BrokerError, ConfigError, KafkaError, LogTruncatedError
 from kafwire.records import encode_batch
 from kafwire.types import Offset, Tail, TopicPartition
@@ -384,7 +384,7 @@ def test_a_batch_that_was_handed_out_record_by_record_does_not_hold_the_position
             consuming.idle()
             batch = consuming.take()
             assert batch is not None
-            hand = HandedOut(consuming.core, iter([batch]))
+            hand = InProgressBatch(consuming.core, iter([batch]))
             assert hand.next() is None
             for offset in (1, 2):
                 next(hand.records)

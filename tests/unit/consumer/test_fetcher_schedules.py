@@ -209,8 +209,10 @@ class Schedule:
         return all(read.get(offset) == value for offset, value in self.there(index).items() if offset >= first)
 
     def check_memory(self) -> None:
-        sources = max(1, self.core.fetcher.source_count)
-        limit = self.options["fetch_memory"] + sources * max(self.largest + 1000, self.options["fetch_max_bytes"])
+        broker_fetchers = max(1, self.core.fetcher.broker_fetcher_count)
+        limit = self.options["fetch_memory"] + broker_fetchers * max(
+            self.largest + 1000, self.options["fetch_max_bytes"]
+        )
         assert self.core.fetcher.queue.queued_bytes() <= limit
 
     def run(self) -> None:
@@ -236,8 +238,8 @@ class Schedule:
         before = len(world.made("Fetch"))
         world.pass_time(5)
         asked = len(world.made("Fetch")) - before
-        # Parked requests, of each source one after the other.
-        most = max(1, self.core.fetcher.source_count) * 5 * (10 if self.options["single_socket"] else 2) + 10
+        # Parked requests, of each broker fetcher one after the other.
+        most = max(1, self.core.fetcher.broker_fetcher_count) * 5 * (10 if self.options["single_socket"] else 2) + 10
         if "client_rack" in self.options and self.options["metadata_max_age_ms"] < 5_000:
             most += 600  # partitions go back to their leaders when their leases end, and ask aside while others wait
         assert asked <= most, f"{asked} requests in 5 quiet seconds"

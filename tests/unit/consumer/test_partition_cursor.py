@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafwire.consumer.fetch_session import Asked
-from kafwire.consumer.partition_cursor import LEAST_SHARE, Budget, FetchCursor, Verdict
+from kafwire.consumer.partition_cursor import LEAST_SHARE, Budget, FetchCursor, FetchDisposition
 from kafwire.errors import ERROR_CODES
 
 
@@ -35,21 +35,21 @@ def cursor() -> FetchCursor:
 @pytest.mark.parametrize(
     ("part", "from_leader", "from_replica"),
     [
-        (Part(), Verdict.TAKE, Verdict.TAKE),
-        (Part(preferred_read_replica=3), Verdict.FOLLOW, Verdict.FOLLOW),
-        (Part(diverging_epoch=0, diverging_end_offset=5), Verdict.TRUNCATED, Verdict.DOUBT),
-        (Part(diverging_epoch=4, preferred_read_replica=3), Verdict.TRUNCATED, Verdict.DOUBT),
-        (Part(1), Verdict.OUT_OF_RANGE, Verdict.RETURN),
-        (Part(1, diverging_epoch=4), Verdict.OUT_OF_RANGE, Verdict.RETURN),
-        (Part(6), Verdict.MOVED, Verdict.RETURN),
-        (Part(74), Verdict.MOVED, Verdict.RETURN),
-        (Part(-1), Verdict.MOVED, Verdict.MOVED),
-        (Part(2), Verdict.FAILED, Verdict.RETURN),
-        (Part(29), Verdict.FAILED, Verdict.FAILED),
-        (Part(32_000), Verdict.MOVED, Verdict.MOVED),  # nobody knows that code
+        (Part(), FetchDisposition.TAKE, FetchDisposition.TAKE),
+        (Part(preferred_read_replica=3), FetchDisposition.FOLLOW, FetchDisposition.FOLLOW),
+        (Part(diverging_epoch=0, diverging_end_offset=5), FetchDisposition.TRUNCATED, FetchDisposition.DOUBT),
+        (Part(diverging_epoch=4, preferred_read_replica=3), FetchDisposition.TRUNCATED, FetchDisposition.DOUBT),
+        (Part(1), FetchDisposition.OUT_OF_RANGE, FetchDisposition.RETURN),
+        (Part(1, diverging_epoch=4), FetchDisposition.OUT_OF_RANGE, FetchDisposition.RETURN),
+        (Part(6), FetchDisposition.FIND_LEADER, FetchDisposition.RETURN),
+        (Part(74), FetchDisposition.FIND_LEADER, FetchDisposition.RETURN),
+        (Part(-1), FetchDisposition.FIND_LEADER, FetchDisposition.FIND_LEADER),
+        (Part(2), FetchDisposition.FAILED, FetchDisposition.RETURN),
+        (Part(29), FetchDisposition.FAILED, FetchDisposition.FAILED),
+        (Part(32_000), FetchDisposition.FIND_LEADER, FetchDisposition.FIND_LEADER),  # nobody knows that code
     ],
 )
-def test_verdicts(part: Part, from_leader: Verdict, from_replica: Verdict) -> None:
+def test_verdicts(part: Part, from_leader: FetchDisposition, from_replica: FetchDisposition) -> None:
     assert cursor().judge(part, from_replica=False) is from_leader
     assert cursor().judge(part, from_replica=True) is from_replica
 
@@ -58,7 +58,7 @@ def test_verdicts(part: Part, from_leader: Verdict, from_replica: Verdict) -> No
     "code", sorted(code for code, kind in ERROR_CODES.items() if kind.retriable and code not in (1, 2))
 )
 def test_what_may_go_over_is_tried_again(code: int) -> None:
-    assert cursor().judge(Part(code), from_replica=False) is Verdict.MOVED
+    assert cursor().judge(Part(code), from_replica=False) is FetchDisposition.FIND_LEADER
 
 
 @given(st.integers(-1, 200), st.integers(-1, 9), st.integers(-1, 9), st.integers(-1, 9), st.booleans())
@@ -86,7 +86,7 @@ budgets = st.builds(Budget, SIZES, SIZES, SIZES, st.integers(1, 10))
 
 @given(budgets, st.integers(1, 5), st.integers(0, 100), st.data())
 def test_what_is_reserved_and_buffered_passes_the_limit_by_one_large_batch_at_most(
-    budget: Budget, sources: int, partitions: int, data: st.DataObject
+    budget: Budget, broker_fetchers: int, partitions: int, data: st.DataObject
 ) -> None:
     """Requests, answers no larger than they allowed but for one batch each, and reading, in any order."""
     in_flight: list[int] = []
@@ -95,8 +95,8 @@ def test_what_is_reserved_and_buffered_passes_the_limit_by_one_large_batch_at_mo
     for _ in range(data.draw(st.integers(1, 30))):
         what = data.draw(st.sampled_from(["ask", "ask", "answer", "large", "read"]))
         if what == "ask":
-            need = budget.request_bytes(sources, budget.free(sum(buffered), partitions))
-            if len(in_flight) < sources and budget.has_room(sum(buffered), need):
+            need = budget.request_bytes(broker_fetchers, budget.free(sum(buffered), partitions))
+            if len(in_flight) < broker_fetchers and budget.has_room(sum(buffered), need):
                 in_flight.append(need)
                 budget.reserved += need
         elif what in {"answer", "large"} and in_flight:
@@ -132,10 +132,10 @@ def test_what_is_free_is_nobodys(budget: Budget, reserved: int, buffered: int, p
 
 
 @given(budgets, st.integers(0, 100), st.integers(0, 1 << 30), st.integers(0, 1 << 30))
-def test_shares_are_within_their_limits(budget: Budget, sources: int, free: int, batch_bytes: int) -> None:
-    request = budget.request_bytes(sources, free)
+def test_shares_are_within_their_limits(budget: Budget, broker_fetchers: int, free: int, batch_bytes: int) -> None:
+    request = budget.request_bytes(broker_fetchers, free)
     assert 1 <= request <= budget.fetch_max_bytes
-    assert request == 1 or 4 * max(1, sources) * request <= budget.limit
+    assert request == 1 or 4 * max(1, broker_fetchers) * request <= budget.limit
     assert request <= max(LEAST_SHARE, free // 2)
     share, most = budget.partition_bytes(free, batch_bytes), min(budget.max_partition_bytes, budget.fetch_max_bytes)
     assert 1 <= share <= most
@@ -231,15 +231,17 @@ def test_lag_of_a_reader_that_is_ahead_of_the_engine(
 @given(
     limit=st.integers(1, 1 << 32),
     fetch_max_bytes=st.integers(1, 1 << 28),
-    sources=st.integers(0, 2000),
+    broker_fetchers=st.integers(0, 2000),
     free=st.integers(0, 1 << 32),
 )
-def test_requests_take_the_room_of_whole_buffers(limit: int, fetch_max_bytes: int, sources: int, free: int) -> None:
+def test_requests_take_the_room_of_whole_buffers(
+    limit: int, fetch_max_bytes: int, broker_fetchers: int, free: int
+) -> None:
     budget = Budget(limit, fetch_max_bytes, 8 << 20, 4)
-    room = budget.request_bytes(sources, free)
+    room = budget.request_bytes(broker_fetchers, free)
     assert room & (room - 1) == 0, "buffers have powers of two"
     assert room <= fetch_max_bytes
-    assert room <= max(1, limit // (4 * max(1, sources)))
+    assert room <= max(1, limit // (4 * max(1, broker_fetchers)))
     assert 1 <= budget.records_bytes(room) <= room
 
 

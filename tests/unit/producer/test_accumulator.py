@@ -16,7 +16,7 @@ from kafwire.config import CODECS
 from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError, ProtocolError, RecordTooLargeError
 from kafwire.memory._buffer import pool_bytes
 from kafwire.producer._batch import BatchDelivery, Delivery, ProducerBatch
-from kafwire.producer._partitioner import Shares
+from kafwire.producer._partitioner import PartitionWeights
 from kafwire.records import decode_batches
 from kafwire.records._arrow import RowsReader
 from tests.support import seeds
@@ -109,9 +109,9 @@ def test_an_unknown_topic_has_to_be_learnt_first(make_store: Any) -> None:
 
 def test_a_topic_may_grow_but_not_shrink(make_store: Any) -> None:
     store = make_store(2)
-    store.accumulator.set_topic("t", 4, Shares(range(4), range(1, 5)))
-    store.accumulator.set_topic("t", 1, Shares([0], [1]))
-    assert [sink.name for sink in store.accumulator.topics["t"].sinks] == ["t-0", "t-1", "t-2", "t-3"]
+    store.accumulator.set_topic("t", 4, PartitionWeights(range(4), range(1, 5)))
+    store.accumulator.set_topic("t", 1, PartitionWeights([0], [1]))
+    assert [queue.name for queue in store.accumulator.topics["t"].queues] == ["t-0", "t-1", "t-2", "t-3"]
 
 
 def random_table(chance: random.Random, partitions: int) -> tuple[Any, list[tuple[Any, Any, Any]]]:
@@ -292,12 +292,12 @@ def test_a_batch_lingers_from_its_first_record_on(make_store: Any, monkeypatch: 
     store.append(partition=0)
     assert store.accumulator.collect() == ([], 20)
     clock.now += 0.020
-    (sink,), wait = store.accumulator.collect()
-    assert (sink.name, wait) == ("t-0", 30)
-    assert [batch.count for batch in sink.sealed] == [2]
+    (queue,), wait = store.accumulator.collect()
+    assert (queue.name, wait) == ("t-0", 30)
+    assert [batch.count for batch in queue.sealed] == [2]
     clock.now += 0.030
-    (sink,), wait = store.accumulator.collect()
-    assert (sink.name, wait) == ("t-1", None)
+    (queue,), wait = store.accumulator.collect()
+    assert (queue.name, wait) == ("t-1", None)
     assert store.accumulator.collect() == ([], None)
 
 
@@ -316,21 +316,21 @@ def test_the_engine_is_woken_by_the_first_record_and_by_a_full_batch(make_store:
     assert woken()
 
 
-def test_a_sink_is_named_once_however_many_batches_wait(make_store: Any) -> None:
+def test_a_queue_is_named_once_however_many_batches_wait(make_store: Any) -> None:
     store = make_store(1, batch_size=100)
     for _ in range(5):
         store.append(b"v" * 60)
-    sinks, _ = store.accumulator.collect(everything=True)
-    assert len(sinks) == 1
-    assert len(sinks[0].sealed) == 5
+    queues, _ = store.accumulator.collect(everything=True)
+    assert len(queues) == 1
+    assert len(queues[0].sealed) == 5
     assert store.accumulator.collect(everything=True) == ([], None)
 
 
 def test_batches_are_stamped_and_stamped_again_without_changing_what_was_handed_out(make_store: Any) -> None:
     store = make_store(1)
     store.append(b"v")
-    (sink,), _ = store.accumulator.collect(everything=True)
-    (batch,) = sink.sealed
+    (queue,), _ = store.accumulator.collect(everything=True)
+    (batch,) = queue.sealed
     batch.producer, batch.sequence = (42, 3), 77
     store.accumulator.prepare([batch])
     first = batch.payload()
@@ -394,8 +394,8 @@ def test_a_failed_batch_is_the_error_of_all_its_records(make_store: Any) -> None
     store = make_store(1)
     deliveries = [store.append(), store.append()]
     table = store.append_table(pa.table({"value": [b"v"]}))
-    (sink,), _ = store.accumulator.collect(everything=True)
-    sink.sealed[0].fail(KafkaError("lost"))
+    (queue,), _ = store.accumulator.collect(everything=True)
+    queue.sealed[0].fail(KafkaError("lost"))
     for delivery in deliveries:
         with pytest.raises(KafkaError, match="lost"):
             delivery.result()
@@ -409,8 +409,8 @@ def test_a_failed_batch_is_the_error_of_all_its_records(make_store: Any) -> None
 def test_an_outcome_counts_once(make_store: Any) -> None:
     store = make_store(1)
     store.append()
-    (sink,), _ = store.accumulator.collect(everything=True)
-    batch = sink.sealed[0]
+    (queue,), _ = store.accumulator.collect(everything=True)
+    batch = queue.sealed[0]
     batch.succeed(5, -1)
     batch.succeed(9, -1)
     assert store.used == 0
@@ -469,10 +469,10 @@ def test_compression_gives_back_what_it_saves(make_store: Any) -> None:
     store = make_store(1, batch_size=100_000, max_request_size=100_000, compression="lz4")
     store.append_table(pa.table({"value": [b"." * 1_000] * 50}))
     before = store.used
-    (sink,), _ = store.accumulator.collect(everything=True)
-    store.accumulator.prepare(list(sink.sealed))
+    (queue,), _ = store.accumulator.collect(everything=True)
+    store.accumulator.prepare(list(queue.sealed))
     assert store.used < before / 10
-    sink.sealed[0].succeed(0, -1)
+    queue.sealed[0].succeed(0, -1)
     assert store.used == 0
 
 
@@ -581,8 +581,8 @@ def test_what_a_thread_sends_while_another_fills_its_batch_comes_after_what_it_s
     before = slow_store.append(b"before")
     filling = Filling(slow_store)
     after = slow_store.append(b"after")
-    sinks, _ = slow_store.accumulator.collect(everything=True)
-    waiting = [batch for sink in sinks for batch in sink.sealed]
+    queues, _ = slow_store.accumulator.collect(everything=True)
+    waiting = [batch for queue in queues for batch in queue.sealed]
     assert filling.thread.is_alive()
     assert [batch.filling for batch in waiting] == [True, False], "a flush has to know of both"
     delivery = filling.filled()
@@ -597,16 +597,16 @@ def test_what_a_thread_sends_while_another_fills_its_batch_comes_after_what_it_s
 def test_a_batch_that_is_being_filled_cannot_be_sent(slow_store: Store) -> None:
     slow_store.append(b"before")
     filling = Filling(slow_store)
-    (sink,), _ = slow_store.accumulator.collect(everything=True)
+    (queue,), _ = slow_store.accumulator.collect(everything=True)
     with pytest.raises(ValueError, match="is being filled"):
-        slow_store.accumulator.prepare(list(sink.sealed))
+        slow_store.accumulator.prepare(list(queue.sealed))
     filling.filled()
 
 
 def test_a_batch_that_was_filled_and_not_asked_for_is_open_again(slow_store: Store) -> None:
     slow_store.append(b"before")
     slow_store.append_table(pa.table({"value": [b"1", b"2"]}))
-    assert not slow_store.accumulator.topics["t"].sinks[0].sealed
+    assert not slow_store.accumulator.topics["t"].queues[0].sealed
     slow_store.append(b"after")
     assert slow_store.deliver() == 1
     assert slow_store.values(0) == [b"before", b"1", b"2", b"after"]
@@ -616,9 +616,9 @@ def test_closing_while_a_thread_fills_a_batch_leaves_no_delivery_without_an_outc
     before = slow_store.append(b"before")
     filling = Filling(slow_store)
     slow_store.accumulator.budget.close("closed")
-    sinks, _ = slow_store.accumulator.collect(everything=True)
+    queues, _ = slow_store.accumulator.collect(everything=True)
     slow_store.accumulator.end("ended")
-    (batch,) = sinks[0].sealed
+    (batch,) = queues[0].sealed
     assert batch.filling
     batch.fail(KafkaError("given up"))
     delivery = filling.filled()

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from kafwire.producer._batch import ProducerBatch
-from kafwire.producer._partitioner import Shares
+from kafwire.producer._partitioner import PartitionWeights
 from kafwire.records._arrow import RowsReader
 from tests.support import seeds
 from tests.support.accumulator_store import Store
@@ -168,20 +168,20 @@ def test_rows_go_behind_what_was_sent_to_the_partition_that_they_move_on_to(two:
 
 def test_the_engine_is_not_given_what_is_being_filled_nor_what_is_behind_it(two: Interleaving) -> None:
     first, second = two.senders
-    sink = two.store.accumulator.topics["t"].sinks[0]
+    queue = two.store.accumulator.topics["t"].queues[0]
     for _ in range(30):
         first.send(size=100)
     first.begin_rows(2)
     for _ in range(30):
         second.send(size=100)
-    fresh = sink.advance()
+    fresh = queue.advance()
     assert fresh
     assert not any(batch.filling for batch in fresh)
-    assert sink.sealed[0].filling
-    assert len(sink.sealed) > 1
+    assert queue.sealed[0].filling
+    assert len(queue.sealed) > 1
     first.end()
-    sink.advance()
-    assert not sink.sealed
+    queue.advance()
+    assert not queue.sealed
     two.check()
 
 
@@ -191,12 +191,12 @@ def test_a_batch_that_was_asked_for_while_it_was_filled_is_told_of_when_it_comes
     accumulator = two.store.accumulator
     first.send()
     first.begin_rows(2)
-    (sink,), _ = accumulator.collect(everything=True)
-    assert not sink.advance()
+    (queue,), _ = accumulator.collect(everything=True)
+    assert not queue.advance()
     assert accumulator.collect()[0] == []
     first.end()
-    assert accumulator.collect()[0] == [sink]
-    assert len(sink.advance()) == 1
+    assert accumulator.collect()[0] == [queue]
+    assert len(queue.advance()) == 1
     first.send()
     two.check()
 
@@ -217,5 +217,5 @@ def test_any_order_of_passes_keeps_each_threads_order(seed: int) -> None:
             if chance.random() < 0.15:
                 world.store.deliver(everything=chance.random() < 0.5)
             if chance.random() < 0.1:
-                world.store.accumulator.set_shares("t", Shares([chance.randrange(2)], [1]))
+                world.store.accumulator.set_weights("t", PartitionWeights([chance.randrange(2)], [1]))
         world.check()

@@ -448,6 +448,6 @@ def test_real_signals_at_any_time(make_world: Callable[..., World]) -> None:
     assert interrupts == 60
     budget.unlisten(listener)
     world.store.deliver()
-    assert all(sink.is_empty for sink in world.store.accumulator.topics["t"].sinks)
+    assert all(queue.is_empty for queue in world.store.accumulator.topics["t"].queues)
     assert budget.used == 0
     assert budget.waiting == 0

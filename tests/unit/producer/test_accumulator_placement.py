@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from kafwire.errors import ConfigError
-from kafwire.producer._partitioner import Shares
+from kafwire.producer._partitioner import PartitionWeights
 from kafwire.producer.partitioner import weighted
 from kafwire.records._arrow import RowsReader
 from tests.support.accumulator_store import Store
@@ -36,7 +36,7 @@ def make_store() -> Iterator[Callable[..., Store]]:
 
 
 def share(store: Store, partitions: Sequence[int], ends: Sequence[int] | None = None) -> None:
-    store.accumulator.set_shares("t", Shares(partitions, ends or range(1, len(partitions) + 1)))
+    store.accumulator.set_weights("t", PartitionWeights(partitions, ends or range(1, len(partitions) + 1)))
 
 
 def numbered(count: int, size: int = 100) -> list[bytes]:
@@ -181,7 +181,7 @@ def test_partitions_get_even_parts(make_store: Any, how: str, seed: int) -> None
 
 
 @pytest.mark.parametrize("how", HOW)
-def test_partitions_get_their_shares(make_store: Any, how: str, seed: int) -> None:
+def test_partitions_get_their_weights(make_store: Any, how: str, seed: int) -> None:
     """Queues of 0, 3, 1 and 9: 10, 7, 9 and 1 parts of 27, and none for partition 4.
 
     38 is passed by one seed in ten million.
@@ -206,7 +206,7 @@ def test_seeds_tell_producers_apart_and_topics_too(make_store: Any) -> None:
     orders = []
     for chance in range(2):
         store = make_store(10, chance=chance)
-        store.accumulator.set_topic("u", 10, Shares(range(10), range(1, 11)))
+        store.accumulator.set_topic("u", 10, PartitionWeights(range(10), range(1, 11)))
         for topic in "tu":
             deliveries = [store.accumulator.append(topic, b"v" * 900, None, None, None, None) for _ in range(20)]
             orders.append([repr(delivery).split(":")[0].split("-")[1] for delivery in deliveries])
@@ -311,19 +311,19 @@ def test_a_partition_that_keeps_a_share_is_stayed_with(make_store: Any) -> None:
 def test_added_partitions_are_used(make_store: Any) -> None:
     store = make_store(1)
     store.logs[1] = []
-    store.accumulator.set_topic("t", 2, Shares([1], [1]))
+    store.accumulator.set_topic("t", 2, PartitionWeights([1], [1]))
     store.append(b"." * 900)
     store.append(b"." * 900)
     assert store.deliver() == 2
     assert len(store.logs[1]) == 2, "partition 0 has no share any more"
 
 
-def test_shares_of_partitions_that_do_not_exist_are_refused(make_store: Any) -> None:
+def test_weights_of_partitions_that_do_not_exist_are_refused(make_store: Any) -> None:
     store = make_store(2)
     with pytest.raises(ValueError, match="has 2 partitions"):
         share(store, [2])
     with pytest.raises(KeyError):
-        store.accumulator.set_shares("other", Shares([0], [1]))
+        store.accumulator.set_weights("other", PartitionWeights([0], [1]))
 
 
 @pytest.mark.parametrize("how", HOW)
@@ -341,7 +341,7 @@ def test_records_larger_than_a_batch_are_spread_one_by_one(make_store: Any, how:
 
 
 @pytest.mark.parametrize("partitioner", ["murmur2_random", "random", "round_robin"])
-def test_shares_may_change_while_threads_place_records(make_store: Any, partitioner: str, seed: int) -> None:
+def test_weights_may_change_while_threads_place_records(make_store: Any, partitioner: str, seed: int) -> None:
     """Records and tables, with and without keys, from four threads; a fifth delivers, and tells of leaders."""
     store = make_store(5, partitioner=partitioner, chance=seed, buffer_memory=1 << 24)
     chance = random.Random(seed)
@@ -528,7 +528,7 @@ def test_a_function_may_send_and_learn_of_new_partitions_itself(make_store: Any)
     def choose(topic: str, key: bytes | None, partitions: int, available: tuple[int, ...]) -> int:
         if key == b"outer":
             store.append(b"000000", key=b"inner")
-            store.accumulator.set_topic("t", 3, Shares([2], [1]))
+            store.accumulator.set_topic("t", 3, PartitionWeights([2], [1]))
             return partitions - 1
         return 0
 

@@ -35,12 +35,12 @@ def rows_in(parts: Parts) -> int:
     return sum(count for _, _, count in parts)
 
 
-def test_a_table_is_not_continued_in_the_next_era(store: Store) -> None:
+def test_a_table_is_not_continued_in_the_next_transaction_generation(store: Store) -> None:
     table, parts = plan(store, 100), Parts()
     assert not store.accumulator.append_rows(table, parts)  # the buffer is full
     store.deliver()
     added = rows_in(parts)
-    store.accumulator.era += 1
+    store.accumulator.transaction_generation += 1
     with pytest.raises(TransactionStateError, match="the transaction ended while rows were added to it"):
         store.accumulator.append_rows(table, parts)
     assert rows_in(parts) == added > 0
@@ -48,9 +48,9 @@ def test_a_table_is_not_continued_in_the_next_era(store: Store) -> None:
     assert store.used == 0
 
 
-def test_a_table_of_the_era_before_is_not_begun(store: Store) -> None:
+def test_a_table_of_the_transaction_generation_before_is_not_begun(store: Store) -> None:
     table, parts = plan(store, 3), Parts()
-    store.accumulator.era += 1
+    store.accumulator.transaction_generation += 1
     with pytest.raises(TransactionStateError):
         store.accumulator.append_rows(table, parts)
     assert parts == []
@@ -70,7 +70,7 @@ def test_who_fails_to_add_rows_is_no_longer_counted_and_the_end_is_told(store: S
     def refuse() -> Exception:
         return KafkaError("no transaction was begun")
 
-    store.accumulator.refusal = refuse
+    store.accumulator.send_gate = refuse
     assert store.native.drain() == []
     with pytest.raises(KafkaError, match="no transaction"):
         store.accumulator.append_rows(plan(store, 3), Parts())
@@ -82,7 +82,7 @@ def test_the_gate_closes_between_two_passes(store: Store) -> None:
     """What was added by then is in the transaction; the rest is refused."""
 
     def close_gate() -> None:
-        store.accumulator.refusal = lambda: KafkaError("the transaction is being committed")
+        store.accumulator.send_gate = lambda: KafkaError("the transaction is being committed")
 
     store.accumulator.after_pass = close_gate
     table, parts = plan(store, 100), Parts()

@@ -26,9 +26,9 @@ def store(request: pytest.FixtureRequest) -> Iterator[Store]:
 
 def sealed(store: Store) -> ProducerBatch:
     """The open batch, as it would be sent."""
-    (sink,), _ = store.accumulator.collect(everything=True)
-    (batch,) = sink.advance()
-    sink.fresh.clear()
+    (queue,), _ = store.accumulator.collect(everything=True)
+    (batch,) = queue.advance()
+    queue.fresh.clear()
     batch.producer, batch.sequence = (7, 1), 5
     store.accumulator.prepare([batch])
     return batch
@@ -149,7 +149,7 @@ def test_rows_find_theirs(store: Store) -> None:
 
 def test_a_batch_that_is_not_sealed_cannot_be_cut(store: Store) -> None:
     fill(store, random.Random(3), 4)
-    (sink,), _ = store.accumulator.collect(everything=True)
-    if store.accumulator.topics["t"].sinks[0].sealed[0].size:
+    (queue,), _ = store.accumulator.collect(everything=True)
+    if store.accumulator.topics["t"].queues[0].sealed[0].size:
         with pytest.raises(ValueError, match="only a sealed batch is cut"):
-            store.accumulator.cut(sink.sealed[0], [0, 2])
+            store.accumulator.cut(queue.sealed[0], [0, 2])

@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafwire.aio.deliveries import AsyncBatchDelivery, Homes
+from kafwire.aio.deliveries import AsyncBatchDelivery, LoopRegistry
 from kafwire.aio.producer import AsyncProducer
 from kafwire.errors import KafkaError, KafkaTimeoutError, ProtocolError
 from kafwire.producer._batch import BatchDelivery
-from kafwire.producer._partitioner import Shares
+from kafwire.producer._partitioner import PartitionWeights
 from kafwire.producer.partitioner import even
 from kafwire.sync.producer import Producer
 from tests.support.accumulator_store import Store
@@ -24,7 +24,7 @@ from tests.support.accumulator_store import Store
 @pytest.fixture
 def store() -> Iterator[Store]:
     made = Store(3, batch_size=300)
-    made.accumulator.set_topic("u", 1, Shares(*even(range(1))))
+    made.accumulator.set_topic("u", 1, PartitionWeights(*even(range(1))))
     yield made
     made.close()
 
@@ -33,27 +33,27 @@ def table(count: int) -> Any:
     return pa.table({"value": [b"%030d" % number for number in range(count)]})
 
 
-def parts_of(face: Any, store: Store) -> Any:
-    """A producer of either face whose records go to the store."""
-    producer = face.__new__(face)
+def parts_of(flavour: Any, store: Store) -> Any:
+    """A producer of either flavour whose records go to the store."""
+    producer = flavour.__new__(flavour)
     producer._closed = False
     producer._config = SimpleNamespace(max_block_ms=1, buffer_memory=0)
     producer._engine = SimpleNamespace(check_process=lambda: None, check_caller=lambda: None, is_over=True)
     producer._accumulator = store.accumulator
     producer._sender = SimpleNamespace(accumulator=store.accumulator, last_problem="")
-    producer._homes = Homes(store.accumulator.budget)
+    producer._homes = LoopRegistry(store.accumulator.budget)
     return producer
 
 
-def send_batch(face: Any, store: Store, topic: str | None, data: Any) -> Any:
-    producer = parts_of(face, store)
-    if face is Producer:
+def send_batch(flavour: Any, store: Store, topic: str | None, data: Any) -> Any:
+    producer = parts_of(flavour, store)
+    if flavour is Producer:
         return producer.send_batch(topic, data)
     return asyncio.run(producer.send_batch(topic, data))
 
 
-@pytest.mark.parametrize("face", [Producer, AsyncProducer])
-def test_an_error_in_a_chunk_for_several_topics_carries_what_was_sent(store: Store, face: Any) -> None:
+@pytest.mark.parametrize("flavour", [Producer, AsyncProducer])
+def test_an_error_in_a_chunk_for_several_topics_carries_what_was_sent(store: Store, flavour: Any) -> None:
     """The first row of "u" is bad; those of "t" came before it."""
     data = pa.table(
         {
@@ -63,9 +63,9 @@ def test_an_error_in_a_chunk_for_several_topics_carries_what_was_sent(store: Sto
         }
     )
     with pytest.raises(ProtocolError, match="row 2") as caught:
-        send_batch(face, store, None, data)
+        send_batch(flavour, store, None, data)
     delivery = caught.value.delivery
-    assert type(delivery) is (BatchDelivery if face is Producer else AsyncBatchDelivery)
+    assert type(delivery) is (BatchDelivery if flavour is Producer else AsyncBatchDelivery)
     assert len(delivery) == 3
     store.deliver()
     assert sum(count for topic, _, _, count in delivery.result() if topic == "t") == 3
@@ -74,12 +74,12 @@ def test_an_error_in_a_chunk_for_several_topics_carries_what_was_sent(store: Sto
     assert str(again) == str(caught.value)
 
 
-@pytest.mark.parametrize("face", [Producer, AsyncProducer])
-def test_a_full_buffer_carries_what_was_sent(face: Any) -> None:
+@pytest.mark.parametrize("flavour", [Producer, AsyncProducer])
+def test_a_full_buffer_carries_what_was_sent(flavour: Any) -> None:
     store = Store(1, batch_size=300, buffer_memory=1_000)
     try:
         with pytest.raises(KafkaTimeoutError, match="no room") as caught:
-            send_batch(face, store, "t", table(500))
+            send_batch(flavour, store, "t", table(500))
         delivery = caught.value.delivery
         assert 0 < len(delivery) < 500
         store.deliver()
@@ -88,8 +88,8 @@ def test_a_full_buffer_carries_what_was_sent(face: Any) -> None:
         store.close()
 
 
-@pytest.mark.parametrize("face", [Producer, AsyncProducer])
-def test_an_interrupt_carries_what_was_sent(store: Store, face: Any) -> None:
+@pytest.mark.parametrize("flavour", [Producer, AsyncProducer])
+def test_an_interrupt_carries_what_was_sent(store: Store, flavour: Any) -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt
 
@@ -145,7 +145,7 @@ def test_without_an_error_there_is_no_exception(store: Store) -> None:
 
 def test_awaited_it_has_the_same(store: Store) -> None:
     async def scenario() -> None:
-        homes = Homes(store.accumulator.budget)
+        homes = LoopRegistry(store.accumulator.budget)
         rows = store.append_table(table(40), partition=0)
         delivery = AsyncBatchDelivery(homes, rows)
         with pytest.raises(KafkaError, match="not known yet"):

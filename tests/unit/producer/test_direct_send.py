@@ -16,7 +16,7 @@ import pytest
 
 import kafwire
 from kafwire.errors import KafkaError
-from kafwire.producer import direct_send as net_express
+from kafwire.producer import direct_send as net_direct_send
 from kafwire.records import decode_batches
 from kafwire.types import TopicPartition
 from tests.support.deadlines import until
@@ -36,17 +36,17 @@ def kafka() -> Iterator[ServedKafka]:
         yield it
 
 
-def sink_of(producer: Any, partition: int = 0) -> Any:
-    return producer._accumulator.topics["t"].sinks[partition]
+def queue_of(producer: Any, partition: int = 0) -> Any:
+    return producer._accumulator.topics["t"].queues[partition]
 
 
-def lent(producer: Any) -> int:
-    """Send records one at a time until the partition is lent; how many it took."""
+def leased(producer: Any) -> int:
+    """Send records one at a time until the partition is leased; how many it took."""
     for number in range(20):
         producer.send("t", b"%d" % number, partition=0).result(SOON_S)
-        if producer._engine.run(_settled()) is None and sink_of(producer).express is not None:
+        if producer._engine.run(_settled()) is None and queue_of(producer).direct_send is not None:
             return number + 1
-    raise AssertionError("never lent")
+    raise AssertionError("never leased")
 
 
 async def _settled() -> None:
@@ -67,14 +67,14 @@ def counted(producer: Any) -> dict[str, Any]:
 def test_records_go_past_the_engine_and_are_counted_like_others(kafka: ServedKafka, version: int, acks: Any) -> None:
     kafka.nodes[1].versions["Produce"] = (3, version)
     with kafwire.Producer(kafka.bootstrap, linger_ms=0, acks=acks) as producer:
-        count = lent(producer)
-        assert count == net_express.LULLS
-        express = sink_of(producer).express
+        count = leased(producer)
+        assert count == net_direct_send.LULLS
+        direct_send = queue_of(producer).direct_send
         for number in range(count, count + 5):
             meta = producer.send("t", b"%d" % number, key=b"k", partition=0).result(SOON_S)
             assert (meta.partition, meta.offset) == (0, number)
-        assert express.sent == 5
-        assert express.batch is None
+        assert direct_send.sent == 5
+        assert direct_send.batch is None
         told = counted(producer)
         count += 5
         assert (told["records"], told["records_delivered"], told["batches"]) == (count, count, count)
@@ -87,11 +87,13 @@ def test_records_go_past_the_engine_and_are_counted_like_others(kafka: ServedKaf
         ]
         assert told["bytes"] == sum(sizes)
         assert told["batch_bytes_max"] == max(sizes)
-        [lane] = [lane for lane in producer.metrics()["lanes"] if lane["role"] == "produce"]
-        assert lane["requests"] == lane["responses"] == count + 1, "and the greeting"
-        assert 0 < lane["latency_ms_max"] <= lane["latency_ms_sum"]
-        connection = kafka.made("Produce")[0].connection
-        assert (lane["bytes_out"], lane["bytes_in"]) == (kafka.received[connection], kafka.sent[connection])
+        [connection] = [
+            connection for connection in producer.metrics()["connections"] if connection["role"] == "produce"
+        ]
+        assert connection["requests"] == connection["responses"] == count + 1, "and the greeting"
+        assert 0 < connection["latency_ms_max"] <= connection["latency_ms_sum"]
+        number = kafka.made("Produce")[0].connection
+        assert (connection["bytes_out"], connection["bytes_in"]) == (kafka.received[number], kafka.sent[number])
         producer.send("t", b"last", partition=0)
     assert values(kafka) == [b"%d" % number for number in range(count)] + [b"last"]
     numbers = [
@@ -111,26 +113,26 @@ def test_whatever_is_more_than_one_after_the_other_takes_it_back(kafka: ServedKa
             producer.begin_transaction()
             for number in range(8):
                 producer.send("t", b"%d" % number, partition=0).result(SOON_S)
-            assert sink_of(producer).express is None
+            assert queue_of(producer).direct_send is None
             producer.commit_transaction()
         return
     with kafwire.Producer(kafka.bootstrap, linger_ms=0) as producer:
-        count = lent(producer)
+        count = leased(producer)
         if how == "flush":
             producer.flush()
-            assert sink_of(producer).express is None
+            assert queue_of(producer).direct_send is None
         elif how == "metrics":
             producer.metrics()
-            assert sink_of(producer).express is not None, "to look takes nothing back"
+            assert queue_of(producer).direct_send is not None, "to look takes nothing back"
         elif how == "rows":
             producer.send_batch("t", pa.table({"value": [b"1", b"2"]}), partition=0).result(SOON_S)
-            assert sink_of(producer).express is None
+            assert queue_of(producer).direct_send is None
         else:
             gate = threading.Event()
             kafka.on("Produce", _held(gate))
             first = producer.send("t", b"first", partition=0)
             second = producer.send("t", b"second", partition=0)
-            until(lambda: sink_of(producer).express is None, "it is taken back")
+            until(lambda: queue_of(producer).direct_send is None, "it is taken back")
             gate.set()
             assert (first.result(SOON_S).offset, second.result(SOON_S).offset) == (count, count + 1)
         more = producer.send("t", b"more", partition=0).result(SOON_S)
@@ -164,7 +166,7 @@ def test_what_is_no_good_news_is_the_engines_to_mend(kafka: ServedKafka, trouble
         return HANGUP
 
     with kafwire.Producer(kafka.bootstrap, linger_ms=0, retry_backoff_ms=1, retry_backoff_max_ms=1) as producer:
-        count = lent(producer)
+        count = leased(producer)
         kafka.on("Produce", once)
         delivery = producer.send("t", b"hard", partition=0)
         if trouble == "too large":
@@ -181,10 +183,10 @@ def test_what_is_no_good_news_is_the_engines_to_mend(kafka: ServedKafka, trouble
 
 
 def test_a_request_that_is_not_answered_runs_out_of_time(kafka: ServedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(net_express, "WATCH_S", 0.02)
+    monkeypatch.setattr(net_direct_send, "WATCH_S", 0.02)
     options: dict[str, Any] = {"request_timeout_ms": 100, "delivery_timeout_ms": 200, "retry_backoff_ms": 1}
     with kafwire.Producer(kafka.bootstrap, linger_ms=0, **options) as producer:
-        lent(producer)
+        leased(producer)
         kafka.on("Produce", lambda _: NEVER)
         delivery = producer.send("t", b"hangs", partition=0)
         with pytest.raises(KafkaError) as caught:
@@ -195,26 +197,26 @@ def test_a_request_that_is_not_answered_runs_out_of_time(kafka: ServedKafka, mon
 
 
 def test_a_partition_that_nobody_sends_to_is_given_back(kafka: ServedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(net_express, "WATCH_S", 0.005)
+    monkeypatch.setattr(net_direct_send, "WATCH_S", 0.005)
     with kafwire.Producer(kafka.bootstrap, linger_ms=0) as producer:
-        lent(producer)
-        ways: Any = producer._sender._express
-        express = sink_of(producer).express
+        leased(producer)
+        ways: Any = producer._sender._direct_send
+        direct_send = queue_of(producer).direct_send
         for number in range(3):  # it is used: so it stays
             producer.send("t", b"%d" % number, partition=0).result(SOON_S)
-            until(lambda: ways._used.get(sink_of(producer), (0, 0))[0] == express.sent, "it is seen to be used")
-        assert sink_of(producer).express is express
-        monkeypatch.setattr(net_express, "UNUSED_S", 0.001)
-        until(lambda: sink_of(producer).express is None, "it is taken back")
+            until(lambda: ways._used.get(queue_of(producer), (0, 0))[0] == direct_send.sent, "it is seen to be used")
+        assert queue_of(producer).direct_send is direct_send
+        monkeypatch.setattr(net_direct_send, "UNUSED_S", 0.001)
+        until(lambda: queue_of(producer).direct_send is None, "it is taken back")
         until(lambda: ways._watch is None, "nothing is watched")
-        assert ways._lent == ways._used == {}
-        lent(producer)
+        assert ways._leased == ways._used == {}
+        leased(producer)
         assert ways._watch is not None
 
 
 def test_one_that_waits_no_longer_hears_nothing_and_the_record_goes_on(kafka: ServedKafka) -> None:
     with kafwire.Producer(kafka.bootstrap, linger_ms=0) as producer:
-        count = lent(producer)
+        count = leased(producer)
         gate = threading.Event()
         kafka.on("Produce", _held(gate))
         assert counted(producer)["batches_in_flight"] == 0
@@ -254,7 +256,7 @@ def signalled_while_waiting(work: Any) -> Iterator[None]:
 def test_a_signal_handler_may_wait_for_what_its_thread_waits_for(kafka: ServedKafka) -> None:
     """The answer comes once: who waited first is called off, and the engine tells both."""
     with kafwire.Producer(kafka.bootstrap, linger_ms=0) as producer:
-        count = lent(producer)
+        count = leased(producer)
         gate = threading.Event()
         kafka.on("Produce", _held(gate))
         delivery = producer.send("t", b"slow", partition=0)
@@ -274,7 +276,7 @@ def test_a_signal_handler_may_wait_for_what_its_thread_waits_for(kafka: ServedKa
 
 def test_a_purge_ends_a_wait_for_what_is_in_flight(kafka: ServedKafka) -> None:
     with kafwire.Producer(kafka.bootstrap, linger_ms=0) as producer:
-        lent(producer)
+        leased(producer)
         gate = threading.Event()
         kafka.on("Produce", _held(gate))
         delivery = producer.send("t", b"slow", partition=0)
@@ -292,7 +294,7 @@ def test_a_purge_ends_a_wait_for_what_is_in_flight(kafka: ServedKafka) -> None:
 
 def test_a_purge_takes_it_back_and_gives_up_what_is_in_flight(kafka: ServedKafka) -> None:
     with kafwire.Producer(kafka.bootstrap, linger_ms=0) as producer:
-        count = lent(producer)
+        count = leased(producer)
         gate = threading.Event()
         kafka.on("Produce", _held(gate))
         delivery = producer.send("t", b"slow", partition=0)

@@ -6,7 +6,7 @@ import pytest
 
 from kafwire._codec import crc32c_of
 from kafwire.errors import ProtocolError
-from kafwire.producer.log_search import LogSearch, Numbers, Place
+from kafwire.producer.log_search import FoundBatch, LogSearch, Numbers
 from kafwire.producer.sequencer import SEQUENCE_LIMIT
 
 PID, EPOCH = 7, 3
@@ -46,7 +46,7 @@ def looked(wanted: dict[str, Numbers], *records: bytes, position: int = 10) -> L
 
 def test_what_was_sent_is_found_where_it_is() -> None:
     search = looked({"a": numbers(5, 2), "b": numbers(7)}, batch(10, 5, 2) + batch(12, 7), position=10)
-    assert search.found == {"a": Place(10), "b": Place(12)}
+    assert search.found == {"a": FoundBatch(10), "b": FoundBatch(12)}
     assert search.is_over
     assert search.is_whole
     assert search.position == 13
@@ -54,7 +54,7 @@ def test_what_was_sent_is_found_where_it_is() -> None:
 
 def test_what_is_not_there_is_not_found() -> None:
     search = looked({"a": numbers(5), "b": numbers(6)}, batch(10, 5))
-    assert search.found == {"a": Place(10)}
+    assert search.found == {"a": FoundBatch(10)}
     assert not search.is_over
     assert looked({}, b"").is_over
 
@@ -67,7 +67,7 @@ def test_batches_of_others_are_not_meant(other: tuple[int, int]) -> None:
     pid, epoch = other
     assert looked({"a": numbers(5)}, batch(10, 5, pid=pid, epoch=epoch)).found == {}
     both = looked({"a": numbers(5), "b": numbers(5, pid=pid, epoch=epoch)}, batch(10, 5))
-    assert both.found == {"a": Place(10)}
+    assert both.found == {"a": FoundBatch(10)}
 
 
 @pytest.mark.parametrize(
@@ -85,13 +85,13 @@ def test_batches_of_others_are_not_meant(other: tuple[int, int]) -> None:
 )
 def test_a_batch_inside_of_a_larger_one(sequence: int, count: int, found: bool) -> None:
     search = looked({"a": numbers(sequence, count)}, batch(10, 5, 4))
-    where = Place(10) if (sequence, count) == (5, 4) else Place(-1)
+    where = FoundBatch(10) if (sequence, count) == (5, 4) else FoundBatch(-1)
     assert search.found == ({"a": where} if found else {})
 
 
 def test_numbers_wrap() -> None:
     search = looked({"a": numbers(0), "b": numbers(1)}, batch(10, SEQUENCE_LIMIT - 1, 2))
-    assert search.found == {"a": Place(-1)}
+    assert search.found == {"a": FoundBatch(-1)}
 
 
 @pytest.mark.parametrize(
@@ -100,22 +100,22 @@ def test_numbers_wrap() -> None:
     ids=["larger first", "own first"],
 )
 def test_its_own_place_is_better_than_one_inside_of_a_larger(records: bytes, own: int) -> None:
-    assert looked({"a": numbers(6)}, records).found == {"a": Place(own)}
+    assert looked({"a": numbers(6)}, records).found == {"a": FoundBatch(own)}
 
 
 def test_when_it_was_appended_if_the_topic_says() -> None:
     search = looked(
         {"a": numbers(5), "b": numbers(7)}, batch(10, 5, attributes=APPENDED) + batch(11, 6, 2, attributes=0x01)
     )
-    assert search.found == {"a": Place(10, 1_234), "b": Place(-1, -1)}
-    assert looked({"a": numbers(6)}, batch(10, 5, 2, attributes=APPENDED)).found == {"a": Place(-1, 1_234)}
+    assert search.found == {"a": FoundBatch(10, 1_234), "b": FoundBatch(-1, -1)}
+    assert looked({"a": numbers(6)}, batch(10, 5, 2, attributes=APPENDED)).found == {"a": FoundBatch(-1, 1_234)}
 
 
 def test_what_lies_before_the_position_does_not_count() -> None:
     search = looked({"a": numbers(5)}, batch(8, 5, 2), position=10)
     assert (search.found, search.position, search.is_whole) == ({}, 10, True)
     search = looked({"a": numbers(5, 3)}, batch(8, 5, 3), position=10)  # its last record is the first to be seen
-    assert (search.found, search.position, search.is_whole) == ({"a": Place(8)}, 11, True)
+    assert (search.found, search.position, search.is_whole) == ({"a": FoundBatch(8)}, 11, True)
 
 
 def test_a_gap_makes_it_incomplete_for_good() -> None:
@@ -130,7 +130,7 @@ def test_a_gap_makes_it_incomplete_for_good() -> None:
 
 def test_old_messages_are_passed_over() -> None:
     search = looked({"a": numbers(5)}, old(10) + batch(11, 5))
-    assert search.found == {"a": Place(11)}
+    assert search.found == {"a": FoundBatch(11)}
     assert search.position == 12
 
 
@@ -141,7 +141,7 @@ def test_what_is_cut_off_waits_for_the_next_answer() -> None:
         assert search.feed(whole[:end])
         assert (search.found, search.position) == ({}, 11)
         assert search.feed(batch(11, 6))
-        assert search.found == {"a": Place(11)}
+        assert search.found == {"a": FoundBatch(11)}
     search = LogSearch({"a": numbers(5)}, 10)
     assert not search.feed(whole[:20])
     assert not search.feed(b"")
@@ -149,7 +149,7 @@ def test_what_is_cut_off_waits_for_the_next_answer() -> None:
 
 
 def test_a_batch_of_the_least_size_is_read() -> None:
-    assert looked({"a": numbers(5)}, batch(10, 5, body=b"")).found == {"a": Place(10)}
+    assert looked({"a": numbers(5)}, batch(10, 5, body=b"")).found == {"a": FoundBatch(10)}
 
 
 @pytest.mark.parametrize(

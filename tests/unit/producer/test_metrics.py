@@ -58,7 +58,7 @@ def test_records_batches_and_partitions() -> None:
         assert total["requests"] == len(world.made("Produce")) + 1  # the connection's first asks for versions
         assert (total["requests_in_flight"], total["retries"], total["errors"]) == (0, 0, {})
         assert total["request_latency_ms_mean"] > 0
-        assert {lane["role"] for lane in found["lanes"]} >= {"produce"}
+        assert {connection["role"] for connection in found["connections"]} >= {"produce"}
         assert total["buffer_used"] == 0
 
 
@@ -123,13 +123,16 @@ def test_requests_to_several_brokers() -> None:
             work.send("t", b"v", partition=partition)
         work.flush()
         found = told(work)
-        lanes = [lane for lane in found["lanes"] if lane["role"] == "produce"]
-        assert sorted(round(lane["latency_ms_max"], -2) for lane in lanes) == [1000, 2000]
+        connections = [connection for connection in found["connections"] if connection["role"] == "produce"]
+        assert sorted(round(connection["latency_ms_max"], -2) for connection in connections) == [1000, 2000]
         total = found["producer"]
-        assert total["request_latency_ms_max"] == max(lane["latency_ms_max"] for lane in lanes)
-        spent, answered = sum(lane["latency_ms_sum"] for lane in lanes), sum(lane["responses"] for lane in lanes)
+        assert total["request_latency_ms_max"] == max(connection["latency_ms_max"] for connection in connections)
+        spent, answered = (
+            sum(connection["latency_ms_sum"] for connection in connections),
+            sum(connection["responses"] for connection in connections),
+        )
         assert total["request_latency_ms_mean"] == pytest.approx(spent / answered)
-        assert total["requests"] == sum(lane["requests"] for lane in lanes)
+        assert total["requests"] == sum(connection["requests"] for connection in connections)
 
 
 def test_what_waits_and_is_in_flight() -> None:

@@ -1,4 +1,4 @@
-"""`producer.partitioner`: rules by name, shares by backlog, and which brokers are slow."""
+"""`producer.partitioner`: rules by name, weights by backlog, and which brokers are slow."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_function_is_a_rule() -> None:
 
 
 @given(st.lists(st.integers(0, 99), min_size=1, unique=True))
-def test_even_shares_are_all_the_same(partitions: list[int]) -> None:
+def test_even_weights_are_all_the_same(partitions: list[int]) -> None:
     assert chances(even(partitions)) == dict.fromkeys(partitions, Fraction(1, len(partitions)))
 
 
@@ -85,16 +85,16 @@ def test_partitions_without_a_leader_have_no_share_while_others_have_one() -> No
     assert chances(balance.lead("t", [-1, -1])) == {0: Fraction(1, 2), 1: Fraction(1, 2)}
 
 
-def test_shares_are_told_when_they_change() -> None:
+def test_weights_are_told_when_they_change() -> None:
     balance = Balance(timeout_ms=0)
     balance.lead("t", [1, 1, -1])
-    assert balance.weigh("t", {}) is None
-    split = balance.weigh("t", {1: 2})
+    assert balance.weights("t", {}) is None
+    split = balance.weights("t", {1: 2})
     assert split is not None
     assert chances(split) == {0: Fraction(3, 4), 1: Fraction(1, 4)}
     assert list(balance.uneven) == ["t"]
-    assert balance.weigh("t", {1: 2}) is None
-    split = balance.weigh("t", {})
+    assert balance.weights("t", {1: 2}) is None
+    split = balance.weights("t", {})
     assert split is not None
     assert chances(split) == {0: Fraction(1, 2), 1: Fraction(1, 2)}
     assert not balance.uneven
@@ -103,18 +103,18 @@ def test_shares_are_told_when_they_change() -> None:
 def test_new_leaders_change_nothing_about_what_waits() -> None:
     balance = Balance(timeout_ms=0)
     balance.lead("t", [1, 1, -1, 2])
-    assert balance.weigh("t", {1: 2}, frozenset({3})) is not None
+    assert balance.weights("t", {1: 2}, frozenset({3})) is not None
     assert chances(balance.lead("t", [1, 2, 1, 2])) == {0: Fraction(3, 7), 1: Fraction(1, 7), 2: Fraction(3, 7)}
-    assert balance.weigh("t", {1: 2}, frozenset({3})) is None
+    assert balance.weights("t", {1: 2}, frozenset({3})) is None
     assert chances(balance.lead("t", [-1, -1, 1, 2])) == {2: Fraction(1)}
 
 
-def test_topics_have_shares_of_their_own() -> None:
+def test_topics_have_weights_of_their_own() -> None:
     balance = Balance(timeout_ms=0)
     balance.lead("t", [1, 1])
     balance.lead("u", [1, 1, 1])
-    assert balance.weigh("t", {1: 2}) is not None
-    assert balance.weigh("u", {1: 2}) is not None
+    assert balance.weights("t", {1: 2}) is not None
+    assert balance.weights("u", {1: 2}) is not None
     assert set(balance.uneven) == {"t", "u"}
 
 

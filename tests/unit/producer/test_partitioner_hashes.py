@@ -1,4 +1,4 @@
-"""`_partitioner`: hashes of keys, compared with slow ones and with librdkafka's own; draws by shares."""
+"""`_partitioner`: hashes of keys, compared with slow ones and with librdkafka's own; draws by weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafwire.producer._partitioner import Shares, hash_key
+from kafwire.producer._partitioner import PartitionWeights, hash_key
 from tests.support import seeds
 from tests.support.accumulator_store import Store
 from tests.support.reference_partitions import HASHED, fnv1a, murmur2, sample_keys
@@ -95,14 +95,14 @@ def test_a_hundred_thousand_keys_are_placed_as_librdkafka_places_them(
         store.close()
 
 
-# ---- shares
+# ---- weights
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=30), st.integers(0, 2**64 - 1))
-def test_each_partition_is_drawn_by_as_many_numbers_as_its_share(shares: list[int], start: int) -> None:
-    ids = [3 * i for i in range(len(shares))]
-    drawn = Shares(ids, itertools.accumulate(shares))
-    tickets = [partition for partition, share in zip(ids, shares, strict=True) for _ in range(share)]
+def test_each_partition_is_drawn_by_as_many_numbers_as_its_share(weights: list[int], start: int) -> None:
+    ids = [3 * i for i in range(len(weights))]
+    drawn = PartitionWeights(ids, itertools.accumulate(weights))
+    tickets = [partition for partition, share in zip(ids, weights, strict=True) for _ in range(share)]
     assert [drawn.pick(number) for number in range(len(tickets))] == tickets
     assert drawn.pick(start) == tickets[start % len(tickets)]
     assert drawn.ids == tuple(ids)
@@ -112,11 +112,11 @@ def test_each_partition_is_drawn_by_as_many_numbers_as_its_share(shares: list[in
     ("ids", "ends"),
     [([], []), ([1], []), ([1], [0]), ([1, 2], [1, 1]), ([1, 2], [2, 1]), ([-1], [1]), ([1], [1, 2])],
 )
-def test_shares_that_are_none_are_refused(ids: list[int], ends: list[int]) -> None:
+def test_weights_that_are_none_are_refused(ids: list[int], ends: list[int]) -> None:
     with pytest.raises(ValueError, match="share"):
-        Shares(ids, ends)
+        PartitionWeights(ids, ends)
 
 
-def test_shares_may_be_larger_than_32_bits() -> None:
-    shares = Shares([0, 1], [2**40, 2**41])
-    assert [shares.pick(n) for n in (0, 2**40 - 1, 2**40, 2**41 - 1, 2**41)] == [0, 0, 1, 1, 0]
+def test_weights_may_be_larger_than_32_bits() -> None:
+    weights = PartitionWeights([0, 1], [2**40, 2**41])
+    assert [weights.pick(n) for n in (0, 2**40 - 1, 2**40, 2**41 - 1, 2**41)] == [0, 0, 1, 1, 0]

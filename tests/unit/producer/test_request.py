@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from kafwire import protocol
-from kafwire.producer._accumulator import Sink
+from kafwire.producer._accumulator import PartitionQueue
 from kafwire.producer._batch import ProducerBatch
 from kafwire.producer.direct_send import FIRST_VERSION, plain_answer
 from kafwire.producer.request import FIRST_VERSION_WITH_TOPIC_IDS, produce_request, single_frame
@@ -21,10 +21,12 @@ VERSIONS = range(ProduceRequest.min_version, ProduceRequest.max_version + 1)
 PLAIN_VERSIONS = [version for version in VERSIONS if version >= FIRST_VERSION]
 FLEXIBLE_FROM = 9
 TOPIC_ID = uuid.UUID("6a3c9b52-1f0d-4e67-9a0b-5d1c2e3f4a5b")
-SINKS = [("t", 0), ("t", 300), ("a" * 126, 1), ("a" * 127, 2), ("a" * 249, 2**31 - 1)]
+QUEUES = [("t", 0), ("t", 300), ("a" * 126, 1), ("a" * 127, 2), ("a" * 249, 2**31 - 1)]
 # Around where a varint of one more than the size gets another byte.
 SIZES = [100, 125, 127, 128, 16382, 16383, 16384, 70_000]
-EVERY_SINK = pytest.mark.parametrize("sink", [Sink(*place) for place in SINKS], ids=lambda sink: sink.name[-12:])
+EVERY_QUEUE = pytest.mark.parametrize(
+    "queue", [PartitionQueue(*place) for place in QUEUES], ids=lambda queue: queue.name[-12:]
+)
 NUMBERS = struct.Struct(">qqq")
 
 
@@ -40,8 +42,8 @@ def sealed(store: Store, size: int) -> ProducerBatch:
     for value_size in range(size - 90, size - 60):
         for key in (None, b"k"):
             batch = store.append(bytes(value_size), key=key, partition=0).batch
-            (sink,), _ = store.accumulator.collect(everything=True)
-            sink.advance().clear()
+            (queue,), _ = store.accumulator.collect(everything=True)
+            queue.advance().clear()
             store.accumulator.prepare([batch])
             if batch.size == size:
                 return batch
@@ -49,11 +51,13 @@ def sealed(store: Store, size: int) -> ProducerBatch:
     raise AssertionError(f"no batch takes {size} bytes")
 
 
-def frame_with(version: int, sink: Sink, batch: bytes, *, acks: int = -1, client_id: str | None = "me") -> bytes:
+def frame_with(
+    version: int, queue: PartitionQueue, batch: bytes, *, acks: int = -1, client_id: str | None = "me"
+) -> bytes:
     """What `single_frame` says, with a batch in its place."""
     head = protocol.encode_request_header(ProduceRequest, version, 77, client_id)
-    name = name_of(version, sink.topic)
-    prefix, suffix, flexible = single_frame(head, version, acks, 30_000, name, sink.partition)
+    name = name_of(version, queue.topic)
+    prefix, suffix, flexible = single_frame(head, version, acks, 30_000, name, queue.partition)
     assert flexible is (version >= FLEXIBLE_FROM)
     size = uvarint(len(batch) + 1) if flexible else struct.pack(">i", len(batch))
     return prefix + size + batch + suffix
@@ -67,40 +71,40 @@ def name_of(version: int, topic: str) -> bytes:
 def test_it_is_what_produce_request_makes_of_one_batch(store: Store, version: int) -> None:
     for size in SIZES:
         batch = sealed(store, size)
-        for topic, partition in SINKS:
-            sink = Sink(topic, partition)
+        for topic, partition in QUEUES:
+            queue = PartitionQueue(topic, partition)
             names = {topic: name_of(version, topic)}
             for acks, client_id in [(-1, "me"), (1, None), (-1, "")]:
                 head = protocol.encode_request_header(ProduceRequest, version, 77, client_id)
-                segments = produce_request(head, version, acks, 30_000, [(sink, batch)], names)
+                segments = produce_request(head, version, acks, 30_000, [(queue, batch)], names)
                 expected = b"".join(bytes(segment) for segment in segments)
-                assert frame_with(version, sink, bytes(batch.payload()), acks=acks, client_id=client_id) == expected
+                assert frame_with(version, queue, bytes(batch.payload()), acks=acks, client_id=client_id) == expected
         batch.succeed(0, -1)
 
 
 @pytest.mark.parametrize(
-    "sink", [Sink(*place) for place in SINKS], ids=lambda sink: f"{len(sink.topic)}-{sink.partition}"
+    "queue", [PartitionQueue(*place) for place in QUEUES], ids=lambda queue: f"{len(queue.topic)}-{queue.partition}"
 )
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_declared_request_says_the_same(version: int, sink: Sink) -> None:
-    data = ProduceRequest.PartitionProduceData(index=sink.partition, records=memoryview(b"batch" * 40))
+def test_the_declared_request_says_the_same(version: int, queue: PartitionQueue) -> None:
+    data = ProduceRequest.PartitionProduceData(index=queue.partition, records=memoryview(b"batch" * 40))
     topic = ProduceRequest.TopicProduceData(partition_data=[data])
     if version >= FIRST_VERSION_WITH_TOPIC_IDS:
         topic.topic_id = TOPIC_ID
     else:
-        topic.name = sink.topic
+        topic.name = queue.topic
     declared = ProduceRequest(acks=1, timeout_ms=30_000, topic_data=[topic])
-    frame = frame_with(version, sink, b"batch" * 40, acks=1)
+    frame = frame_with(version, queue, b"batch" * 40, acks=1)
     assert frame == protocol.encode_request(declared, version, 77, "me")
     head = protocol.encode_request_header(ProduceRequest, version, 77, "me")
     assert ProduceRequest.decode(frame[len(head) :], version) == declared
 
 
-def answer_of(version: int, sink: Sink, correlation_id: int, numbers: tuple[int, int, int]) -> bytes:
+def answer_of(version: int, queue: PartitionQueue, correlation_id: int, numbers: tuple[int, int, int]) -> bytes:
     """A broker's answer without an error."""
     base_offset, log_append_time_ms, log_start_offset = numbers
     part = ProduceResponse.PartitionProduceResponse(
-        index=sink.partition,
+        index=queue.partition,
         base_offset=base_offset,
         log_append_time_ms=log_append_time_ms,
         log_start_offset=log_start_offset,
@@ -109,19 +113,19 @@ def answer_of(version: int, sink: Sink, correlation_id: int, numbers: tuple[int,
     if version >= FIRST_VERSION_WITH_TOPIC_IDS:
         topic.topic_id = TOPIC_ID
     else:
-        topic.name = sink.topic
+        topic.name = queue.topic
     header = protocol.ResponseHeader(correlation_id=correlation_id).encode(1 if version >= FLEXIBLE_FROM else 0)
     return header + ProduceResponse(responses=[topic]).encode(version)
 
 
 @pytest.mark.parametrize(
-    "sink", [Sink(*place) for place in SINKS], ids=lambda sink: f"{len(sink.topic)}-{sink.partition}"
+    "queue", [PartitionQueue(*place) for place in QUEUES], ids=lambda queue: f"{len(queue.topic)}-{queue.partition}"
 )
 @pytest.mark.parametrize("version", PLAIN_VERSIONS)
-def test_a_plain_answer_is_the_declared_one_but_for_three_numbers(version: int, sink: Sink) -> None:
-    plain, at = plain_answer(version, sink, TOPIC_ID)
+def test_a_plain_answer_is_the_declared_one_but_for_three_numbers(version: int, queue: PartitionQueue) -> None:
+    plain, at = plain_answer(version, queue, TOPIC_ID)
     for numbers in [(0, -1, 0), (1, 2, 3), (2**63 - 1, 2**63 - 1, 2**63 - 1), (0x0102030405060708, -1, -1)]:
-        answer = answer_of(version, sink, 0x01020304, numbers)
+        answer = answer_of(version, queue, 0x01020304, numbers)
         assert answer[:4] == b"\1\2\3\4"
         assert NUMBERS.unpack_from(answer, at) == numbers
         end = at + NUMBERS.size
@@ -140,8 +144,8 @@ def test_a_plain_answer_is_the_declared_one_but_for_three_numbers(version: int, 
 @pytest.mark.parametrize("version", PLAIN_VERSIONS)
 def test_an_answer_with_anything_else_to_say_is_not_plain(version: int) -> None:
     """Each differs in size, or outside of the numbers."""
-    sink = Sink("t", 1)
-    plain, at = plain_answer(version, sink, TOPIC_ID)
+    queue = PartitionQueue("t", 1)
+    plain, at = plain_answer(version, queue, TOPIC_ID)
     part = ProduceResponse.PartitionProduceResponse(index=1)
     topic = ProduceResponse.TopicProduceResponse(partition_responses=[part])
     if version >= FIRST_VERSION_WITH_TOPIC_IDS:

@@ -37,7 +37,7 @@ class Work:
         self.sender = Sender(self.cluster, self.config)
         self.accumulator = self.sender.accumulator
         for topic in topics:
-            world.run(self.sender.learn_topics([topic], 60_000))
+            world.run(self.sender.ensure_metadata([topic], 60_000))
 
     def send(self, topic: str, value: bytes, *, partition: int | None = 0, key: bytes | None = None) -> Any:
         delivery = self.accumulator.append(topic, value, key, None, None, partition)
@@ -199,7 +199,7 @@ def test_a_request_stays_about_max_request_size() -> None:
 @pytest.mark.parametrize("limit", [1, 3, 5])
 def test_at_most_so_many_batches_of_a_partition_are_in_flight(limit: int) -> None:
     async def slow(_: Call) -> None:
-        in_flight.append(len(sink.sequencer.in_flight))
+        in_flight.append(len(queue.sequencer.in_flight))
         await asyncio.sleep(0.1)
 
     in_flight: list[int] = []
@@ -207,7 +207,7 @@ def test_at_most_so_many_batches_of_a_partition_are_in_flight(limit: int) -> Non
         world.create_topic("t")
         world.on("Produce", slow)
         work = Work(world, "t", batch_size=100, max_in_flight_requests_per_connection=limit)
-        sink = work.accumulator.topics["t"].sinks[0]
+        queue = work.accumulator.topics["t"].queues[0]
         for value in values(30, size=60):
             work.send("t", value)
         work.flush()
@@ -340,7 +340,7 @@ def test_nothing_goes_to_a_new_leader_before_the_old_one_has_answered() -> None:
         assert log_of(world).values() == [b"0", b"1", b"2"]
 
 
-def test_a_throttled_lane_sends_nothing_until_it_may() -> None:
+def test_a_throttled_connection_sends_nothing_until_it_may() -> None:
     def throttle(call: Call) -> Any:
         answer = world._on_Produce(call)
         answer.throttle_time_ms = 2_000
@@ -624,7 +624,7 @@ def test_new_partitions_are_used_once_they_are_known() -> None:
         work.send("t", b"v")
         work.flush()
         world.pass_time(1)
-        assert len(work.accumulator.topics["t"].sinks) == 2
+        assert len(work.accumulator.topics["t"].queues) == 2
 
 
 def ranges(offsets: Iterable[int]) -> bool:

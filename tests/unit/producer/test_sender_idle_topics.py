@@ -38,11 +38,11 @@ def test_a_topic_that_is_not_used_is_forgotten_and_found_again(*, more: bool) ->
         assert "idle" not in work.accumulator.topics
         if more:
             world.add_partitions("idle", 2)
-        world.run(work.sender.learn_topics(["idle"], 60_000))
+        world.run(work.sender.ensure_metadata(["idle"], 60_000))
         again = work.send("idle", b"1")
         work.flush()
         assert [first.result(0).offset, again.result(0).offset] == [0, 1]
-        assert len(work.accumulator.topics["idle"].sinks) == (3 if more else 1)
+        assert len(work.accumulator.topics["idle"].queues) == (3 if more else 1)
         batches = [decode_batches(stored.data)[0] for stored in log_of(world, 0, "idle").batches]
         assert [batch.base_sequence for batch in batches] == [0, 1], "the sequence of a partition goes on"
 
@@ -114,7 +114,7 @@ def test_rows_that_wait_until_their_topic_is_forgotten_arrive(*, made_anew: bool
         is_finished = work.accumulator.append_rows(plan, parts)
         assert is_finished is not made_anew
         if not is_finished:
-            world.run(work.sender.learn_topics(["t"], 60_000))
+            world.run(work.sender.ensure_metadata(["t"], 60_000))
             assert work.accumulator.append_rows(plan, parts)
         work.flush()
         assert sum(count for _, _, _, count in BatchDelivery(parts).result(0)) == 40
@@ -133,7 +133,7 @@ def test_a_table_for_topics_that_are_forgotten_meanwhile_goes_on() -> None:
         forgotten = False
         while not rows.go_on():
             if rows.unknown:
-                world.run(work.sender.learn_topics(rows.unknown, 60_000))
+                world.run(work.sender.ensure_metadata(rows.unknown, 60_000))
             elif forgotten:
                 world.pass_time(1)
             else:

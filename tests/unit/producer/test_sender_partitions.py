@@ -10,7 +10,7 @@ import pytest
 
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig
-from kafwire.producer._partitioner import Shares
+from kafwire.producer._partitioner import PartitionWeights
 from kafwire.producer.sender import Sender
 from tests.support.reference_partitions import partition_of
 from tests.support.simulated import World
@@ -29,7 +29,7 @@ class Work:
         settings = {"bootstrap_servers": world.bootstrap, "batch_size": BATCH, "max_request_size": BATCH * 100}
         self.cluster = Cluster(world.engine, ProducerConfig.build({**settings, **options}))
         self.sender = Sender(self.cluster, self.cluster.config)  # type: ignore[arg-type]
-        world.run(self.sender.learn_topics(["t"], 60_000))
+        world.run(self.sender.ensure_metadata(["t"], 60_000))
         self.topic = self.sender.accumulator.topics["t"]
 
     def send(self, *, key: bytes | None = None, value: bytes = b"." * 100) -> Any:
@@ -48,8 +48,8 @@ class Work:
         return places
 
     def take_only(self, partition: int) -> None:
-        """Have records stick to a partition, until shares change."""
-        self.sender.accumulator.set_shares("t", Shares([partition], [1]))
+        """Have records stick to a partition, until weights change."""
+        self.sender.accumulator.set_weights("t", PartitionWeights([partition], [1]))
 
     def refresh(self) -> None:
         self.world.run(self.cluster.refresh(["t"]))
@@ -60,15 +60,15 @@ class Work:
     @property
     def shared(self) -> list[int]:
         """The partitions that have a share."""
-        return list(self.topic.shares.ids)
+        return list(self.topic.weights.ids)
 
     @property
-    def are_shares_even(self) -> bool:
-        shares = self.topic.shares
+    def are_weights_even(self) -> bool:
+        weights = self.topic.weights
         return (
-            [shares.pick(number) for number in range(len(shares.ids))]
-            == list(shares.ids)
-            == [shares.pick(number) for number in range(len(shares.ids), 2 * len(shares.ids))]
+            [weights.pick(number) for number in range(len(weights.ids))]
+            == list(weights.ids)
+            == [weights.pick(number) for number in range(len(weights.ids), 2 * len(weights.ids))]
         )
 
 
@@ -130,7 +130,7 @@ def test_a_partition_that_loses_its_leader_is_left_and_comes_back_with_the_next(
         topic.partitions[left].lead(-1, 1)
         work.refresh()
         assert work.topic.sticky == -1
-        assert left not in work.topic.shares.ids
+        assert left not in work.topic.weights.ids
         for _ in range(20):
             work.send()
         assert work.topic.sticky != left
@@ -193,7 +193,7 @@ def test_a_slow_broker_gets_less() -> None:
         world.off("Produce")
         work.flush()
         world.pass_time(1)
-        assert work.are_shares_even, "nothing waits any more"
+        assert work.are_weights_even, "nothing waits any more"
         work.flush()
 
 
@@ -204,7 +204,7 @@ def test_it_does_not_when_nothing_is_adapted() -> None:
         work = Work(world, buffer_memory=1 << 26, partitioner_adaptive_partitioning_enable=False)
         places = work.send_for(2.0)
         assert 0.25 < places[2] / places.total() < 0.42
-        assert work.are_shares_even
+        assert work.are_weights_even
         work.flush()
 
 
@@ -220,7 +220,7 @@ def test_batches_that_wait_to_be_sent_again_count() -> None:
         world.off("Produce")
         work.flush()
         world.pass_time(1)
-        assert work.are_shares_even
+        assert work.are_weights_even
 
 
 def test_a_broker_that_dies_gets_less() -> None:
@@ -238,7 +238,7 @@ def test_a_broker_that_dies_gets_less() -> None:
         world.nodes[2].down = False
         work.flush()
         world.pass_time(1)
-        assert work.are_shares_even
+        assert work.are_weights_even
 
 
 def test_a_broker_that_takes_nothing_gets_nothing_after_a_while_and_comes_back() -> None:
@@ -253,7 +253,7 @@ def test_a_broker_that_takes_nothing_gets_nothing_after_a_while_and_comes_back()
         assert set(work.send_for(1.0)) == {0, 1}
         hangs = False
         world.pass_time(10)  # the request in vain times out, and all is sent again
-        assert work.are_shares_even
+        assert work.are_weights_even
         assert work.shared == [0, 1, 2]
         assert work.send_for(0.1)[2]
         work.flush()
@@ -352,7 +352,7 @@ def test_topics_with_keys_alone_are_not_weighed() -> None:
         for i in range(200):
             work.send(key=b"%d" % i)
         world.pass_time(0.1)
-        assert any(len(sink.fresh) for sink in work.topic.sinks)
+        assert any(len(queue.fresh) for queue in work.topic.queues)
         assert not work.sender._balance.uneven
         work.flush()
 

@@ -149,7 +149,7 @@ def test_records_of_which_it_is_not_known_who_placed_them_fail() -> None:
         world.create_topic("t", partitions=8)
         work = Work(world, "t", linger_ms=60_000)
         placed = work.send("t", b"v", key=b"k", partition=None)
-        mixed = [placed, work.send("t", b"v", partition=placed.batch.sink.partition)]
+        mixed = [placed, work.send("t", b"v", partition=placed.batch.queue.partition)]
         world.create_topic("t", partitions=3)
         world.run(work.cluster.refresh())
         world.pass_time(1.5)
@@ -210,7 +210,7 @@ def test_nothing_goes_to_the_new_topic_before_the_old_one_has_answered() -> None
         assert work.used == 0
 
 
-def test_a_lent_partition_is_taken_back() -> None:
+def test_a_leased_partition_is_taken_back() -> None:
     with World() as world:
         world.create_topic("t", partitions=4)
         work = Work(world, "t", linger_ms=0)
@@ -220,7 +220,7 @@ def test_a_lent_partition_is_taken_back() -> None:
         world.create_topic("t", partitions=2)
         world.run(work.cluster.refresh())
         world.pass_time(1.5)
-        assert all(sink.express is None for sink in work.accumulator.topics["t"].sinks)
+        assert all(queue.direct_send is None for queue in work.accumulator.topics["t"].queues)
         assert work.send("t", b"v", partition=1)
         work.flush()
         assert log_of(world, 1).values() == [b"v"]
@@ -243,7 +243,7 @@ def test_a_broker_that_lags_does_not_bring_the_old_topic_back() -> None:
         work.flush()
         for deliveries in sent:
             check_stored(world, deliveries, KEYS[:5])
-        assert len(work.accumulator.topics["t"].sinks) == 2
+        assert len(work.accumulator.topics["t"].queues) == 2
         assert work.used == 0
 
 
@@ -261,7 +261,7 @@ def test_rows_that_are_being_added_go_on_where_they_belong_now() -> None:
                 world.create_topic("t", partitions=3)
                 world.run(work.cluster.refresh())
                 world.pass_time(1.5)
-                assert len(work.accumulator.topics["t"].sinks) == 3
+                assert len(work.accumulator.topics["t"].queues) == 3
 
         work.accumulator.after_pass = make_anew
         delivery = send_rows(work, table)

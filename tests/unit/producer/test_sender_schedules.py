@@ -94,8 +94,8 @@ class Schedule:
         by_key = chance.random() < 0.5
         key = b"k%d" % chance.randrange(6) if by_key else None
         if "t" not in self.work.accumulator.topics:  # as a thread does that does not know it any more
-            self.world.run(self.work.sender.learn_topics(["t"], 60_000))
-        partition = None if by_key else chance.randrange(len(self.work.accumulator.topics["t"].sinks))
+            self.world.run(self.work.sender.ensure_metadata(["t"], 60_000))
+        partition = None if by_key else chance.randrange(len(self.work.accumulator.topics["t"].queues))
         try:
             delivery = self.work.send("t", value, key=key, partition=partition)
         except ConfigError:  # it is gone since

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafwire.cluster.broker_connection import Lane
+from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.errors import KafkaConnectionError
 from kafwire.producer import sender as producer
 from kafwire.producer.sequencer import Sequencer
@@ -57,9 +57,9 @@ def once(function: Callable[..., Any], turn: int) -> Callable[..., Any]:
 
 PLACES: dict[str, Callable[[Work], tuple[Any, str]]] = {
     "taking": lambda work: (work.sender._balance, "note"),
-    "asking for a connection": lambda work: (work.cluster, "lane"),
+    "asking for a connection": lambda work: (work.cluster, "connection"),
     "encoding": lambda _: (producer, "produce_request"),
-    "sending": lambda _: (Lane, "send"),
+    "sending": lambda _: (BrokerConnection, "send"),
     "counting what was sent": lambda work: (work.sender.counters, "sent"),
     "reading an answer": lambda _: (producer, "error_of"),
     "settling": lambda work: (work.sender.counters, "refused"),
@@ -159,14 +159,14 @@ def test_a_batch_that_comes_back_has_its_leader_looked_up_before_it_goes_out_aga
             return HANGUP if how == "lost" else None if call is None else errors(NOT_ENOUGH_REPLICAS)(call)
 
         if how == "not sent":
-            send = Lane.send
+            send = BrokerConnection.send
 
             def closed(*args: Any, **options: Any) -> Any:
-                monkeypatch.setattr(Lane, "send", send)
+                monkeypatch.setattr(BrokerConnection, "send", send)
                 move()
                 raise KafkaConnectionError("closed meanwhile")
 
-            monkeypatch.setattr(Lane, "send", closed)
+            monkeypatch.setattr(BrokerConnection, "send", closed)
         else:
             world.on("Produce", move)
         before, asked = len(world.made("Produce")), len(world.made("Metadata"))

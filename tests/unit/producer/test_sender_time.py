@@ -131,7 +131,7 @@ def test_batches_are_not_made_small_while_room_is_on_its_way() -> None:
             fill(work, partitions=20)
             world.pass_time(0.05)
         sent = [batch for call in world.made("Produce") for _, batch in produced(call)]
-        closed = sum(len(sink.fresh) + len(sink.sealed) for sink in work.accumulator.topics["t"].sinks)
+        closed = sum(len(queue.fresh) + len(queue.sealed) for queue in work.accumulator.topics["t"].queues)
         assert 8 <= len(sent) + closed <= 12
         work.close(0.0)
 

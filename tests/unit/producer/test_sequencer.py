@@ -15,10 +15,10 @@ from kafwire.producer.sequencer import (
     LAST_EPOCH,
     LOST,
     SEQUENCE_LIMIT,
+    BatchOutcome,
     Fate,
     Identity,
     Sequencer,
-    Verdict,
     add,
     conclude,
 )
@@ -187,7 +187,7 @@ class World:
         good = [record for record in batch.records if record not in bad]
         divisible = 0 < len(good) < batch.count or (code == TOO_LARGE and batch.count > 1)
         verdict = self.sequencer.outcome(batch, code, retriable=retriable, divisible=divisible)
-        if verdict is Verdict.DIVIDE:
+        if verdict is BatchOutcome.DIVIDE:
             self.failed += [record for record in batch.records if record in bad]
             middle = (len(good) + 1) // 2
             parts = [Batch(part) for part in (good[:middle], good[middle:]) if part]
@@ -195,12 +195,12 @@ class World:
         else:
             self.told(verdict, batch)
 
-    def told(self, verdict: Verdict, batch: Batch) -> None:
-        if verdict is Verdict.DELIVERED:
+    def told(self, verdict: BatchOutcome, batch: Batch) -> None:
+        if verdict is BatchOutcome.DELIVERED:
             self.delivered += batch.records
-        elif verdict is Verdict.FAILED:
+        elif verdict is BatchOutcome.FAILED:
             self.failed += batch.records
-        elif verdict is Verdict.DOUBTFUL:
+        elif verdict is BatchOutcome.DOUBTFUL:
             self.in_doubt += batch.records
 
     def answer(self) -> None:
@@ -741,15 +741,15 @@ def test_behind_a_retry_no_more_goes_than_a_broker_remembers(limit: int) -> None
     fresh = deque(batches(*[1] * 20))
     first = it.send(fresh, identity)
     assert first is not None
-    assert it.outcome(first, 0, retriable=True) is Verdict.DELIVERED
+    assert it.outcome(first, 0, retriable=True) is BatchOutcome.DELIVERED
     sent = [it.send(fresh, identity) for _ in range(limit)]
     late, *others = [batch for batch in sent if batch is not None]
-    assert it.outcome(late, NOT_ENOUGH_REPLICAS, retriable=True) is Verdict.RETRY
+    assert it.outcome(late, NOT_ENOUGH_REPLICAS, retriable=True) is BatchOutcome.RETRY
     for batch in others:
-        assert it.outcome(batch, 0, retriable=True) is Verdict.DELIVERED
+        assert it.outcome(batch, 0, retriable=True) is BatchOutcome.DELIVERED
     assert it.send(fresh, identity) is late
     assert it.send(fresh, identity) is None, "one more, and the retry would be forgotten"
-    assert it.outcome(late, 0, retriable=True) is Verdict.DELIVERED
+    assert it.outcome(late, 0, retriable=True) is BatchOutcome.DELIVERED
     behind = it.send(fresh, identity)
     assert behind is not None
     assert behind.sequence == limit + 1

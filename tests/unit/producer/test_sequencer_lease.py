@@ -1,4 +1,4 @@
-"""`Sequencer.lend` and `resume`: while a partition is lent somebody else numbers its batches; the log is as ever."""
+"""`Sequencer.lease` and `resume`: while a partition is leased somebody else numbers its batches; the log is as ever."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import event as note
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafwire.producer.sequencer import LOST, SEQUENCE_LIMIT, Identity, Sequencer, Verdict, add
+from kafwire.producer.sequencer import LOST, SEQUENCE_LIMIT, BatchOutcome, Identity, Sequencer, add
 from tests.support import seeds
 from tests.unit.producer.test_sequencer import (
     BAD_EPOCH,
@@ -28,7 +28,7 @@ SELF = (7, 0)
 
 
 class Borrower:
-    """Sends one batch after the other from the place that it was lent, as `kafwire.producer._direct_send` does."""
+    """Sends one batch after the other from the place that it was leased, as `kafwire.producer._direct_send` does."""
 
     def __init__(self, producer: tuple[int, int] | None, sequence: int, ordinal: int) -> None:
         self.producer, self.sequence, self.ordinal = producer, sequence, ordinal
@@ -44,25 +44,25 @@ class Borrower:
 
 
 class LendingWorld(World):
-    """A world whose partition may be lent: then the borrower sends, and anything but good news has it taken back."""
+    """A world whose partition may be leased: then the borrower sends, and anything but good news has it taken back."""
 
     borrower: Borrower | None = None
     borrowed = 0  # batches that were delivered without the sequencer's knowing
 
-    def lend(self) -> bool:
+    def lease(self) -> bool:
         if self.borrower is None:
-            place = self.sequencer.lend(self.identity)
+            place = self.sequencer.lease(self.identity)
             self.borrower = None if place is None else Borrower(*place)
         return self.borrower is not None
 
-    def recall(self) -> None:
+    def revoke(self) -> None:
         if self.borrower is not None:
             self.sequencer.resume(self.borrower.sequence, self.borrower.ordinal, self.borrower.batch)
             self.borrower = None
 
     def send(self) -> bool:
         if self.borrower is None or self.borrower.batch is not None or not self.fresh:
-            self.recall()
+            self.revoke()
             return super().send()
         assert not self.wire
         self.wire.append(self.borrower.send(self.fresh))
@@ -72,9 +72,9 @@ class LendingWorld(World):
         if self.borrower is not None and self.borrower.batch is batch and code == 0:
             self.borrower.batch = None
             self.borrowed += 1
-            self.told(Verdict.DELIVERED, batch)
+            self.told(BatchOutcome.DELIVERED, batch)
         else:
-            self.recall()
+            self.revoke()
             super().settle(batch, code, retriable=retriable)
 
     def calm(self, number: int) -> None:
@@ -82,44 +82,44 @@ class LendingWorld(World):
         while self.wire:
             self.answer()
         for _ in range(number):
-            self.lend()
+            self.lease()
             if self.send():
                 self.answer()
-        self.lend()
+        self.lease()
 
     def step(self, event: str, number: int) -> None:
-        if event == "lend":
-            self.lend()
+        if event == "lease":
+            self.lease()
         elif event == "calm":
             self.calm(number)
-        elif event == "recall":
-            self.recall()
+        elif event == "revoke":
+            self.revoke()
         elif event == "epoch":  # another partition needed it
-            self.recall()
+            self.revoke()
             following = self.identity.next_epoch
             assert following is not None
             self.identity = following
         elif event == "expire":
-            self.recall()
+            self.revoke()
             super().step(event, number)
         else:
             super().step(event, number)
 
 
-def lent(*counts: int, limit: int = 5) -> LendingWorld:
-    """The first batch was taken and the partition is lent; the others are still to be sent."""
+def leased(*counts: int, limit: int = 5) -> LendingWorld:
+    """The first batch was taken and the partition is leased; the others are still to be sent."""
     world = LendingWorld(batches(*counts), limit)
     assert world.send()
     world.answer()
-    assert world.lend()
+    assert world.lease()
     return world
 
 
 def taken_back(*counts: int) -> tuple[LendingWorld, Batch]:
     """The second batch was sent by the borrower, and is in flight when the partition is taken back."""
-    world = lent(*counts)
+    world = leased(*counts)
     assert world.send()
-    world.recall()
+    world.revoke()
     (batch,) = world.wire
     assert list(world.sequencer.in_flight) == [batch]
     assert world.sequencer.is_doubtful(batch)
@@ -128,10 +128,10 @@ def taken_back(*counts: int) -> tuple[LendingWorld, Batch]:
 
 LENDING = st.one_of(
     EVENTS,
-    st.just(("lend", 0)),
+    st.just(("lease", 0)),
     st.tuples(st.just("calm"), st.integers(0, 3)),
     st.tuples(st.just("calm"), st.integers(0, 3)),
-    st.just(("recall", 0)),
+    st.just(("revoke", 0)),
     st.just(("epoch", 0)),
 )
 
@@ -145,7 +145,7 @@ LENDING = st.one_of(
     limit=st.integers(1, 5),
 )
 @settings(max_examples=seeds.examples(80), deadline=None)
-def test_any_schedule_in_which_it_is_lent_keeps_order_and_delivers_once(
+def test_any_schedule_in_which_it_is_leased_keeps_order_and_delivers_once(
     counts: list[int],
     too_large: set[int],
     invalid: set[int],
@@ -167,7 +167,7 @@ def test_any_schedule_in_which_it_is_lent_keeps_order_and_delivers_once(
 
 @given(
     counts=st.lists(st.integers(1, 4), min_size=4, max_size=20),
-    events=st.lists(st.sampled_from(["send", "send", "answer", "lend", "calm", "recall"]), min_size=5, max_size=60),
+    events=st.lists(st.sampled_from(["send", "send", "answer", "lease", "calm", "revoke"]), min_size=5, max_size=60),
 )
 @settings(max_examples=seeds.examples(80), deadline=None)
 def test_where_all_goes_well_no_number_is_left_out(counts: list[int], events: list[str]) -> None:
@@ -182,14 +182,14 @@ def test_where_all_goes_well_no_number_is_left_out(counts: list[int], events: li
 
 
 def test_a_borrower_has_the_next_numbers_and_hands_back_those_after_its_own() -> None:
-    world = lent(3, 2, 4, 1, 1)
+    world = leased(3, 2, 4, 1, 1)
     assert world.borrower is not None
     assert (world.borrower.producer, world.borrower.sequence, world.borrower.ordinal) == (SELF, 3, 1)
     for _ in range(2):
         assert world.send()
         world.answer()
     assert world.borrowed == 2
-    world.recall()
+    world.revoke()
     assert world.send()
     assert (world.wire[0].producer, world.wire[0].sequence, world.wire[0].ordinal) == (SELF, 9, 3)
     world.finish()
@@ -197,19 +197,19 @@ def test_a_borrower_has_the_next_numbers_and_hands_back_those_after_its_own() ->
     assert world.identity == Identity(*SELF)
 
 
-def test_a_partition_that_was_lent_for_nothing_goes_on_as_before() -> None:
-    world = lent(2, 1, 1)
-    world.recall()
+def test_a_partition_that_was_leased_for_nothing_goes_on_as_before() -> None:
+    world = leased(2, 1, 1)
+    world.revoke()
     assert world.send()
     assert world.send(), "the broker still knows the producer"
     assert [(batch.sequence, batch.ordinal) for batch in world.wire] == [(2, 1), (3, 2)]
 
 
-def test_it_can_be_lent_again_when_what_was_in_flight_has_arrived() -> None:
+def test_it_can_be_leased_again_when_what_was_in_flight_has_arrived() -> None:
     world, _ = taken_back(1, 2, 1)
-    assert not world.lend()
+    assert not world.lease()
     world.answer()
-    assert world.sequencer.lend(world.identity) == (SELF, 3, 2)
+    assert world.sequencer.lease(world.identity) == (SELF, 3, 2)
 
 
 def one_in_flight(world: World) -> None:
@@ -242,23 +242,23 @@ def another_log(world: World) -> None:
 @pytest.mark.parametrize(
     "happens", [one_in_flight, one_to_be_sent_again, a_number_lost, another_epoch, another_id, another_log]
 )
-def test_nothing_is_lent_while_anything_is_under_way_or_unknown(happens: Callable[[World], None]) -> None:
+def test_nothing_is_leased_while_anything_is_under_way_or_unknown(happens: Callable[[World], None]) -> None:
     world = LendingWorld(batches(1, 1, 1, 1))
-    assert not world.lend(), "the broker has not heard of the producer"
+    assert not world.lease(), "the broker has not heard of the producer"
     world.send()
     world.answer()
     happens(world)
-    assert not world.lend()
+    assert not world.lease()
     if happens is not another_id:  # the broker here knows one only
         world.finish()
-        assert world.lend()
+        assert world.lease()
 
 
-def test_nothing_is_lent_without_an_identity() -> None:
+def test_nothing_is_leased_without_an_identity() -> None:
     world = LendingWorld(batches(1))
-    assert world.sequencer.lend(None) is None
+    assert world.sequencer.lease(None) is None
     world.finish()
-    assert world.sequencer.lend(None) is None
+    assert world.sequencer.lease(None) is None
 
 
 def test_what_is_in_flight_is_delivered_as_if_it_had_been_sent_here() -> None:
@@ -320,7 +320,7 @@ def test_what_no_retry_mends_fails_and_the_partition_moves_on() -> None:
     world.answer()
     assert world.failed == [1]
     assert world.sequencer.wants_epoch(world.identity)
-    assert not world.lend()
+    assert not world.lease()
     world.finish()
     assert world.broker.log == [0, 2, 3]
     assert world.identity == Identity(7, 1)
@@ -328,7 +328,7 @@ def test_what_no_retry_mends_fails_and_the_partition_moves_on() -> None:
 
 def test_what_is_out_of_order_with_none_before_it_goes_again_in_the_next_epoch() -> None:
     """The broker has lost what it had acknowledged to the borrower."""
-    world = lent(1, 1, 2, 1)
+    world = leased(1, 1, 2, 1)
     assert world.send()
     world.answer()
     assert world.broker.lose_last() == [1]
@@ -392,16 +392,16 @@ def test_the_broker_does_not_forget_what_is_sent_again_behind_too_many_others() 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_numbers_wrap_to_zero_on_either_side(count: int) -> None:
-    world = lent(1, count, count, 1)
-    world.recall()
+    world = leased(1, count, count, 1)
+    world.revoke()
     world.sequencer.resume(SEQUENCE_LIMIT - 1, 1, None)
     world.broker.producers[7].recent.clear()
-    assert world.sequencer.lend(world.identity) == (SELF, SEQUENCE_LIMIT - 1, 1)
-    assert world.lend()
+    assert world.sequencer.lease(world.identity) == (SELF, SEQUENCE_LIMIT - 1, 1)
+    assert world.lease()
     assert world.send()
     assert world.wire[0].sequence == SEQUENCE_LIMIT - 1
     world.answer()
-    world.recall()
+    world.revoke()
     assert world.send()
     assert world.wire[0].sequence == count - 1
     world.finish()
@@ -412,25 +412,25 @@ def test_numbers_wrap_to_zero_on_either_side(count: int) -> None:
     assert world.sequencer.send(deque([last]), world.identity) is last
     world.sequencer.outcome(last, 0, retriable=False)
     assert (last.sequence, last.ordinal) == (SEQUENCE_LIMIT - 1, 9)
-    assert world.sequencer.lend(world.identity) == (SELF, count - 1, 10)
+    assert world.sequencer.lease(world.identity) == (SELF, count - 1, 10)
 
 
 @pytest.mark.parametrize("identity", [None, Identity(*SELF)])
-def test_without_idempotence_only_the_order_is_lent(identity: Identity | None) -> None:
+def test_without_idempotence_only_the_order_is_leased(identity: Identity | None) -> None:
     """The borrower has no numbers, so there is none to hand back."""
     sequencer: Sequencer[Batch] = Sequencer(idempotent=False, limit=2)
     fresh = deque(batches(1, 1, 1))
-    assert sequencer.lend(identity) == (None, 0, 0)
+    assert sequencer.lease(identity) == (None, 0, 0)
     sequencer.resume(-1, 3, None)
     first = sequencer.send(fresh, identity)
     assert first is not None
     assert (first.producer, first.sequence, first.ordinal) == (None, -1, 3)
-    assert sequencer.lend(identity) is None
-    assert sequencer.outcome(first, 6, retriable=True) is Verdict.RETRY
-    assert sequencer.lend(identity) is None
+    assert sequencer.lease(identity) is None
+    assert sequencer.outcome(first, 6, retriable=True) is BatchOutcome.RETRY
+    assert sequencer.lease(identity) is None
     assert sequencer.send(fresh, identity) is first
-    assert sequencer.outcome(first, 0, retriable=False) is Verdict.DELIVERED
-    place = sequencer.lend(identity)
+    assert sequencer.outcome(first, 0, retriable=False) is BatchOutcome.DELIVERED
+    place = sequencer.lease(identity)
     assert place is not None
     assert (place[0], place[2]) == (None, 4)
 
@@ -438,16 +438,18 @@ def test_without_idempotence_only_the_order_is_lent(identity: Identity | None) -
 @pytest.mark.parametrize(
     ("code", "retriable", "verdict"),
     [
-        (0, False, Verdict.DELIVERED),
-        (6, True, Verdict.RETRY),
-        (INVALID_RECORD, False, Verdict.FAILED),
-        (LOST, False, Verdict.DOUBTFUL),
+        (0, False, BatchOutcome.DELIVERED),
+        (6, True, BatchOutcome.RETRY),
+        (INVALID_RECORD, False, BatchOutcome.FAILED),
+        (LOST, False, BatchOutcome.DOUBTFUL),
     ],
 )
-def test_without_idempotence_what_is_in_flight_is_taken_over_too(code: int, retriable: bool, verdict: Verdict) -> None:
+def test_without_idempotence_what_is_in_flight_is_taken_over_too(
+    code: int, retriable: bool, verdict: BatchOutcome
+) -> None:
     sequencer: Sequencer[Batch] = Sequencer(idempotent=False, limit=2)
     fresh = deque(batches(1, 1, 1))
-    assert sequencer.lend(None) == (None, 0, 0)
+    assert sequencer.lease(None) == (None, 0, 0)
     taken = fresh.popleft()
     taken.ordinal = 0
     sequencer.resume(-1, 1, taken)
@@ -455,7 +457,7 @@ def test_without_idempotence_what_is_in_flight_is_taken_over_too(code: int, retr
     assert sequencer.send(fresh, None) is None, "it counts among those in flight"
     assert sequencer.outcome(taken, code, retriable=retriable) is verdict
     assert not sequencer.wants_epoch(None)
-    assert list(sequencer.retries) == ([taken] if verdict is Verdict.RETRY else [])
+    assert list(sequencer.retries) == ([taken] if verdict is BatchOutcome.RETRY else [])
 
 
 @pytest.mark.parametrize("in_flight", [True, False])
@@ -464,11 +466,11 @@ def test_numbers_go_on_where_the_borrower_has_come_to(*, in_flight: bool) -> Non
     identity = Identity(*SELF)
     first, second, third = batches(2, 3, 4)
     assert it.send(deque([first]), identity) is first
-    assert it.outcome(first, 0, retriable=False) is Verdict.DELIVERED
-    lent = it.lend(identity)
-    assert lent is not None
-    assert lent[1:] == (first.count, 1)
-    borrower = Borrower(*lent)
+    assert it.outcome(first, 0, retriable=False) is BatchOutcome.DELIVERED
+    leased = it.lease(identity)
+    assert leased is not None
+    assert leased[1:] == (first.count, 1)
+    borrower = Borrower(*leased)
     borrower.send(deque([second]))
     it.resume(borrower.sequence, borrower.ordinal, second if in_flight else None)
     assert list(it.in_flight) == ([second] if in_flight else [])

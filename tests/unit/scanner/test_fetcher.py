@@ -15,7 +15,7 @@ from kafwire import protocol
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.offset_spec import Bound
 from kafwire.config import ScanConfig
-from kafwire.consumer._fetch_buffer import SliceReader
+from kafwire.consumer._fetch_buffer import FetchReader
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError
 from kafwire.records import encode_batch
 from kafwire.records._arrow import Layout
@@ -49,7 +49,7 @@ class Read:
         self.queue = self.fetcher.queue
         for r in self.ranges:
             self.queue.add(r.topic, r.partition, Layout(r.topic, r.partition))
-        self.reader = SliceReader(
+        self.reader = FetchReader(
             self.queue,
             Layout(),
             chunk_bytes=1,
@@ -588,7 +588,7 @@ def test_an_old_failure_does_not_count_once_an_answer_was_good() -> None:
         assert Read(world, ["t"], fetch_max_bytes=1, default_api_timeout_ms=5_000).all() == rows
 
 
-def test_a_throttled_source_sends_nothing_until_it_may() -> None:
+def test_a_throttled_broker_fetcher_sends_nothing_until_it_may() -> None:
     def throttle(call: Call) -> Any:
         answer, _ = world._fetch(call)
         answer.throttle_time_ms = 3_000
@@ -672,8 +672,9 @@ def test_one_batch_larger_than_the_budget_is_read_all_the_same() -> None:
         assert read.rows == rows
 
 
-def test_a_source_that_waits_for_room_hears_of_an_answer_that_used_none() -> None:
-    """Only one request fits; the first source's answer is empty, so no reader will ever give bytes back for it."""
+def test_a_broker_fetcher_that_waits_for_room_hears_of_an_answer_that_used_none() -> None:
+    """Only one request fits; the first broker fetcher's answer is empty, so no reader will ever give bytes back for
+    it."""
     with World(brokers=2) as world:
         rows = fill(world, "t", partitions=2, batches=1)
         world.topics["t"].partitions[0].batches.clear()
@@ -681,7 +682,7 @@ def test_a_source_that_waits_for_room_hears_of_an_answer_that_used_none() -> Non
         assert Read(world, ["t"], fetch_max_bytes=1_000, fetch_memory=1_000).all() == rows
 
 
-def test_a_source_that_waits_for_room_hears_of_a_request_that_was_lost() -> None:
+def test_a_broker_fetcher_that_waits_for_room_hears_of_a_request_that_was_lost() -> None:
     with World(brokers=2) as world:
         fill(world, "t", partitions=2)
         world.on("Fetch", lambda call: HANGUP if call.node == 1 else None)
@@ -732,8 +733,9 @@ def test_no_partition_with_data_waits_for_more_answers_than_there_are_partitions
         read.all()
 
 
-def test_a_source_whose_broker_moved_hands_its_cursors_over() -> None:
-    """Broker 1 comes back under another address while its source waits for room, and gets one more partition."""
+def test_a_broker_fetcher_whose_broker_moved_hands_its_cursors_over() -> None:
+    """Broker 1 comes back under another address while its broker fetcher waits for room, and gets one more
+    partition."""
 
     async def scenario(read: Read) -> None:
         world = read.world

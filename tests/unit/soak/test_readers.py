@@ -44,9 +44,9 @@ class AsyncEndless(Endless):
 
 
 @pytest.mark.parametrize("batches", [10, 10**9])
-@pytest.mark.parametrize("face", [readers._Blocking, readers._Async])
+@pytest.mark.parametrize("flavour", [readers._Blocking, readers._Async])
 def test_a_stream_that_never_falls_silent_has_its_turn(
-    face: Any, batches: int, monkeypatch: pytest.MonkeyPatch
+    flavour: Any, batches: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And the others have theirs; by a number of batches or, if these come slowly, by time."""
     clock = itertools.count()
@@ -54,9 +54,9 @@ def test_a_stream_that_never_falls_silent_has_its_turn(
     monkeypatch.setattr(readers, "time", SimpleNamespace(monotonic=lambda: next(clock) * readers._TURN_S / 100))
     monkeypatch.setattr(readers, "_rows", lambda batch: batch)
     found: list[Any] = []
-    it = face()
+    it = flavour()
     try:
-        it._consumer = endless = Endless() if face is readers._Blocking else AsyncEndless()
+        it._consumer = endless = Endless() if flavour is readers._Blocking else AsyncEndless()
         it.read(STREAMS, PLACES, found)
         it._consumer = None
     finally:

@@ -87,10 +87,12 @@ def test_a_segment_has_all_kinds_and_codecs(seed: int) -> None:
 
 
 @seeds.several(SEEDS)
-def test_readers_are_of_each_strategy_face_and_level(seed: int) -> None:
+def test_readers_are_of_each_strategy_flavour_and_level(seed: int) -> None:
     readings = matrix.segment(seed, 0).readings
     assert {one.strategy for one in readings} == set(matrix.STRATEGIES)
-    assert {(one.face, one.isolation_level) for one in readings} == set(itertools.product(matrix.FACES, matrix.LEVELS))
+    assert {(one.flavour, one.isolation_level) for one in readings} == set(
+        itertools.product(matrix.FLAVOURS, matrix.LEVELS)
+    )
     assert sorted(one.commits for one in readings) == ["", "", matrix.AUTO, matrix.MANUAL]
     for one in readings:
         assert one.topics == matrix.segment(seed, 0).topics
@@ -99,8 +101,8 @@ def test_readers_are_of_each_strategy_face_and_level(seed: int) -> None:
 
 
 def test_all_ways_of_reading_come() -> None:
-    ways = {(one.face, one.way) for seed in range(SEEDS) for one in matrix.segment(seed, 0).readings}
-    both = itertools.product(matrix.FACES, ("poll", "batches", "streams"))
+    ways = {(one.flavour, one.way) for seed in range(SEEDS) for one in matrix.segment(seed, 0).readings}
+    both = itertools.product(matrix.FLAVOURS, ("poll", "batches", "streams"))
     assert ways == {*both, ("blocking", "arrow"), ("async", "records")}
 
 

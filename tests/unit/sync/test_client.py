@@ -11,7 +11,7 @@ from kafwire import protocol
 from kafwire.errors import BrokerError, ConfigError, KafkaError
 from kafwire.types import TopicPartition
 from tests.support.simulated_consumer import fill, log_of
-from tests.support.simulated_flavours import Face, never, rows
+from tests.support.simulated_flavours import Flavour, never, rows
 from tests.support.simulated_kafka import Answer, Call
 from tests.support.simulated_log import NEVER
 
@@ -31,117 +31,117 @@ CALLS: list[tuple[str, tuple[Any, ...]]] = [
 
 
 @pytest.mark.parametrize(("method", "args"), CALLS)
-def test_a_closed_client_refuses(face: Face, method: str, args: tuple[Any, ...]) -> None:
-    client = face.client()
-    face.get(client.close())
+def test_a_closed_client_refuses(flavour: Flavour, method: str, args: tuple[Any, ...]) -> None:
+    client = flavour.client()
+    flavour.get(client.close())
     with pytest.raises(KafkaError, match="this client is closed"):
-        face.get(getattr(client, method)(*args))
-    assert not face.world.calls
+        flavour.get(getattr(client, method)(*args))
+    assert not flavour.world.calls
 
 
 @pytest.mark.parametrize(("method", "args"), CALLS)
-def test_a_client_from_before_a_fork_refuses(face: Face, method: str, args: tuple[Any, ...]) -> None:
-    client = face.client()
-    face.engine.forked = True
+def test_a_client_from_before_a_fork_refuses(flavour: Flavour, method: str, args: tuple[Any, ...]) -> None:
+    client = flavour.client()
+    flavour.engine.forked = True
     with pytest.raises(KafkaError, match="before a fork"):
-        face.get(getattr(client, method)(*args))
-    assert not face.world.calls
+        flavour.get(getattr(client, method)(*args))
+    assert not flavour.world.calls
 
 
-def test_a_topic_and_its_partitions(face: Face) -> None:
-    fill(face.world, "t", partitions=3)
-    client = face.client()
-    info = face.get(client.topic("t"))
-    assert (info.name, info.topic_id) == ("t", face.world.topics["t"].topic_id)
-    assert face.get(client.partitions_for("t")) == {0, 1, 2}
+def test_a_topic_and_its_partitions(flavour: Flavour) -> None:
+    fill(flavour.world, "t", partitions=3)
+    client = flavour.client()
+    info = flavour.get(client.topic("t"))
+    assert (info.name, info.topic_id) == ("t", flavour.world.topics["t"].topic_id)
+    assert flavour.get(client.partitions_for("t")) == {0, 1, 2}
     for method in ("topic", "partitions_for"):
         with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION"):
-            face.get(getattr(client, method)("nowhere"))
+            flavour.get(getattr(client, method)("nowhere"))
 
 
-def test_metadata_of_all_topics_or_of_some(face: Face) -> None:
-    fill(face.world, "t", partitions=2)
-    fill(face.world, "u")
-    client = face.client()
-    everything = face.get(client.metadata())
+def test_metadata_of_all_topics_or_of_some(flavour: Flavour) -> None:
+    fill(flavour.world, "t", partitions=2)
+    fill(flavour.world, "u")
+    client = flavour.client()
+    everything = flavour.get(client.metadata())
     assert {topic.name: len(topic.partitions) for topic in everything.topics} == {"t": 2, "u": 1}
     assert [(broker.node_id, broker.port) for broker in everything.brokers] == [(1, 9092), (2, 9092)]
-    some = face.get(client.metadata(iter(["u", "x"])))
+    some = flavour.get(client.metadata(iter(["u", "x"])))
     assert {topic.name: topic.error_code for topic in some.topics} == {"u": 0, "x": 3}
-    assert face.get(client.metadata([])).topics == ()
+    assert flavour.get(client.metadata([])).topics == ()
 
 
-def test_a_call_goes_to_the_broker_that_is_named_in_the_version_that_is_wanted(face: Face) -> None:
-    client = face.client()
+def test_a_call_goes_to_the_broker_that_is_named_in_the_version_that_is_wanted(flavour: Flavour) -> None:
+    client = flavour.client()
     for node in (1, 2):
-        answer = face.get(client.call(protocol.MetadataRequest(topics=[]), broker=node, version=7))
+        answer = flavour.get(client.call(protocol.MetadataRequest(topics=[]), broker=node, version=7))
         assert answer.cluster_id == "simulated"
-        assert (face.world.calls[-1].node, face.world.calls[-1].version) == (node, 7)
+        assert (flavour.world.calls[-1].node, flavour.world.calls[-1].version) == (node, 7)
     with pytest.raises(ConfigError, match="not a request message"):
-        face.get(client.call("Metadata"))
+        flavour.get(client.call("Metadata"))
 
 
-def test_a_call_takes_no_longer_than_it_may(face: Face) -> None:
-    client = face.client()
-    face.get(client.metadata())
-    face.world.on("Metadata", lambda _: NEVER)
-    began = face.world.loop.time()
+def test_a_call_takes_no_longer_than_it_may(flavour: Flavour) -> None:
+    client = flavour.client()
+    flavour.get(client.metadata())
+    flavour.world.on("Metadata", lambda _: NEVER)
+    began = flavour.world.loop.time()
     with pytest.raises(KafkaError):
-        face.get(client.call(protocol.MetadataRequest(topics=[]), broker=1, timeout=3.0))
-    assert 2.9 < face.world.loop.time() - began < 4.0
+        flavour.get(client.call(protocol.MetadataRequest(topics=[]), broker=1, timeout=3.0))
+    assert 2.9 < flavour.world.loop.time() - began < 4.0
 
 
-def test_offsets_by_time_and_isolation(face: Face) -> None:
-    fill(face.world, "t", partitions=2, batches=2, records=3)
-    client = face.client()
-    assert face.get(client.offsets(iter([T0, T1]))) == {T0: 6, T1: 6}
-    assert face.get(client.offsets([T1], "earliest")) == {T1: 0}
-    assert face.get(client.offsets([T0], dt.datetime(2100, 1, 1, tzinfo=dt.UTC))) == {T0: -1}
-    log = log_of(face.world)
+def test_offsets_by_time_and_isolation(flavour: Flavour) -> None:
+    fill(flavour.world, "t", partitions=2, batches=2, records=3)
+    client = flavour.client()
+    assert flavour.get(client.offsets(iter([T0, T1]))) == {T0: 6, T1: 6}
+    assert flavour.get(client.offsets([T1], "earliest")) == {T1: 0}
+    assert flavour.get(client.offsets([T0], dt.datetime(2100, 1, 1, tzinfo=dt.UTC))) == {T0: -1}
+    log = log_of(flavour.world)
     log.open[7] = 3
-    assert face.get(client.offsets([T0], isolation_level="read_committed")) == {T0: log.last_stable}
+    assert flavour.get(client.offsets([T0], isolation_level="read_committed")) == {T0: log.last_stable}
     assert log.last_stable == 3
     with pytest.raises(ConfigError, match="isolation_level='committed'"):
-        face.get(client.offsets([T0], isolation_level="committed"))
+        flavour.get(client.offsets([T0], isolation_level="committed"))
 
 
-def test_a_topic_is_made_and_deleted(face: Face) -> None:
+def test_a_topic_is_made_and_deleted(flavour: Flavour) -> None:
     asked: list[Any] = []
 
     def create(call: Call) -> Answer:
         topic = call.message.topics[0]
         asked.append((topic.num_partitions, topic.replication_factor, [(c.name, c.value) for c in topic.configs]))
         response: Any = protocol.CreateTopicsResponse
-        if topic.name in face.world.topics:
+        if topic.name in flavour.world.topics:
             return response(topics=[response.CreatableTopicResult(name=topic.name, error_code=36, error_message="so")])
-        face.world.create_topic(topic.name, partitions=max(1, topic.num_partitions))
+        flavour.world.create_topic(topic.name, partitions=max(1, topic.num_partitions))
         return response(topics=[response.CreatableTopicResult(name=topic.name)])
 
     def delete(call: Call) -> Answer:
         name = call.message.topics[0].name
-        code = 0 if name in face.world.topics else 3
+        code = 0 if name in flavour.world.topics else 3
         if not code:
-            face.world.delete_topic(name)
+            flavour.world.delete_topic(name)
         response: Any = protocol.DeleteTopicsResponse
         return response(responses=[response.DeletableTopicResult(name=name, error_code=code)])
 
-    face.world.on("CreateTopics", create)
-    face.world.on("DeleteTopics", delete)
-    client = face.client()
-    face.get(client.create_topic("new", partitions=3, replication_factor=1, config={"a": "b"}))
+    flavour.world.on("CreateTopics", create)
+    flavour.world.on("DeleteTopics", delete)
+    client = flavour.client()
+    flavour.get(client.create_topic("new", partitions=3, replication_factor=1, config={"a": "b"}))
     assert asked == [(3, 1, [("a", "b")])]
-    assert face.get(client.partitions_for("new")) == {0, 1, 2}
+    assert flavour.get(client.partitions_for("new")) == {0, 1, 2}
     with pytest.raises(BrokerError, match="creating topic 'new': so"):
-        face.get(client.create_topic("new"))
+        flavour.get(client.create_topic("new"))
     assert asked[1] == (-1, -1, [])
-    face.get(client.delete_topic("new"))
+    flavour.get(client.delete_topic("new"))
     with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION"):
-        face.get(client.topic("new"))
+        flavour.get(client.topic("new"))
     with pytest.raises(BrokerError, match="deleting topic 'new'"):
-        face.get(client.delete_topic("new"))
+        flavour.get(client.delete_topic("new"))
 
 
-def test_a_topics_configuration(face: Face) -> None:
+def test_a_topics_configuration(flavour: Flavour) -> None:
     def describe(call: Call) -> Answer:
         [asked] = call.message.resources
         assert (asked.resource_type, asked.resource_name, asked.configuration_keys) == (2, "t", None)
@@ -150,43 +150,43 @@ def test_a_topics_configuration(face: Face) -> None:
         configs = [entry(name="retention.ms", value="5"), entry(name="secret", value=None)]
         return response(results=[response.DescribeConfigsResult(resource_type=2, resource_name="t", configs=configs)])
 
-    face.world.on("DescribeConfigs", describe)
-    assert face.get(face.client().topic_config("t")) == {"retention.ms": "5", "secret": None}
+    flavour.world.on("DescribeConfigs", describe)
+    assert flavour.get(flavour.client().topic_config("t")) == {"retention.ms": "5", "secret": None}
 
 
-def test_a_scan_goes_over_the_clients_connections_and_leaves_them_open(face: Face) -> None:
-    fill(face.world, "t", partitions=2, batches=2, records=3)
-    client = face.client(client_id="mine")
-    scan = face.get(client.scan("t", start="earliest", partitions=[1], columns=["offset", "value"]))
+def test_a_scan_goes_over_the_clients_connections_and_leaves_them_open(flavour: Flavour) -> None:
+    fill(flavour.world, "t", partitions=2, batches=2, records=3)
+    client = flavour.client(client_id="mine")
+    scan = flavour.get(client.scan("t", start="earliest", partitions=[1], columns=["offset", "value"]))
     assert [(r.topic, r.partition, r.start, r.end) for r in scan.ranges] == [("t", 1, 0, 6)]
     scan._start()
-    face.world.pass_time(1)
-    batches = face.all(scan.batches())
+    flavour.world.pass_time(1)
+    batches = flavour.all(scan.batches())
     assert rows(batches) == {1: [0, 1, 2, 3, 4, 5]}
     assert batches[0].to_arrow().schema.names == ["offset", "value"]
-    face.world.pass_time(1)
-    assert [c for c in face.world.connections if not c.closed], "the client's own"
-    assert face.get(client.partitions_for("t")) == {0, 1}
+    flavour.world.pass_time(1)
+    assert [c for c in flavour.world.connections if not c.closed], "the client's own"
+    assert flavour.get(client.partitions_for("t")) == {0, 1}
 
 
-def test_a_close_closes_all_connections_once(face: Face, monkeypatch: pytest.MonkeyPatch) -> None:
-    with_it = face.client()
-    assert face.enter(with_it) is with_it
-    face.get(with_it.metadata())
-    assert any(not connection.closed for connection in face.world.connections)
-    face.leave(with_it)
-    face.world.pass_time(0.1)
-    assert all(connection.closed for connection in face.world.connections)
-    monkeypatch.setattr(face.engine, "start", never)
-    monkeypatch.setattr(face.engine, "run", never)
-    face.get(with_it.close())
+def test_a_close_closes_all_connections_once(flavour: Flavour, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_it = flavour.client()
+    assert flavour.enter(with_it) is with_it
+    flavour.get(with_it.metadata())
+    assert any(not connection.closed for connection in flavour.world.connections)
+    flavour.leave(with_it)
+    flavour.world.pass_time(0.1)
+    assert all(connection.closed for connection in flavour.world.connections)
+    monkeypatch.setattr(flavour.engine, "start", never)
+    monkeypatch.setattr(flavour.engine, "run", never)
+    flavour.get(with_it.close())
 
 
 @pytest.mark.parametrize("over", ["forked", "ended"])
-def test_a_close_in_a_fork_or_at_the_end_leaves_all_alone(face: Face, over: str) -> None:
-    client = face.client()
-    face.get(client.metadata())
-    setattr(face.engine, over, True)
-    face.get(client.close())
-    face.world.pass_time(0.1)
-    assert any(not connection.closed for connection in face.world.connections)
+def test_a_close_in_a_fork_or_at_the_end_leaves_all_alone(flavour: Flavour, over: str) -> None:
+    client = flavour.client()
+    flavour.get(client.metadata())
+    setattr(flavour.engine, over, True)
+    flavour.get(client.close())
+    flavour.world.pass_time(0.1)
+    assert any(not connection.closed for connection in flavour.world.connections)

@@ -13,7 +13,7 @@ from kafwire.errors import BrokerError, ConfigError, KafkaError
 from kafwire.records import Record, encode_batch
 from kafwire.types import Offset, TopicPartition
 from tests.support.simulated_consumer import fill, log_of, write
-from tests.support.simulated_flavours import Face, never, rows
+from tests.support.simulated_flavours import Flavour, never, rows
 from tests.support.simulated_log import NEVER
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -49,69 +49,69 @@ CALLS: list[tuple[str, tuple[Any, ...]]] = [
 ]
 
 
-def called(face: Face, consumer: Any, method: str, args: tuple[Any, ...]) -> None:
+def called(flavour: Flavour, consumer: Any, method: str, args: tuple[Any, ...]) -> None:
     """Make a call; what it gives is begun, if it is to be iterated over."""
-    if method == "__iter__" and not face.blocks:
+    if method == "__iter__" and not flavour.blocks:
         method = "__aiter__"
     said = getattr(consumer, method)(*args)
     if hasattr(said, "__anext__") or hasattr(said, "__next__"):
-        face.some(said, 1)
+        flavour.some(said, 1)
     else:
-        face.get(said)
+        flavour.get(said)
 
 
 @pytest.mark.parametrize(("method", "args"), CALLS)
-def test_a_closed_consumer_refuses(face: Face, method: str, args: tuple[Any, ...]) -> None:
-    fill(face.world, "t")
-    consumer = face.consumer(assign=[T0], group_id="g", start="earliest")
-    face.get(consumer.close())
-    face.world.pass_time(1)
-    before = len(face.world.calls)
+def test_a_closed_consumer_refuses(flavour: Flavour, method: str, args: tuple[Any, ...]) -> None:
+    fill(flavour.world, "t")
+    consumer = flavour.consumer(assign=[T0], group_id="g", start="earliest")
+    flavour.get(consumer.close())
+    flavour.world.pass_time(1)
+    before = len(flavour.world.calls)
     with pytest.raises(KafkaError, match="this consumer is closed"):
-        called(face, consumer, method, args)
-    assert len(face.world.calls) == before
+        called(flavour, consumer, method, args)
+    assert len(flavour.world.calls) == before
 
 
 @pytest.mark.parametrize(("method", "args"), CALLS)
-def test_a_consumer_from_before_a_fork_refuses(face: Face, method: str, args: tuple[Any, ...]) -> None:
-    fill(face.world, "t")
-    consumer = face.consumer(assign=[T0], group_id="g", start="earliest")
-    before = len(face.world.calls)
-    face.engine.forked = True
+def test_a_consumer_from_before_a_fork_refuses(flavour: Flavour, method: str, args: tuple[Any, ...]) -> None:
+    fill(flavour.world, "t")
+    consumer = flavour.consumer(assign=[T0], group_id="g", start="earliest")
+    before = len(flavour.world.calls)
+    flavour.engine.forked = True
     with pytest.raises(KafkaError, match="before a fork"):
-        called(face, consumer, method, args)
-    assert len(face.world.calls) == before
+        called(flavour, consumer, method, args)
+    assert len(flavour.world.calls) == before
 
 
 @pytest.fixture
-def filled(face: Face) -> Any:
+def filled(flavour: Flavour) -> Any:
     """A consumer of two partitions with two batches of three records each, and all of it fetched."""
-    fill(face.world, "t", partitions=2, batches=2, records=3)
-    consumer = face.consumer(assign=[T0, T1], group_id="g", start="earliest", chunk_bytes=1)
-    assert face.get(consumer.poll()) == []
-    face.world.pass_time(1)
+    fill(flavour.world, "t", partitions=2, batches=2, records=3)
+    consumer = flavour.consumer(assign=[T0, T1], group_id="g", start="earliest", chunk_bytes=1)
+    assert flavour.get(consumer.poll()) == []
+    flavour.world.pass_time(1)
     return consumer
 
 
-def committed(face: Face) -> dict[int, int]:
-    return {where[1]: kept.offset for where, kept in face.world.committed.get("g", {}).items()}
+def committed(flavour: Flavour) -> dict[int, int]:
+    return {where[1]: kept.offset for where, kept in flavour.world.committed.get("g", {}).items()}
 
 
-def test_poll_gives_all_that_is_there(face: Face, filled: Any) -> None:
-    found = face.get(filled.poll())
+def test_poll_gives_all_that_is_there(flavour: Flavour, filled: Any) -> None:
+    found = flavour.get(filled.poll())
     assert rows(found) == {0: [0, 1, 2, 3, 4, 5], 1: [0, 1, 2, 3, 4, 5]}
     assert [batch.partition for batch in found].count(0) == 2
-    assert face.get(filled.poll()) == []
-    assert face.get(filled.position(T0)) == 6
+    assert flavour.get(filled.poll()) == []
+    assert flavour.get(filled.position(T0)) == 6
 
 
 @pytest.mark.parametrize(("limit", "value"), [("POLL_BATCHES", 3), ("POLL_BYTES", 1)])
 def test_poll_gives_no_more_than_it_should(
-    face: Face, filled: Any, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
+    flavour: Flavour, filled: Any, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
 ) -> None:
-    monkeypatch.setattr(face._modules["consumer"], limit, value)
-    assert len(face.get(filled.poll())) == value
-    assert len(face.get(filled.poll())) == min(value, 4 - value)
+    monkeypatch.setattr(flavour._modules["consumer"], limit, value)
+    assert len(flavour.get(filled.poll())) == value
+    assert len(flavour.get(filled.poll())) == min(value, 4 - value)
 
 
 class Interrupted:
@@ -131,352 +131,352 @@ class Interrupted:
         return getattr(self._reader, name)
 
 
-def test_an_interrupted_poll_loses_nothing(face: Face, filled: Any) -> None:
-    holder = filled if face.blocks else filled._reading
+def test_an_interrupted_poll_loses_nothing(flavour: Flavour, filled: Any) -> None:
+    holder = filled if flavour.blocks else filled._reading
     reader = holder._reader
     holder._reader = Interrupted(reader)
     with pytest.raises(KeyboardInterrupt):
-        face.get(filled.poll())
+        flavour.get(filled.poll())
     holder._reader = reader
     found: list[Any] = []
     for _ in range(5):
-        found += face.get(filled.poll())
-        face.world.pass_time(1)
+        found += flavour.get(filled.poll())
+        flavour.world.pass_time(1)
     assert rows(found) == {0: [0, 1, 2, 3, 4, 5], 1: [0, 1, 2, 3, 4, 5]}
 
 
-def test_the_engine_is_asked_to_fetch_once(face: Face, filled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_engine_is_asked_to_fetch_once(flavour: Flavour, filled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filled._core, "ask", never)
-    assert len(face.get(filled.poll())) == 4
-    assert face.get(filled.poll()) == []
+    assert len(flavour.get(filled.poll())) == 4
+    assert flavour.get(filled.poll()) == []
 
 
-def test_poll_waits_for_the_first(face: Face) -> None:
-    fill(face.world, "t", batches=1, records=3)
-    consumer = face.consumer(topics="t", start="latest")
-    assert face.get(consumer.poll()) == []
-    if face.blocks:
-        face.world.pass_time(1)
+def test_poll_waits_for_the_first(flavour: Flavour) -> None:
+    fill(flavour.world, "t", batches=1, records=3)
+    consumer = flavour.consumer(topics="t", start="latest")
+    assert flavour.get(consumer.poll()) == []
+    if flavour.blocks:
+        flavour.world.pass_time(1)
     else:
-        face.world.loop.call_later(3, lambda: write(face.world, "t"))
-        began = face.world.loop.time()
-        assert rows(face.get(consumer.poll(10))) == {0: [3]}
-        assert 3 <= face.world.loop.time() - began < 4
-        began = face.world.loop.time()
-        assert face.get(consumer.poll(2)) == []
-        assert 2 <= face.world.loop.time() - began < 2.1
+        flavour.world.loop.call_later(3, lambda: write(flavour.world, "t"))
+        began = flavour.world.loop.time()
+        assert rows(flavour.get(consumer.poll(10))) == {0: [3]}
+        assert 3 <= flavour.world.loop.time() - began < 4
+        began = flavour.world.loop.time()
+        assert flavour.get(consumer.poll(2)) == []
+        assert 2 <= flavour.world.loop.time() - began < 2.1
     with pytest.raises(ConfigError, match="timeout=-1"):
-        face.get(consumer.poll(-1))
+        flavour.get(consumer.poll(-1))
 
 
-def test_batches_end_when_none_come(face: Face, filled: Any) -> None:
-    found = face.all(filled.batches(timeout=0))
+def test_batches_end_when_none_come(flavour: Flavour, filled: Any) -> None:
+    found = flavour.all(filled.batches(timeout=0))
     assert [len(batch) for batch in found] == [3] * 4
-    face.get(filled.commit())
-    assert committed(face) == {0: 6, 1: 6}, "the last one too: another was asked for"
+    flavour.get(filled.commit())
+    assert committed(flavour) == {0: 6, 1: 6}, "the last one too: another was asked for"
 
 
-def test_a_batch_is_processed_when_the_next_is_asked_for(face: Face, filled: Any) -> None:
+def test_a_batch_is_processed_when_the_next_is_asked_for(flavour: Flavour, filled: Any) -> None:
     batches = filled.batches(timeout=0)
-    face.some(batches, 1)
-    face.get(filled.commit())
-    assert committed(face) == {0: 0, 1: 0}
+    flavour.some(batches, 1)
+    flavour.get(filled.commit())
+    assert committed(flavour) == {0: 0, 1: 0}
     assert filled.processed() == {T0: 0, T1: 0}
-    [second] = face.some(batches, 1)
+    [second] = flavour.some(batches, 1)
     assert sum(filled.processed().values()) == 3
-    face.get(filled.commit(second))
-    assert committed(face)[second.partition] == second.next_offset
+    flavour.get(filled.commit(second))
+    assert committed(flavour)[second.partition] == second.next_offset
 
 
-def test_nobody_reads_nothing(face: Face) -> None:
-    fill(face.world, "t")
-    consumer = face.consumer()
+def test_nobody_reads_nothing(flavour: Flavour) -> None:
+    fill(flavour.world, "t")
+    consumer = flavour.consumer()
     for method in ("poll", "batches"):
         with pytest.raises(KafkaError, match="nothing is read by this consumer"):
-            called(face, consumer, method, ())
-    face.get(consumer.assign(iter([T0])))
+            called(flavour, consumer, method, ())
+    flavour.get(consumer.assign(iter([T0])))
     assert consumer.assignment == {T0}
 
 
-def test_a_record_counts_as_processed_when_the_next_is_asked_for(face: Face) -> None:
-    fill(face.world, "t", batches=2, records=3)
-    consumer = face.consumer(assign=[T0], group_id="g", start="earliest", enable_auto_commit=False)
-    face.get(consumer.poll())
-    face.world.pass_time(1)
-    records = iter(consumer) if face.blocks else aiter(consumer)
-    assert [record.offset for record in face.some(records, 2)] == [0, 1]
+def test_a_record_counts_as_processed_when_the_next_is_asked_for(flavour: Flavour) -> None:
+    fill(flavour.world, "t", batches=2, records=3)
+    consumer = flavour.consumer(assign=[T0], group_id="g", start="earliest", enable_auto_commit=False)
+    flavour.get(consumer.poll())
+    flavour.world.pass_time(1)
+    records = iter(consumer) if flavour.blocks else aiter(consumer)
+    assert [record.offset for record in flavour.some(records, 2)] == [0, 1]
     assert consumer.processed() == {T0: 1}
-    assert face.get(consumer.position(T0)) == 2
+    assert flavour.get(consumer.position(T0)) == 2
     assert consumer.lag(T0) == 4
     assert consumer.lag() == {T0: 4}
-    face.get(consumer.commit())
-    assert committed(face) == {0: 1}
-    assert [record.offset for record in face.some(records, 1)] == [2]
-    assert face.get(consumer.position(T0)) == 3
+    flavour.get(consumer.commit())
+    assert committed(flavour) == {0: 1}
+    assert [record.offset for record in flavour.some(records, 1)] == [2]
+    assert flavour.get(consumer.position(T0)) == 3
     assert consumer.processed() == {T0: 2}
-    assert [record.offset for record in face.some(records, 2)] == [3, 4]
-    assert face.get(consumer.committed()) == {T0: 1}
+    assert [record.offset for record in flavour.some(records, 2)] == [3, 4]
+    assert flavour.get(consumer.committed()) == {T0: 1}
 
 
 @pytest.mark.parametrize(
     "way", ["poll", "batches", "stream", "pause", "assign", "subscribe", "arrow", "seek", "seek_to_end"]
 )
-def test_the_rest_of_a_batch_comes_again_by_another_way(face: Face, way: str) -> None:
-    fill(face.world, "t", partitions=2, batches=1, records=5)
-    consumer = face.consumer(topics="t", start="earliest")
-    face.get(consumer.pause(T1))
-    face.get(consumer.poll())
-    face.world.pass_time(1)
-    records = iter(consumer) if face.blocks else aiter(consumer)
-    assert [record.offset for record in face.some(records, 2)] == [0, 1]
+def test_the_rest_of_a_batch_comes_again_by_another_way(flavour: Flavour, way: str) -> None:
+    fill(flavour.world, "t", partitions=2, batches=1, records=5)
+    consumer = flavour.consumer(topics="t", start="earliest")
+    flavour.get(consumer.pause(T1))
+    flavour.get(consumer.poll())
+    flavour.world.pass_time(1)
+    records = iter(consumer) if flavour.blocks else aiter(consumer)
+    assert [record.offset for record in flavour.some(records, 2)] == [0, 1]
     expected = [2, 3, 4]
     if way == "batches":
-        assert face.all(consumer.batches(timeout=0)) == []
+        assert flavour.all(consumer.batches(timeout=0)) == []
     elif way == "stream":
-        assert face.all(consumer.partition_stream(T0, timeout=0)) == []
+        assert flavour.all(consumer.partition_stream(T0, timeout=0)) == []
     elif way == "pause":
-        face.get(consumer.pause(T0))
-        assert face.get(consumer.poll()) == []
-        face.get(consumer.resume(T0))
+        flavour.get(consumer.pause(T0))
+        assert flavour.get(consumer.poll()) == []
+        flavour.get(consumer.resume(T0))
     elif way == "assign":
-        face.get(consumer.assign([T0]))
+        flavour.get(consumer.assign([T0]))
     elif way == "subscribe":
-        face.get(consumer.subscribe(["t"]))
+        flavour.get(consumer.subscribe(["t"]))
     elif way == "seek":
-        face.get(consumer.seek(T0, 4))
+        flavour.get(consumer.seek(T0, 4))
         expected = [4]
     elif way == "seek_to_end":
-        face.get(consumer.seek_to_end(T1))
+        flavour.get(consumer.seek_to_end(T1))
     elif way == "arrow":
-        face.get(consumer.arrow_stream(timeout=0))
-        assert face.get(consumer.position(T0)) == 2
+        flavour.get(consumer.arrow_stream(timeout=0))
+        assert flavour.get(consumer.position(T0)) == 2
     else:
-        assert face.get(consumer.poll()) == []
+        assert flavour.get(consumer.poll()) == []
     if way == "seek_to_end":  # of another partition: it stays in hand
-        assert [record.offset for record in face.some(records, 3)] == expected
+        assert [record.offset for record in flavour.some(records, 3)] == expected
         return
-    face.world.pass_time(1)
-    assert rows(face.get(consumer.poll())) == {0: expected}
+    flavour.world.pass_time(1)
+    assert rows(flavour.get(consumer.poll())) == {0: expected}
 
 
-def test_the_rest_in_hand_is_dropped_with_its_partition(face: Face) -> None:
-    fill(face.world, "t", partitions=2, batches=1, records=5)
+def test_the_rest_in_hand_is_dropped_with_its_partition(flavour: Flavour) -> None:
+    fill(flavour.world, "t", partitions=2, batches=1, records=5)
     for leave in ("unsubscribe", "assign"):
-        consumer = face.consumer(assign=[T0], start="earliest")
-        face.get(consumer.poll())
-        face.world.pass_time(1)
-        records = iter(consumer) if face.blocks else aiter(consumer)
-        face.some(records, 2)
-        face.get(consumer.unsubscribe() if leave == "unsubscribe" else consumer.assign([T1]))
-        face.get(consumer.assign([T1]))
-        assert face.get(consumer.poll()) == []
-        face.world.pass_time(1)
-        records = iter(consumer) if face.blocks else aiter(consumer)
-        assert [(record.partition, record.offset) for record in face.some(records, 2)] == [(1, 0), (1, 1)]
+        consumer = flavour.consumer(assign=[T0], start="earliest")
+        flavour.get(consumer.poll())
+        flavour.world.pass_time(1)
+        records = iter(consumer) if flavour.blocks else aiter(consumer)
+        flavour.some(records, 2)
+        flavour.get(consumer.unsubscribe() if leave == "unsubscribe" else consumer.assign([T1]))
+        flavour.get(consumer.assign([T1]))
+        assert flavour.get(consumer.poll()) == []
+        flavour.world.pass_time(1)
+        records = iter(consumer) if flavour.blocks else aiter(consumer)
+        assert [(record.partition, record.offset) for record in flavour.some(records, 2)] == [(1, 0), (1, 1)]
 
 
-def test_a_partitions_stream_has_it_alone(face: Face, filled: Any) -> None:
+def test_a_partitions_stream_has_it_alone(flavour: Flavour, filled: Any) -> None:
     stream = filled.partition_stream(T1, timeout=0)
-    [first] = face.some(stream, 1)
+    [first] = flavour.some(stream, 1)
     assert (first.partition, first.base_offset) == (1, 0)
-    other = filled.partition_stream(T1, timeout=0) if not face.blocks else None
+    other = filled.partition_stream(T1, timeout=0) if not flavour.blocks else None
     with pytest.raises(KafkaError, match="has a stream already"):
         if other is None:
             filled.partition_stream(T1)
         else:
-            face.some(other, 1)
-    assert set(rows(face.get(filled.poll()))) == {0}
-    if face.blocks:
+            flavour.some(other, 1)
+    assert set(rows(flavour.get(filled.poll()))) == {0}
+    if flavour.blocks:
         stream.close()
         assert list(stream) == []
     else:
-        face.world.run(stream.aclose())
-    face.world.pass_time(1)
-    assert rows(face.get(filled.poll())) == {1: [3, 4, 5]}
+        flavour.world.run(stream.aclose())
+    flavour.world.pass_time(1)
+    assert rows(flavour.get(filled.poll())) == {1: [3, 4, 5]}
     again = filled.partition_stream(T1, timeout=0)
-    assert face.all(again) == [], "it ends, and lets go"
-    face.all(filled.partition_stream(T1, timeout=0))
+    assert flavour.all(again) == [], "it ends, and lets go"
+    flavour.all(filled.partition_stream(T1, timeout=0))
 
 
-def test_an_arrow_stream_has_all(face: Face, filled: Any) -> None:
-    stream = face.get(filled.arrow_stream(timeout=0))
+def test_an_arrow_stream_has_all(flavour: Flavour, filled: Any) -> None:
+    stream = flavour.get(filled.arrow_stream(timeout=0))
     table = pa.RecordBatchReader.from_stream(stream).read_all()
     assert sorted(zip(table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True)) == [
         (partition, offset) for partition in (0, 1) for offset in range(6)
     ]
     with pytest.raises(ConfigError, match="timeout='x'"):
-        face.get(filled.arrow_stream(timeout="x"))
+        flavour.get(filled.arrow_stream(timeout="x"))
 
 
-def test_positions_are_sought(face: Face, filled: Any) -> None:
-    face.get(filled.seek(T0, 4))
-    assert face.get(filled.position(T0)) == 4
-    assert face.get(filled.position(T1)) == 0
-    assert face.get(filled.seek_to_end(T0)) == {T0: 6}
-    assert face.get(filled.seek_to_beginning(T0)) == {T0: 0}
-    assert face.get(filled.seek_to_end()) == {T0: 6, T1: 6}
-    assert (face.get(filled.position(T0)), face.get(filled.position(T1))) == (6, 6)
-    assert face.get(filled.seek_to_beginning()) == {T0: 0, T1: 0}
+def test_positions_are_sought(flavour: Flavour, filled: Any) -> None:
+    flavour.get(filled.seek(T0, 4))
+    assert flavour.get(filled.position(T0)) == 4
+    assert flavour.get(filled.position(T1)) == 0
+    assert flavour.get(filled.seek_to_end(T0)) == {T0: 6}
+    assert flavour.get(filled.seek_to_beginning(T0)) == {T0: 0}
+    assert flavour.get(filled.seek_to_end()) == {T0: 6, T1: 6}
+    assert (flavour.get(filled.position(T0)), flavour.get(filled.position(T1))) == (6, 6)
+    assert flavour.get(filled.seek_to_beginning()) == {T0: 0, T1: 0}
     later = dt.datetime(2100, 1, 1, tzinfo=dt.UTC)
-    assert face.get(filled.seek_to_timestamp(later, iter([T1]))) == {T1: 6}
-    assert face.get(filled.position(T0)) == 0
-    face.world.pass_time(1)
-    assert rows(face.get(filled.poll())) == {0: [0, 1, 2, 3, 4, 5]}
+    assert flavour.get(filled.seek_to_timestamp(later, iter([T1]))) == {T1: 6}
+    assert flavour.get(filled.position(T0)) == 0
+    flavour.world.pass_time(1)
+    assert rows(flavour.get(filled.poll())) == {0: [0, 1, 2, 3, 4, 5]}
     with pytest.raises(ConfigError, match="u-0 is not read by this consumer"):
-        face.get(filled.seek(TopicPartition("u", 0), 1))
+        flavour.get(filled.seek(TopicPartition("u", 0), 1))
 
 
-def test_what_the_leaders_know(face: Face, filled: Any) -> None:
-    fill(face.world, "u", batches=1, records=2)
+def test_what_the_leaders_know(flavour: Flavour, filled: Any) -> None:
+    fill(flavour.world, "u", batches=1, records=2)
     u0 = TopicPartition("u", 0)
-    log_of(face.world).delete_before(3)
-    assert face.get(filled.beginning_offsets()) == {T0: 3, T1: 0}
-    assert face.get(filled.end_offsets()) == {T0: 6, T1: 6}
-    assert face.get(filled.beginning_offsets(iter([u0]))) == {u0: 0}
-    assert face.get(filled.end_offsets(iter([u0]))) == {u0: 2}
+    log_of(flavour.world).delete_before(3)
+    assert flavour.get(filled.beginning_offsets()) == {T0: 3, T1: 0}
+    assert flavour.get(filled.end_offsets()) == {T0: 6, T1: 6}
+    assert flavour.get(filled.beginning_offsets(iter([u0]))) == {u0: 0}
+    assert flavour.get(filled.end_offsets(iter([u0]))) == {u0: 2}
     later = dt.datetime(2100, 1, 1, tzinfo=dt.UTC)
-    log_of(face.world, "u").append(encode_batch([Record(b"v", timestamp_ms=5_000)]))
-    assert face.get(filled.offsets_for_times({u0: 4_000, T0: later})) == {u0: 2, T0: None}
-    assert face.get(filled.partitions_for("u")) == {0}
+    log_of(flavour.world, "u").append(encode_batch([Record(b"v", timestamp_ms=5_000)]))
+    assert flavour.get(filled.offsets_for_times({u0: 4_000, T0: later})) == {u0: 2, T0: None}
+    assert flavour.get(filled.partitions_for("u")) == {0}
     with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION"):
-        face.get(filled.partitions_for("nowhere"))
+        flavour.get(filled.partitions_for("nowhere"))
 
 
-def test_lag_and_the_end_need_no_request(face: Face, filled: Any) -> None:
-    before = len(face.world.calls)
+def test_lag_and_the_end_need_no_request(flavour: Flavour, filled: Any) -> None:
+    before = len(flavour.world.calls)
     assert filled.lag() == {T0: 6, T1: 6}
     assert filled.lag(T1) == 6
     assert filled.high_watermark(T0) == 6
-    assert len(face.world.calls) == before
-    face.get(filled.poll())
+    assert len(flavour.world.calls) == before
+    flavour.get(filled.poll())
     assert filled.lag() == {T0: 0, T1: 0}
 
 
-def test_a_topic_is_subscribed_to_and_left(face: Face) -> None:
-    fill(face.world, "t", partitions=2, batches=1, records=2)
-    fill(face.world, "u", batches=1, records=2)
-    consumer = face.consumer(topics="t", start="earliest")
+def test_a_topic_is_subscribed_to_and_left(flavour: Flavour) -> None:
+    fill(flavour.world, "t", partitions=2, batches=1, records=2)
+    fill(flavour.world, "u", batches=1, records=2)
+    consumer = flavour.consumer(topics="t", start="earliest")
     assert (consumer.subscription, consumer.assignment) == ({"t"}, {T0, T1})
-    face.get(consumer.subscribe("u"))
+    flavour.get(consumer.subscribe("u"))
     assert (consumer.subscription, consumer.assignment) == ({"u"}, {TopicPartition("u", 0)})
-    face.get(consumer.unsubscribe())
+    flavour.get(consumer.unsubscribe())
     assert (consumer.subscription, consumer.assignment) == (set(), set())
     with pytest.raises(ConfigError, match="topics: a name or a list"):
-        face.get(consumer.subscribe(5))
-    assert set(face.get(consumer.metrics())["partitions"]) == set()
+        flavour.get(consumer.subscribe(5))
+    assert set(flavour.get(consumer.metrics())["partitions"]) == set()
 
 
-def test_offsets_are_committed_by_hand(face: Face, filled: Any) -> None:
-    face.get(filled.commit({T0: 2}))
-    assert committed(face) == {0: 2}
-    assert face.get(filled.committed()) == {T0: 2, T1: None}
-    assert face.get(filled.committed(iter([T1]))) == {T1: None}
+def test_offsets_are_committed_by_hand(flavour: Flavour, filled: Any) -> None:
+    flavour.get(filled.commit({T0: 2}))
+    assert committed(flavour) == {0: 2}
+    assert flavour.get(filled.committed()) == {T0: 2, T1: None}
+    assert flavour.get(filled.committed(iter([T1]))) == {T1: None}
     assert filled.group_metadata().group_id == "g"
     with pytest.raises(ConfigError, match="a number from 0"):
-        face.get(filled.commit({T0: -1}))
-    stranger = face.consumer(topics="t")
+        flavour.get(filled.commit({T0: -1}))
+    stranger = flavour.consumer(topics="t")
     for call in (stranger.commit, stranger.committed, stranger.group_metadata):
         with pytest.raises(ConfigError, match="a group_id is needed"):
-            face.get(call())
+            flavour.get(call())
 
 
-def test_a_paused_partition_is_left_out(face: Face, filled: Any) -> None:
-    face.get(filled.pause(T0))
+def test_a_paused_partition_is_left_out(flavour: Flavour, filled: Any) -> None:
+    flavour.get(filled.pause(T0))
     assert filled.paused == {T0}
-    face.get(filled.pause())
+    flavour.get(filled.pause())
     assert filled.paused == {T0}
-    assert set(rows(face.get(filled.poll()))) == {1}
-    face.get(filled.resume(T0))
+    assert set(rows(flavour.get(filled.poll()))) == {1}
+    flavour.get(filled.resume(T0))
     assert filled.paused == set()
-    assert rows(face.get(filled.poll())) == {0: [0, 1, 2, 3, 4, 5]}
+    assert rows(flavour.get(filled.poll())) == {0: [0, 1, 2, 3, 4, 5]}
 
 
 # --- the end
 
 
-def test_a_close_commits_what_is_processed_once(face: Face, filled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert face.enter(filled) is filled
-    records = iter(filled) if face.blocks else aiter(filled)
-    face.some(records, 2)
-    face.leave(filled)
-    assert sum(committed(face).values()) == 1, "the second one was not seen to be done"
-    face.world.pass_time(2)
-    assert all(connection.closed for connection in face.world.connections)
+def test_a_close_commits_what_is_processed_once(flavour: Flavour, filled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert flavour.enter(filled) is filled
+    records = iter(filled) if flavour.blocks else aiter(filled)
+    flavour.some(records, 2)
+    flavour.leave(filled)
+    assert sum(committed(flavour).values()) == 1, "the second one was not seen to be done"
+    flavour.world.pass_time(2)
+    assert all(connection.closed for connection in flavour.world.connections)
     assert "closed" in repr(filled)
-    monkeypatch.setattr(face.engine, "run", never)
-    monkeypatch.setattr(face.engine, "start", never)
-    face.get(filled.close())
+    monkeypatch.setattr(flavour.engine, "run", never)
+    monkeypatch.setattr(flavour.engine, "start", never)
+    flavour.get(filled.close())
 
 
-def test_a_close_waits_for_its_commit_as_long_as_it_may(face: Face, filled: Any) -> None:
-    face.get(filled.poll())
-    face.get(filled.poll())
-    face.world.on("OffsetCommit", lambda _: NEVER)
-    began = face.world.loop.time()
-    face.get(filled.close(4.0))
-    assert 3.9 < face.world.loop.time() - began < 5.5
+def test_a_close_waits_for_its_commit_as_long_as_it_may(flavour: Flavour, filled: Any) -> None:
+    flavour.get(filled.poll())
+    flavour.get(filled.poll())
+    flavour.world.on("OffsetCommit", lambda _: NEVER)
+    began = flavour.world.loop.time()
+    flavour.get(filled.close(4.0))
+    assert 3.9 < flavour.world.loop.time() - began < 5.5
 
 
 @pytest.mark.parametrize("over", ["forked", "ended"])
-def test_a_close_in_a_fork_or_at_the_end_leaves_all_alone(face: Face, filled: Any, over: str) -> None:
-    setattr(face.engine, over, True)
-    face.get(filled.close())
-    face.world.pass_time(1)
-    assert any(not connection.closed for connection in face.world.connections)
+def test_a_close_in_a_fork_or_at_the_end_leaves_all_alone(flavour: Flavour, filled: Any, over: str) -> None:
+    setattr(flavour.engine, over, True)
+    flavour.get(filled.close())
+    flavour.world.pass_time(1)
+    assert any(not connection.closed for connection in flavour.world.connections)
     assert "closed" not in repr(filled)
 
 
-def test_a_consumer_that_is_dropped_says_so_and_closes(face: Face) -> None:
-    fill(face.world, "t", batches=1)
-    consumer = face.consumer(topics="t", start="earliest")
-    face.get(consumer.poll())
-    face.world.pass_time(1)
+def test_a_consumer_that_is_dropped_says_so_and_closes(flavour: Flavour) -> None:
+    fill(flavour.world, "t", batches=1)
+    consumer = flavour.consumer(topics="t", start="earliest")
+    flavour.get(consumer.poll())
+    flavour.world.pass_time(1)
     del consumer
     with pytest.warns(ResourceWarning, match="never closed: <"):
-        face.drop()
-    face.world.pass_time(2)
-    assert all(connection.closed for connection in face.world.connections)
+        flavour.drop()
+    flavour.world.pass_time(2)
+    assert all(connection.closed for connection in flavour.world.connections)
 
 
-def test_one_that_was_closed_or_never_began_is_dropped_without_a_word(face: Face) -> None:
-    fill(face.world, "t", batches=1)
-    consumer = face.consumer(topics="t")
-    face.get(consumer.close())
-    made = None if face.blocks else face.class_of("consumer")(face.world.bootstrap, topics="t")
+def test_one_that_was_closed_or_never_began_is_dropped_without_a_word(flavour: Flavour) -> None:
+    fill(flavour.world, "t", batches=1)
+    consumer = flavour.consumer(topics="t")
+    flavour.get(consumer.close())
+    made = None if flavour.blocks else flavour.class_of("consumer")(flavour.world.bootstrap, topics="t")
     del consumer, made
-    face.drop()  # a warning is an error
+    flavour.drop()  # a warning is an error
 
 
-def test_one_that_cannot_start_is_closed(face: Face) -> None:
+def test_one_that_cannot_start_is_closed(flavour: Flavour) -> None:
     with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION"):
-        if face.blocks:
-            face.class_of("consumer")(face.world.bootstrap, topics="nowhere")
+        if flavour.blocks:
+            flavour.class_of("consumer")(flavour.world.bootstrap, topics="nowhere")
         else:
-            face.enter(face.class_of("consumer")(face.world.bootstrap, topics="nowhere"))
-    face.world.pass_time(2)
-    assert face.world.connections
-    assert all(connection.closed for connection in face.world.connections)
-    face.drop()
+            flavour.enter(flavour.class_of("consumer")(flavour.world.bootstrap, topics="nowhere"))
+    flavour.world.pass_time(2)
+    assert flavour.world.connections
+    assert all(connection.closed for connection in flavour.world.connections)
+    flavour.drop()
 
 
-def test_options_in_kafkas_spelling(face: Face) -> None:
-    fill(face.world, "t", batches=1, records=2)
-    options = {"bootstrap.servers": face.world.bootstrap, "topics": ["t"], "auto.offset.reset": "earliest"}
-    consumer = face.class_of("consumer").from_config(options)
-    face.made.append(consumer)
-    if not face.blocks:
-        assert not face.world.calls
-    face.get(consumer.poll())
-    face.world.pass_time(1)
-    assert rows(face.get(consumer.poll())) == {0: [0, 1]}
+def test_options_in_kafkas_spelling(flavour: Flavour) -> None:
+    fill(flavour.world, "t", batches=1, records=2)
+    options = {"bootstrap.servers": flavour.world.bootstrap, "topics": ["t"], "auto.offset.reset": "earliest"}
+    consumer = flavour.class_of("consumer").from_config(options)
+    flavour.made.append(consumer)
+    if not flavour.blocks:
+        assert not flavour.world.calls
+    flavour.get(consumer.poll())
+    flavour.world.pass_time(1)
+    assert rows(flavour.get(consumer.poll())) == {0: [0, 1]}
 
 
 # --- only awaited
 
 
-@pytest.mark.parametrize("face", ["aio"], indirect=True)
-def test_one_task_reads_at_a_time(face: Face, filled: Any) -> None:
-    face.get(filled.poll())
+@pytest.mark.parametrize("flavour", ["aio"], indirect=True)
+def test_one_task_reads_at_a_time(flavour: Flavour, filled: Any) -> None:
+    flavour.get(filled.poll())
 
     async def both() -> None:
         first = asyncio.ensure_future(filled.poll(5))
@@ -486,45 +486,45 @@ def test_one_task_reads_at_a_time(face: Face, filled: Any) -> None:
         assert await first == []
         assert await filled.poll() == []
 
-    face.world.run(both())
+    flavour.world.run(both())
 
 
-@pytest.mark.parametrize("face", ["aio"], indirect=True)
-def test_a_consumer_starts_once_at_the_first_call(face: Face) -> None:
-    fill(face.world, "t", batches=1)
-    consumer = face._make("consumer", topics="t", start={T0: Offset(1)})
-    face.world.pass_time(1)
-    assert not face.world.calls
+@pytest.mark.parametrize("flavour", ["aio"], indirect=True)
+def test_a_consumer_starts_once_at_the_first_call(flavour: Flavour) -> None:
+    fill(flavour.world, "t", batches=1)
+    consumer = flavour._make("consumer", topics="t", start={T0: Offset(1)})
+    flavour.world.pass_time(1)
+    assert not flavour.world.calls
     assert consumer.assignment == set()
 
     async def together() -> None:
         await asyncio.gather(consumer.position(T0), consumer.end_offsets(), consumer.start())
 
-    face.world.run(together())
+    flavour.world.run(together())
     assert consumer.assignment == {T0}
-    assert len([call for call in face.world.made("Metadata") if call.message.topics]) == 1
-    assert face.get(consumer.position(T0)) == 1
+    assert len([call for call in flavour.world.made("Metadata") if call.message.topics]) == 1
+    assert flavour.get(consumer.position(T0)) == 1
 
 
 # --- scans
 
 
-def test_a_scan_has_everything_once(face: Face) -> None:
-    fill(face.world, "t", partitions=2, batches=2, records=3)
-    client = face.client()
-    scan = face.get(client.scan("t"))
-    assert face.enter(scan) is scan
+def test_a_scan_has_everything_once(flavour: Flavour) -> None:
+    fill(flavour.world, "t", partitions=2, batches=2, records=3)
+    client = flavour.client()
+    scan = flavour.get(client.scan("t"))
+    assert flavour.enter(scan) is scan
     scan._start()
-    face.world.pass_time(1)
-    assert rows(face.all(scan.batches())) == {0: [0, 1, 2, 3, 4, 5], 1: [0, 1, 2, 3, 4, 5]}
-    face.leave(scan)
-    assert face.all(scan.batches()) == []
+    flavour.world.pass_time(1)
+    assert rows(flavour.all(scan.batches())) == {0: [0, 1, 2, 3, 4, 5], 1: [0, 1, 2, 3, 4, 5]}
+    flavour.leave(scan)
+    assert flavour.all(scan.batches()) == []
 
 
-def test_a_scan_that_is_closed_reads_no_more(face: Face) -> None:
-    fill(face.world, "t", batches=2, records=3)
-    scan = face.get(face.client().scan("t"))
-    face.get(scan.close())
-    assert face.all(scan.batches()) == []
-    face.world.pass_time(1)
-    assert not face.world.made("Fetch")
+def test_a_scan_that_is_closed_reads_no_more(flavour: Flavour) -> None:
+    fill(flavour.world, "t", batches=2, records=3)
+    scan = flavour.get(flavour.client().scan("t"))
+    flavour.get(scan.close())
+    assert flavour.all(scan.batches()) == []
+    flavour.world.pass_time(1)
+    assert not flavour.world.made("Fetch")

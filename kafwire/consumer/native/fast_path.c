@@ -1,4 +1,4 @@
-#include "kafwire/consumer/native/feed.h"
+#include "kafwire/consumer/native/fast_path.h"
 
 #include "kafwire/records/native/batch.h"
 
@@ -21,7 +21,7 @@ typedef struct expected {
     int used;      /* free slots that were used keep chains together */
 } expected;
 
-struct kw_feed {
+struct kw_fast_path {
     pthread_mutex_t lock;
     kw_queue *queue;
     expected *table; /* open addressing; `room` is a power of two */
@@ -43,11 +43,11 @@ static size_t hash_of(const uint8_t id[16], int32_t partition) {
 }
 
 /* The slot of a partition; if it has none, the first that it may take, or NULL without a table. */
-static expected *slot(kw_feed *feed, const uint8_t id[16], int32_t partition) {
-    if (!feed->room) return NULL;
+static expected *slot(kw_fast_path *fast_path, const uint8_t id[16], int32_t partition) {
+    if (!fast_path->room) return NULL;
     expected *vacant = NULL;
     for (size_t i = hash_of(id, partition);; i++) {
-        expected *entry = &feed->table[i & (feed->room - 1)];
+        expected *entry = &fast_path->table[i & (fast_path->room - 1)];
         if (!entry->place) {
             if (!vacant) vacant = entry;
             if (!entry->used) return vacant;
@@ -57,51 +57,51 @@ static expected *slot(kw_feed *feed, const uint8_t id[16], int32_t partition) {
     }
 }
 
-static int grow(kw_feed *feed) {
-    size_t old_room = feed->room, live = 0;
-    for (size_t i = 0; i < old_room; i++) live += feed->table[i].place != NULL;
+static int grow(kw_fast_path *fast_path) {
+    size_t old_room = fast_path->room, live = 0;
+    for (size_t i = 0; i < old_room; i++) live += fast_path->table[i].place != NULL;
     size_t room = !old_room ? 32 : 4 * live < old_room ? old_room : 2 * old_room; /* most may be free: once used */
-    expected *old = feed->table, *table = calloc(room, sizeof *table);
+    expected *old = fast_path->table, *table = calloc(room, sizeof *table);
     if (!table) return -1;
-    feed->table = table;
-    feed->room = room;
-    feed->used = 0;
+    fast_path->table = table;
+    fast_path->room = room;
+    fast_path->used = 0;
     for (size_t i = 0; i < old_room; i++) {
         if (!old[i].place) continue;
-        *slot(feed, old[i].topic_id, old[i].partition) = old[i];
-        feed->used++;
+        *slot(fast_path, old[i].topic_id, old[i].partition) = old[i];
+        fast_path->used++;
     }
     free(old);
     return 0;
 }
 
-kw_feed *kw_feed_new(kw_queue *queue) {
-    kw_feed *feed = calloc(1, sizeof *feed);
-    if (!feed) return NULL;
-    pthread_mutex_init(&feed->lock, NULL);
-    feed->queue = queue;
-    return feed;
+kw_fast_path *kw_fast_path_new(kw_queue *queue) {
+    kw_fast_path *fast_path = calloc(1, sizeof *fast_path);
+    if (!fast_path) return NULL;
+    pthread_mutex_init(&fast_path->lock, NULL);
+    fast_path->queue = queue;
+    return fast_path;
 }
 
-void kw_feed_free(kw_feed *feed) {
-    if (!feed) return;
-    pthread_mutex_destroy(&feed->lock);
-    free(feed->table);
-    free(feed->taken);
-    free(feed);
+void kw_fast_path_free(kw_fast_path *fast_path) {
+    if (!fast_path) return;
+    pthread_mutex_destroy(&fast_path->lock);
+    free(fast_path->table);
+    free(fast_path->taken);
+    free(fast_path);
 }
 
-int kw_feed_expect(kw_feed *feed, const uint8_t topic_id[16], int32_t partition, kw_place *place, uint32_t generation,
+int kw_fast_path_expect(kw_fast_path *fast_path, const uint8_t topic_id[16], int32_t partition, kw_place *place, uint32_t generation,
                    int64_t offset) {
-    pthread_mutex_lock(&feed->lock);
-    expected *entry = slot(feed, topic_id, partition);
+    pthread_mutex_lock(&fast_path->lock);
+    expected *entry = slot(fast_path, topic_id, partition);
     int failed = 0;
-    if (!entry || (!entry->place && !entry->used && 2 * (feed->used + 1) > feed->room)) {
-        failed = grow(feed);
-        if (!failed) entry = slot(feed, topic_id, partition);
+    if (!entry || (!entry->place && !entry->used && 2 * (fast_path->used + 1) > fast_path->room)) {
+        failed = grow(fast_path);
+        if (!failed) entry = slot(fast_path, topic_id, partition);
     }
     if (!failed) {
-        feed->used += !entry->used;
+        fast_path->used += !entry->used;
         memcpy(entry->topic_id, topic_id, 16);
         entry->partition = partition;
         entry->generation = generation;
@@ -110,54 +110,54 @@ int kw_feed_expect(kw_feed *feed, const uint8_t topic_id[16], int32_t partition,
         entry->seen = 0;
         entry->used = 1;
     }
-    pthread_mutex_unlock(&feed->lock);
+    pthread_mutex_unlock(&fast_path->lock);
     return failed;
 }
 
-int kw_feed_forget(kw_feed *feed, const uint8_t topic_id[16], int32_t partition, int32_t number, kw_taken *out) {
+int kw_fast_path_forget(kw_fast_path *fast_path, const uint8_t topic_id[16], int32_t partition, int32_t number, kw_taken *out) {
     int found = 0;
-    pthread_mutex_lock(&feed->lock);
-    expected *entry = slot(feed, topic_id, partition);
+    pthread_mutex_lock(&fast_path->lock);
+    expected *entry = slot(fast_path, topic_id, partition);
     if (entry && entry->place) entry->place = NULL;
-    for (int32_t i = 0; i < feed->taken_count && !found; i++) {
-        if (feed->taken[i].number != number) continue;
-        *out = feed->taken[i];
-        feed->taken[i] = feed->taken[--feed->taken_count];
+    for (int32_t i = 0; i < fast_path->taken_count && !found; i++) {
+        if (fast_path->taken[i].number != number) continue;
+        *out = fast_path->taken[i];
+        fast_path->taken[i] = fast_path->taken[--fast_path->taken_count];
         found = 1;
     }
-    pthread_mutex_unlock(&feed->lock);
+    pthread_mutex_unlock(&fast_path->lock);
     return found;
 }
 
-void kw_feed_clear(kw_feed *feed) {
-    pthread_mutex_lock(&feed->lock);
-    if (feed->room) memset(feed->table, 0, feed->room * sizeof *feed->table);
-    feed->used = 0;
-    pthread_mutex_unlock(&feed->lock);
+void kw_fast_path_clear(kw_fast_path *fast_path) {
+    pthread_mutex_lock(&fast_path->lock);
+    if (fast_path->room) memset(fast_path->table, 0, fast_path->room * sizeof *fast_path->table);
+    fast_path->used = 0;
+    pthread_mutex_unlock(&fast_path->lock);
 }
 
-void kw_feed_arm(kw_feed *feed, uint64_t token, int version, int32_t session) {
-    pthread_mutex_lock(&feed->lock);
-    feed->armed = version >= FIRST_VERSION && version <= LAST_VERSION ? token : 0;
-    feed->session = session;
-    free(feed->taken);
-    feed->taken = NULL;
-    feed->taken_count = 0;
-    pthread_mutex_unlock(&feed->lock);
+void kw_fast_path_arm(kw_fast_path *fast_path, uint64_t token, int version, int32_t session) {
+    pthread_mutex_lock(&fast_path->lock);
+    fast_path->armed = version >= FIRST_VERSION && version <= LAST_VERSION ? token : 0;
+    fast_path->session = session;
+    free(fast_path->taken);
+    fast_path->taken = NULL;
+    fast_path->taken_count = 0;
+    pthread_mutex_unlock(&fast_path->lock);
 }
 
-kw_taken *kw_feed_taken(kw_feed *feed, uint64_t token, int32_t *count) {
-    pthread_mutex_lock(&feed->lock);
+kw_taken *kw_fast_path_taken(kw_fast_path *fast_path, uint64_t token, int32_t *count) {
+    pthread_mutex_lock(&fast_path->lock);
     kw_taken *taken = NULL;
     *count = 0;
-    if (feed->armed == token) feed->armed = 0;
-    if (feed->taken && feed->taken_token == token) {
-        taken = feed->taken;
-        *count = feed->taken_count;
-        feed->taken = NULL;
-        feed->taken_count = 0;
+    if (fast_path->armed == token) fast_path->armed = 0;
+    if (fast_path->taken && fast_path->taken_token == token) {
+        taken = fast_path->taken;
+        *count = fast_path->taken_count;
+        fast_path->taken = NULL;
+        fast_path->taken_count = 0;
     }
-    pthread_mutex_unlock(&feed->lock);
+    pthread_mutex_unlock(&fast_path->lock);
     return taken;
 }
 
@@ -240,16 +240,16 @@ typedef struct found {
 } found;
 
 /* Reads the whole envelope; what may be taken goes to *list. -1: it is not sound, or there is no memory. */
-static int32_t find(kw_feed *feed, kw_buf *frame, found **list) {
+static int32_t find(kw_fast_path *fast_path, kw_buf *frame, found **list) {
     reader reading = {frame->data, frame->data + frame->size, 0}, *r = &reading;
     int32_t count = 0, room = 0;
-    uint64_t entries = 0, answer = ++feed->answers;
+    uint64_t entries = 0, answer = ++fast_path->answers;
     number(r, 4);
     no_tags(r);
     number(r, 4); /* the throttle time */
     if (number(r, 2)) return -1;
     int32_t session = (int32_t)number(r, 4);
-    if (feed->session && session && session != feed->session) return -1;
+    if (fast_path->session && session && session != fast_path->session) return -1;
     for (uint64_t topics = elements(r); topics && !r->failed; topics--) {
         const uint8_t *id = bytes(r, 16);
         for (uint64_t partitions = elements(r); partitions && !r->failed; partitions--) {
@@ -268,7 +268,7 @@ static int32_t find(kw_feed *feed, kw_buf *frame, found **list) {
             no_tags(r);
             entries += 1 + aborted;
             if (r->failed || entries > MOST_ENTRIES) return -1;
-            expected *entry = slot(feed, id, partition);
+            expected *entry = slot(fast_path, id, partition);
             if (!entry || !entry->place) {
                 if (data) return -1; /* records that nobody asked for */
                 continue;
@@ -295,14 +295,14 @@ static int32_t find(kw_feed *feed, kw_buf *frame, found **list) {
     return r->failed || r->at != r->end ? -1 : count;
 }
 
-int kw_feed_take(void *context, uint64_t token, kw_buf *frame) {
-    kw_feed *feed = context;
+int kw_fast_path_take(void *context, uint64_t token, kw_buf *frame) {
+    kw_fast_path *fast_path = context;
     found *list = NULL;
     int waited_for = 0;
-    pthread_mutex_lock(&feed->lock);
-    if (token && feed->armed == token) {
-        feed->armed = 0;
-        int32_t count = find(feed, frame, &list);
+    pthread_mutex_lock(&fast_path->lock);
+    if (token && fast_path->armed == token) {
+        fast_path->armed = 0;
+        int32_t count = find(fast_path, frame, &list);
         kw_taken *taken = count > 0 ? malloc((size_t)count * sizeof *taken) : NULL;
         for (int32_t i = 0; taken && i < count; i++) {
             const expected *entry = &list[i].entry;
@@ -314,24 +314,24 @@ int kw_feed_take(void *context, uint64_t token, kw_buf *frame) {
                                 .start = entry->offset,
                                 .end = INT64_MAX};
             kw_buf_ref(frame);
-            kw_place_fed(feed->queue, entry->place, list[i].high_watermark, list[i].last_stable);
-            if (kw_queue_push(feed->queue, &slice)) {
+            kw_place_fed(fast_path->queue, entry->place, list[i].high_watermark, list[i].last_stable);
+            if (kw_queue_push(fast_path->queue, &slice)) {
                 kw_buf_unref(frame); /* no memory: the engine will try again */
                 continue;
             }
-            kw_taken *one = &taken[feed->taken_count++];
+            kw_taken *one = &taken[fast_path->taken_count++];
             *one = list[i].taken;
             one->number = kw_place_number(entry->place);
             one->generation = entry->generation;
             one->start = entry->offset;
-            if (frame->size <= SMALL && !waited_for) waited_for = kw_queue_owe(feed->queue, entry->place);
+            if (frame->size <= SMALL && !waited_for) waited_for = kw_queue_owe(fast_path->queue, entry->place);
         }
         /* Not left to the engine, which may never see the answer. What it queues of the same frame counts once more. */
-        if (taken) kw_queue_seal(feed->queue);
-        feed->taken = taken;
-        feed->taken_token = token;
+        if (taken) kw_queue_seal(fast_path->queue);
+        fast_path->taken = taken;
+        fast_path->taken_token = token;
     }
-    pthread_mutex_unlock(&feed->lock);
+    pthread_mutex_unlock(&fast_path->lock);
     free(list);
     return waited_for;
 }

@@ -1,4 +1,4 @@
-"""`Feed`: what the I/O thread queues of a Fetch answer is what the engine's own reading of it would have queued."""
+"""`FetchFastPath`: what the I/O thread queues of a Fetch answer is what the engine would have queued of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafwire.consumer._fetch import parse_answer, scan_headers
-from kafwire.consumer._fetch_buffer import Feed, SliceQueue, SliceReader
+from kafwire.consumer._fetch_buffer import FetchBuffer, FetchFastPath, FetchReader
 from kafwire.errors import KafkaError, ProtocolError
 from kafwire.memory._buffer import Buffer
 from kafwire.protocol import FetchResponse
@@ -46,24 +46,24 @@ Wants = dict[tuple[bytes, int], Wanted]
 
 
 class Fed:
-    """A queue, a feed, and a reader of both."""
+    """A queue, a fast path, and a reader of both."""
 
     def __init__(self, wants: Wants | None = None, native: Loop | None = None) -> None:
         self.native = native or Loop()
-        self.queue = SliceQueue(self.native, 1)
-        self.feed = Feed(self.queue)
-        self.reader = SliceReader(
+        self.queue = FetchBuffer(self.native, 1)
+        self.fast_path = FetchFastPath(self.queue)
+        self.reader = FetchReader(
             self.queue, Layout("t", 0), chunk_bytes=1, max_decompressed=1 << 20, verify_crc=True, what="consumer"
         )
         self.wants = wants or {}
         for (topic, partition), want in self.wants.items():
             assert self.queue.add(topic.hex(), partition, Layout("t", partition)) == want.number
-            self.feed.expect(topic, partition, want.number, 0, want.offset, "a broker")
+            self.fast_path.expect(topic, partition, want.number, 0, want.offset, "a broker")
 
     def answer(self, data: bytes, version: int, session: int = 0) -> Taken:
-        self.feed.arm(TOKEN, version, session)
-        self.feed.deliver(TOKEN, Buffer(data))
-        return self.feed.taken(TOKEN)
+        self.fast_path.arm(TOKEN, version, session)
+        self.fast_path.deliver(TOKEN, Buffer(data))
+        return self.fast_path.taken(TOKEN)
 
     def rows(self) -> list[Any]:
         """All that is queued, decoded; an error ends it."""
@@ -88,7 +88,7 @@ def fed() -> Iterator[Fed]:
 
 
 def judged(data: bytes, version: int, wants: Wants, session: int) -> tuple[Taken, dict[int, tuple[int, int]]]:
-    """What `Source` would queue where no decision is needed, and where it lies in the frame."""
+    """What `BrokerFetcher` would queue where no decision is needed, and where it lies in the frame."""
     try:
         answer = parse_answer(Buffer(data), version)
     except ProtocolError:
@@ -116,7 +116,7 @@ def judged(data: bytes, version: int, wants: Wants, session: int) -> tuple[Taken
 
 
 def check(data: bytes, version: int, wants: Wants, session: int) -> Taken:
-    """Feed an answer; whatever it takes must be what the engine would have queued, to the last byte. What it took."""
+    """Feed an answer to it; whatever it takes must be what the engine would have queued. What it took."""
     expected, places = judged(data, version, wants, session)
     fed, engine = Fed(wants, idle_loop()), Fed(wants, idle_loop())
     try:
@@ -284,7 +284,7 @@ def test_records_are_queued_and_told(fed: Fed) -> None:
     taken = fed.answer(made(Part(partition=1, records=blob + batch(13, 1, 5)[:-1])), 17)
     assert taken == {1: (0, 10, 13, 4, len(blob))}
     assert [offset for _, _, offset, _ in fed.rows()] == [10, 11, 12]
-    assert fed.feed.taken(TOKEN) == {}
+    assert fed.fast_path.taken(TOKEN) == {}
 
 
 @pytest.mark.parametrize(
@@ -338,8 +338,8 @@ def test_tagged_fields_are_for_the_engine(fed: Fed, sections: dict[str, bytes], 
         return struct.pack(">i", 77) + before + body
 
     assert list(fed.answer(build(), 17)) == [0]
-    fed.feed.clear()
-    fed.feed.expect(IDS[0].bytes, 0, 0, 0, 0, "a broker")
+    fed.fast_path.clear()
+    fed.fast_path.expect(IDS[0].bytes, 0, 0, 0, 0, "a broker")
     assert fed.answer(build(**sections), 17) == {}, name
 
 
@@ -375,31 +375,31 @@ def test_null_arrays_are_no_answer(fed: Fed) -> None:
 
 def test_only_the_answer_to_the_armed_request_is_taken_and_only_once(fed: Fed) -> None:
     data = Buffer(made(Part(partition=0, records=batch(0, 2, 0))))
-    fed.feed.deliver(TOKEN, data)
-    fed.feed.arm(TOKEN, 17)
-    fed.feed.deliver(TOKEN + 1, data)
-    fed.feed.deliver(0, data)
+    fed.fast_path.deliver(TOKEN, data)
+    fed.fast_path.arm(TOKEN, 17)
+    fed.fast_path.deliver(TOKEN + 1, data)
+    fed.fast_path.deliver(0, data)
     assert fed.queue.queued(0)[0] == 0
-    fed.feed.deliver(TOKEN, data)
-    fed.feed.deliver(TOKEN, data)
+    fed.fast_path.deliver(TOKEN, data)
+    fed.fast_path.deliver(TOKEN, data)
     assert fed.queue.queued(0)[0] == 1
-    assert fed.feed.taken(TOKEN + 1) == {}
-    assert list(fed.feed.taken(TOKEN)) == [0]
-    assert fed.feed.taken(TOKEN) == {}
-    fed.feed.arm(0, 17)
-    fed.feed.deliver(0, data)
+    assert fed.fast_path.taken(TOKEN + 1) == {}
+    assert list(fed.fast_path.taken(TOKEN)) == [0]
+    assert fed.fast_path.taken(TOKEN) == {}
+    fed.fast_path.arm(0, 17)
+    fed.fast_path.deliver(0, data)
     assert fed.queue.queued(0)[0] == 1
 
 
 def test_an_answer_that_comes_after_the_engine_gave_up_is_not_taken(fed: Fed) -> None:
     data = Buffer(made(Part(partition=0, records=batch(0, 2, 0))))
-    fed.feed.arm(TOKEN, 17)
-    assert fed.feed.taken(TOKEN - 1) == {}, "of another request: this one may still be answered"
-    fed.feed.deliver(TOKEN, data)
-    assert list(fed.feed.taken(TOKEN)) == [0]
-    fed.feed.arm(TOKEN + 1, 17)
-    assert fed.feed.taken(TOKEN + 1) == {}
-    fed.feed.deliver(TOKEN + 1, data)
+    fed.fast_path.arm(TOKEN, 17)
+    assert fed.fast_path.taken(TOKEN - 1) == {}, "of another request: this one may still be answered"
+    fed.fast_path.deliver(TOKEN, data)
+    assert list(fed.fast_path.taken(TOKEN)) == [0]
+    fed.fast_path.arm(TOKEN + 1, 17)
+    assert fed.fast_path.taken(TOKEN + 1) == {}
+    fed.fast_path.deliver(TOKEN + 1, data)
     assert fed.queue.queued(0)[0] == 1
 
 
@@ -410,51 +410,51 @@ def test_what_was_sought_in_meanwhile_is_dropped(fed: Fed) -> None:
     assert {number: part[0] for number, part in taken.items()} == {0: 0, 1: 0}, "the engine sees the generation"
     assert fed.queue.queued(0) == (0, 0)
     assert fed.queue.queued(1)[0] == 1
-    fed.feed.expect(IDS[0].bytes, 0, 0, generation, 40, "a broker")
+    fed.fast_path.expect(IDS[0].bytes, 0, 0, generation, 40, "a broker")
     assert fed.answer(made(Part(partition=0, records=batch(40, 1, 0))), 17)[0][0] == generation
     assert fed.queue.queued(0)[0] == 1
 
 
 def test_an_offset_is_expected_until_another_one_is(fed: Fed) -> None:
     blob = batch(0, 2, 0)
-    fed.feed.expect(IDS[0].bytes, 0, 0, 0, 1, "b")
+    fed.fast_path.expect(IDS[0].bytes, 0, 0, 0, 1, "b")
     assert fed.answer(made(Part(partition=0, records=blob)), 17)[0][1] == 1
-    fed.feed.expect(IDS[0].bytes, 0, 0, 0, 2, "b")
+    fed.fast_path.expect(IDS[0].bytes, 0, 0, 0, 2, "b")
     assert fed.answer(made(Part(partition=0, records=blob)), 17) == {}
 
 
 def test_what_was_forgotten_is_told_once(fed: Fed) -> None:
     data = made(Part(partition=0, records=batch(0, 2, 5)), Part(partition=1, records=batch(10, 1, 6)))
-    assert fed.feed.forget(IDS[0].bytes, 2, 2) is None
-    assert fed.feed.forget(IDS[1].bytes, 0, 9) is None, "never expected"
-    fed.feed.arm(TOKEN, 17)
-    fed.feed.deliver(TOKEN, Buffer(data))
-    assert fed.feed.forget(IDS[0].bytes, 0, 0) == (0, 0, 2, 5, len(batch(0, 2, 5)))
-    assert fed.feed.forget(IDS[0].bytes, 0, 0) is None
-    assert list(fed.feed.taken(TOKEN)) == [1]
+    assert fed.fast_path.forget(IDS[0].bytes, 2, 2) is None
+    assert fed.fast_path.forget(IDS[1].bytes, 0, 9) is None, "never expected"
+    fed.fast_path.arm(TOKEN, 17)
+    fed.fast_path.deliver(TOKEN, Buffer(data))
+    assert fed.fast_path.forget(IDS[0].bytes, 0, 0) == (0, 0, 2, 5, len(batch(0, 2, 5)))
+    assert fed.fast_path.forget(IDS[0].bytes, 0, 0) is None
+    assert list(fed.fast_path.taken(TOKEN)) == [1]
     assert fed.answer(made(Part(partition=0, records=batch(0, 2, 5))), 17) == {}, "nobody expects it now"
 
 
-def test_a_cleared_feed_takes_nothing(fed: Fed) -> None:
-    fed.feed.clear()
+def test_a_cleared_fast_path_takes_nothing(fed: Fed) -> None:
+    fed.fast_path.clear()
     assert fed.answer(made(Part(partition=0, records=batch(0, 2, 0))), 17) == {}
-    Feed(fed.queue).clear()
+    FetchFastPath(fed.queue).clear()
 
 
 @pytest.mark.parametrize("size", [0, 15, 17])
 def test_a_topic_id_has_16_bytes(fed: Fed, size: int) -> None:
     with pytest.raises(ValueError, match="16 bytes"):
-        fed.feed.expect(bytes(size), 0, 0, 0, 0, "b")
+        fed.fast_path.expect(bytes(size), 0, 0, 0, 0, "b")
     with pytest.raises(ValueError, match="16 bytes"):
-        fed.feed.forget(bytes(size), 0, 0)
+        fed.fast_path.forget(bytes(size), 0, 0)
     with pytest.raises(IndexError):
-        fed.feed.expect(bytes(16), 0, 99, 0, 0, "b")
+        fed.fast_path.expect(bytes(16), 0, 99, 0, 0, "b")
 
 
 def test_an_empty_frame_is_nothing(fed: Fed) -> None:
-    fed.feed.arm(TOKEN, 17)
-    assert not fed.feed.deliver(TOKEN, Buffer(b""))
-    assert fed.feed.taken(TOKEN) == {}
+    fed.fast_path.arm(TOKEN, 17)
+    assert not fed.fast_path.deliver(TOKEN, Buffer(b""))
+    assert fed.fast_path.taken(TOKEN) == {}
 
 
 # ---- the table
@@ -468,18 +468,18 @@ def test_thousands_of_partitions_come_and_go() -> None:
     fed, expected = Fed(), dict[tuple[uuid.UUID, int], int]()
     numbers = {(topic, n): fed.queue.add("t", n, Layout("t", n)) for topic in ids for n in range(1_000)}
     for key, number in numbers.items():
-        fed.feed.expect(key[0].bytes, key[1], number, 0, 7, "b")
+        fed.fast_path.expect(key[0].bytes, key[1], number, 0, 7, "b")
         expected[key] = 7
     for _ in range(40):
         for key in chance.sample(sorted(numbers), 300):
             if chance.random() < 0.6:
-                assert fed.feed.forget(key[0].bytes, key[1], numbers[key]) is None
+                assert fed.fast_path.forget(key[0].bytes, key[1], numbers[key]) is None
                 expected.pop(key, None)
             else:
                 expected[key] = chance.randrange(100)
-                fed.feed.expect(key[0].bytes, key[1], numbers[key], 0, expected[key], "b")
+                fed.fast_path.expect(key[0].bytes, key[1], numbers[key], 0, expected[key], "b")
         if chance.random() < 0.05:
-            fed.feed.clear()
+            fed.fast_path.clear()
             expected.clear()
         asked = sorted(chance.sample(sorted(numbers), 50))
         known = [key for key in asked if key in expected]
@@ -489,7 +489,7 @@ def test_thousands_of_partitions_come_and_go() -> None:
         assert {number: part[1] for number, part in taken.items()} == {numbers[key]: expected[key] for key in known}
         for key in known:
             fed.queue.reset(numbers[key], 0)
-            fed.feed.forget(key[0].bytes, key[1], numbers[key])
+            fed.fast_path.forget(key[0].bytes, key[1], numbers[key])
             numbers[key] = fed.queue.add("t", key[1], Layout("t", key[1]))
             del expected[key]
     fed.close()
@@ -499,6 +499,6 @@ def test_topics_that_are_made_anew_for_ever_fill_no_table(fed: Fed) -> None:
     """Slots of those that are gone are used again: else this takes gigabytes, and does not end."""
     for number in range(60_000):
         topic = number.to_bytes(8, "big") * 2
-        fed.feed.expect(topic, 5, 0, 0, 0, "b")
-        fed.feed.forget(topic, 5, 0)
+        fed.fast_path.expect(topic, 5, 0, 0, 0, "b")
+        fed.fast_path.forget(topic, 5, 0)
     assert list(fed.answer(made(Part(partition=0, records=batch(0, 1, 0))), 17)) == [0]

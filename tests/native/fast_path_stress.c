@@ -1,12 +1,12 @@
-/* Answers that the I/O thread queues (feed.c, by loop.c's tap), under an engine that seeks, forgets, gives up, detaches and
- * attaches, and readers that wait, read halves and tell. Usage: feed_stress SEED ROUNDS
+/* Answers that the I/O thread queues (fast path.c, by loop.c's tap), under an engine that seeks, forgets, gives up, detaches and
+ * attaches, and readers that wait, read halves and tell. Usage: fast_path_stress SEED ROUNDS
  *
  * Invariant: each place's offsets come once and in order from where it was last sought, whoever queued them; the engine
  * hears of every answer, also of those that are left to readers to tell of; no tap runs after it was taken off; at the
  * end nothing is charged and no buffer is left. */
 #include "check.h"
 
-#include "kafwire/consumer/native/feed.h"
+#include "kafwire/consumer/native/fast_path.h"
 #include "kafwire/runtime/native/loop.h"
 
 #include <arpa/inet.h>
@@ -200,7 +200,7 @@ typedef struct cursor {
 
 typedef struct source {
     shared *all;
-    kw_feed *feed;
+    kw_fast_path *fast_path;
     uint32_t connection;
     uint64_t token;
     int first; /* of its places */
@@ -210,7 +210,7 @@ typedef struct source {
 } source;
 
 static void attach(source *s) {
-    CHECK(!kw_loop_set_tap(s->all->loop, s->connection, kw_feed_take, s->feed));
+    CHECK(!kw_loop_set_response_filter(s->all->loop, s->connection, kw_fast_path_take, s->fast_path));
     s->attached = 1;
 }
 
@@ -244,15 +244,15 @@ static void ask(source *s) {
         c->sent = -1;
         if (kw_place_queued(s->all->queue, c->place, &bytes, 0) >= MOST) {
             kw_taken taken;
-            if (kw_feed_forget(s->feed, TOPIC, i, s->first + i, &taken)) absorb(s, &taken);
+            if (kw_fast_path_forget(s->fast_path, TOPIC, i, s->first + i, &taken)) absorb(s, &taken);
             continue;
         }
-        CHECK(!kw_feed_expect(s->feed, TOPIC, i, c->place, c->generation, c->sent = c->position));
+        CHECK(!kw_fast_path_expect(s->fast_path, TOPIC, i, c->place, c->generation, c->sent = c->position));
         put_u32(request->data + request->size, (uint32_t)i);
         put_u64(request->data + request->size + 4, (uint64_t)c->position);
         request->size += PARTITION;
     }
-    kw_feed_arm(s->feed, s->token, 17, 0);
+    kw_fast_path_arm(s->fast_path, s->token, 17, 0);
     if (!s->attached) attach(s);
     error = kw_loop_submit(s->all->loop, s->connection, s->token, (int32_t)s->token, &request, 1, 1);
     CHECK(!error);
@@ -271,25 +271,25 @@ static void disturb(source *s) {
         seek(s, c);
         break;
     case 2:
-        if (kw_feed_forget(s->feed, TOPIC, (int32_t)(c - s->cursors), kw_place_number(c->place), &taken)) absorb(s, &taken);
+        if (kw_fast_path_forget(s->fast_path, TOPIC, (int32_t)(c - s->cursors), kw_place_number(c->place), &taken)) absorb(s, &taken);
         c->sent = -1;
         break;
     case 3: { /* given up: what it brought counts, what it would bring does not */
-        kw_taken *all = kw_feed_taken(s->feed, s->token, &n);
+        kw_taken *all = kw_fast_path_taken(s->fast_path, s->token, &n);
         for (int32_t i = 0; i < n; i++) absorb(s, &all[i]);
         free(all);
         for (int i = 0; i < EACH; i++) s->cursors[i].sent = -1;
         break;
     }
-    case 4: /* another feed; what this one has taken must be known before */
-        CHECK(!kw_loop_set_tap(s->all->loop, s->connection, NULL, NULL));
+    case 4: /* another fast path; what this one has taken must be known before */
+        CHECK(!kw_loop_set_response_filter(s->all->loop, s->connection, NULL, NULL));
         {
-            kw_taken *all = kw_feed_taken(s->feed, s->token, &n);
+            kw_taken *all = kw_fast_path_taken(s->fast_path, s->token, &n);
             for (int32_t i = 0; i < n; i++) absorb(s, &all[i]);
             free(all);
         }
-        kw_feed_free(s->feed);
-        CHECK((s->feed = kw_feed_new(s->all->queue)));
+        kw_fast_path_free(s->fast_path);
+        CHECK((s->fast_path = kw_fast_path_new(s->all->queue)));
         s->attached = 0;
         break;
     default:
@@ -302,7 +302,7 @@ static void disturb(source *s) {
 static void take_in(source *s, kw_buf *frame) {
     int32_t n;
     int pushed = 0;
-    kw_taken *taken = kw_feed_taken(s->feed, s->token, &n);
+    kw_taken *taken = kw_fast_path_taken(s->fast_path, s->token, &n);
     for (int32_t i = 0; i < n; i++) absorb(s, &taken[i]);
     free(taken);
     const uint8_t *p = frame->data + 4 + 11 + 1 + 16;
@@ -372,7 +372,7 @@ static void one_round(dice *d) {
         source *s = &sources[i];
         *s = (source){.all = &all, .first = i * EACH, .d = roll(d)};
         for (int j = 0; j < EACH; j++) s->cursors[j] = (cursor){.place = all.places[s->first + j], .sent = -1};
-        CHECK((s->feed = kw_feed_new(all.queue)));
+        CHECK((s->fast_path = kw_fast_path_new(all.queue)));
         s->connection = (uint32_t)kw_loop_connect(all.loop, (struct sockaddr *)&address, sizeof address, MAX_FRAME, 0, 0);
         peers[i] = (peer){.fd = accept(listening, NULL, NULL), .d = roll(d)};
         CHECK(peers[i].fd >= 0 && !pthread_create(&peers[i].thread, NULL, run_peer, &peers[i]));
@@ -395,8 +395,8 @@ static void one_round(dice *d) {
             drain(&all, sources);
         }
     }
-    for (int i = 0; i < SOURCES; i++) CHECK(!kw_loop_set_tap(all.loop, sources[i].connection, NULL, NULL));
-    for (int i = 0; i < SOURCES; i++) kw_feed_free(sources[i].feed);
+    for (int i = 0; i < SOURCES; i++) CHECK(!kw_loop_set_response_filter(all.loop, sources[i].connection, NULL, NULL));
+    for (int i = 0; i < SOURCES; i++) kw_fast_path_free(sources[i].fast_path);
     kw_queue_end(all.queue);
     for (int i = 0; i < 2; i++) pthread_join(readers[i].thread, NULL);
     for (int i = 0; i < SOURCES; i++)

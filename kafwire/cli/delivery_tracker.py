@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from kafwire import KafkaError
     from kafwire.producer._batch import ProducerBatch
 
-__all__ = ["Ledger"]
+__all__ = ["DeliveryTracker"]
 
 _TOLD = 10
 
@@ -21,7 +21,7 @@ class Failure(NamedTuple):
     error: "KafkaError"
 
 
-class Ledger:
+class DeliveryTracker:
     """Batches on their way and the numbers of the records in them.
 
     Keeps 16 bytes for each run of records with numbers that follow each other, not a handle for each record.

@@ -1,12 +1,12 @@
-/* Answers on the shortest way (express.c): threads that wait, leave and are called off, an I/O thread that shows frames
- * right and wrong, an engine that finds each answer later. Usage: express_stress SEED ROUNDS
+/* Answers on the shortest way (response_waiters.c): threads that wait, leave and are called off, an I/O thread that shows frames
+ * right and wrong, an engine that finds each answer later. Usage: response_waiters_stress SEED ROUNDS
  *
  * Invariant: taken is only what differs from the plain answer in the correlation id and the three numbers alone, has a
  * base offset, and is waited for; its numbers are those of its token; `wake` is called once for each wait that was
  * answered or called off, and for no other. */
 #include "check.h"
 
-#include "kafwire/producer/native/express.h"
+#include "kafwire/producer/native/response_waiters.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -84,7 +84,7 @@ static kw_buf wrong_frame(dice *d, const kw_answer *answer, uint64_t token) {
 /* ---- who waits ---- */
 
 typedef struct shared {
-    kw_express *express;
+    kw_waiters *waiters;
     struct waiter *waiters;
     uint64_t waiting; /* threads */
     dice d;           /* the I/O thread's */
@@ -133,7 +133,7 @@ static void tear_down(waiter *w) {
 }
 
 static int show(shared *all, uint64_t token, kw_buf frame) {
-    int taken = kw_express_take(all->express, token, &frame);
+    int taken = kw_waiters_take(all->waiters, token, &frame);
     free(frame.data);
     return taken;
 }
@@ -146,8 +146,8 @@ static int has_numbers_of(const kw_answer *answer, uint64_t token) {
 
 static void refuse(waiter *w, uint64_t token, kw_buf frame) {
     int64_t base_offset = w->answer.base_offset, log_append_ms = w->answer.log_append_ms;
-    CHECK(!kw_express_take(w->all->express, token, &frame));
-    CHECK(token != w->answer.token || !kw_express_read(&w->answer, &frame));
+    CHECK(!kw_waiters_take(w->all->waiters, token, &frame));
+    CHECK(token != w->answer.token || !kw_waiters_read(&w->answer, &frame));
     CHECK(w->answer.state == KW_AWAITED && is_even(w));
     CHECK(w->answer.base_offset == base_offset && w->answer.log_append_ms == log_append_ms);
     free(frame.data);
@@ -155,12 +155,12 @@ static void refuse(waiter *w, uint64_t token, kw_buf frame) {
 }
 
 static void every_byte(dice *d, size_t before, size_t behind) {
-    shared all = {.express = kw_express_new()};
+    shared all = {.waiters = kw_waiters_new()};
     waiter w;
-    CHECK(all.express);
+    CHECK(all.waiters);
     set_up(&w, &all, d, before, behind);
     uint64_t token = w.answer.token = roll(d);
-    kw_express_await(all.express, &w.answer);
+    kw_waiters_await(all.waiters, &w.answer);
     for (size_t i = 0; i < before + behind; i++) {
         kw_buf frame = right_frame(d, &w.answer, token);
         flip(d, &w.answer, &frame, i);
@@ -173,21 +173,21 @@ static void every_byte(dice *d, size_t before, size_t behind) {
         refuse(&w, token, frame);
     }
     for (int bit = 0; bit < 64; bit++) refuse(&w, token ^ (uint64_t)1 << bit, right_frame(d, &w.answer, token));
-    CHECK(!kw_express_take(all.express, token, NULL));
+    CHECK(!kw_waiters_take(all.waiters, token, NULL));
     CHECK(show(&all, token, right_frame(d, &w.answer, token)));
     w.taken++;
     w.answered++;
     CHECK(w.answer.state == KW_ANSWERED && has_numbers_of(&w.answer, token) && !sem_trywait(&w.woken));
     CHECK(!show(&all, token, right_frame(d, &w.answer, token)));
     tear_down(&w);
-    kw_express_free(all.express);
+    kw_waiters_free(all.waiters);
 }
 
 static void every_order(dice *d) {
-    shared all = {.express = kw_express_new()};
+    shared all = {.waiters = kw_waiters_new()};
     waiter waiters[WAITERS];
     uint64_t last = 0;
-    CHECK(all.express);
+    CHECK(all.waiters);
     for (int i = 0; i < WAITERS; i++) set_up(&waiters[i], &all, d, below(d, 60), 1 + below(d, 60));
     for (int n = 0; n < STEPS; n++) {
         waiter *w = &waiters[below(d, WAITERS)];
@@ -196,11 +196,11 @@ static void every_order(dice *d) {
         switch (below(d, 6)) {
         case 0:
             if (!awaited) break;
-            CHECK(!kw_express_leave(all.express, answer));
+            CHECK(!kw_waiters_leave(all.waiters, answer));
             state = KW_IDLE;
             break;
         case 1:
-            kw_express_call_off(all.express, answer);
+            kw_waiters_call_off(all.waiters, answer);
             if (!awaited) break;
             state = KW_CALLED_OFF;
             w->called_off++;
@@ -217,18 +217,18 @@ static void every_order(dice *d) {
         default:
             if (awaited) break;
             answer->token = ++last;
-            kw_express_await(all.express, answer);
+            kw_waiters_await(all.waiters, answer);
             state = KW_AWAITED;
         }
         CHECK(answer->state == state && is_even(w));
         if (awaited && (state == KW_ANSWERED || state == KW_CALLED_OFF))
-            CHECK(!sem_trywait(&w->woken) && kw_express_leave(all.express, answer) && answer->state == state);
+            CHECK(!sem_trywait(&w->woken) && kw_waiters_leave(all.waiters, answer) && answer->state == state);
     }
     for (int i = 0; i < WAITERS; i++) {
-        if (waiters[i].answer.state == KW_AWAITED) CHECK(!kw_express_leave(all.express, &waiters[i].answer));
+        if (waiters[i].answer.state == KW_AWAITED) CHECK(!kw_waiters_leave(all.waiters, &waiters[i].answer));
         tear_down(&waiters[i]);
     }
-    kw_express_free(all.express);
+    kw_waiters_free(all.waiters);
 }
 
 /* ---- threads ---- */
@@ -249,10 +249,10 @@ static int doze(waiter *w) {
 
 static void one_wait(waiter *w, uint64_t token) {
     CHECK(is_even(w));
-    kw_express_await(w->all->express, &w->answer);
+    kw_waiters_await(w->all->waiters, &w->answer);
     pthread_mutex_unlock(&w->gil);
     int woken = doze(w);
-    if (!woken && (woken = kw_express_leave(w->all->express, &w->answer))) CHECK(!sem_trywait(&w->woken));
+    if (!woken && (woken = kw_waiters_leave(w->all->waiters, &w->answer))) CHECK(!sem_trywait(&w->woken));
     int state = w->answer.state;
     if (state == KW_ANSWERED) w->answered++;
     if (state == KW_CALLED_OFF) w->called_off++;
@@ -323,15 +323,15 @@ static void run_engine(shared *all, dice *d) {
         sched_yield();
         waiter *w = &all->waiters[below(d, WAITERS)];
         uint64_t token = load(&w->published), *last = &seen[w - all->waiters];
-        if (below(d, 8) == 0) kw_express_call_off(all->express, &w->answer); /* as for another who waits */
+        if (below(d, 8) == 0) kw_waiters_call_off(all->waiters, &w->answer); /* as for another who waits */
         if (token == *last) continue;
         *last = token;
         pthread_mutex_lock(&w->gil);
         if (w->answer.token == token && !w->done) {
             kw_buf frame = right_frame(d, &w->answer, token);
-            CHECK(kw_express_read(&w->answer, &frame) && has_numbers_of(&w->answer, token));
+            CHECK(kw_waiters_read(&w->answer, &frame) && has_numbers_of(&w->answer, token));
             free(frame.data);
-            kw_express_call_off(all->express, &w->answer);
+            kw_waiters_call_off(all->waiters, &w->answer);
             count(&completed);
             w->done = 1;
         }
@@ -341,9 +341,9 @@ static void run_engine(shared *all, dice *d) {
 
 static void one_round(dice *d) {
     static waiter waiters[WAITERS];
-    shared all = {.express = kw_express_new(), .waiters = waiters, .waiting = WAITERS, .d = roll(d)};
+    shared all = {.waiters = kw_waiters_new(), .waiters = waiters, .waiting = WAITERS, .d = roll(d)};
     pthread_t io;
-    CHECK(all.express);
+    CHECK(all.waiters);
     for (int i = 0; i < WAITERS; i += 2) { /* two partitions of a topic: their answers differ in a byte */
         size_t before = 8 + below(d, 60), behind = below(d, 60);
         uint64_t twins = roll(d);
@@ -360,7 +360,7 @@ static void one_round(dice *d) {
         pthread_join(waiters[i].thread, NULL);
         tear_down(&waiters[i]);
     }
-    kw_express_free(all.express);
+    kw_waiters_free(all.waiters);
 }
 
 int main(int argc, char **argv) {
