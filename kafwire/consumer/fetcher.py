@@ -68,7 +68,7 @@ class Fetcher:
         self._numbered: dict[int, FetchCursor] = {}
         self._vacant: dict[tuple[str, uuid.UUID, int], int] = {}  # places of partitions that were dropped
         self._broker_fetchers: dict[tuple[int, str], BrokerFetcher] = {}
-        self._homes: dict[FetchCursor, BrokerFetcher] = {}
+        self._assigned: dict[FetchCursor, BrokerFetcher] = {}
         self._to_pump: dict[BrokerFetcher, None] = {}  # what would send, had it room; or may have something to say
         self._unassigned: dict[FetchCursor, None] = {}
         self._lost: dict[FetchCursor, None] = {}  # of them: the metadata does not tell where they are
@@ -123,7 +123,7 @@ class Fetcher:
 
         What is buffered stays, up to where reading then goes on.
         """
-        broker_fetcher = self._homes.get(cursor)
+        broker_fetcher = self._assigned.get(cursor)
         if broker_fetcher is not None:
             broker_fetcher.withdraw(cursor)
         cursor.seek(-1, cursor.generation)
@@ -152,7 +152,7 @@ class Fetcher:
 
         So whoever comes again and again, and never for as long as requests are parked, finds records when he comes.
         """
-        broker_fetcher = self._homes.get(cursor)
+        broker_fetcher = self._assigned.get(cursor)
         if (
             broker_fetcher is not None
             and broker_fetcher.keeps_waiting(cursor)
@@ -298,7 +298,7 @@ class Fetcher:
             self._tell()
 
     def _update(self, cursor: FetchCursor) -> None:
-        broker_fetcher = self._homes.get(cursor)
+        broker_fetcher = self._assigned.get(cursor)
         if broker_fetcher is not None:
             broker_fetcher.update(cursor)
             self._to_pump[broker_fetcher] = None
@@ -414,7 +414,7 @@ class Fetcher:
     # --- where cursors are at home ----------------------------------------------------------------------------------
 
     def _leave(self, cursor: FetchCursor) -> None:
-        broker_fetcher = self._homes.pop(cursor, None)
+        broker_fetcher = self._assigned.pop(cursor, None)
         if broker_fetcher is not None:
             broker_fetcher.release(cursor)
             if self.config.fetch_strategy == "per_partition":
@@ -651,13 +651,13 @@ class Fetcher:
             self._broker_fetchers[node, role] = broker_fetcher
             if old is not None:  # the broker has another address now
                 old.stop()
-                for cursor in [cursor for cursor in old.cursors if self._homes.get(cursor) is old]:
-                    self._homes[cursor] = broker_fetcher
+                for cursor in [cursor for cursor in old.cursors if self._assigned.get(cursor) is old]:
+                    self._assigned[cursor] = broker_fetcher
                     broker_fetcher.take(cursor)
         for cursor in cursors:
             if self._connecting.get(cursor) == node:  # not moved or dropped meanwhile
                 del self._connecting[cursor], self._unassigned[cursor]
-                self._homes[cursor] = broker_fetcher
+                self._assigned[cursor] = broker_fetcher
                 broker_fetcher.take(cursor)
         broker_fetcher.pump()
 
@@ -705,7 +705,7 @@ class Fetcher:
         for cursor in self.cursors.values():
             if cursor.topic not in changed or cursor.halted:
                 continue
-            broker_fetcher = self._homes.get(cursor)
+            broker_fetcher = self._assigned.get(cursor)
             known = self.cluster.metadata.topics.get(cursor.topic)
             if broker_fetcher is None or known is None or cursor.topic in self.cluster.metadata.errors:
                 continue

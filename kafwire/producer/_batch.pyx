@@ -249,9 +249,9 @@ cdef class ProducerBatch:
         cdef ProducerBatch batch = self
         while True:
             batch.done = True
-            if batch.shortcut is not None:
-                batch.shortcut.call_off()
-                batch.shortcut = None
+            if batch.direct_wait is not None:
+                batch.direct_wait.call_off()
+                batch.direct_wait = None
             let_go(batch.locks)
             batch.locks = None
             if batch.whole is None:
@@ -297,7 +297,7 @@ cdef class ProducerBatch:
         return batch
 
     cdef bint is_observed(self) noexcept:
-        """Whether anybody but a thread on its shortcut is told of its end: that is the engine's to do."""
+        """Whether anybody but a thread on its direct_wait is told of its end: that is the engine's to do."""
         return self.locks is not None or self.callbacks is not None or self.budget.waiting > 0
 
     def add_done_callback(self, callback):
@@ -312,7 +312,7 @@ cdef class ProducerBatch:
 
     cdef wait(self, timeout):
         cdef double began
-        cdef DirectWait shortcut
+        cdef DirectWait direct_wait
         if not self.done:
             if self.budget.process != process_generation():
                 raise KafkaError(
@@ -325,10 +325,10 @@ cdef class ProducerBatch:
                     "deliver: hand the work to another thread"
                 )
             left = timeout
-            shortcut = self.shortcut  # a reference of its own: the batch lets go of it when it is done
-            if shortcut is not None and self.budget.closed is None:
+            direct_wait = self.direct_wait  # a reference of its own: the batch lets go of it when it is done
+            if direct_wait is not None and self.budget.closed is None:
                 began = time.monotonic()
-                shortcut.wait(self, 1e9 if timeout is None else timeout)
+                direct_wait.wait(self, 1e9 if timeout is None else timeout)
                 if self.done:
                     return
                 left = None if timeout is None else max(0.0, timeout - (time.monotonic() - began))

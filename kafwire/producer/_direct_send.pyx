@@ -191,7 +191,7 @@ cdef class DirectSend(DirectWait):
         self.batch = batch
         self.sent_ms = entry[2]
         pending_send.batch = batch
-        batch.shortcut = self
+        batch.direct_wait = self
         batch.producer = self.producer
         batch.ordinal = self.ordinal
         self.ordinal += 1
@@ -286,7 +286,7 @@ cdef class DirectSend(DirectWait):
         cdef ProducerBatch batch = self.batch
         self.batch = None
         if batch is not None:
-            batch.shortcut = None
+            batch.direct_wait = None
             self.call_off()
             kw_loop_tell(self.waiters.native.loop)  # its answer may be here, and the engine not know
         return self.sequence, self.ordinal, batch

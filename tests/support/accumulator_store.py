@@ -24,7 +24,7 @@ class Store:
         *,
         partitioner: Any = "murmur2_random",
         ignore_keys: bool = False,
-        chance: int = 1,
+        rng_state: int = 1,
         **options: Any,
     ) -> None:
         settings: dict[str, Any] = {
@@ -35,7 +35,7 @@ class Store:
             "compression": "none",
             "level": None,
             "rule": rule_of(partitioner, ignore_keys=ignore_keys),
-            "chance": chance,
+            "rng_state": rng_state,
         }
         self.native = Loop()
         self.accumulator = Accumulator(self.native, COOKIE, **{**settings, **options})

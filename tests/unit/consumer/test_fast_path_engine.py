@@ -128,7 +128,7 @@ def test_going_back_by_time_while_it_is_asked_for_aside_gives_everything_once_an
         before = len(world.made("Fetch"))
         lagging.engine(lambda: fetcher.seek(lagging.cursor, 9))  # the request that is parked does not name it so
         lagging.consuming.until(lambda: len(world.made("Fetch")) > before, 5, reads=False)
-        assert lagging.cursor in fetcher._homes[lagging.cursor]._lent
+        assert lagging.cursor in fetcher._assigned[lagging.cursor]._lent
         world.off("Fetch")
         lagging.consuming.rows.pop(("t", 0))
         lagging.engine(lambda: fetcher.seek_by_time(lagging.cursor, EARLIEST))

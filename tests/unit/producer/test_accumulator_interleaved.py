@@ -204,7 +204,7 @@ def test_a_batch_that_was_asked_for_while_it_was_filled_is_told_of_when_it_comes
 @seeds.several(60)
 def test_any_order_of_passes_keeps_each_threads_order(seed: int) -> None:
     chance = random.Random(seed)
-    with Interleaving(3, partitions=2, batch_size=chance.choice([300, 1_000]), chance=seed) as world:
+    with Interleaving(3, partitions=2, batch_size=chance.choice([300, 1_000]), rng_state=seed) as world:
         for _ in range(40):
             sender = chance.choice(world.senders)
             event = chance.random()

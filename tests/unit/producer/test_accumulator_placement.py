@@ -135,7 +135,7 @@ def test_a_row_s_own_partition_comes_before_its_key_and_every_partitioner(make_s
 def test_records_without_a_key_stick_to_a_partition_until_a_batch_is_full(
     make_store: Any, partitioner: str, how: str, seed: int
 ) -> None:
-    store = make_store(3, partitioner=partitioner, chance=seed)
+    store = make_store(3, partitioner=partitioner, rng_state=seed)
     values = numbered(240)
     if how == "send":
         for value in values:
@@ -163,7 +163,7 @@ def test_an_empty_key_is_none_for_consistent_random_alone(make_store: Any) -> No
 @pytest.mark.parametrize("how", ["send", "send_batch", "mixed"])
 def test_partitions_get_even_parts(make_store: Any, how: str, seed: int) -> None:
     """Chi-squared over 3,000 batches and 20 partitions; 71 is passed by one seed in ten million."""
-    store = make_store(20, chance=seed, buffer_memory=1 << 24)
+    store = make_store(20, rng_state=seed, buffer_memory=1 << 24)
     values = numbered(8 * 3_000)
     if how == "send":
         for value in values:
@@ -186,7 +186,7 @@ def test_partitions_get_their_weights(make_store: Any, how: str, seed: int) -> N
 
     38 is passed by one seed in ten million.
     """
-    store = make_store(5, chance=seed, buffer_memory=1 << 24)
+    store = make_store(5, rng_state=seed, buffer_memory=1 << 24)
     share(store, *weighted([0, 1, 2, 3], {1: 3, 2: 1, 3: 9}, []))
     values = numbered(8 * 3_000)
     if how == "send":
@@ -328,7 +328,7 @@ def test_weights_of_partitions_that_do_not_exist_are_refused(make_store: Any) ->
 
 @pytest.mark.parametrize("how", HOW)
 def test_records_larger_than_a_batch_are_spread_one_by_one(make_store: Any, how: str, seed: int) -> None:
-    store = make_store(10, batch_size=100, max_request_size=10_000, chance=seed)
+    store = make_store(10, batch_size=100, max_request_size=10_000, rng_state=seed)
     values = numbered(200, 300)
     if how == "send":
         for value in values:
@@ -343,7 +343,7 @@ def test_records_larger_than_a_batch_are_spread_one_by_one(make_store: Any, how:
 @pytest.mark.parametrize("partitioner", ["murmur2_random", "random", "round_robin"])
 def test_weights_may_change_while_threads_place_records(make_store: Any, partitioner: str, seed: int) -> None:
     """Records and tables, with and without keys, from four threads; a fifth delivers, and tells of leaders."""
-    store = make_store(5, partitioner=partitioner, chance=seed, buffer_memory=1 << 24)
+    store = make_store(5, partitioner=partitioner, rng_state=seed, buffer_memory=1 << 24)
     chance = random.Random(seed)
     problems: list[BaseException] = []
 
@@ -389,7 +389,7 @@ def test_weights_may_change_while_threads_place_records(make_store: Any, partiti
 @pytest.mark.parametrize("how", HOW)
 def test_random_goes_anywhere_that_has_a_leader_whatever_the_key(make_store: Any, how: str, seed: int) -> None:
     """Chi-squared of 4,000 records and 3 partitions; 32.2 is passed by one seed in ten million."""
-    store = make_store(4, partitioner="random", chance=seed)
+    store = make_store(4, partitioner="random", rng_state=seed)
     share(store, [0, 2, 3])
     found = send(store, [b"same", None] * 2_000, how=how)
     counts = Counter(found)

@@ -41,7 +41,7 @@ def parts_of(flavour: Any, store: Store) -> Any:
     producer._engine = SimpleNamespace(check_process=lambda: None, check_caller=lambda: None, is_over=True)
     producer._accumulator = store.accumulator
     producer._sender = SimpleNamespace(accumulator=store.accumulator, last_problem="")
-    producer._homes = LoopRegistry(store.accumulator.budget)
+    producer._loops = LoopRegistry(store.accumulator.budget)
     return producer
 
 
