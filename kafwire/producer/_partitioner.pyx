@@ -191,7 +191,7 @@ cdef class PartitionWeights:
             self.table.ids[i] = self.ids[i]
             self.table.ends[i] = ends[i]
             if self.table.ids[i] < 0 or self.table.ends[i] <= last:
-                raise ValueError("partitions count from 0, and each has a share")
+                raise ValueError("partitions count from 0, and each has a weight")
             last = self.table.ends[i]
 
     def __dealloc__(self):

@@ -84,7 +84,7 @@ static kw_buf wrong_frame(dice *d, const kw_answer *answer, uint64_t token) {
 /* ---- who waits ---- */
 
 typedef struct shared {
-    kw_waiters *waiters;
+    kw_waiters *table;
     struct waiter *waiters;
     uint64_t waiting; /* threads */
     dice d;           /* the I/O thread's */
@@ -133,7 +133,7 @@ static void tear_down(waiter *w) {
 }
 
 static int show(shared *all, uint64_t token, kw_buf frame) {
-    int taken = kw_waiters_take(all->waiters, token, &frame);
+    int taken = kw_waiters_take(all->table, token, &frame);
     free(frame.data);
     return taken;
 }
@@ -146,7 +146,7 @@ static int has_numbers_of(const kw_answer *answer, uint64_t token) {
 
 static void refuse(waiter *w, uint64_t token, kw_buf frame) {
     int64_t base_offset = w->answer.base_offset, log_append_ms = w->answer.log_append_ms;
-    CHECK(!kw_waiters_take(w->all->waiters, token, &frame));
+    CHECK(!kw_waiters_take(w->all->table, token, &frame));
     CHECK(token != w->answer.token || !kw_waiters_read(&w->answer, &frame));
     CHECK(w->answer.state == KW_AWAITED && is_even(w));
     CHECK(w->answer.base_offset == base_offset && w->answer.log_append_ms == log_append_ms);
@@ -155,12 +155,12 @@ static void refuse(waiter *w, uint64_t token, kw_buf frame) {
 }
 
 static void every_byte(dice *d, size_t before, size_t behind) {
-    shared all = {.waiters = kw_waiters_new()};
+    shared all = {.table = kw_waiters_new()};
     waiter w;
-    CHECK(all.waiters);
+    CHECK(all.table);
     set_up(&w, &all, d, before, behind);
     uint64_t token = w.answer.token = roll(d);
-    kw_waiters_await(all.waiters, &w.answer);
+    kw_waiters_await(all.table, &w.answer);
     for (size_t i = 0; i < before + behind; i++) {
         kw_buf frame = right_frame(d, &w.answer, token);
         flip(d, &w.answer, &frame, i);
@@ -173,21 +173,21 @@ static void every_byte(dice *d, size_t before, size_t behind) {
         refuse(&w, token, frame);
     }
     for (int bit = 0; bit < 64; bit++) refuse(&w, token ^ (uint64_t)1 << bit, right_frame(d, &w.answer, token));
-    CHECK(!kw_waiters_take(all.waiters, token, NULL));
+    CHECK(!kw_waiters_take(all.table, token, NULL));
     CHECK(show(&all, token, right_frame(d, &w.answer, token)));
     w.taken++;
     w.answered++;
     CHECK(w.answer.state == KW_ANSWERED && has_numbers_of(&w.answer, token) && !sem_trywait(&w.woken));
     CHECK(!show(&all, token, right_frame(d, &w.answer, token)));
     tear_down(&w);
-    kw_waiters_free(all.waiters);
+    kw_waiters_free(all.table);
 }
 
 static void every_order(dice *d) {
-    shared all = {.waiters = kw_waiters_new()};
+    shared all = {.table = kw_waiters_new()};
     waiter waiters[WAITERS];
     uint64_t last = 0;
-    CHECK(all.waiters);
+    CHECK(all.table);
     for (int i = 0; i < WAITERS; i++) set_up(&waiters[i], &all, d, below(d, 60), 1 + below(d, 60));
     for (int n = 0; n < STEPS; n++) {
         waiter *w = &waiters[below(d, WAITERS)];
@@ -196,11 +196,11 @@ static void every_order(dice *d) {
         switch (below(d, 6)) {
         case 0:
             if (!awaited) break;
-            CHECK(!kw_waiters_leave(all.waiters, answer));
+            CHECK(!kw_waiters_leave(all.table, answer));
             state = KW_IDLE;
             break;
         case 1:
-            kw_waiters_call_off(all.waiters, answer);
+            kw_waiters_call_off(all.table, answer);
             if (!awaited) break;
             state = KW_CALLED_OFF;
             w->called_off++;
@@ -217,18 +217,18 @@ static void every_order(dice *d) {
         default:
             if (awaited) break;
             answer->token = ++last;
-            kw_waiters_await(all.waiters, answer);
+            kw_waiters_await(all.table, answer);
             state = KW_AWAITED;
         }
         CHECK(answer->state == state && is_even(w));
         if (awaited && (state == KW_ANSWERED || state == KW_CALLED_OFF))
-            CHECK(!sem_trywait(&w->woken) && kw_waiters_leave(all.waiters, answer) && answer->state == state);
+            CHECK(!sem_trywait(&w->woken) && kw_waiters_leave(all.table, answer) && answer->state == state);
     }
     for (int i = 0; i < WAITERS; i++) {
-        if (waiters[i].answer.state == KW_AWAITED) CHECK(!kw_waiters_leave(all.waiters, &waiters[i].answer));
+        if (waiters[i].answer.state == KW_AWAITED) CHECK(!kw_waiters_leave(all.table, &waiters[i].answer));
         tear_down(&waiters[i]);
     }
-    kw_waiters_free(all.waiters);
+    kw_waiters_free(all.table);
 }
 
 /* ---- threads ---- */
@@ -249,10 +249,10 @@ static int doze(waiter *w) {
 
 static void one_wait(waiter *w, uint64_t token) {
     CHECK(is_even(w));
-    kw_waiters_await(w->all->waiters, &w->answer);
+    kw_waiters_await(w->all->table, &w->answer);
     pthread_mutex_unlock(&w->gil);
     int woken = doze(w);
-    if (!woken && (woken = kw_waiters_leave(w->all->waiters, &w->answer))) CHECK(!sem_trywait(&w->woken));
+    if (!woken && (woken = kw_waiters_leave(w->all->table, &w->answer))) CHECK(!sem_trywait(&w->woken));
     int state = w->answer.state;
     if (state == KW_ANSWERED) w->answered++;
     if (state == KW_CALLED_OFF) w->called_off++;
@@ -323,7 +323,7 @@ static void run_engine(shared *all, dice *d) {
         sched_yield();
         waiter *w = &all->waiters[below(d, WAITERS)];
         uint64_t token = load(&w->published), *last = &seen[w - all->waiters];
-        if (below(d, 8) == 0) kw_waiters_call_off(all->waiters, &w->answer); /* as for another who waits */
+        if (below(d, 8) == 0) kw_waiters_call_off(all->table, &w->answer); /* as for another who waits */
         if (token == *last) continue;
         *last = token;
         pthread_mutex_lock(&w->gil);
@@ -331,7 +331,7 @@ static void run_engine(shared *all, dice *d) {
             kw_buf frame = right_frame(d, &w->answer, token);
             CHECK(kw_waiters_read(&w->answer, &frame) && has_numbers_of(&w->answer, token));
             free(frame.data);
-            kw_waiters_call_off(all->waiters, &w->answer);
+            kw_waiters_call_off(all->table, &w->answer);
             count(&completed);
             w->done = 1;
         }
@@ -341,9 +341,9 @@ static void run_engine(shared *all, dice *d) {
 
 static void one_round(dice *d) {
     static waiter waiters[WAITERS];
-    shared all = {.waiters = kw_waiters_new(), .waiters = waiters, .waiting = WAITERS, .d = roll(d)};
+    shared all = {.table = kw_waiters_new(), .waiters = waiters, .waiting = WAITERS, .d = roll(d)};
     pthread_t io;
-    CHECK(all.waiters);
+    CHECK(all.table);
     for (int i = 0; i < WAITERS; i += 2) { /* two partitions of a topic: their answers differ in a byte */
         size_t before = 8 + below(d, 60), behind = below(d, 60);
         uint64_t twins = roll(d);
@@ -360,7 +360,7 @@ static void one_round(dice *d) {
         pthread_join(waiters[i].thread, NULL);
         tear_down(&waiters[i]);
     }
-    kw_waiters_free(all.waiters);
+    kw_waiters_free(all.table);
 }
 
 int main(int argc, char **argv) {

@@ -139,7 +139,7 @@ def test_a_thousand_random_tables_are_grouped_as_the_obvious_way_groups_them(see
     chance = random.Random(seed)
     for _ in range(100):
         partitions = chance.randint(1, 9)
-        store = Store(partitions, batch_size=chance.choice([100, 300, 10_000]), chance=chance.getrandbits(64))
+        store = Store(partitions, batch_size=chance.choice([100, 300, 10_000]), rng_state=chance.getrandbits(64))
         table, rows = random_table(chance, partitions)
         delivery = store.append_table(table)
         store.deliver()

@@ -205,7 +205,7 @@ def test_partitions_get_their_weights(make_store: Any, how: str, seed: int) -> N
 def test_seeds_tell_producers_apart_and_topics_too(make_store: Any) -> None:
     orders = []
     for chance in range(2):
-        store = make_store(10, chance=chance)
+        store = make_store(10, rng_state=chance)
         store.accumulator.set_topic("u", 10, PartitionWeights(range(10), range(1, 11)))
         for topic in "tu":
             deliveries = [store.accumulator.append(topic, b"v" * 900, None, None, None, None) for _ in range(20)]

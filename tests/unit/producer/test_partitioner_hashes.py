@@ -113,7 +113,7 @@ def test_each_partition_is_drawn_by_as_many_numbers_as_its_share(weights: list[i
     [([], []), ([1], []), ([1], [0]), ([1, 2], [1, 1]), ([1, 2], [2, 1]), ([-1], [1]), ([1], [1, 2])],
 )
 def test_weights_that_are_none_are_refused(ids: list[int], ends: list[int]) -> None:
-    with pytest.raises(ValueError, match="share"):
+    with pytest.raises(ValueError, match="weight"):
         PartitionWeights(ids, ends)
 
 

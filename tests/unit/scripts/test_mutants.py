@@ -401,7 +401,7 @@ def test_all_sources_of_the_program_are_read(everything: list[Site]) -> None:
     sites = everything
     assert {site.area for site in sites} == {area.name for area in rules.AREAS}
     assert len({(site.path, site.key) for site in sites}) == len(sites)
-    assert {site.function for site in sites} >= {"Sequencer.outcome", "is_aborted", "kw_feed_take"}
+    assert {site.function for site in sites} >= {"Sequencer.outcome", "is_aborted", "kw_fast_path_take"}
 
 
 # --- drawing --------------------------------------------------------------------------------------------------------
