@@ -4,8 +4,9 @@ In a session, so that a request says only what changes. An answer is cut into sl
 next request leaves, all in the turn in which the answer arrived.
 
 A request may be parked at the broker for `fetch_max_wait_ms`. A cursor that comes to have demand meanwhile (its buffer
-was read, it was resumed, it was sought in) does not wait for that: it goes aside, over a second connection, in requests
-that are not parked, until the first one is answered. So neither a slow reader nor a quiet partition delays another.
+was read, it was resumed, it was sought in) does not wait for that: it is fetched immediately, over a second connection,
+in requests that are not parked, until the first one is answered. So neither a slow reader nor a quiet partition delays
+another. Whether it does is the policy's to say (`fetch_policies.py`).
 """
 
 from __future__ import annotations
@@ -39,18 +40,16 @@ SESSION_ERRORS = frozenset({70, 71, 106})
 # Of records that the I/O thread has queued: generation, start, next offset, leader epoch of the last batch, bytes.
 Taken = tuple[int, int, int, int, int]
 
-ASIDE = "fetch-aside"
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 END_OF_TIME = 2**63 - 1
 BATCH_HEAD = struct.Struct(">qiib")  # base offset, length, leader epoch, magic
 MAGIC_WITH_EPOCH = 2
 BEFORE_LENGTH = 12  # bytes of a batch that its length does not count
-# A request that is not answered in that time is parked: who has new demand goes aside.
-ASIDE_AFTER_MS = 10.0
-# Who found nothing there asks again after that time, until the parked request is answered: then all ask together again.
-ASIDE_AGAIN_MS = 10.0
-# With one socket per broker nothing can go aside, so nothing is parked for long.
-SINGLE_SOCKET_MAX_WAIT_MS = 100
+# A request that is not answered in that time is parked: cursors with new demand are fetched immediately.
+IMMEDIATE_AFTER_MS = 10.0
+# An immediate fetch that found nothing is repeated after that time, until the parked request is answered. Then one
+# request asks for all again.
+IMMEDIATE_AGAIN_MS = 10.0
 
 
 class BrokerFetcher:
@@ -62,24 +61,24 @@ class BrokerFetcher:
         connection: BrokerConnection,
         role: str,
         *,
-        sessions: bool = True,
-        max_wait_ms: int | None = None,
+        immediate: bool = False,
     ) -> None:
-        config = fetcher.config
+        """An `immediate` one has no session and its requests are not parked."""
+        config, policy = fetcher.config, fetcher.policy
         self.connection = connection
         self.role = role
-        self.session: FetchSession[FetchCursor] = FetchSession(sessions=sessions, name=self._on_wire)
+        self.session: FetchSession[FetchCursor] = FetchSession(
+            sessions=policy.sessions and not immediate, name=self._on_wire
+        )
         self.cursors: dict[FetchCursor, None] = {}
-        longest = min(config.fetch_max_wait_ms, SINGLE_SOCKET_MAX_WAIT_MS) if config.single_socket else None
-        waits = config.fetch_max_wait_ms if longest is None else longest
-        self._max_wait_ms = waits if max_wait_ms is None else max_wait_ms
+        self._max_wait_ms = 0 if immediate else policy.wait_ms(config.fetch_max_wait_ms)
         self._fetcher = fetcher
-        self._goes_aside = sessions and config.fetch_strategy == "hybrid" and not config.single_socket
-        self._all_or_none = config.fetch_strategy == "per_node"
+        self._immediate_fetches = policy.immediate_fetches and not immediate
+        self._all_or_none = policy.all_or_none
         self._full: dict[FetchCursor, None] = {}
         self._by_wire: dict[tuple[object, int], FetchCursor] = {}
-        self._lent: dict[FetchCursor, None] = {}  # to the broker fetcher aside
-        self._owner: BrokerFetcher | None = None  # who lent them, of a broker fetcher aside
+        self._lent: dict[FetchCursor, None] = {}  # to the broker fetcher for immediate fetches
+        self._owner: BrokerFetcher | None = None  # who lent them, of a broker fetcher for immediate fetches
         self._reserved = 0
         self._fast_path = FetchFastPath(fetcher.queue)
         self._token = 0
@@ -91,9 +90,9 @@ class BrokerFetcher:
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)  # after errors of whole answers
         self._not_before_ms = 0.0
         self._timer: asyncio.TimerHandle | None = None
-        self._aside_timer: asyncio.TimerHandle | None = None
-        self._opening_aside: asyncio.Task[BrokerFetcher | None] | None = None
-        self._not_aside_before_ms = 0.0
+        self._immediate_timer: asyncio.TimerHandle | None = None
+        self._opening_immediate: asyncio.Task[BrokerFetcher | None] | None = None
+        self._not_immediate_before_ms = 0.0
         self._stopped = False
         self.requests = 0
         self.bytes = 0
@@ -118,9 +117,9 @@ class BrokerFetcher:
             self._nameless -= cursor.topic_id == NO_TOPIC_ID
         self._full.pop(cursor, None)
         if self._lent.pop(cursor, self) is None:
-            aside = self._fetcher.broker_fetcher_aside(self.connection.node)
-            if aside is not None:
-                aside.release(cursor)
+            immediate = self._fetcher.immediate_fetcher(self.connection.node)
+            if immediate is not None:
+                immediate.release(cursor)
         for topic in (cursor.topic, cursor.topic_id.bytes):
             if self._by_wire.get((topic, cursor.partition)) is cursor:
                 del self._by_wire[topic, cursor.partition]
@@ -128,9 +127,9 @@ class BrokerFetcher:
     def update(self, cursor: FetchCursor) -> None:
         """Its position, demand or room changed."""
         if cursor in self._lent:
-            aside = self._fetcher.broker_fetcher_aside(self.connection.node)
-            if aside is not None:
-                aside.update(cursor)
+            immediate = self._fetcher.immediate_fetcher(self.connection.node)
+            if immediate is not None:
+                immediate.update(cursor)
             return
         self._full.pop(cursor, None)
         if not cursor.is_wanted:
@@ -143,8 +142,8 @@ class BrokerFetcher:
                 return
         budget = self._fetcher.budget
         self.session.want(cursor, cursor.asked(budget.partition_bytes(self._fetcher.free, cursor.batch_bytes)))
-        if self._goes_aside and self.session.in_flight and not self.session.covers(cursor):
-            self._go_aside_later()
+        if self._immediate_fetches and self.session.in_flight and not self.session.covers(cursor):
+            self._schedule_immediate()
 
     def keeps_waiting(self, cursor: FetchCursor) -> bool:
         """Whether it is wanted, and the request in flight does not ask for it."""
@@ -160,72 +159,72 @@ class BrokerFetcher:
         self._fast_path.detach()
         for cursor in self.cursors:
             self._withdraw(cursor)
-        for timer in (self._timer, self._aside_timer):
+        for timer in (self._timer, self._immediate_timer):
             if timer is not None:
                 timer.cancel()
-        if self._opening_aside is not None:
-            self._opening_aside.cancel()
+        if self._opening_immediate is not None:
+            self._opening_immediate.cancel()
 
-    # --- aside ------------------------------------------------------------------------------------------------------
+    # --- immediate fetches --------------------------------------------------------------------------------------------
 
-    def _go_aside_later(self) -> None:
-        if self._aside_timer is None and self._opening_aside is None:
-            begin = max(self._sent_ms + ASIDE_AFTER_MS, self._not_aside_before_ms)
+    def _schedule_immediate(self) -> None:
+        if self._immediate_timer is None and self._opening_immediate is None:
+            begin = max(self._sent_ms + IMMEDIATE_AFTER_MS, self._not_immediate_before_ms)
             wait = max(0.0, begin - self._fetcher.cluster.engine.now_ms())
-            self._aside_timer = asyncio.get_running_loop().call_later(wait / 1000, self._go_aside)
+            self._immediate_timer = asyncio.get_running_loop().call_later(wait / 1000, self._fetch_immediately)
 
-    def _go_aside(self) -> None:
-        self._aside_timer = None
+    def _fetch_immediately(self) -> None:
+        self._immediate_timer = None
         if self._stopped or not self.session.in_flight:
             return
-        aside = self._fetcher.broker_fetcher_aside(self.connection.node)
-        if aside is None or not aside.connection.is_ready:
-            self._opening_aside = asyncio.ensure_future(self._fetcher.aside(self.connection.node))
-            self._opening_aside.add_done_callback(self._on_aside)
+        immediate = self._fetcher.immediate_fetcher(self.connection.node)
+        if immediate is None or not immediate.connection.is_ready:
+            self._opening_immediate = asyncio.ensure_future(self._fetcher.open_immediate_fetcher(self.connection.node))
+            self._opening_immediate.add_done_callback(self._on_immediate_open)
             return
         waiting = [cursor for cursor in self.session if cursor in self.cursors and not self.session.covers(cursor)]
-        aside._owner = self
+        immediate._owner = self
         for cursor in waiting:
             self._withdraw(cursor)
             self.session.drop(cursor)
             self._lent[cursor] = None
-            aside.take(cursor)
-        aside.pump()
+            immediate.take(cursor)
+        immediate.pump()
 
-    def _on_aside(self, task: asyncio.Task[BrokerFetcher | None]) -> None:
-        self._opening_aside = None
+    def _on_immediate_open(self, task: asyncio.Task[BrokerFetcher | None]) -> None:
+        self._opening_immediate = None
         if not task.cancelled() and task.exception() is None and task.result() is not None:
-            self._go_aside()
+            self._fetch_immediately()
 
     def _give_back(self, *, arrived: bool) -> None:
-        """Aside, after each request: the owner decides where they are read next."""
+        """After each immediate fetch: the owner decides where they are read next."""
         owner, cursors = self._owner, list(self.cursors)
         if owner is None:
             return
-        owner._not_aside_before_ms = 0.0 if arrived else self._fetcher.cluster.engine.now_ms() + ASIDE_AGAIN_MS
+        owner._not_immediate_before_ms = 0.0 if arrived else self._fetcher.cluster.engine.now_ms() + IMMEDIATE_AGAIN_MS
         for cursor in cursors:
             self.release(cursor)
             if owner._lent.pop(cursor, owner) is None:
                 owner.update(cursor)
-        # Still parked: whoever has demand goes aside again, at once where there was something.
-        if arrived and owner._aside_timer is not None:
-            owner._aside_timer.cancel()
-            owner._go_aside()
+        # Still parked: who has demand is fetched immediately again, without a wait where there was something.
+        if arrived and owner._immediate_timer is not None:
+            owner._immediate_timer.cancel()
+            owner._fetch_immediately()
         owner.pump()
 
     def _take_back(self) -> bool:
-        """Ask for all together again; False while the rest are on their way aside.
+        """Ask for all together again; False while an immediate fetch is in flight.
 
-        That takes no longer than a round trip. Were they left there, they would be asked for aside for ever: the next
-        request is parked by the time they come back.
+        That takes no longer than a round trip. Were its cursors left there, they would be fetched immediately for ever:
+        the next request is parked by the time they come back.
         """
-        aside = self._fetcher.broker_fetcher_aside(self.connection.node)
-        if aside is not None and aside.session.in_flight:
+        immediate = self._fetcher.immediate_fetcher(self.connection.node)
+        if immediate is not None and immediate.session.in_flight:
             return False
         for cursor in list(self._lent):
             del self._lent[cursor]
-            if aside is not None:
-                aside.release(cursor)
+            if immediate is not None:
+                immediate.release(cursor)
             self.update(cursor)
         return True
 
@@ -307,8 +306,8 @@ class BrokerFetcher:
 
     def withdraw(self, cursor: FetchCursor) -> None:
         """It goes on elsewhere, in the same generation: whatever is in flight for it is not to be queued any more."""
-        aside = self._fetcher.broker_fetcher_aside(self.connection.node) if cursor in self._lent else None
-        (aside or self)._withdraw(cursor)
+        immediate = self._fetcher.immediate_fetcher(self.connection.node) if cursor in self._lent else None
+        (immediate or self)._withdraw(cursor)
 
     def _withdraw(self, cursor: FetchCursor) -> None:
         """The answer in flight is none for this cursor any more; what it has brought already counts."""
@@ -414,7 +413,7 @@ class BrokerFetcher:
                 return
         self._not_before_ms = now + wait
         if self._owner is not None:
-            self._owner._not_aside_before_ms = self._not_before_ms
+            self._owner._not_immediate_before_ms = self._not_before_ms
         if error.code in UNAUTHORIZED:
             for cursor in list(self.cursors):
                 fetcher.halt(cursor, error)

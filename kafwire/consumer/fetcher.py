@@ -24,8 +24,9 @@ from kafwire.cluster.metadata import TopicInfo
 from kafwire.config import ConsumerConfig, duration_ms
 from kafwire.consumer._fetch import FetchAnswer, PartitionAnswer
 from kafwire.consumer._fetch_buffer import FetchBuffer
-from kafwire.consumer.broker_fetcher import ASIDE, BrokerFetcher
+from kafwire.consumer.broker_fetcher import BrokerFetcher
 from kafwire.consumer.fetch_errors import FetchErrors
+from kafwire.consumer.fetch_policies import IMMEDIATE, policy_of
 from kafwire.consumer.partition_cursor import Budget, FetchCursor
 from kafwire.errors import (
     BrokerError,
@@ -55,6 +56,7 @@ class Fetcher:
     def __init__(self, cluster: Cluster, config: ConsumerConfig) -> None:
         self.cluster = cluster
         self.config = config
+        self.policy = policy_of(config.fetch_strategy, single_socket=config.single_socket)
         self._cookie = cluster.engine.transport.listen(self._on_credit)
         self.queue = FetchBuffer(cluster.engine.native, self._cookie)
         self.budget = Budget(
@@ -227,11 +229,11 @@ class Fetcher:
 
     @property
     def broker_fetcher_count(self) -> int:
-        """Sources of parked requests; each may have another one aside."""
-        if self.config.fetch_strategy == "per_partition":
+        """Those whose requests may be parked. Beside each there may be one for immediate fetches."""
+        if self.policy.connection_per_partition:
             return len(self._broker_fetchers)
         return sum(
-            role != ASIDE and bool(broker_fetcher.cursors)
+            role != IMMEDIATE and bool(broker_fetcher.cursors)
             for (_, role), broker_fetcher in self._broker_fetchers.items()
         )
 
@@ -417,11 +419,11 @@ class Fetcher:
         broker_fetcher = self._assigned.pop(cursor, None)
         if broker_fetcher is not None:
             broker_fetcher.release(cursor)
-            if self.config.fetch_strategy == "per_partition":
+            if self.policy.connection_per_partition:
                 self._broker_fetchers.pop((broker_fetcher.connection.node, broker_fetcher.role), None)
                 broker_fetcher.stop()
                 self.cluster.release(broker_fetcher.connection.node, broker_fetcher.role)
-            elif self.config.fetch_strategy == "per_node":
+            elif self.policy.all_or_none:
                 self._to_pump[broker_fetcher] = None  # it may have waited for this one's reader
                 self._do_soon(self.pump)
 
@@ -627,12 +629,8 @@ class Fetcher:
 
     async def _settle(self, node: int, cursors: list[FetchCursor]) -> None:
         """Open what leads to a broker and hand it these cursors, unless they were moved or dropped meanwhile."""
-        strategy = self.config.fetch_strategy
-        if strategy == "per_partition":
-            groups = [(f"fetch:{cursor.name}", [cursor]) for cursor in cursors]
-        else:
-            groups = [("control" if self.config.single_socket else "fetch", cursors)]
-        await asyncio.gather(*(self._settle_at(node, role, group) for role, group in groups))
+        groups = self.policy.by_role(cursors)
+        await asyncio.gather(*(self._settle_at(node, role, group) for role, group in groups.items()))
 
     async def _settle_at(self, node: int, role: str, cursors: list[FetchCursor]) -> None:
         try:
@@ -665,21 +663,21 @@ class Fetcher:
         """The cursor of a place in the queue."""
         return self._numbered.get(number)
 
-    def broker_fetcher_aside(self, node: int) -> BrokerFetcher | None:
+    def immediate_fetcher(self, node: int) -> BrokerFetcher | None:
         """The broker fetcher for what must not wait behind a parked request, if there is one yet."""
-        return self._broker_fetchers.get((node, ASIDE))
+        return self._broker_fetchers.get((node, IMMEDIATE))
 
-    async def aside(self, node: int) -> BrokerFetcher | None:
+    async def open_immediate_fetcher(self, node: int) -> BrokerFetcher | None:
         """The broker fetcher for what must not wait behind a parked request; None when the broker cannot be reached."""
         try:
-            connection = self.cluster.connection(node, ASIDE)
+            connection = self.cluster.connection(node, IMMEDIATE)
             await connection.open()
         except (KafkaConnectionError, KafkaTimeoutError, ProtocolError):
             return None  # whatever waits there is fetched when the parked request is answered
-        broker_fetcher = self._broker_fetchers.get((node, ASIDE))
+        broker_fetcher = self._broker_fetchers.get((node, IMMEDIATE))
         if broker_fetcher is None or broker_fetcher.connection is not connection:
-            broker_fetcher = self._broker_fetchers[node, ASIDE] = BrokerFetcher(
-                self, connection, ASIDE, sessions=False, max_wait_ms=0
+            broker_fetcher = self._broker_fetchers[node, IMMEDIATE] = BrokerFetcher(
+                self, connection, IMMEDIATE, immediate=True
             )
         return broker_fetcher
 

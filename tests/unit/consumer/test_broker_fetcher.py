@@ -1,4 +1,4 @@
-"""`consumer.broker_fetcher`: sessions and what goes aside, with the simulated world's brokers."""
+"""`consumer.broker_fetcher`: sessions and immediate fetches, with the simulated world's brokers."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_partition_assigned_anew_is_read_on(reading: Reading) -> None:
     assert sorted(reading.take()) == [(0, 0), (0, 0), (0, 1), (1, 0)]
 
 
-def test_quiet_partition_that_is_resumed_asks_aside_now_and_then(reading: Reading) -> None:
+def test_quiet_partition_that_is_resumed_is_fetched_immediately_now_and_then(reading: Reading) -> None:
     """And only until the parked request is answered: then it is asked for with the others, in the session."""
     reading.pause(0, paused=True)
     reading.world.pass_time(2)

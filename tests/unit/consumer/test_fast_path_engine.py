@@ -117,7 +117,7 @@ def test_a_partition_that_was_removed_in_between_disturbs_nobody() -> None:
         lagging.consuming.close()
 
 
-def test_going_back_by_time_while_it_is_asked_for_aside_gives_everything_once_and_in_order() -> None:
+def test_going_back_by_time_during_an_immediate_fetch_gives_everything_once_and_in_order() -> None:
     async def slow(_: Call) -> None:
         await asyncio.sleep(0.3)
 

@@ -244,7 +244,7 @@ def test_new_demand_does_not_wait_behind_a_parked_request(strategy: dict[str, An
             consuming.idle(1)
             begin = world.loop.time()
             consuming.until(lambda: consuming.rows.get(("t", 0)) == rows["t", 0], 30)
-            # 40 answers of a batch each; with one socket nothing can go aside
+            # 40 answers of a batch each; with one socket there are no immediate fetches
             assert world.loop.time() - begin < (8.0 if strategy.get("single_socket") else 1.5)
 
 
@@ -393,7 +393,7 @@ def test_who_is_left_is_asked_for_once_at_most(strategy: dict[str, Any]) -> None
             visit(consuming, "quiet", 0.02)
             consuming.idle(30)
             assert len(consuming.fetches()) == 1  # the one that was parked as he left
-            # With a connection of its own, or one aside, a partition is asked for as soon as somebody comes.
+            # With a connection of its own, or an immediate fetch, a partition is asked for as soon as somebody comes.
             waits = strategy.get("fetch_strategy") == "per_node" or strategy.get("single_socket")
             for _ in range(2):  # what lies in his buffer the second time is enough
                 visit(consuming, "quiet", 0.02)

@@ -263,7 +263,7 @@ def test_errors_that_nobody_explains(
         with Consuming(world, topics="t", **strategy) as consuming:
             consuming.idle(60)
             # Every second, give or take a fifth, at last: the metadata's backoff and the partition's own pass side by
-            # side. In per_node the request may be parked for half of one: nothing goes aside.
+            # side. In per_node the request may be parked for half of one: there are no immediate fetches.
             least = 40 if strategy.get("fetch_strategy") == "per_node" and not whole else 50
             assert least <= sum(consuming.asked(call).get(0) == 0 for call in consuming.fetches()) <= 70
             warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]

@@ -241,7 +241,7 @@ class Schedule:
         # Parked requests, of each broker fetcher one after the other.
         most = max(1, self.core.fetcher.broker_fetcher_count) * 5 * (10 if self.options["single_socket"] else 2) + 10
         if "client_rack" in self.options and self.options["metadata_max_age_ms"] < 5_000:
-            most += 600  # partitions go back to their leaders when their leases end, and ask aside while others wait
+            most += 600  # partitions go back to their leaders when their leases end, and are fetched immediately
         assert asked <= most, f"{asked} requests in 5 quiet seconds"
         self.core.fetcher.stop()
 

@@ -1,0 +1,73 @@
+"""Fetch policies: how a consumer's partitions are divided among connections and requests.
+
+`fetcher.py` and `broker_fetcher.py` are one mechanism: cursors that belong to connections, each connection with one
+request in flight. A policy is what differs between `fetch_strategy="hybrid"`, `"per_partition"` and `"per_node"`, with
+or without `single_socket`. It is data; nothing else asks for the strategy's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
+
+# The role of the connection for immediate fetches: requests that do not wait for records at the broker.
+IMMEDIATE = "fetch-immediate"
+# With one socket per broker all else waits while a fetch is parked, so none is parked for long.
+SINGLE_SOCKET_MAX_WAIT_MS = 100
+
+
+class Named(Protocol):
+    """A partition, as far as a policy looks at it."""
+
+    @property
+    def name(self) -> str:
+        """Topic and partition."""
+
+
+P = TypeVar("P", bound=Named)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchPolicy:
+    """How partitions share connections and requests."""
+
+    # The connection's role at a broker. Partitions of one role share requests.
+    role: str = "fetch"
+    # Each partition has a connection, a session and requests of its own. It is closed when the partition leaves.
+    connection_per_partition: bool = False
+    # A partition with new demand is fetched over a second connection while a request is parked at the broker.
+    immediate_fetches: bool = False
+    # A request names all partitions of the broker, or is not sent: one whose buffer is full stops the others.
+    all_or_none: bool = False
+    # A request waits no longer for records at the broker, whatever `fetch_max_wait_ms` says.
+    longest_wait_ms: int | None = None
+    # Requests belong to a fetch session (KIP-227), so they name only what changes.
+    sessions: bool = True
+
+    def by_role(self, partitions: Iterable[P]) -> dict[str, list[P]]:
+        """The connections that these partitions of one broker are read over, by their roles."""
+        groups: dict[str, list[P]] = {}
+        for partition in partitions:
+            role = f"{self.role}:{partition.name}" if self.connection_per_partition else self.role
+            groups.setdefault(role, []).append(partition)
+        return groups
+
+    def wait_ms(self, fetch_max_wait_ms: int) -> int:
+        """How long a request may wait for records at the broker."""
+        return fetch_max_wait_ms if self.longest_wait_ms is None else min(fetch_max_wait_ms, self.longest_wait_ms)
+
+
+POLICIES = {
+    "hybrid": FetchPolicy(immediate_fetches=True),
+    "per_partition": FetchPolicy(connection_per_partition=True),
+    "per_node": FetchPolicy(all_or_none=True),
+}
+
+
+def policy_of(strategy: str, *, single_socket: bool) -> FetchPolicy:
+    """The policy of a `fetch_strategy`. With `single_socket` fetches share the control connection."""
+    policy = POLICIES[strategy]
+    if not single_socket:
+        return policy
+    return replace(policy, role="control", immediate_fetches=False, longest_wait_ms=SINGLE_SOCKET_MAX_WAIT_MS)
