@@ -29,7 +29,7 @@ EXACT = HERE / "exact_buf.c"  # what stands in its place where every buffer is t
 IN_C = {
     "frame": [HERE / "frame.c", Path("kafwire/runtime/native/frame.c"), *POOL],
     "snappy": [HERE / "snappy.c", Path("kafwire/records/native/snappy.c")],
-    "feed": [HERE / "fast_path.c", EXACT, *(Path(f"kafwire/consumer/native/{name}.c") for name in ("feed", "queue"))],
+    "feed": [HERE / "feed.c", EXACT, *(Path(f"kafwire/consumer/native/{name}.c") for name in ("fast_path", "queue"))],
 }
 IN_CYTHON = {
     "varint": ["kafwire._codec"],
