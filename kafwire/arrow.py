@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import ModuleType
+    from typing import Any
 
     import pyarrow as pa
 
@@ -59,7 +59,7 @@ def importer(schema: ArrowSchemaExportable) -> Callable[[int], pa.RecordBatch]:
     return lambda address: take(address, known)
 
 
-def _pyarrow() -> ModuleType:
+def _pyarrow() -> Any:
     try:
         import pyarrow as pa
     except ImportError as error:

@@ -45,7 +45,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: order.get(group(item.nodeid), len(order)))
 
 
-class _Groups(LoadGroupScheduling):
+class _Groups(LoadGroupScheduling):  # type: ignore[misc]  # xdist is not typed
     """Groups by names: those by marks need node ids that pytest 9.2 lets nobody change (xdist 3.8)."""
 
     def _split_scope(self, nodeid: str) -> str:

@@ -1,5 +1,0 @@
-# Not typed by its authors: everything in it is Any.
-
-from typing import Any
-
-def __getattr__(name: str) -> Any: ...
