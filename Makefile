@@ -10,6 +10,7 @@
 # make mutants  deliberate breaks, and whether the unit tests see them (SEED=chance, COUNT=60, AREA=net)
 # make lint     ruff, cython-lint, mypy, basedpyright, import-linter
 # make format   what ruff can put right by itself
+# make loc      lines of code by package: library, tests, the rest
 # make dist     the source distribution and the wheel built from it in build/dist, tried by a new user in an empty environment
 # make build    the environment in .venv and the compiled extensions
 # make clean    away with all that was made here (the jars in the user's cache stay)
@@ -40,7 +41,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-com
 SOURCES := setup.py $(shell find kafwire -name '*.pyx' -o -name '*.pxd' -o -name '*.[ch]')
 
 .DELETE_ON_ERROR:
-.PHONY: build test test-all demo bench bench-strategies bench-sweep dist fuzz soak soak-status mutants lint format jars ready clean
+.PHONY: build test test-all demo bench bench-strategies bench-sweep dist fuzz soak soak-status mutants lint format loc jars ready clean
 
 build: $(VENV)/built $(VENV)/linked
 
@@ -94,6 +95,9 @@ lint: build $(VENV)/has-test $(VENV)/has-bench $(VENV)/has-demo $(VENV)/has-lint
 format: $(VENV)/has-lint
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+loc:
+	@$(PYTHON) -m scripts.loc
 
 jars: $(VENV)/built $(VENV)/has-test
 	@$(BIN)/python -m kafwire.testing.cluster fetch 4.3.1 3.9.1 >/dev/null
