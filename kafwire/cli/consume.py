@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import click
 
 from kafwire.cli.connection import client_options, connection_options, only
-from kafwire.cli.ending import orderly_end
 from kafwire.cli.progress import Progress, progress_bar, progress_option
+from kafwire.cli.signals import orderly_end
 from kafwire.cli.template import BYTES_FORMS, Part, json_parts, parse_format, plain_parts
 from kafwire.types import TopicPartition
 
 if TYPE_CHECKING:
     from kafwire import Batch
-    from kafwire.cli.reading import Reading
+    from kafwire.cli.consume_source import Reading
     from kafwire.cli.sink import Sink
     from kafwire.records._text import Renderer
 
@@ -108,7 +108,7 @@ def command(
     parts = _parts(template, delimiter, key_delimiter, form, with_offset=with_offset, as_json=as_json)
     null = "NULL" if named_null else null or ""
 
-    from kafwire.cli.reading import STORED, Wanted, open_reading, parse_window
+    from kafwire.cli.consume_source import STORED, Wanted, open_reading, parse_window
 
     window = parse_window(offsets)
     ends = exits or window.end_ms is not None

@@ -11,10 +11,10 @@ import click
 
 from kafwire.cli.connection import client_options, connection_options_for, look_for_leaders
 from kafwire.cli.delivery_tracker import DeliveryTracker
-from kafwire.cli.ending import orderly_end
 from kafwire.cli.lines import STDIN, TooLong, pieces, sizes, standard_input
 from kafwire.cli.progress import Progress, progress_bar, progress_option
 from kafwire.cli.record_text import Form, Header, parse_header
+from kafwire.cli.signals import orderly_end
 from kafwire.cli.template import unescape
 from kafwire.config import CODECS
 from kafwire.errors import ConfigError, KafkaError, RecordTooLargeError

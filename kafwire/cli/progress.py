@@ -35,12 +35,12 @@ def progress_bar(
     if wanted is False or (wanted is None and disturbs):
         return nullcontext(_silent)
     try:
-        from kafwire.cli.bar import Bar
+        from kafwire.scanner.progress import ProgressBar
     except ImportError:
         if wanted is None:
             return nullcontext(_silent)
         raise click.ClickException("--progress needs the package rich: pip install 'kafwire[progress]'") from None
-    return Bar(title, total, of_bytes=of_input)
+    return ProgressBar(title, total, of_bytes=of_input)
 
 
 def _looked_at(stream: TextIO | None) -> bool:

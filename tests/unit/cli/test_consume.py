@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 import kafwire
 from kafwire.bootstrap import parse_servers
 from kafwire.cli import consume, main
-from kafwire.cli.reading import rows_before
+from kafwire.cli.consume_source import rows_before
 from kafwire.cluster.broker_connection import host_and_port
 from kafwire.errors import KafkaError
 from kafwire.records import encode_batch
@@ -580,7 +580,7 @@ def test_progress(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         def __exit__(self, *_: object) -> None:
             told.append("end")
 
-    monkeypatch.setattr("kafwire.cli.bar.Bar", Bar)
+    monkeypatch.setattr("kafwire.scanner.progress.ProgressBar", Bar)
     world.scanned = [batch_of(0, 5, 7), batch_of(1, 5, 8), batch_of(0, 7, 9)]
     world.ranges = [Range("orders", 0, 5, 8), Range("orders", 1, 5, 20)]
     assert run("orders", "-e", "--progress").exit_code == 0
@@ -601,7 +601,7 @@ def test_no_standard_error(world: World, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_progress_without_rich(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "kafwire.cli.bar", None)
+    monkeypatch.setitem(sys.modules, "kafwire.scanner.progress", None)
     result = run("orders", "-e", "--progress")
     assert (result.exit_code, result.stderr) == (
         1,

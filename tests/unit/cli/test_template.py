@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from kafwire.cli.reading import Window, parse_window
+from kafwire.cli.consume_source import Window, parse_window
 from kafwire.cli.template import json_parts, parse_format, plain_parts, unescape
 
 
