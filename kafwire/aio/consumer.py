@@ -76,7 +76,6 @@ class AsyncConsumer:
         self._reading = _Reading(self, None)
         self._fed: list[Batch] = []
         self._hand = InProgressBatch(self._core, _Fed(self._fed))
-        self._starting: asyncio.Task[None] | None = None
         self._begun = self._started = False
         self._closed = False
         self._returning = False

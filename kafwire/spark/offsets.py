@@ -6,13 +6,10 @@ Pure: text in, mappings of `TopicPartition` out, or `ConfigError` that shows the
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafwire.errors import ConfigError
 from kafwire.types import TopicPartition
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 EARLIEST = -2
 LATEST = -1
@@ -43,14 +40,6 @@ def parse_offsets(option: str, text: str) -> dict[TopicPartition, int]:
 def parse_timestamps(option: str, text: str) -> dict[TopicPartition, int]:
     """`{"topic": {"0": 1357016400000}}` as milliseconds since the epoch."""
     return _numbers(option, text, _TIMESTAMPS_SHAPE, 0)
-
-
-def format_offsets(offsets: Mapping[TopicPartition, int]) -> str:
-    """The inverse of `parse_offsets`, topics and partitions in order."""
-    topics: dict[str, dict[str, int]] = {}
-    for place in sorted(offsets, key=lambda place: (place.topic, place.partition)):
-        topics.setdefault(place.topic, {})[str(place.partition)] = offsets[place]
-    return json.dumps(topics, separators=(",", ":"), ensure_ascii=False)
 
 
 def _numbers(option: str, text: str, shape: str, lowest: int) -> dict[TopicPartition, int]:

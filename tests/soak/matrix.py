@@ -19,7 +19,8 @@ SEND, WAIT, BATCH, TRANSACTIONS, TRANSFORM = KINDS = ("send", "wait", "batch", "
 
 
 # How a reader reads.
-BLOCKING, ASYNC = FLAVOURS = ("blocking", "async")
+BLOCKING = "blocking"
+FLAVOURS = (BLOCKING, "async")
 POLL, BATCHES, STREAMS, ARROW, RECORDS = WAYS = ("poll", "batches", "streams", "arrow", "records")
 STRATEGIES = ("hybrid", "per_partition", "per_node", "single socket")
 LEVELS = ("read_uncommitted", "read_committed")

@@ -40,7 +40,6 @@ class Coordinator:
     state: State = State.EMPTY
     partitions: set[Partition] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
-    fenced_by_time: bool = False
 
     @property
     def preparing(self) -> bool:

@@ -19,7 +19,7 @@ from kafwire.records import encode_batch
 from kafwire.testing.fuzzer.connection import Connection, Target
 from kafwire.testing.fuzzer.safety import PREFIX, request_class
 
-API_VERSIONS, PRODUCE, LIST_OFFSETS, METADATA, CREATE_TOPICS = 18, 0, 2, 3, 19
+PRODUCE, LIST_OFFSETS, METADATA, CREATE_TOPICS = 0, 2, 3, 19
 OWN_TOPICS = {f"{PREFIX}one": 1, f"{PREFIX}three": 3}
 _TOPICS_KEPT = 8
 _EARLIEST, _LATEST = -2, -1
