@@ -29,7 +29,11 @@ EXACT = HERE / "exact_buf.c"  # what stands in its place where every buffer is t
 IN_C = {
     "frame": [HERE / "frame.c", Path("kafwire/runtime/native/frame.c"), *POOL],
     "snappy": [HERE / "snappy.c", Path("kafwire/records/native/snappy.c")],
-    "feed": [HERE / "feed.c", EXACT, *(Path(f"kafwire/consumer/native/{name}.c") for name in ("fast_path", "queue"))],
+    "fast_path": [
+        HERE / "fast_path.c",
+        EXACT,
+        *(Path(f"kafwire/consumer/native/{name}.c") for name in ("fast_path", "queue")),
+    ],
 }
 IN_CYTHON = {
     "varint": ["kafwire._codec"],
@@ -37,7 +41,7 @@ IN_CYTHON = {
     "codec": ["kafwire._codec"],
     "message": ["kafwire.protocol._message"],
 }
-TARGETS = ("frame", "varint", "header", "snappy", "feed", "codec", "message")
+TARGETS = ("frame", "varint", "header", "snappy", "fast_path", "codec", "message")
 
 # As in setup.py (tests/unit/fuzz/test_native.py holds that).
 DIRECTIVES = {

@@ -61,8 +61,8 @@ def snappy(data: bytes) -> None:
             decompress("snappy", data[1:])
 
 
-def feed(data: bytes) -> None:
-    """FetchFastPath an answer: whatever is queued of it, the engine would have queued."""
+def fast_path(data: bytes) -> None:
+    """Show an answer to the fetch fast path: whatever is queued of it, the engine would have queued."""
     if len(data) < 2:
         return
     version, offsets, frame_ = 13 + data[0] % 6, [data[1] * number for number in range(4)], Buffer(data[2:])
@@ -141,7 +141,7 @@ REPLAY = {
     "varint": varint,
     "header": header,
     "snappy": snappy,
-    "feed": feed,
+    "fast_path": fast_path,
     "codec": codec,
     "message": message,
 }

@@ -31,7 +31,15 @@ MERGE_FROM = 400  # files, beyond those that the last merge left
 # LeakSanitizer runs at the end only: an interpreter's caches would have it search all memory after every other input.
 # embed.c counts per input what is left behind.
 LEAKS_AT_END = ("header", "message")
-MAX_LEN = {"frame": 256, "varint": 96, "header": 2048, "snappy": 2048, "feed": 1024, "codec": 4096, "message": 2048}
+MAX_LEN = {
+    "frame": 256,
+    "varint": 96,
+    "header": 2048,
+    "snappy": 2048,
+    "fast_path": 1024,
+    "codec": 4096,
+    "message": 2048,
+}
 
 ENVIRONMENT = {
     **os.environ,

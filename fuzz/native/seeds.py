@@ -61,7 +61,7 @@ def snappy() -> Iterator[bytes]:
         yield b"\x00" + bytes(compress("snappy", records))[20:]  # after the xerial header and the block's length
 
 
-def feed() -> Iterator[bytes]:
+def fast_path() -> Iterator[bytes]:
     """Answers of four partitions of one topic, with batches from the offsets that are expected on."""
     response = protocol.FetchResponse
     for version in range(13, 19):
@@ -120,7 +120,7 @@ SEEDS = {
     "varint": varint,
     "header": header,
     "snappy": snappy,
-    "feed": feed,
+    "fast_path": fast_path,
     "codec": codec,
     "message": message,
 }

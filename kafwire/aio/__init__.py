@@ -1,1 +1,1 @@
-"""The async face: the same names as in `kafwire.sync`, awaited."""
+"""The async API flavour: the same names as in `kafwire.sync`, awaited. It makes no decisions."""

@@ -836,6 +836,6 @@ class ArrowStream:
 
 
 def repr_of(consumer: object, core: ConsumerCore, *, closed: bool) -> str:
-    """As a consumer of either face shows itself."""
+    """How `Consumer` and `AsyncConsumer` show themselves."""
     group = f" for group {core.config.group_id!r}" if core.config.group_id is not None else ""
     return f"<{type(consumer).__name__} of {len(core.assignment)} partitions{group}{', closed' if closed else ''}>"

@@ -2,7 +2,7 @@
 wrong.
 
 `broker_fetcher.py` has the requests and answers; here is whatever concerns more than one broker: where each cursor is
-at home, how much may be fetched, and where reading goes on after a seek, a truncation, or a deletion.
+assigned, how much may be fetched, and where reading goes on after a seek, a truncation, or a deletion.
 """
 
 from __future__ import annotations
@@ -413,7 +413,7 @@ class Fetcher:
         else:
             await self._wait_for_replica(cursor)
 
-    # --- where cursors are at home ----------------------------------------------------------------------------------
+    # --- the broker of each cursor ----------------------------------------------------------------------------------
 
     def _leave(self, cursor: FetchCursor) -> None:
         broker_fetcher = self._assigned.pop(cursor, None)
@@ -470,7 +470,7 @@ class Fetcher:
             )
 
     def _lose(self, cursor: FetchCursor) -> None:
-        """Of one that is homeless: the metadata has to be refreshed before it can be settled."""
+        """Note that a cursor has no broker: the metadata has to be refreshed before it can be settled."""
         self._connecting.pop(cursor, None)
         if cursor not in self._unassigned:
             return
@@ -484,10 +484,10 @@ class Fetcher:
             cursor.failing_since_ms = self.cluster.engine.now_ms()
 
     def _settle_all(self) -> None:
-        """Send every homeless cursor to its broker, one slow broker holding up nobody else's; look for the others."""
+        """Assign every cursor that has no broker to one; a slow broker holds up nobody else. Look for the others."""
         groups: dict[int, list[FetchCursor]] = {}
         for cursor in [cursor for cursor in self._unassigned if cursor not in self._lost]:
-            node = self._home_of(cursor)
+            node = self._broker_of(cursor)
             if node is None:
                 self._unassigned.pop(cursor, None)
                 self._connecting.pop(cursor, None)
@@ -530,7 +530,7 @@ class Fetcher:
         base, limit = self.config.retry_backoff_ms, self.config.retry_backoff_max_ms
         return delay_ms(failures, base, limit, random.random())
 
-    def _home_of(self, cursor: FetchCursor) -> int | None:
+    def _broker_of(self, cursor: FetchCursor) -> int | None:
         """The broker to ask; -1 when there is none now, None when there never will be (then the cursor is halted)."""
         metadata = self.cluster.metadata
         known = metadata.topics.get(cursor.topic)
@@ -778,7 +778,7 @@ class Fetcher:
             "buffered_bytes": self.queue.queued_bytes(),
             "reserved_bytes": self.budget.reserved,
             "fetch_memory": self.budget.limit,
-            "homeless": len(self._unassigned),
+            "unassigned": len(self._unassigned),
             "position_resets": self.resets,
             "truncations": self.truncations,
             "errors": self.errors.counts,

@@ -94,7 +94,7 @@ cdef int lz4_frames(void *context, const uint8_t *head, size_t head_size, const 
     cdef size_t at = 0, consumed, produced, left = 1, space, done = 0
     cdef int status
     while at < size or left != 0:
-        # A whole block of room lets lz4 decode in place; below that it decodes aside and copies.
+        # A whole block of room lets lz4 decode in place; below that it decodes into a second buffer and copies.
         space = min(room(out[0]), limit - done + LZ4_ROOM)
         if space < LZ4_ROOM:
             status = make_scratch(out, min(max(done, <size_t>LZ4_ROOM), limit - done + LZ4_ROOM))

@@ -1,5 +1,5 @@
 # distutils: sources = kafwire/memory/native/buf.c
-"""Decoded batches for Python; `kafwire.records` is the public face.
+"""Decoded batches for Python; `kafwire.records` is the public module.
 
 A `Record` is made when somebody asks for it, and holds copies of its own key and value, so keeping one keeps no
 chunk alive.

@@ -191,7 +191,7 @@ class ScanFetcher:
             self._move()
 
     async def _find_homes(self) -> None:
-        """Give every homeless cursor to its leader's broker fetcher; with backoff when this is not the first
+        """Give every unassigned cursor to its leader's broker fetcher; with backoff when this is not the first
         attempt.
         """
         failures = min((cursor.failures for cursor in self._unassigned), default=0)

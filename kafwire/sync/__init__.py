@@ -1,1 +1,1 @@
-"""The blocking face: it hands commands to the engine and waits. No decisions are made here."""
+"""The blocking API flavour: it hands commands to the engine and waits. It makes no decisions."""

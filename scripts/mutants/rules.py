@@ -20,7 +20,7 @@ AREAS = (
     Area("producer", 0.18, ("kafwire/producer/**/*.py",)),
     Area("consumer", 0.18, ("kafwire/consumer/**/*.py", "kafwire/scanner/**/*.py")),
     Area("protocol", 0.06, ("kafwire/protocol/*.py", "kafwire/records/**/*.py")),
-    Area("faces", 0.10, ("kafwire/sync/**/*.py", "kafwire/aio/**/*.py")),
+    Area("flavours", 0.10, ("kafwire/sync/**/*.py", "kafwire/aio/**/*.py")),
     Area("history", 0.07, ("kafwire/testing/history/**/*.py",)),
     Area("cython", 0.17, ("kafwire/**/*.pyx",)),
     Area("native", 0.08, ("kafwire/*/native/*.c", "kafwire/*/native/*.h")),

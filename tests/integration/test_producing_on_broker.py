@@ -140,9 +140,9 @@ def test_records_that_are_waited_for_go_past_the_engine(
             producer.send(topic, value).result(30)
         before = producer._engine.native.statistics()["notifications"]
         found = [producer.send(topic, value).result(30).offset for value in values[10:]]
-        express = producer._accumulator.topics[topic].queues[0].direct_send
-        assert express is not None
-        assert express.sent >= len(found)
+        direct = producer._accumulator.topics[topic].queues[0].direct_send
+        assert direct is not None
+        assert direct.sent >= len(found)
         assert producer._engine.native.statistics()["notifications"] - before < len(found) / 4
     assert found == list(range(10, 300))
     assert [record.value for record in read(cluster, topic)] == values

@@ -1,8 +1,8 @@
-/* Answers that the I/O thread queues (fast path.c, by loop.c's tap), under an engine that seeks, forgets, gives up, detaches and
+/* Answers that the I/O thread queues (fast_path.c, by the response filter of loop.c), under an engine that seeks, forgets, gives up, detaches and
  * attaches, and readers that wait, read halves and tell. Usage: fast_path_stress SEED ROUNDS
  *
  * Invariant: each place's offsets come once and in order from where it was last sought, whoever queued them; the engine
- * hears of every answer, also of those that are left to readers to tell of; no tap runs after it was taken off; at the
+ * hears of every answer, also of those that are left to readers to tell of; no filter runs after it was taken off; at the
  * end nothing is charged and no buffer is left. */
 #include "check.h"
 
@@ -299,7 +299,7 @@ static void disturb(source *s) {
 }
 
 /* The rest of an answer, as make_answer wrote it. */
-static void take_in(source *s, kw_buf *frame) {
+static void apply_answer(source *s, kw_buf *frame) {
     int32_t n;
     int pushed = 0;
     kw_taken *taken = kw_fast_path_taken(s->fast_path, s->token, &n);
@@ -347,7 +347,7 @@ static void drain(shared *all, source *sources) {
         for (int i = 0; each->kind == KW_RESPONSE && i < SOURCES; i++)
             if (sources[i].connection == each->connection) {
                 CHECK(sources[i].token == each->token && sources[i].in_flight);
-                take_in(&sources[i], each->frame);
+                apply_answer(&sources[i], each->frame);
             }
         kw_completion_free(each);
     }
