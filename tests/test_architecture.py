@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from kafwire.errors import ErrorCode
 from scripts.tree import COMPILED, imports_of
 
 ROOT = Path(__file__).parent.parent
@@ -55,6 +56,9 @@ IMPURE_MODULES = {
 }
 IMPURE_CALLS = {"now", "utcnow", "today", "uuid1", "uuid4", "open", "print", "input"}
 PURE_IN_TESTING = [f"faults/{name}.py" for name in ("conversation", "kinds", "line", "record_spans", "script")]
+
+# What stands for a code of Kafka's: its name, and what it was called here.
+CODE_NAMES = {*ErrorCode.__members__, "UNKNOWN_TOPIC"} - {"NONE"}
 
 HEAVY_MODULES = {
     *("asyncio", "concurrent.futures", "crc32c", "cramjam", "isal", "logging", "lz4", "numpy", "pandas", "pyarrow"),
@@ -300,6 +304,73 @@ def test_stub_and_compiled_module_have_the_same_names(name: str) -> None:
         and not (isinstance(value, type) and all(member.startswith("_") for member in vars(value)))
     }
     assert exported <= set(declared), f"not in {stub.name}: {sorted(exported - set(declared))}"
+
+
+def numbers_in(node: ast.AST) -> bool:
+    """Whether a number other than 0 is written there, alone or among others."""
+    if isinstance(node, ast.UnaryOp):
+        return numbers_in(node.operand)
+    if isinstance(node, ast.Set | ast.Tuple | ast.List):
+        return any(map(numbers_in, node.elts))
+    return isinstance(node, ast.Constant) and type(node.value) is int and node.value != 0
+
+
+def name_of(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def bare_codes(tree: ast.AST) -> Iterator[int]:
+    """The lines where an error code is named, compared or made by its number. 0, no error, is as good as false."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and numbers_in(node.value):
+            for target in node.targets:
+                names = target.elts if isinstance(target, ast.Tuple) else [target]
+                if any(name_of(name).lstrip("_") in CODE_NAMES for name in names):
+                    yield node.lineno
+        elif isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            if any(re.search(r"(^|_)code$", name_of(side)) for side in sides) and any(map(numbers_in, sides)):
+                yield node.lineno
+        elif isinstance(node, ast.Call):
+            made = node.args[:1] if name_of(node.func) == "broker_error" else []
+            made += [each.value for each in node.keywords if each.arg == "error_code"]
+            if any(map(numbers_in, made)):
+                yield node.lineno
+
+
+def test_error_codes_have_their_numbers_in_one_place() -> None:
+    found = [
+        f"{file.relative_to(ROOT)}:{line}"
+        for file in sorted(PACKAGE.rglob("*.py"))
+        if file != PACKAGE / "error_codes.py"
+        for line in bare_codes(ast.parse(file.read_text()))
+    ]
+    named = re.compile(rf"^\s*_?({'|'.join(CODE_NAMES)}) = -?\d|error_code [!=]= -?[1-9]", re.MULTILINE)
+    found += [
+        f"{file.relative_to(ROOT)}: {match[0]}"
+        for suffix in ("pyx", "pxd", "h", "c")
+        for file in sorted(PACKAGE.rglob(f"*.{suffix}"))
+        for match in named.finditer(file.read_text())
+    ]
+    assert not found, f"write ErrorCode.<name>: {found}"
+
+
+@pytest.mark.parametrize(
+    ("code", "is_bare"),
+    [
+        ("UNKNOWN_TOPIC = 3", True),
+        ("A, _NOT_COORDINATOR = 1, 2", True),
+        ("if part.error_code == -1: pass", True),
+        ("ok = code in (0, 5)", True),
+        ("raise broker_error(3, 'x')", True),
+        ("Topic(error_code=3)", True),
+        ("if part.error_code == 0: pass", False),
+        ("if code == ErrorCode.NOT_COORDINATOR: pass", False),
+        ("LIMIT = 3", False),
+    ],
+)
+def test_a_bare_error_code_is_found(code: str, is_bare: bool) -> None:
+    assert bool([*bare_codes(ast.parse(code))]) is is_bare
 
 
 def test_no_machine_paths_registry_addresses_or_leftovers() -> None:

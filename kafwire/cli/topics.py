@@ -9,6 +9,7 @@ import click
 
 from kafwire.cli.connection import client_options, connection_options
 from kafwire.cli.output import JsonWriter, pretty_option
+from kafwire.error_codes import ErrorCode
 from kafwire.errors import broker_error
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_UNKNOWN_TOPIC = 3
 
 _HELP = """List the topics of a cluster, or show the partitions of some.
 
@@ -107,7 +107,7 @@ def command(
         else:
             _print_table(_TOPIC_HEADER, _topic_rows(there, offsets), offsets is not None)
     for topic in found:
-        if topic.error_code == _UNKNOWN_TOPIC:
+        if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             click.echo(f"kafwire topics: there is no topic {topic.name!r}", err=True)
         elif topic.error_code:
             click.echo(f"kafwire topics: {broker_error(topic.error_code, f'topic {topic.name!r}')}", err=True)

@@ -20,6 +20,7 @@ from kafwire.cluster.backoff import delay_ms
 from kafwire.cluster.reachability import NO_ANSWER, advice, misadvertised, named
 from kafwire.cluster.reachability_log import Reach
 from kafwire.config import ClientConfig
+from kafwire.error_codes import ErrorCode
 from kafwire.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError, broker_error
 from kafwire.memory._buffer import Buffer
 from kafwire.protocol import versions
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 # Before a broker has proved itself it may not claim more (see docs/design.md, "Hostile bytes").
 GREETING_MAX_FRAME = 8 << 20
-UNSUPPORTED_VERSION = 35
 # Brokers refuse a version with other characters (KIP-511).
 SOFTWARE_VERSION = re.sub(r"[^A-Za-z0-9.-]+", "-", __version__).strip("-.")
 
@@ -366,7 +366,7 @@ class BrokerConnection:
         request = protocol.ApiVersionsRequest(client_software_name="kafwire", client_software_version=SOFTWARE_VERSION)
         while True:
             response = await self._exchange(request, version)
-            if response.error_code != UNSUPPORTED_VERSION or version == 0:
+            if response.error_code != ErrorCode.UNSUPPORTED_VERSION or version == 0:
                 break
             offered = [k.max_version for k in response.api_keys if k.api_key == request.api_key]
             version = min(version - 1, offered[0] if offered else 0)

@@ -22,6 +22,7 @@ from kafwire.cluster.metadata_refresh import Refresher
 from kafwire.cluster.reachability_log import Reach
 from kafwire.cluster.topic_lookup import TopicSearch, UnknownTopic
 from kafwire.config import ClientConfig
+from kafwire.error_codes import ErrorCode
 from kafwire.errors import (
     BrokerError,
     ConfigError,
@@ -34,9 +35,6 @@ from kafwire.runtime.engine import Engine
 
 _T = TypeVar("_T")
 
-UNKNOWN_TOPIC = 3
-LEADER_NOT_AVAILABLE = 5
-REBOOTSTRAP_REQUIRED = 129
 # In bytes: older versions of requests have two bytes for a text's length.
 LONGEST_NAME = 0x7FFF
 
@@ -318,7 +316,7 @@ class Cluster:
 
         async def ask_known(connection: BrokerConnection) -> Any:
             response = await connection.call(request)
-            if response.error_code == REBOOTSTRAP_REQUIRED and self._may_rebootstrap:
+            if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED and self._may_rebootstrap:
                 self._leave_all(f"{connection.where} said so")
                 raise KafkaConnectionError(f"{connection.where} wants its clients to bootstrap again")
             if response.error_code:
@@ -532,17 +530,18 @@ class Cluster:
         except UnknownTopic as error:
             for name in error.names - self._kept:
                 self._wanted.discard(name)  # or each name that was ever mistaken would be asked for again and again
-            raise broker_error(UNKNOWN_TOPIC, error.message) from None
+            raise broker_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, error.message) from None
         except BrokerError as error:
             if not error.retriable:  # neither would one that must not be described
                 self._wanted -= {n for n in names if n in self.metadata.errors and n not in self.metadata.topics}
                 self._wanted |= self._kept
             raise
         except KafkaTimeoutError:
-            unknown = [name for name in names if self.metadata.errors.get(name) == UNKNOWN_TOPIC]
+            unknown = [name for name in names if self.metadata.errors.get(name) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
             if unknown:
                 limit_ms = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
-                raise broker_error(UNKNOWN_TOPIC, search.not_in_time(unknown[0], limit_ms)) from None
+                text = search.not_in_time(unknown[0], limit_ms)
+                raise broker_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text) from None
             raise
 
     async def create_missing(self, names: Collection[str]) -> None:
@@ -574,7 +573,7 @@ class Cluster:
                 await self.refresh([topic])
                 leader = self.metadata.leader(topic, partition)
             if leader < 0:
-                raise broker_error(LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader")
+                raise broker_error(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader")
             return leader
 
         return await self.retrying(attempt, f"finding the leader of {topic}-{partition}")

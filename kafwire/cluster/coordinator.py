@@ -9,13 +9,12 @@ from kafwire import protocol
 from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.hedging import first_answer
+from kafwire.error_codes import ErrorCode
 from kafwire.errors import KafkaConnectionError, KafkaTimeoutError, ProtocolError, broker_error
 
 GROUP = 0
-COORDINATOR_NOT_AVAILABLE = 15
-NOT_COORDINATOR = 16
 # What says that the coordinator is somewhere else now. One that is loading its state (14) is the right one: ask again.
-COORDINATOR_ERRORS = (COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR)
+COORDINATOR_ERRORS = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
 FIRST_VERSION_WITH_LISTS = 4
 
 

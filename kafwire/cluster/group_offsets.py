@@ -17,6 +17,7 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.coordinator import COORDINATOR_ERRORS, Coordinator
 from kafwire.cluster.metadata import NO_TOPIC_ID
 from kafwire.cluster.topic_lookup import UnknownAnswers
+from kafwire.error_codes import ErrorCode
 from kafwire.errors import (
     BrokerError,
     ConfigError,
@@ -27,21 +28,12 @@ from kafwire.errors import (
     broker_error,
 )
 
-UNKNOWN_TOPIC = 3
-ILLEGAL_GENERATION = 22
-UNKNOWN_MEMBER_ID = 25
-REBALANCE_IN_PROGRESS = 27
-GROUP_ID_NOT_FOUND = 69
-FENCED_INSTANCE_ID = 82
-UNKNOWN_TOPIC_ID = 100
-FENCED_MEMBER_EPOCH = 110
-STALE_MEMBER_EPOCH = 113
 # What a coordinator says to a stranger's commit while the group has members (which of these depends on its protocol).
 MEMBERS_ONLY = (
-    *(ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS),
-    *(FENCED_INSTANCE_ID, FENCED_MEMBER_EPOCH, STALE_MEMBER_EPOCH),
+    *(ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS),
+    *(ErrorCode.FENCED_INSTANCE_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.STALE_MEMBER_EPOCH),
 )
-UNKNOWN = (UNKNOWN_TOPIC, UNKNOWN_TOPIC_ID)
+UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 FIRST_VERSION_WITH_GROUPS = 8
 FIRST_VERSION_WITH_TOPIC_IDS = 10
 
@@ -217,7 +209,7 @@ class GroupOffsets:
                 False,
                 f"the group has members, and only they may commit for it: stop them, or take another group_id [{what}]",
             )
-        if code == GROUP_ID_NOT_FOUND:
+        if code == ErrorCode.GROUP_ID_NOT_FOUND:
             return BrokerError(
                 error.code,
                 error.name,
@@ -235,7 +227,8 @@ class GroupOffsets:
             info = metadata.topics.get(topic)
             gone = info is None or topic in metadata.errors or partition not in info.partitions
             if gone and unknown.are_believed:
-                raise _Final(broker_error(UNKNOWN_TOPIC, f"{topic}-{partition} of group {self.group_id!r}"))
+                text = f"{topic}-{partition} of group {self.group_id!r}"
+                raise _Final(broker_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text))
 
     def _is_another(self, topic: str, known: Mapping[str, uuid.UUID]) -> bool:
         """Whether a topic was made anew, as far as the metadata tells."""

@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 from kafwire import protocol
 from kafwire.cluster.cluster import Cluster
+from kafwire.error_codes import ErrorCode
 from kafwire.errors import BrokerError, ConfigError, ProtocolError, broker_error
 
 LATEST = -1
 EARLIEST = -2
 
-LEADER_NOT_AVAILABLE = 5
 
 Partition = tuple[str, int]
 Problem = TypeVar("Problem", bound=BaseException)
@@ -87,7 +87,7 @@ async def list_offsets(
         for topic, partition in missing:
             leader = cluster.metadata.leader(topic, partition)
             if leader < 0:
-                leaderless.append(broker_error(LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader"))
+                leaderless.append(broker_error(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader"))
             else:
                 groups.setdefault(leader, []).append((topic, partition))
         outcomes = await asyncio.gather(

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.cluster.metadata import TopicInfo
+from kafwire.error_codes import ErrorCode
 from kafwire.errors import KafkaError, ProtocolError, broker_error
 
 if TYPE_CHECKING:
     from kafwire.cluster.cluster import Cluster
 
-UNKNOWN_TOPIC = 3
-LEADER_NOT_AVAILABLE = 5
 # A topic made a moment ago is not known to every broker yet. A broker that shares its cores has been seen to take more
 # than 0.7 s. (librdkafka waits 30 s, `topic.metadata.propagation.max.ms`; Java's producer all of `max.block.ms`.)
 UNKNOWN_TOPIC_ANSWERS = 4
@@ -74,17 +73,17 @@ class TopicSearch:
                 await cluster.refresh(self._names)
         self._asked = True
         codes = {name: code for name in self._names if (code := metadata.errors.get(name, 0))}
-        if UNKNOWN_TOPIC in codes.values():
+        if ErrorCode.UNKNOWN_TOPIC_OR_PARTITION in codes.values():
             self._unknown.count(cluster.engine.now_ms())
-            await self._believe({name for name, code in codes.items() if code == UNKNOWN_TOPIC})
+            await self._believe({name for name, code in codes.items() if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
         for name in self._names:
             if name in codes:
                 raise broker_error(codes[name], f"topic {name!r}")
             if not self._has_partitions(name):
-                raise broker_error(LEADER_NOT_AVAILABLE, f"topic {name!r} has no partitions")
+                raise broker_error(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name!r} has no partitions")
             if name in self._missing():
                 raise broker_error(
-                    LEADER_NOT_AVAILABLE, f"topic {name!r} was made anew, and not all brokers know that yet"
+                    ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name!r} was made anew, and not all brokers know that yet"
                 )
         for name in self._absent:
             count = len(metadata.topics[name].partitions)

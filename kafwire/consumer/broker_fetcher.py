@@ -27,6 +27,7 @@ from kafwire.consumer._fetch_buffer import FetchFastPath
 from kafwire.consumer.fetch_errors import UNAUTHORIZED
 from kafwire.consumer.fetch_session import FetchSession, Plan
 from kafwire.consumer.partition_cursor import FetchCursor, FetchDisposition
+from kafwire.error_codes import ErrorCode
 from kafwire.errors import BrokerError, CorruptBatchError, KafkaConnectionError, KafkaError, ProtocolError, broker_error
 from kafwire.memory._buffer import Buffer
 
@@ -35,8 +36,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kafwire")
 
-# FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
-SESSION_ERRORS = frozenset({70, 71, 106})
+SESSION_ERRORS = frozenset(
+    {
+        *(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH),
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
 # Of records that the I/O thread has queued: generation, start, next offset, leader epoch of the last batch, bytes.
 Taken = tuple[int, int, int, int, int]
 

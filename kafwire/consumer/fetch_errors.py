@@ -6,12 +6,16 @@ import math
 from collections.abc import Mapping
 
 from kafwire.cluster.leader_errors import LEADER_ERRORS
+from kafwire.error_codes import ErrorCode
 from kafwire.errors import ERROR_CODES
 
-UNKNOWN_SERVER_ERROR = -1
-CORRUPT_MESSAGE = 2
 # Of a whole answer too, nothing mends these but an operator.
-UNAUTHORIZED = frozenset({29, 30, 31})
+UNAUTHORIZED = frozenset(
+    {
+        *(ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
 # What comes back is told again if it was gone for so long.
 GONE_MS = 600_000
 CAUSES = 1024  # so many are remembered
@@ -23,8 +27,8 @@ def may_pass(code: int) -> bool:
     A batch that is corrupt on the broker's disk stays so, although Kafka calls that retriable.
     """
     known = ERROR_CODES.get(code)
-    passes = known is None or known.retriable or code in LEADER_ERRORS or code == UNKNOWN_SERVER_ERROR
-    return passes and code != CORRUPT_MESSAGE
+    passes = known is None or known.retriable or code in LEADER_ERRORS or code == ErrorCode.UNKNOWN_SERVER_ERROR
+    return passes and code != ErrorCode.CORRUPT_MESSAGE
 
 
 class FetchErrors:

@@ -29,13 +29,14 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
+from kafwire.error_codes import ErrorCode
+
 K = TypeVar("K", bound=Hashable)
 
 LAST_EPOCH = 2**31 - 1
 # Epochs that say what a full request wants: a new session; none (and an end to the one named).
 OPEN = 0
 WITHOUT = -1
-FETCH_SESSION_ID_NOT_FOUND = 70
 LONGEST_REFUSAL = 6  # as a power of two, in requests
 
 
@@ -187,7 +188,7 @@ class FetchSession(Generic[K]):
             sent = {self._name(key) for key in self._has}
             stray = [key for key in stray if self._name(key) not in sent]
         if error_code or stray or (not plan.full and session_id not in {0, plan.session_id}):
-            self._end_flight(0 if error_code == FETCH_SESSION_ID_NOT_FOUND else self._id)
+            self._end_flight(0 if error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND else self._id)
             return False
         self._flight = None
         for key in served:

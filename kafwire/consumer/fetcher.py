@@ -28,6 +28,7 @@ from kafwire.consumer.broker_fetcher import BrokerFetcher
 from kafwire.consumer.fetch_errors import FetchErrors
 from kafwire.consumer.fetch_policies import IMMEDIATE, policy_of
 from kafwire.consumer.partition_cursor import Budget, FetchCursor
+from kafwire.error_codes import ErrorCode
 from kafwire.errors import (
     BrokerError,
     KafkaConnectionError,
@@ -43,9 +44,6 @@ log = logging.getLogger("kafwire")
 
 WARN_MS = 10_000
 
-OFFSET_OUT_OF_RANGE = 1
-UNKNOWN_TOPIC = 3
-UNKNOWN_TOPIC_ID = 100
 # So many answers in a row that cannot be read are no accident of one connection.
 UNREADABLE = 3
 
@@ -329,7 +327,7 @@ class Fetcher:
             self.halt(
                 cursor,
                 broker_error(
-                    OFFSET_OUT_OF_RANGE,
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
                     f"{cursor.name} has no offset {cursor.position}, says {where}: the records were deleted, or the "
                     "log was cut; seek to another, or choose an auto_offset_reset",
                 ),
@@ -537,13 +535,13 @@ class Fetcher:
         code = metadata.errors.get(cursor.topic, 0)
         if known is not None and known.topic_id != cursor.topic_id and not code:
             error = broker_error(
-                UNKNOWN_TOPIC_ID,
+                ErrorCode.UNKNOWN_TOPIC_ID,
                 f"topic {cursor.topic!r} was deleted and made anew while {cursor.name} was read, up to offset "
                 f"{cursor.position}: its offsets are those of other records now; assign it again to read them",
             )
         elif code and not broker_error(code).retriable:
             error = broker_error(code, f"fetching {cursor.name} at offset {cursor.position}")
-        elif code == UNKNOWN_TOPIC and self._is_failing_for_long(cursor):
+        elif code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and self._is_failing_for_long(cursor):
             error = broker_error(
                 code,
                 f"topic {cursor.topic!r} has been gone for {self.config.default_api_timeout_ms / 1000:g} s; "

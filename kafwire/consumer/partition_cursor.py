@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kafwire.cluster.leader_errors import LEADER_ERRORS
-from kafwire.consumer.fetch_errors import CORRUPT_MESSAGE, may_pass
+from kafwire.consumer.fetch_errors import may_pass
 from kafwire.consumer.fetch_session import Asked
 from kafwire.consumer.leader_epochs import FetchedEpochs
+from kafwire.error_codes import ErrorCode
 
-OFFSET_OUT_OF_RANGE = 1
+# What another replica answers, the leader may not: this one lags behind, or is damaged.
+REPLICA_ERRORS = LEADER_ERRORS | {ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.CORRUPT_MESSAGE}
 UNKNOWN = -1
 # What each partition finds free, however much others have buffered: some small batches.
 LEAST_SHARE = 16 << 10
@@ -155,9 +157,9 @@ class FetchCursor:
             if part.preferred_read_replica >= 0:
                 return FetchDisposition.FOLLOW
             return FetchDisposition.TAKE
-        if from_replica and (code in (OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE) or code in LEADER_ERRORS):
+        if from_replica and code in REPLICA_ERRORS:
             return FetchDisposition.RETURN
-        if code == OFFSET_OUT_OF_RANGE:
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             return FetchDisposition.OUT_OF_RANGE
         return FetchDisposition.FIND_LEADER if may_pass(code) else FetchDisposition.FAILED
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 
 from kafwire import protocol
 from kafwire.cluster.broker_connection import BrokerConnection
+from kafwire.error_codes import ErrorCode
 from kafwire.errors import BrokerError, KafkaError, RecordTooLargeError, broker_error
 from kafwire.producer._accumulator import PartitionQueue
 from kafwire.producer._batch import ProducerBatch
 from kafwire.records import decode_batches
 
-MESSAGE_TOO_LARGE = 10
 SHOWN_KEY = 40
 
 PartitionAnswer = protocol.ProduceResponse.PartitionProduceResponse
@@ -25,7 +25,7 @@ def error_of(
     if not part.error_code:
         return None
     where = f"{queue.name} on {connection.where}"
-    if part.error_code == MESSAGE_TOO_LARGE and batch.count == 1:
+    if part.error_code == ErrorCode.MESSAGE_TOO_LARGE and batch.count == 1:
         return RecordTooLargeError(
             f"{_record_in(batch, 0)} to {where} is larger than the broker takes ({batch.size} bytes as sent): raise "
             "max.message.bytes of the topic, or send less"

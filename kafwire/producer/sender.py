@@ -24,6 +24,7 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.leader_errors import LEADER_ERRORS
 from kafwire.cluster.metadata import NO_TOPIC_ID
 from kafwire.config import ProducerConfig
+from kafwire.error_codes import ErrorCode
 from kafwire.errors import (
     BrokerError,
     KafkaConnectionError,
@@ -38,7 +39,7 @@ from kafwire.producer._accumulator import Accumulator, PartitionQueue, Topic
 from kafwire.producer._batch import ProducerBatch
 from kafwire.producer._partitioner import PartitionWeights
 from kafwire.producer.direct_send import ExpressWays
-from kafwire.producer.errors import MESSAGE_TOO_LARGE, doubtful, error_of, parts_without, refused_records
+from kafwire.producer.errors import doubtful, error_of, parts_without, refused_records
 from kafwire.producer.in_doubt import Doubts
 from kafwire.producer.log_search import FoundBatch
 from kafwire.producer.metrics import ProduceCounters
@@ -49,7 +50,6 @@ from kafwire.producer.transaction_manager import Transactions
 from kafwire.runtime.engine import FORKED
 from kafwire.runtime.metrics_reporter import Reporter
 
-UNKNOWN_SERVER_ERROR = -1
 # How often batches that cannot be sent are looked at for `delivery_timeout_ms`.
 EXPIRY_CHECK_MS = 500
 SHORTEST_WAIT_MS = 0.1
@@ -638,7 +638,7 @@ class Sender:
         retriable = not isinstance(error, BrokerError) or error.retriable
         # A transaction with a refused record cannot be committed: its neighbours need not be saved.
         divisible = 0 < len(refused) < batch.count and self.transactions is None
-        divisible = divisible or (code == MESSAGE_TOO_LARGE and batch.count > 1)
+        divisible = divisible or (batch.count > 1 and code == ErrorCode.MESSAGE_TOO_LARGE)
         self.counters.refused(queue, error)
         verdict = queue.sequencer.outcome(batch, code, retriable=retriable, divisible=divisible)
         if verdict is BatchOutcome.DIVIDE:
@@ -1051,7 +1051,7 @@ class Sender:
 def _is_final(error: BaseException) -> TypeGuard[KafkaError]:
     """Whether no retry mends an error; one that the broker does not explain may pass."""
     if isinstance(error, BrokerError):
-        return not error.retriable and error.code != UNKNOWN_SERVER_ERROR
+        return not error.retriable and error.code != ErrorCode.UNKNOWN_SERVER_ERROR
     return isinstance(error, ProtocolError)
 
 

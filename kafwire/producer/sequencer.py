@@ -37,22 +37,25 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Generic, Protocol, TypeVar
 
+from kafwire.error_codes import ErrorCode
+
 SEQUENCE_LIMIT = 2**31
 LAST_EPOCH = 2**15 - 1
 
-DUPLICATE_SEQUENCE_NUMBER = 46
-# OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID: the broker did not take the batch, and misses one before it.
-OUT_OF_ORDER = frozenset({45, 59})
-# INVALID_PRODUCER_EPOCH: the broker knows a later epoch of the producer.
-INVALID_PRODUCER_EPOCH = 47
-UNKNOWN_SERVER_ERROR = -1
+WRITTEN = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
+# The broker did not take the batch, and misses one before it.
+OUT_OF_ORDER = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 # Not a broker's: the answer was lost, or the batch never left this process.
 LOST = -2
 NOT_SENT = -3
-# Errors that no retry mends say that nothing was stored, but for UNKNOWN_SERVER_ERROR. These say so and may be mended:
-# CORRUPT_MESSAGE, NOT_ENOUGH_REPLICAS; UNKNOWN_TOPIC_OR_PARTITION and UNKNOWN_TOPIC_ID, as a log that had the batch
-# would be gone with its topic. All others may come after the leader has stored the batch.
-REFUSED = frozenset({2, 3, 19, 100, INVALID_PRODUCER_EPOCH, NOT_SENT}) | OUT_OF_ORDER
+# Errors that no retry mends say that nothing was stored, but for UNKNOWN_SERVER_ERROR. These say so and may be mended;
+# of a topic that is not known, as a log that had the batch would be gone with it. All others may come after the leader
+# has stored the batch.
+REFUSED = OUT_OF_ORDER | {
+    *(ErrorCode.CORRUPT_MESSAGE, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.INVALID_PRODUCER_EPOCH),
+    *(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID),
+    NOT_SENT,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +344,7 @@ class Sequencer(Generic[B]):
         return verdict
 
     def _judge(self, batch: B, error_code: int, *, retriable: bool, divisible: bool) -> BatchOutcome:
-        if error_code in (0, DUPLICATE_SEQUENCE_NUMBER):
+        if error_code in WRITTEN:
             return BatchOutcome.DELIVERED
         uncertain = batch.ordinal in self._uncertain
         if error_code in OUT_OF_ORDER:
@@ -355,7 +358,8 @@ class Sequencer(Generic[B]):
                 return BatchOutcome.RETRY if self._needs_epoch else BatchOutcome.FAILED
             self._needs_epoch = self._idempotent
             return BatchOutcome.RETRY
-        if error_code == INVALID_PRODUCER_EPOCH and self._idempotent and self._may_move:
+        # The broker knows a later epoch of the producer.
+        if error_code == ErrorCode.INVALID_PRODUCER_EPOCH and self._idempotent and self._may_move:
             self._needs_epoch = self._needs_id = True
             if uncertain:
                 self._disowned.add(batch.ordinal)
@@ -364,7 +368,8 @@ class Sequencer(Generic[B]):
             return BatchOutcome.DIVIDE
         if retriable:
             return BatchOutcome.RETRY
-        return BatchOutcome.DOUBTFUL if uncertain or error_code in (LOST, UNKNOWN_SERVER_ERROR) else BatchOutcome.FAILED
+        uncertain = uncertain or error_code in (LOST, ErrorCode.UNKNOWN_SERVER_ERROR)
+        return BatchOutcome.DOUBTFUL if uncertain else BatchOutcome.FAILED
 
     def _doubt(self, batch: B) -> None:
         if not self._uncertain:

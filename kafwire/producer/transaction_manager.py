@@ -19,6 +19,7 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.coordinator import Coordinator
 from kafwire.cluster.group_offsets import OffsetToCommit
 from kafwire.config import ProducerConfig
+from kafwire.error_codes import ErrorCode
 from kafwire.errors import (
     BrokerError,
     ConfigError,
@@ -343,7 +344,7 @@ class Transactions:
         if meaning in (Meaning.RETRY, Meaning.FIND_COORDINATOR):
             code = codes if isinstance(codes, int) else next(code for code in codes.values() if code)
             self._problem = broker_error(code, logic.API[type(action)])
-            if code == logic.CONCURRENT_TRANSACTIONS:
+            if code == ErrorCode.CONCURRENT_TRANSACTIONS:
                 return min(CONCURRENT_BACKOFF_MS, backoff_ms)
             return backoff_ms
         self._problem = None

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum, auto
 
+from kafwire.error_codes import ErrorCode
 from kafwire.errors import (
     ERROR_CODES,
     BrokerError,
@@ -111,48 +112,37 @@ API = {
     End: "EndTxn",
 }
 
-UNKNOWN_TOPIC = 3
-REQUEST_TIMED_OUT = 7
-TOPIC_AUTHORIZATION_FAILED = 29
-GROUP_AUTHORIZATION_FAILED = 30
-CLUSTER_AUTHORIZATION_FAILED = 31
-INVALID_PRODUCER_EPOCH = 47
-INVALID_TXN_STATE = 48
-INVALID_PRODUCER_ID_MAPPING = 49
-CONCURRENT_TRANSACTIONS = 51
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
-OPERATION_NOT_ATTEMPTED = 55
-UNKNOWN_PRODUCER_ID = 59
-PRODUCER_FENCED = 90
-TRANSACTION_ABORTABLE = 120
 # The coordinator does not know this producer id (any more): there is no transaction of it.
-UNKNOWN_THERE = (INVALID_PRODUCER_ID_MAPPING, UNKNOWN_PRODUCER_ID)
+UNKNOWN_THERE = (ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.UNKNOWN_PRODUCER_ID)
 
 # What holds for all requests, unless one of them says otherwise. Codes that are not here: RETRY if the table of
 # `errors` says so, else what `_OTHERWISE` has for the request.
-_ALL = {
-    0: Meaning.DONE,
-    15: Meaning.FIND_COORDINATOR,  # COORDINATOR_NOT_AVAILABLE
-    16: Meaning.FIND_COORDINATOR,  # NOT_COORDINATOR
-    INVALID_PRODUCER_EPOCH: Meaning.FENCED,
-    PRODUCER_FENCED: Meaning.FENCED,
-    INVALID_TXN_STATE: Meaning.FATAL,
-    TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Meaning.FATAL,
-    INVALID_PRODUCER_ID_MAPPING: Meaning.ABORT,
-    UNKNOWN_PRODUCER_ID: Meaning.ABORT,
-    TRANSACTION_ABORTABLE: Meaning.ABORT,
+_ALL: dict[int, Meaning] = {
+    ErrorCode.NONE: Meaning.DONE,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: Meaning.FIND_COORDINATOR,
+    ErrorCode.NOT_COORDINATOR: Meaning.FIND_COORDINATOR,
+    ErrorCode.INVALID_PRODUCER_EPOCH: Meaning.FENCED,
+    ErrorCode.PRODUCER_FENCED: Meaning.FENCED,
+    ErrorCode.INVALID_TXN_STATE: Meaning.FATAL,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Meaning.FATAL,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING: Meaning.ABORT,
+    ErrorCode.UNKNOWN_PRODUCER_ID: Meaning.ABORT,
+    ErrorCode.TRANSACTION_ABORTABLE: Meaning.ABORT,
 }
 _OWN: dict[type[Action], dict[int, Meaning]] = {
-    AddPartitions: {OPERATION_NOT_ATTEMPTED: Meaning.RETRY},  # another partition's error says what is wrong
-    CommitOffsets: {REQUEST_TIMED_OUT: Meaning.FIND_COORDINATOR, 43: Meaning.FATAL},  # UNSUPPORTED_FOR_MESSAGE_FORMAT
+    AddPartitions: {ErrorCode.OPERATION_NOT_ATTEMPTED: Meaning.RETRY},  # another partition's error says what is wrong
+    CommitOffsets: {
+        ErrorCode.REQUEST_TIMED_OUT: Meaning.FIND_COORDINATOR,
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: Meaning.FATAL,
+    },
 }
 _OTHERWISE = {AddPartitions: Meaning.ABORT, AddOffsets: Meaning.ABORT, CommitOffsets: Meaning.ABORT}
 # A batch that is refused like this shows that the producer cannot go on; any other spoils its transaction only. An
 # epoch that is too old does so too, until the coordinator has said that it is: a late marker may have raised it.
-_FATAL_FOR_BATCHES = {
-    PRODUCER_FENCED: Meaning.FENCED,
-    TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Meaning.FATAL,
-    CLUSTER_AUTHORIZATION_FAILED: Meaning.FATAL,
+_FATAL_FOR_BATCHES: dict[int, Meaning] = {
+    ErrorCode.PRODUCER_FENCED: Meaning.FENCED,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Meaning.FATAL,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: Meaning.FATAL,
 }
 
 
@@ -325,7 +315,7 @@ class Transaction:
             key=lambda found: found[0],
             default=(Meaning.DONE, 0, None),
         )
-        if isinstance(action, End) and action.committed and self.version >= 2 and code == INVALID_TXN_STATE:
+        if isinstance(action, End) and action.committed and self.version >= 2 and code == ErrorCode.INVALID_TXN_STATE:
             # A commit of this epoch would be recognised, and another producer's epoch told: so the coordinator has
             # aborted, and an abort brings the epoch that follows.
             meaning = Meaning.ABORT
@@ -343,7 +333,7 @@ class Transaction:
                 self._is_unknown = self._needs_epoch = True
             place = "" if where is None else f" of {where[0]}-{where[1]}"
             hint = ""
-            if code == INVALID_TXN_STATE and meaning is Meaning.ABORT:
+            if code == ErrorCode.INVALID_TXN_STATE and meaning is Meaning.ABORT:
                 hint = ": aborted by its coordinator; did it take longer than transaction_timeout_ms?"
             self.refused(action, broker_error(code, f"{API[kind]}{place}{hint}"), meaning)
         return meaning
@@ -368,7 +358,7 @@ class Transaction:
         """Whether an abort's error says that there is no transaction, where there may well be none."""
         if action.committed:
             return False
-        return code in UNKNOWN_THERE or (code == INVALID_TXN_STATE and not self._is_certain)
+        return code in UNKNOWN_THERE or (code == ErrorCode.INVALID_TXN_STATE and not self._is_certain)
 
     def _on_partitions_added(self, partitions: Iterable[Partition]) -> None:
         for where in partitions:

@@ -5,6 +5,7 @@ Sizes of frames are not of this place: they belong to a connection (see `kafwire
 
 from typing import TYPE_CHECKING, TypeVar
 
+from kafwire.error_codes import ErrorCode
 from kafwire.errors import ProtocolError
 from kafwire.protocol.header import RequestHeader, ResponseHeader
 from kafwire.protocol.spec import MAX_MEMORY, Data, Request, Response
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
 _API_VERSIONS_KEY = 18
-_UNSUPPORTED_VERSION = 35
 
 R = TypeVar("R", bound=Response)
 D = TypeVar("D", bound=Data)
@@ -72,14 +72,14 @@ def decode_response_body(
     """
     response_class: type[R] = request_class.response  # type: ignore[assignment]
     view = memoryview(body).cast("B")
-    if request_class.api_key != _API_VERSIONS_KEY or view[:2] != _UNSUPPORTED_VERSION.to_bytes(2, "big"):
+    if request_class.api_key != _API_VERSIONS_KEY or view[:2] != ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big"):
         return version, response_class.decode(view, version, max_memory=max_memory)
     for attempt in (0, version):
         try:
             return attempt, response_class.decode(view, attempt, max_memory=max_memory)
         except ProtocolError:
             continue
-    return None, response_class.from_dict({"error_code": _UNSUPPORTED_VERSION})
+    return None, response_class.from_dict({"error_code": ErrorCode.UNSUPPORTED_VERSION.code})
 
 
 def encode_versioned(message: Data, version: int) -> bytes:

@@ -23,14 +23,13 @@ from kafwire.config import ScanConfig
 from kafwire.consumer._fetch import FetchAnswer, PartitionAnswer, encode_fetch, parse_answer, scan_headers
 from kafwire.consumer._fetch_buffer import FetchBuffer
 from kafwire.consumer.fetch_errors import UNAUTHORIZED, FetchErrors, may_pass
+from kafwire.error_codes import ErrorCode
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError, broker_error
 from kafwire.memory._buffer import Buffer
 from kafwire.scanner.plan import Cursor, Rotation, finish_invisible
 
 log = logging.getLogger("kafwire")
 
-OFFSET_OUT_OF_RANGE = 1
-UNKNOWN_TOPIC_ID = 100
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 
 
@@ -213,7 +212,7 @@ class ScanFetcher:
         known = self.cluster.metadata.topics.get(cursor.topic)
         if known is not None and known.topic_id != cursor.topic_id:
             raise broker_error(
-                UNKNOWN_TOPIC_ID,
+                ErrorCode.UNKNOWN_TOPIC_ID,
                 f"topic {cursor.topic!r} was deleted and made anew while {cursor.name} was read, up to offset "
                 f"{cursor.position}: scan it again",
             )
@@ -399,9 +398,9 @@ class BrokerFetcher:
 
 
 def _fatal(part: PartitionAnswer, cursor: Cursor, connection: BrokerConnection) -> KafkaError:
-    if part.error_code == OFFSET_OUT_OF_RANGE:
+    if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
         return broker_error(
-            OFFSET_OUT_OF_RANGE,
+            ErrorCode.OFFSET_OUT_OF_RANGE,
             f"{cursor.name} has no offset {cursor.position} any more: the records were deleted while or before they "
             "were read; scan again from 'earliest'",
         )

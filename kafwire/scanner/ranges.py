@@ -18,10 +18,9 @@ from kafwire.cluster.offset_spec import (
     resolve_offset_in,
     window_of,
 )
+from kafwire.error_codes import ErrorCode
 from kafwire.errors import ConfigError, broker_error
 from kafwire.types import Offset, Tail
-
-OFFSET_OUT_OF_RANGE = 1
 
 
 class Range(NamedTuple):
@@ -134,7 +133,7 @@ async def plan_ranges(cluster: Cluster, bounds: Bounds, *, isolation_level: int)
             return high if offset < 0 else min(offset, high)
         if not low <= place.offset <= written[where]:
             raise broker_error(
-                OFFSET_OUT_OF_RANGE,
+                ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"{where[0]}-{where[1]} has the offsets {low} to {written[where]} (exclusive), not {place.offset}: it "
                 "was deleted, or is not written yet",
             )
@@ -150,7 +149,7 @@ async def plan_ranges(cluster: Cluster, bounds: Bounds, *, isolation_level: int)
             begin = min(stop, max(begin, resolve(first, where)))
         if begin > max(stop, found[LATEST][where]) and isinstance(start, Offset):
             raise broker_error(
-                OFFSET_OUT_OF_RANGE,
+                ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"{where[0]}-{where[1]} is read up to its last stable offset {found[LATEST][where]}, where a "
                 f"transaction is open, not from {begin}: name an end offset to wait for the transaction's end",
             )

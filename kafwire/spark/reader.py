@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from kafwire.config import ClientConfig
+from kafwire.error_codes import ErrorCode
 from kafwire.errors import BrokerError
 from kafwire.spark import processes
 from kafwire.spark.plan import OffsetRange, Situation, check_named, choose_partitions, data_loss, plan
@@ -29,10 +30,6 @@ if TYPE_CHECKING:
     from kafwire.spark.options import Bound, ReadOptions
 
 log = logging.getLogger("kafwire.spark")
-
-OFFSET_OUT_OF_RANGE = 1
-UNKNOWN_TOPIC = 3
-LEADER_NOT_AVAILABLE = 5
 
 
 class KafwireReader(DataSourceReader):
@@ -77,7 +74,7 @@ class KafwireReader(DataSourceReader):
                             yield to_spark(batch.to_arrow(), schema)
                         position = batch.next_offset
             except BrokerError as error:
-                if error.code != OFFSET_OUT_OF_RANGE:
+                if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
                     raise
                 left = self._what_is_left(piece, position, end)
                 if left == (position, end):
@@ -128,11 +125,11 @@ def _describe(client: Client, wanted: Sequence[str]) -> tuple[dict[str, int], se
             try:
                 counts[name] = len(client.topic(name).partitions)
             except BrokerError as error:
-                if error.code != UNKNOWN_TOPIC:
+                if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     raise
         return counts, internal
     for topic in client.metadata().topics:
-        if topic.error_code in {0, LEADER_NOT_AVAILABLE}:
+        if topic.error_code in {ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE}:
             counts[topic.name] = len(topic.partitions)
             if topic.is_internal:
                 internal.add(topic.name)

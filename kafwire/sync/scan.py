@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.offset_spec import Bound, Timestamps
+from kafwire.error_codes import ErrorCode
 from kafwire.errors import ConfigError, KafkaError, broker_error
 from kafwire.options import ScanOptions
 from kafwire.runtime.engine import engine
-from kafwire.scanner.fetcher import UNKNOWN_TOPIC_ID
 from kafwire.scanner.ranges import Range
 from kafwire.scanner.reader import Asked, BoundedRead, Found, ProgressOption, Reading
 from kafwire.scanner.split import cut
@@ -230,7 +230,7 @@ async def _same_topics(cluster: Cluster, split: Split) -> Found:
     for topic, info in infos.items():
         if info.topic_id != split._topic_ids[topic]:
             raise broker_error(
-                UNKNOWN_TOPIC_ID,
+                ErrorCode.UNKNOWN_TOPIC_ID,
                 f"topic {topic!r} was deleted and made anew since the scan was split: the offsets are those of the old "
                 "one; scan it again",
             )

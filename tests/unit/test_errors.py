@@ -6,7 +6,15 @@ import pytest
 
 import kafwire
 from kafwire import errors
-from kafwire.errors import ERROR_CODES, BrokerError, KafkaError, ProtocolError, RecordTooLargeError, broker_error
+from kafwire.errors import (
+    ERROR_CODES,
+    BrokerError,
+    ErrorCode,
+    KafkaError,
+    ProtocolError,
+    RecordTooLargeError,
+    broker_error,
+)
 
 
 def test_broker_error_says_what_and_where() -> None:
@@ -47,6 +55,25 @@ def test_table_is_whole() -> None:
     assert sorted(ERROR_CODES) == list(range(-1, 134))
     assert len({error.name for error in ERROR_CODES.values()}) == len(ERROR_CODES)
     assert all(error.code == code and error.message for code, error in ERROR_CODES.items())
+
+
+def test_codes_are_numbers_with_kafkas_names() -> None:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert code == 3
+    assert f"{code} {code.name} {code.retriable}" == "3 UNKNOWN_TOPIC_OR_PARTITION True"
+    assert ERROR_CODES[3] is ErrorCode(3) is code
+    assert pickle.loads(pickle.dumps(code)) is code
+    assert ErrorCode.__module__ == "kafwire.errors"
+
+
+@pytest.mark.parametrize("code", [ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.NOT_COORDINATOR])
+def test_an_error_holds_the_plain_number_of_its_code(code: ErrorCode) -> None:
+    """A process with another build of this package reads it too."""
+    error = broker_error(code, "here")
+    assert type(error.code) is int
+    assert vars(error) == vars(broker_error(int(code), "here"))
+    assert str(error).startswith(f"{code.name} ({int(code)}): ")
+    assert b"ErrorCode" not in pickle.dumps(error)
 
 
 def test_protocol_error_names_its_place() -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from kafwire.error_codes import ErrorCode
 from kafwire.errors import ERROR_CODES, ProtocolError
 from kafwire.records import decode_batches
 from kafwire.testing.fuzzer.world import World
@@ -198,7 +199,7 @@ def _versions_sound(request: Any, response: Any, version: int, world: World) -> 
 
 def _versions_refused(request: Any, response: Any, version: int, world: World) -> Iterator[str]:
     del request, version
-    if response.error_code == 35 and 18 in world.ranges:
+    if response.error_code == ErrorCode.UNSUPPORTED_VERSION and 18 in world.ranges:
         found = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
         if found.get(18) != world.ranges[18]:
             yield "an answer with UNSUPPORTED_VERSION does not name the versions of ApiVersions"
@@ -299,7 +300,7 @@ def _joined(request: Any, response: Any, version: int) -> str | None:
 
 def _member_id_given(request: Any, response: Any, version: int, world: World) -> Iterator[str]:
     del request, version, world
-    if response.error_code == 79 and not response.member_id:
+    if response.error_code == ErrorCode.MEMBER_ID_REQUIRED and not response.member_id:
         yield "MEMBER_ID_REQUIRED without the member id to join with"
 
 
