@@ -9,14 +9,14 @@ How the checks work: a length is compared with the bytes that are there before a
 verified before decompression, and a record must fill its own length exactly. So all reads below lie inside the
 batch, and all writes inside buffers that were reserved from what the batch can hold at most.
 """
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport qsort
 from libc.string cimport memcpy, memset
 
 from kafwire.memory._buffer cimport (
-    DISCARD_STEP, __builtin_bswap32, __builtin_bswap64, kw_buf, kw_buf_discard, kw_buf_new, kw_buf_ref, kw_buf_reserve,
-    kw_buf_unref, kw_pool_budget, move_out, process_pool,
+    DISCARD_STEP, kw_be16, kw_be64, kw_buf, kw_buf_discard, kw_buf_new, kw_buf_ref, kw_buf_reserve, kw_buf_unref,
+    kw_is_utf8, kw_pool_budget, kw_varint, kw_varlong, move_out, process_pool,
 )
 from kafwire.records._compress cimport (
     CODEC_NONE, CODEC_NO_MEMORY, CODEC_OK, CODEC_OVER_BUDGET, CODEC_TOO_LARGE, CODEC_UNKNOWN, CODEC_UNRESOLVED,
@@ -50,81 +50,6 @@ cdef uint32_t crc32c(uint32_t crc, const uint8_t *data, size_t size) noexcept no
     return kw_crc32c(crc, data, size)
 
 
-# --- reading --------------------------------------------------------------------------------------------------------
-
-cdef inline int16_t be16(const uint8_t *p) noexcept nogil:
-    return <int16_t>(<uint16_t>p[0] << 8 | p[1])
-
-
-cdef inline int32_t be32(const uint8_t *p) noexcept nogil:
-    cdef uint32_t value
-    memcpy(&value, p, 4)
-    return <int32_t>__builtin_bswap32(value)
-
-
-cdef inline int64_t be64(const uint8_t *p) noexcept nogil:
-    cdef uint64_t value
-    memcpy(&value, p, 8)
-    return <int64_t>__builtin_bswap64(value)
-
-
-cdef const uint8_t *long_varint(const uint8_t *p, const uint8_t *end, int last_shift, uint64_t last_max,
-                                uint64_t *out) noexcept nogil:
-    """An unsigned varint; the byte at `last_shift` may be the last and hold at most `last_max`. The byte after it,
-    or NULL."""
-    cdef uint64_t value = 0, byte
-    cdef int shift = 0
-    while p < end:
-        byte = p[0]
-        p += 1
-        if shift == last_shift and byte > last_max:
-            return NULL
-        value |= (byte & 127) << shift
-        if byte < 128:
-            out[0] = value
-            return p
-        shift += 7
-    return NULL
-
-
-cdef inline const uint8_t *varint(const uint8_t *p, const uint8_t *end, int32_t *out) noexcept nogil:
-    """A zigzag varint of at most 32 bits and 5 bytes; the byte after it, or NULL. One and two bytes are nearly all
-    there is."""
-    cdef uint64_t value
-    cdef uint32_t low
-    if p + 2 <= end:
-        low = p[0]
-        if low < 128:
-            out[0] = <int32_t>(low >> 1 ^ -(low & 1))
-            return p + 1
-        if p[1] < 128:
-            low = low & 127 | <uint32_t>p[1] << 7
-            out[0] = <int32_t>(low >> 1 ^ -(low & 1))
-            return p + 2
-    p = long_varint(p, end, 28, 15, &value)
-    if p is not NULL:
-        out[0] = <int32_t>(<uint32_t>(value >> 1) ^ -<uint32_t>(value & 1))
-    return p
-
-
-cdef inline const uint8_t *varlong(const uint8_t *p, const uint8_t *end, int64_t *out) noexcept nogil:
-    """A zigzag varint of at most 64 bits and 10 bytes; the byte after it, or NULL."""
-    cdef uint64_t value
-    if p + 2 <= end:
-        value = p[0]
-        if value < 128:
-            out[0] = <int64_t>(value >> 1 ^ -(value & 1))
-            return p + 1
-        if p[1] < 128:
-            value = value & 127 | <uint64_t>p[1] << 7
-            out[0] = <int64_t>(value >> 1 ^ -(value & 1))
-            return p + 2
-    p = long_varint(p, end, 63, 1, &value)
-    if p is not NULL:
-        out[0] = <int64_t>(value >> 1 ^ -(value & 1))
-    return p
-
-
 cdef inline void copy(uint8_t *to, const uint8_t *source, size_t size, const uint8_t *readable) noexcept nogil:
     """Copy in 32-byte steps, up to 31 bytes too many: for short values a call of memcpy costs more than the copying.
     `to` has slack behind it; `source` may be read up to `readable`."""
@@ -136,32 +61,6 @@ cdef inline void copy(uint8_t *to, const uint8_t *source, size_t size, const uin
     while i < size:
         memcpy(to + i, source + i, 32)
         i += 32
-
-
-cdef bint is_utf8(const uint8_t *p, size_t size) noexcept nogil:
-    cdef size_t i = 0, need
-    cdef uint32_t point
-    while i < size:
-        if p[i] < 0x80:
-            i += 1
-            continue
-        if p[i] < 0xC2 or p[i] > 0xF4:
-            return False
-        need = 1 if p[i] < 0xE0 else (2 if p[i] < 0xF0 else 3)
-        if size - i <= need:
-            return False
-        point = p[i] & (0x3F >> need)
-        for _ in range(need):
-            i += 1
-            if p[i] & 0xC0 != 0x80:
-                return False
-            point = point << 6 | (p[i] & 0x3F)
-        if need == 2 and (point < 0x800 or 0xD800 <= point <= 0xDFFF):
-            return False
-        if need == 3 and not 0x10000 <= point <= 0x10FFFF:
-            return False
-        i += 1
-    return True
 
 
 # --- columns --------------------------------------------------------------------------------------------------------
@@ -476,17 +375,17 @@ cdef const uint8_t *headers(Columns *c, const uint8_t *p, const uint8_t *stop, i
     if keep and reserve_headers(c, count, stop - p) != 0:
         return NULL
     for i in range(count):
-        p = varint(p, stop, &size)
+        p = kw_varint(p, stop, &size)
         if p is NULL or size < 0 or size > stop - p:
             reason[0] = "a header key that is null or longer than the record"
             return NULL
         if keep:
-            if not c.header_key_not_utf8 and not is_utf8(p, size):
+            if not c.header_key_not_utf8 and not kw_is_utf8(p, size):
                 c.header_key_not_utf8 = True
             copy_out(c.header_key.data.data + c.header_key.used, p, size, in_)
             c.header_key.used += size
             (<int32_t *>c.header_key.offsets.data)[at + i + 1] = <int32_t>c.header_key.used
-        p = varint(p + size, stop, &size)
+        p = kw_varint(p + size, stop, &size)
         if p is NULL or size < -1 or size > stop - p:
             reason[0] = "a header value longer than the record"
             return NULL
@@ -544,33 +443,33 @@ cdef int append_records(Columns *c, Payload *in_, const DecodeSpec *spec, bint k
         if p >= next_discard:
             next_discard = give_back(in_, p)
         begin = p
-        p = varint(p, end, &length)
+        p = kw_varint(p, end, &length)
         if p is NULL or length < SMALLEST_RECORD - 1 or length > end - p:
             reason = "a record length that is no varint, too small, or beyond the batch"
             break
         stop = p + length
-        p = varlong(p + 1, stop, &delta)  # after the attributes, which mean nothing
+        p = kw_varlong(p + 1, stop, &delta)  # after the attributes, which mean nothing
         if p is NULL:
             reason = "a timestamp delta that is no varint"
             break
-        p = varint(p, stop, &offset_delta)
+        p = kw_varint(p, stop, &offset_delta)
         if p is NULL or offset_delta <= last_delta or offset_delta > last_offset_delta:
             reason = "an offset delta that is no varint, does not rise, or is beyond the batch's last offset"
             break
         last_delta = offset_delta
-        key = p = varint(p, stop, &key_size)
+        key = p = kw_varint(p, stop, &key_size)
         if p is NULL or key_size < -1 or key_size > stop - p:
             reason = "a key length that is no varint or beyond the record"
             break
         if key_size > 0:
             p += key_size
-        value = p = varint(p, stop, &value_size)
+        value = p = kw_varint(p, stop, &value_size)
         if p is NULL or value_size < -1 or value_size > stop - p:
             reason = "a value length that is no varint or beyond the record"
             break
         if value_size > 0:
             p += value_size
-        p = varint(p, stop, &header_count)
+        p = kw_varint(p, stop, &header_count)
         if p is NULL:
             reason = "a header count that is no varint"
             break
@@ -588,7 +487,7 @@ cdef int append_records(Columns *c, Payload *in_, const DecodeSpec *spec, bint k
             reason = "bytes left over in a record"
             break
         if i == 0 and key_size >= 4:
-            in_.control_type = <uint16_t>be16(key + 2)
+            in_.control_type = <uint16_t>kw_be16(key + 2)
         if not keep:
             continue
         if offset_column is not NULL:
@@ -921,7 +820,7 @@ cdef int decode_chunk(const uint8_t *data, size_t size, const DecodeSpec *spec, 
             status.partial = size - at
             return DECODE_OK
         if answer < 0:
-            header.base_offset = be64(data + at)
+            header.base_offset = kw_be64(data + at)
             return stop_with(status, DECODE_UNSUPPORTED if size - at >= CRC_AT and not 0 <= <int8_t>data[at + 16] <= 2
                              else DECODE_CORRUPT, &header, at, reason)
         whole = LOG_OVERHEAD + <size_t>header.length

@@ -6,13 +6,13 @@ Requests are put together from tuples. The envelope of an answer becomes small o
 """
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdint cimport INT16_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport INT16_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy
 
 from kafwire.memory._buffer cimport (
-    Buffer, Reader, __builtin_bswap16, __builtin_bswap32, __builtin_bswap64, read_bytes, read_i16, read_i32, read_i64,
-    read_uvarint,
+    Buffer, Reader, kw_be16, kw_be32, kw_be64, kw_put_be16, kw_put_be32, kw_put_be64, kw_put_uvarint, read_bytes,
+    read_i16, read_i32, read_i64, read_uvarint,
 )
 
 from kafwire.errors import ProtocolError
@@ -86,24 +86,6 @@ cdef enum:
     TAG_DIVERGING_EPOCH = 0
     TAG_CURRENT_LEADER = 1
     TAG_NODE_ENDPOINTS = 0
-
-
-cdef inline int16_t i16(const uint8_t *at) noexcept nogil:
-    cdef uint16_t value
-    memcpy(&value, at, 2)
-    return <int16_t> __builtin_bswap16(value)
-
-
-cdef inline int32_t i32(const uint8_t *at) noexcept nogil:
-    cdef uint32_t value
-    memcpy(&value, at, 4)
-    return <int32_t> __builtin_bswap32(value)
-
-
-cdef inline int64_t i64(const uint8_t *at) noexcept nogil:
-    cdef uint64_t value
-    memcpy(&value, at, 8)
-    return <int64_t> __builtin_bswap64(value)
 
 
 cdef inline int64_t _length(Reader *r, bint flexible, bint nullable) noexcept nogil:
@@ -257,11 +239,11 @@ def parse_answer(Buffer frame, int version):
                 break
             answer = PartitionAnswer.__new__(PartitionAnswer)
             answer.topic = topic
-            answer.partition = i32(at)
-            answer.error_code = i16(at + 4)
-            answer.high_watermark = i64(at + 6)
-            answer.last_stable_offset = i64(at + 14)
-            answer.log_start_offset = i64(at + 22) if version >= 5 else -1
+            answer.partition = kw_be32(at)
+            answer.error_code = kw_be16(at + 4)
+            answer.high_watermark = kw_be64(at + 6)
+            answer.last_stable_offset = kw_be64(at + 14)
+            answer.log_start_offset = kw_be64(at + 22) if version >= 5 else -1
             n = _count(r, flexible, 16, True)
             if n > 0:
                 answer._aborted = []
@@ -356,33 +338,26 @@ cdef inline void _put8(Writer *w, int8_t value) noexcept nogil:
 
 
 cdef inline void _put16(Writer *w, int16_t value) noexcept nogil:
-    cdef uint16_t swapped = __builtin_bswap16(<uint16_t> value)
-    memcpy(w.data + w.at, &swapped, 2)
+    kw_put_be16(w.data + w.at, value)
     w.at += 2
 
 
 cdef inline void _put32(Writer *w, int32_t value) noexcept nogil:
-    cdef uint32_t swapped = __builtin_bswap32(<uint32_t> value)
-    memcpy(w.data + w.at, &swapped, 4)
+    kw_put_be32(w.data + w.at, value)
     w.at += 4
 
 
 cdef inline void _put64(Writer *w, int64_t value) noexcept nogil:
-    cdef uint64_t swapped = __builtin_bswap64(<uint64_t> value)
-    memcpy(w.data + w.at, &swapped, 8)
+    kw_put_be64(w.data + w.at, value)
     w.at += 8
 
 
 cdef inline void _put_length(Writer *w, size_t n, bint flexible) noexcept nogil:
     """An array's count: 5 bytes at most."""
-    cdef size_t left = n + 1
-    if not flexible:
+    if flexible:
+        w.at = kw_put_uvarint(w.data + w.at, n + 1) - w.data
+    else:
         _put32(w, <int32_t> n)
-        return
-    while left >= 128:
-        _put8(w, <int8_t> (left & 127 | 128))
-        left >>= 7
-    _put8(w, <int8_t> left)
 
 
 cdef int _put_text(Writer *w, str text, bint flexible, str what) except -1:

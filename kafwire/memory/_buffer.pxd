@@ -2,7 +2,7 @@
 
 `Buffer` is the only Python object around a `kw_buf`; it offers the buffer protocol and counts one reference.
 """
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 
@@ -32,10 +32,27 @@ cdef extern from "kafwire/memory/native/buf.h" nogil:
         KW_OVER_BUDGET
 
 
-cdef extern from *:
-    uint16_t __builtin_bswap16(uint16_t value) noexcept nogil
-    uint32_t __builtin_bswap32(uint32_t value) noexcept nogil
-    uint64_t __builtin_bswap64(uint64_t value) noexcept nogil
+# How numbers and text lie in bytes. What takes no `end` or `left` checks nothing.
+cdef extern from "kafwire/memory/native/bytes.h" nogil:
+    int16_t kw_be16(const uint8_t *p)
+    int32_t kw_be32(const uint8_t *p)
+    int64_t kw_be64(const uint8_t *p)
+    void kw_put_be16(uint8_t *p, int16_t value)
+    void kw_put_be32(uint8_t *p, int32_t value)
+    void kw_put_be64(uint8_t *p, int64_t value)
+    uint32_t kw_le32(const uint8_t *p)
+    uint64_t kw_zigzag(int64_t value)
+    int64_t kw_unzigzag(uint64_t value)
+    # the byte behind the varint, or NULL
+    const uint8_t *kw_uvarint(const uint8_t *p, const uint8_t *end, uint32_t *out)
+    const uint8_t *kw_uvarlong(const uint8_t *p, const uint8_t *end, uint64_t *out)
+    const uint8_t *kw_varint(const uint8_t *p, const uint8_t *end, int32_t *out)
+    const uint8_t *kw_varlong(const uint8_t *p, const uint8_t *end, int64_t *out)
+    size_t kw_uvarint_size(uint64_t value)
+    uint8_t *kw_put_uvarint(uint8_t *p, uint64_t value)
+    size_t kw_utf8_character(const uint8_t *p, size_t left)
+    size_t kw_utf8_replaced(const uint8_t *p, size_t left)
+    bint kw_is_utf8(const uint8_t *p, size_t size)
 
 
 cdef kw_pool *process_pool() noexcept nogil
@@ -89,48 +106,39 @@ cdef inline uint8_t read_u8(Reader *r) noexcept nogil:
 
 
 cdef inline int16_t read_i16(Reader *r) noexcept nogil:
-    cdef uint16_t v
     if not has(r, 2):
         return 0
-    memcpy(&v, r.at, 2)
     r.at += 2
-    return <int16_t> __builtin_bswap16(v)
+    return kw_be16(r.at - 2)
 
 
 cdef inline int32_t read_i32(Reader *r) noexcept nogil:
-    cdef uint32_t v
     if not has(r, 4):
         return 0
-    memcpy(&v, r.at, 4)
     r.at += 4
-    return <int32_t> __builtin_bswap32(v)
+    return kw_be32(r.at - 4)
 
 
 cdef inline int64_t read_i64(Reader *r) noexcept nogil:
-    cdef uint64_t v
     if not has(r, 8):
         return 0
-    memcpy(&v, r.at, 8)
     r.at += 8
-    return <int64_t> __builtin_bswap64(v)
+    return kw_be64(r.at - 8)
 
 
 cdef inline uint32_t read_uvarint(Reader *r) noexcept nogil:
     """An unsigned varint of at most 32 bits; a longer one is a failure."""
-    cdef uint32_t value = 0
-    cdef uint8_t byte
-    cdef int shift = 0
-    while shift <= 28:
-        byte = read_u8(r)
-        if shift == 28 and byte > 15:
-            r.failed = True
-            return 0
-        value |= <uint32_t> (byte & 127) << shift
-        if byte < 128:
-            return value
-        shift += 7
-    r.failed = True
-    return 0
+    cdef uint32_t value
+    cdef const uint8_t *behind
+    if r.failed:
+        return 0
+    behind = kw_uvarint(r.at, r.end, &value)
+    if behind is NULL:
+        r.at += min(<ptrdiff_t>5, r.end - r.at)  # behind what is wrong
+        r.failed = True
+        return 0
+    r.at = behind
+    return value
 
 
 cdef inline const uint8_t *read_bytes(Reader *r, size_t n) noexcept nogil:

@@ -2,10 +2,10 @@
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.exc cimport PyErr_CheckSignals
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from kafwire.memory._buffer cimport __builtin_bswap32, Buffer, kw_buf, kw_buf_new, kw_buf_unref, process_pool
+from kafwire.memory._buffer cimport Buffer, kw_buf, kw_buf_new, kw_buf_unref, kw_put_be32, kw_put_uvarint, process_pool
 from kafwire.producer._batch cimport ProducerBatch
 from kafwire.runtime._frame cimport new_segment
 from kafwire.runtime._io cimport Loop, kw_loop_set_response_filter, kw_loop_submit, kw_loop_tell
@@ -146,9 +146,7 @@ cdef class DirectSend(DirectWait):
         cdef kw_buf *text
         cdef uint8_t *at
         cdef uint32_t size = <uint32_t> batch.wire.size
-        cdef uint32_t rest = size + 1
         cdef uint32_t token = pending_send.token
-        cdef uint32_t id = __builtin_bswap32(token)
         cdef dict pending = self.connection._pending
         cdef Py_ssize_t before = PyBytes_GET_SIZE(self.prefix)
         cdef int result
@@ -163,18 +161,12 @@ cdef class DirectSend(DirectWait):
             del pending[pending_send.token]
             return False
         memcpy(text.data, PyBytes_AS_STRING(self.prefix), before)
-        memcpy(text.data + CORRELATION_ID_AT, &id, 4)
+        kw_put_be32(text.data + CORRELATION_ID_AT, <int32_t> token)
         at = text.data + before
         if self.flexible:
-            while rest > 127:
-                at[0] = <uint8_t> (rest & 127 | 128)
-                at += 1
-                rest >>= 7
-            at[0] = <uint8_t> rest
-            at += 1
+            at = kw_put_uvarint(at, <uint64_t> size + 1)
         else:
-            rest = __builtin_bswap32(size)
-            memcpy(at, &rest, 4)
+            kw_put_be32(at, <int32_t> size)
             at += 4
         text.size = at - text.data
         segments[0] = text

@@ -10,9 +10,15 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memset
 
 from kafwire._codec cimport BATCH_HEADER, crc32c
+from kafwire.memory._buffer cimport kw_le32
 from kafwire.records._arrow cimport BytesView, Rows, RowsView, bytes_at, number_at
 
 from kafwire.errors import ConfigError
+
+
+cdef extern from "kafwire/records/native/crc32.h" nogil:
+    uint32_t kw_crc32(const uint8_t *data, size_t size)
+
 
 cdef enum:
     FEW_TOPICS = 64
@@ -26,10 +32,6 @@ cdef dict SPREADS = {
 
 # --- hashes ---------------------------------------------------------------------------------------------------------
 
-cdef inline uint32_t word_at(const uint8_t *p) noexcept nogil:
-    return p[0] | <uint32_t>p[1] << 8 | <uint32_t>p[2] << 16 | <uint32_t>p[3] << 24
-
-
 cdef inline uint32_t murmur2(const uint8_t *data, size_t size) noexcept nogil:
     """MurmurHash2 with the seed of Kafka's Java client."""
     cdef uint32_t m = 0x5BD1E995
@@ -37,7 +39,7 @@ cdef inline uint32_t murmur2(const uint8_t *data, size_t size) noexcept nogil:
     cdef uint32_t k
     cdef size_t i = 0
     while i + 4 <= size:
-        k = word_at(data + i) * m
+        k = kw_le32(data + i) * m
         k ^= k >> 24
         h = h * m ^ k * m
         i += 4
@@ -53,41 +55,6 @@ cdef inline uint32_t murmur2(const uint8_t *data, size_t size) noexcept nogil:
     return h ^ h >> 15
 
 
-cdef uint32_t CRC_TABLES[4][256]
-
-
-cdef void fill_crc_tables() noexcept:
-    cdef uint32_t c
-    cdef int i, k, _bit
-    for i in range(256):
-        c = <uint32_t>i
-        for _bit in range(8):
-            c = c >> 1 ^ (0xEDB88320u if c & 1 else 0u)
-        CRC_TABLES[0][i] = c
-    for k in range(1, 4):
-        for i in range(256):
-            c = CRC_TABLES[k - 1][i]
-            CRC_TABLES[k][i] = c >> 8 ^ CRC_TABLES[0][c & 255]
-
-
-fill_crc_tables()
-
-
-cdef inline uint32_t crc32(const uint8_t *data, size_t size) noexcept nogil:
-    """The CRC-32 of zlib, four bytes at a time."""
-    cdef uint32_t c = 0xFFFFFFFFu
-    cdef size_t i = 0
-    while i + 4 <= size:
-        c ^= word_at(data + i)
-        c = (CRC_TABLES[3][c & 255] ^ CRC_TABLES[2][c >> 8 & 255] ^ CRC_TABLES[1][c >> 16 & 255]
-             ^ CRC_TABLES[0][c >> 24])
-        i += 4
-    while i < size:
-        c = c >> 8 ^ CRC_TABLES[0][(c ^ data[i]) & 255]
-        i += 1
-    return c ^ 0xFFFFFFFFu
-
-
 cdef inline uint32_t fnv1a(const uint8_t *data, size_t size) noexcept nogil:
     """FNV-1a of 32 bits, read as a signed number, without its sign: so do librdkafka and Sarama."""
     cdef uint32_t h = 0x811C9DC5u
@@ -101,7 +68,7 @@ cdef inline uint32_t hash_of(int kind, const uint8_t *data, size_t size) noexcep
     if kind == HASH_MURMUR2:
         return murmur2(data, size)
     if kind == HASH_CRC32:
-        return crc32(data, size)
+        return kw_crc32(data, size)
     return fnv1a(data, size)
 
 

@@ -3,11 +3,11 @@ cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.object cimport PyObject, PyObject_RichCompareBool, Py_EQ
-from libc.stdint cimport INT16_MAX, INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT16_MAX, INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memmove
 
-from kafwire.memory._buffer cimport __builtin_bswap64
+from kafwire.memory._buffer cimport kw_put_be64, kw_put_uvarint
 from kafwire.protocol._layout cimport (
     BOOL, BYTES, FLOAT64, INT16, INT32, INT64, MOST_TAG, NEW_LIST, RECORDS, SHARED, STRING, STRUCT, UINT16, UINT32,
     UUID, Delayed, Op, Place, Table, Trace, place_of, settle, shown, slot_at, start_value,
@@ -79,27 +79,17 @@ cdef class Sink:
 
     cdef int number(self, int64_t value, int size) except -1:
         """The low `size` bytes of `value`."""
-        cdef uint64_t big = __builtin_bswap64(<uint64_t>value)
+        cdef uint8_t big[8]
+        kw_put_be64(big, value)
         self.need(size)
-        memcpy(self.data + self.size, <char *>&big + 8 - size, size)
+        memcpy(self.data + self.size, big + 8 - size, size)
         self.size += size
         return 0
 
     cdef int uvarint(self, uint32_t value) except -1:
         self.need(5)
-        self.size += put_uvarint(self.data + self.size, value)
+        self.size = kw_put_uvarint(self.data + self.size, value) - self.data
         return 0
-
-
-cdef int put_uvarint(uint8_t *at, uint32_t value) noexcept:
-    """Write a varint where there is room for five bytes; returns how many it took."""
-    cdef int size = 0
-    while value >= 0x80:
-        at[size] = <uint8_t>(value | 0x80)
-        value >>= 7
-        size += 1
-    at[size] = <uint8_t>value
-    return size + 1
 
 
 cdef object unfit(Sink sink, str what):
@@ -189,7 +179,7 @@ cdef int write_tagged(Table table, object instance, Sink sink) except -1:
             size = sink.size - start
             if size > INT32_MAX:
                 raise unfit(sink, f"tagged field {op.tag} takes {size} bytes")
-            taken = put_uvarint(head, <uint32_t>size)
+            taken = kw_put_uvarint(head, size) - head
             sink.need(taken)
             memmove(sink.data + start + taken, sink.data + start, size)
             memcpy(sink.data + start, head, taken)

@@ -23,7 +23,7 @@ from libc.stdint cimport INT16_MAX, INT64_MAX, int16_t, int32_t, int64_t, uint8_
 from libc.string cimport memcmp, memcpy, memset
 
 from kafwire.memory._buffer cimport (
-    Reader, __builtin_bswap64, read_bytes, read_i16, read_i32, read_i64, read_u8, read_uvarint,
+    Reader, kw_be64, read_bytes, read_i16, read_i32, read_i64, read_u8, read_uvarint,
 )
 from kafwire.protocol._compose cimport compose
 from kafwire.protocol._layout cimport (
@@ -481,14 +481,11 @@ memset(NO_BYTES, 0, 16)
 
 
 cdef object make_uuid(const uint8_t *at):
-    cdef uint64_t high, low
     if memcmp(at, NO_BYTES, 16) == 0:
         return no_uuid
     if uuid_int_slot <= 0 or uuid_safe_slot <= 0:
         return uuid_type(bytes=PyBytes_FromStringAndSize(<const char *>at, 16))
-    memcpy(&high, at, 8)
-    memcpy(&low, at + 8, 8)
-    number = (<object>__builtin_bswap64(high) << 64) | __builtin_bswap64(low)
+    number = (<object><uint64_t>kw_be64(at) << 64) | <uint64_t>kw_be64(at + 8)
     made = kw_allocate(<PyObject *>uuid_type)
     put(made, uuid_int_slot, number)
     put(made, uuid_safe_slot, uuid_safety)

@@ -16,7 +16,9 @@ from kafwire._codec cimport (
     COLUMN_HEADERS, COLUMN_KEY, COLUMN_OFFSET, COLUMN_TIMESTAMP, COLUMN_TIMESTAMP_TYPE, COLUMN_VALUE, Bytes, Columns,
     columns_clear,
 )
-from kafwire.memory._buffer cimport kw_buf, kw_buf_new, kw_buf_ref, kw_buf_unref, process_generation, process_pool
+from kafwire.memory._buffer cimport (
+    kw_buf, kw_buf_new, kw_buf_ref, kw_buf_unref, kw_utf8_character, kw_utf8_replaced, process_generation, process_pool,
+)
 from kafwire.records._compress cimport SLACK
 
 from kafwire.errors import ConfigError, ProtocolError
@@ -215,51 +217,6 @@ cdef int bytes_leaf(ArrowArray *out, const Bytes *column, int64_t length) noexce
     return leaf(out, length, column.nulls, 3, column.validity, column.offsets, column.data)
 
 
-cdef size_t well_formed(const uint8_t *p, size_t left) noexcept nogil:
-    """The bytes of the UTF-8 character at p; 0: none begins here."""
-    cdef uint8_t low = 0x80, high = 0xBF
-    cdef size_t need, i
-    if p[0] < 0x80:
-        return 1
-    if p[0] < 0xC2 or p[0] > 0xF4:
-        return 0
-    need = 1 if p[0] < 0xE0 else (2 if p[0] < 0xF0 else 3)
-    if p[0] == 0xE0:
-        low = 0xA0
-    elif p[0] == 0xED:
-        high = 0x9F
-    elif p[0] == 0xF0:
-        low = 0x90
-    elif p[0] == 0xF4:
-        high = 0x8F
-    for i in range(1, need + 1):
-        if i >= left or p[i] < low or p[i] > high:
-            return 0
-        low, high = 0x80, 0xBF
-    return need + 1
-
-
-cdef size_t ill_formed(const uint8_t *p, size_t left) noexcept nogil:
-    """How many bytes at p one U+FFFD stands for: the longest beginning of a character, as Python's "replace" counts."""
-    cdef uint8_t low = 0x80, high = 0xBF
-    cdef size_t need, i = 1
-    if p[0] < 0xC2 or p[0] > 0xF4:
-        return 1
-    need = 1 if p[0] < 0xE0 else (2 if p[0] < 0xF0 else 3)
-    if p[0] == 0xE0:
-        low = 0xA0
-    elif p[0] == 0xED:
-        high = 0x9F
-    elif p[0] == 0xF0:
-        low = 0x90
-    elif p[0] == 0xF4:
-        high = 0x8F
-    while i <= need and i < left and low <= p[i] <= high:
-        low, high = 0x80, 0xBF
-        i += 1
-    return i
-
-
 cdef int text_leaf(ArrowArray *out, const Bytes *column, int64_t length) noexcept nogil:
     """A copy of `column` with what is not UTF-8 replaced by U+FFFD."""
     cdef kw_buf *offsets = kw_buf_new(process_pool(), 4 * (length + 1) + SLACK)
@@ -279,7 +236,7 @@ cdef int text_leaf(ArrowArray *out, const Bytes *column, int64_t length) noexcep
             p = column.data.data + old[i]
             end = column.data.data + old[i + 1]
             while p < end:
-                n = well_formed(p, end - p)
+                n = kw_utf8_character(p, end - p)
                 if n != 0:
                     memcpy(to, p, n)
                     to += n
@@ -287,7 +244,7 @@ cdef int text_leaf(ArrowArray *out, const Bytes *column, int64_t length) noexcep
                 else:
                     memcpy(to, b"\xef\xbf\xbd", 3)
                     to += 3
-                    p += ill_formed(p, end - p)
+                    p += kw_utf8_replaced(p, end - p)
             (<int32_t *>offsets.data)[i + 1] = <int32_t>(to - data.data)
         answer = EXPORT_TOO_LARGE if to - data.data > 0x7FFFFFFF else leaf(out, length, 0, 3, NULL, offsets, data)
     kw_buf_unref(offsets)

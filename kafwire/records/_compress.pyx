@@ -12,11 +12,11 @@ import os
 import warnings
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy, memset
 
 from kafwire.memory._buffer cimport (
-    kw_buf, kw_buf_new, kw_buf_unref, kw_pool_budget, kw_scratch_wait, move_out, process_pool,
+    kw_be32, kw_buf, kw_buf_new, kw_buf_unref, kw_pool_budget, kw_put_be32, kw_scratch_wait, move_out, process_pool,
 )
 from kafwire.records._libraries cimport (
     LZ4_ROOM, isal_compress, isal_decompress, lz4_compress, lz4_decompress, open_library, zlib_compress,
@@ -71,17 +71,6 @@ cdef enum:
     XERIAL_BLOCK = 32768  # what Java's stream compresses at once
 
 
-cdef uint32_t big32(const uint8_t *p) noexcept nogil:
-    return <uint32_t>p[0] << 24 | <uint32_t>p[1] << 16 | <uint32_t>p[2] << 8 | p[3]
-
-
-cdef void put_big32(uint8_t *p, uint32_t value) noexcept nogil:
-    p[0] = value >> 24
-    p[1] = value >> 16 & 255
-    p[2] = value >> 8 & 255
-    p[3] = value & 255
-
-
 cdef int snappy_block(const uint8_t *source, size_t size, kw_buf **out, size_t limit,
                       const char **reason) noexcept nogil:
     cdef size_t length
@@ -119,7 +108,7 @@ cdef int snappy_decompress(const uint8_t *source, size_t size, kw_buf **out, siz
         if size - at < 4:
             reason[0] = "snappy: a xerial block's length is cut off"
             return CODEC_CORRUPT
-        block = big32(source + at)
+        block = <uint32_t>kw_be32(source + at)
         at += 4
         if block > size - at:
             reason[0] = "snappy: a xerial block is longer than the data"
@@ -138,13 +127,13 @@ cdef int snappy_compress(const uint8_t *source, size_t size, kw_buf **out) noexc
         return CODEC_NO_MEMORY
     to = out[0].data + out[0].size
     memcpy(to, XERIAL, 8)
-    put_big32(to + 8, 1)
-    put_big32(to + 12, 1)
+    kw_put_be32(to + 8, 1)
+    kw_put_be32(to + 12, 1)
     to += XERIAL_HEADER
     while at < size:
         block = min(size - at, <size_t>XERIAL_BLOCK)
-        put_big32(to, <uint32_t>kw_snappy_encode(source + at, block, to + 4))
-        to += 4 + big32(to)
+        kw_put_be32(to, <int32_t>kw_snappy_encode(source + at, block, to + 4))
+        to += 4 + kw_be32(to)
         at += block
     out[0].size = to - out[0].data
     return CODEC_OK

@@ -5,12 +5,13 @@ May hold: the layout of a batch and of its records. May not hold: when a batch i
 compresses it when.
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from kafwire._codec cimport BATCH_HEADER, crc32c
 from kafwire.memory._buffer cimport (
-    __builtin_bswap32, __builtin_bswap64, kw_buf, kw_buf_new, kw_buf_reserve, kw_buf_unref, process_pool,
+    kw_be64, kw_buf, kw_buf_new, kw_buf_reserve, kw_buf_unref, kw_put_be16, kw_put_be32, kw_put_be64, kw_put_uvarint,
+    kw_unzigzag, kw_uvarint_size, kw_uvarlong, kw_zigzag, process_pool,
 )
 from kafwire.records._arrow cimport FORM_ABSENT, RowsView, bytes_at, number_at
 from kafwire.records._compress cimport CODEC_NONE, CODEC_OK, SLACK, compress
@@ -18,35 +19,11 @@ from kafwire.records._compress cimport CODEC_NONE, CODEC_OK, SLACK, compress
 from kafwire.errors import ConfigError
 
 
-cdef extern from *:
-    int __builtin_clzll(unsigned long long value) noexcept nogil
-
-
 cdef enum:
     LOG_OVERHEAD = 12
     CRC_AT = 17
     CRC_FROM = 21
     LARGEST_BATCH = 0x7FFFFFFF - 1024
-
-
-# --- varints --------------------------------------------------------------------------------------------------------
-
-cdef inline uint64_t zigzag(int64_t value) noexcept nogil:
-    return <uint64_t>value << 1 ^ <uint64_t>(value >> 63)
-
-
-cdef inline size_t varint_size(uint64_t value) noexcept nogil:
-    """Bytes of an unsigned varint: one for each 7 significant bits."""
-    return (70 - __builtin_clzll(value | 1)) // 7
-
-
-cdef inline uint8_t *put_varint(uint8_t *p, uint64_t value) noexcept nogil:
-    while value >= 128:
-        p[0] = <uint8_t>(value | 128)
-        p += 1
-        value >>= 7
-    p[0] = <uint8_t>value
-    return p + 1
 
 
 cdef inline void copy(uint8_t *to, const uint8_t *source, size_t size) noexcept nogil:
@@ -88,18 +65,18 @@ cdef inline uint8_t *open_record(BatchWriter *writer, int32_t offset_delta, int6
                                  int64_t value_size, size_t headers_size, size_t limit_bytes,
                                  int *failure) noexcept nogil:
     """Make room for a record and write what comes before its key; NULL: *failure says why, 0 for the limit."""
-    cdef uint64_t timestamp_delta = zigzag(<int64_t>(<uint64_t>timestamp - <uint64_t>writer.base_timestamp)
-                                           if writer.count != 0 else 0)
-    cdef uint64_t offset_zigzag = zigzag(offset_delta)
-    cdef size_t body = (1 + varint_size(timestamp_delta) + varint_size(offset_zigzag)
-                        + varint_size(zigzag(key_size)) + max(key_size, <int64_t>0)
-                        + varint_size(zigzag(value_size)) + max(value_size, <int64_t>0) + headers_size)
+    cdef uint64_t timestamp_delta = kw_zigzag(<int64_t>(<uint64_t>timestamp - <uint64_t>writer.base_timestamp)
+                                              if writer.count != 0 else 0)
+    cdef uint64_t offset_zigzag = kw_zigzag(offset_delta)
+    cdef size_t body = (1 + kw_uvarint_size(timestamp_delta) + kw_uvarint_size(offset_zigzag)
+                        + kw_uvarint_size(kw_zigzag(key_size)) + max(key_size, <int64_t>0)
+                        + kw_uvarint_size(kw_zigzag(value_size)) + max(value_size, <int64_t>0) + headers_size)
     cdef size_t wanted
     cdef uint8_t *p
     if body > LARGEST_BATCH or writer.buf.size + body + 5 > LARGEST_BATCH:
         failure[0] = WRITER_TOO_LARGE
         return NULL
-    wanted = writer.buf.size + varint_size(body << 1) + body
+    wanted = writer.buf.size + kw_uvarint_size(body << 1) + body
     if wanted > limit_bytes and writer.count != 0:
         failure[0] = 0
         return NULL
@@ -107,14 +84,14 @@ cdef inline uint8_t *open_record(BatchWriter *writer, int32_t offset_delta, int6
     if wanted > writer.buf.capacity and kw_buf_reserve(&writer.buf, wanted) != 0:
         failure[0] = WRITER_NO_MEMORY
         return NULL
-    p = put_varint(writer.buf.data + writer.buf.size, body << 1)
+    p = kw_put_uvarint(writer.buf.data + writer.buf.size, body << 1)
     p[0] = 0  # attributes
-    p = put_varint(p + 1, timestamp_delta)
-    return put_varint(p, offset_zigzag)
+    p = kw_put_uvarint(p + 1, timestamp_delta)
+    return kw_put_uvarint(p, offset_zigzag)
 
 
 cdef inline uint8_t *put_bytes(uint8_t *p, const uint8_t *data, int64_t size) noexcept nogil:
-    p = put_varint(p, zigzag(size))
+    p = kw_put_uvarint(p, kw_zigzag(size))
     if size > 0:
         copy(p, data, size)
         p += size
@@ -183,20 +160,20 @@ cdef void header_range(const RowsView *rows, int64_t row, int64_t *start, int64_
 cdef int64_t headers_size_of(const RowsView *rows, int64_t start, int64_t stop) noexcept nogil:
     """Encoded bytes of headers [start, stop) with their count, or -1: one has no key."""
     cdef const uint8_t *data
-    cdef int64_t i, size, total = varint_size(zigzag(stop - start))
+    cdef int64_t i, size, total = kw_uvarint_size(kw_zigzag(stop - start))
     for i in range(start, stop):
         if not is_set(rows.header_validity, i + rows.header_offset) or bytes_at(&rows.header_key, i, &data, &size) != 1:
             return -1
-        total += varint_size(zigzag(size)) + size
+        total += kw_uvarint_size(kw_zigzag(size)) + size
         bytes_at(&rows.header_value, i, &data, &size)
-        total += varint_size(zigzag(size)) + max(size, <int64_t>0)
+        total += kw_uvarint_size(kw_zigzag(size)) + max(size, <int64_t>0)
     return total
 
 
 cdef uint8_t *put_headers(uint8_t *p, const RowsView *rows, int64_t start, int64_t stop) noexcept nogil:
     cdef const uint8_t *data
     cdef int64_t i, size
-    p = put_varint(p, zigzag(stop - start))
+    p = kw_put_uvarint(p, kw_zigzag(stop - start))
     for i in range(start, stop):
         bytes_at(&rows.header_key, i, &data, &size)
         p = put_bytes(p, data, size)
@@ -259,24 +236,16 @@ cdef int64_t writer_append_rows(BatchWriter *writer, const RowsView *rows, const
 # --- records of another batch ---------------------------------------------------------------------------------------
 
 cdef inline bint take_varint(const uint8_t *data, size_t size, size_t *at, uint64_t *out) noexcept nogil:
-    cdef int shift = 0
-    out[0] = 0
-    while at[0] < size and shift < 70:
-        out[0] |= <uint64_t>(data[at[0]] & 127) << shift
-        at[0] += 1
-        if data[at[0] - 1] < 128:
-            return True
-        shift += 7
-    return False
-
-
-cdef inline int64_t unzigzag(uint64_t value) noexcept nogil:
-    return <int64_t>(value >> 1) ^ -<int64_t>(value & 1)
+    cdef const uint8_t *behind = kw_uvarlong(data + at[0], data + size, out)
+    if behind is NULL:
+        return False
+    at[0] = behind - data
+    return True
 
 
 cdef int writer_copy(BatchWriter *writer, const uint8_t *records, size_t size, size_t *at, int32_t count,
                      int64_t base) noexcept nogil:
-    cdef uint64_t length, number
+    cdef uint64_t length, number, offset
     cdef size_t end, wanted, body
     cdef int64_t timestamp
     cdef int32_t _record
@@ -289,18 +258,19 @@ cdef int writer_copy(BatchWriter *writer, const uint8_t *records, size_t size, s
             at[0] += 1  # attributes, of which there are none
             if not take_varint(records, end, at, &number):
                 return WRITER_BAD_ROW
-            timestamp = base + unzigzag(number)
+            timestamp = base + kw_unzigzag(number)
             if not take_varint(records, end, at, &number):  # its offset
                 return WRITER_BAD_ROW
-            number = zigzag(timestamp - writer.base_timestamp if writer.count else 0)
-            body = 1 + varint_size(number) + varint_size(zigzag(writer.last_offset_delta + 1)) + (end - at[0])
-            wanted = writer.buf.size + varint_size(body << 1) + body + SLACK
+            number = kw_zigzag(timestamp - writer.base_timestamp if writer.count else 0)
+            offset = kw_zigzag(writer.last_offset_delta + 1)
+            body = 1 + kw_uvarint_size(number) + kw_uvarint_size(offset) + (end - at[0])
+            wanted = writer.buf.size + kw_uvarint_size(body << 1) + body + SLACK
             if wanted > writer.buf.capacity and kw_buf_reserve(&writer.buf, wanted) != 0:
                 return WRITER_NO_MEMORY
-            p = put_varint(writer.buf.data + writer.buf.size, body << 1)
+            p = kw_put_uvarint(writer.buf.data + writer.buf.size, body << 1)
             p[0] = 0
-            p = put_varint(p + 1, number)
-            p = put_varint(p, zigzag(writer.last_offset_delta + 1))
+            p = kw_put_uvarint(p + 1, number)
+            p = kw_put_uvarint(p, offset)
             memcpy(p, records + at[0], end - at[0])
             close_record(writer, p + (end - at[0]), writer.last_offset_delta + 1, timestamp)
         at[0] = end
@@ -319,7 +289,7 @@ cdef int record_key(const uint8_t *records, size_t size, size_t *at, const uint8
         return WRITER_BAD_ROW
     if not take_varint(records, end, at, &number):
         return WRITER_BAD_ROW
-    key_size[0] = unzigzag(number)
+    key_size[0] = kw_unzigzag(number)
     if key_size[0] < -1 or key_size[0] > <int64_t> (end - at[0]):
         return WRITER_BAD_ROW
     key[0] = records + at[0]
@@ -328,21 +298,6 @@ cdef int record_key(const uint8_t *records, size_t size, size_t *at, const uint8
 
 
 # --- the batch ------------------------------------------------------------------------------------------------------
-
-cdef void put16(uint8_t *p, int16_t value) noexcept nogil:
-    p[0] = <uint8_t>(<uint16_t>value >> 8)
-    p[1] = <uint8_t>value
-
-
-cdef void put32(uint8_t *p, int32_t value) noexcept nogil:
-    cdef uint32_t swapped = __builtin_bswap32(<uint32_t>value)
-    memcpy(p, &swapped, 4)
-
-
-cdef void put64(uint8_t *p, int64_t value) noexcept nogil:
-    cdef uint64_t swapped = __builtin_bswap64(<uint64_t>value)
-    memcpy(p, &swapped, 8)
-
 
 cdef int writer_seal(BatchWriter *writer, int codec, int level, kw_buf **out) noexcept nogil:
     cdef kw_buf *batch = NULL
@@ -370,32 +325,30 @@ cdef int writer_seal(BatchWriter *writer, int codec, int level, kw_buf **out) no
                 kw_buf_unref(batch)
                 batch = smaller
         writer_close(writer)
-    put64(batch.data, writer.base_offset)
-    put32(batch.data + 8, <int32_t>(batch.size - LOG_OVERHEAD))
-    put32(batch.data + 12, -1)  # partition leader epoch: the broker's to set
+    kw_put_be64(batch.data, writer.base_offset)
+    kw_put_be32(batch.data + 8, <int32_t>(batch.size - LOG_OVERHEAD))
+    kw_put_be32(batch.data + 12, -1)  # partition leader epoch: the broker's to set
     batch.data[16] = 2
-    put32(batch.data + CRC_AT, 0)
-    put16(batch.data + 21, <int16_t>(writer.attributes | <uint16_t>codec))
-    put32(batch.data + 23, max(writer.last_offset_delta, 0))
-    put64(batch.data + 27, writer.base_timestamp)
-    put64(batch.data + 35, writer.max_timestamp)
-    put32(batch.data + 57, writer.count)
+    kw_put_be32(batch.data + CRC_AT, 0)
+    kw_put_be16(batch.data + 21, <int16_t>(writer.attributes | <uint16_t>codec))
+    kw_put_be32(batch.data + 23, max(writer.last_offset_delta, 0))
+    kw_put_be64(batch.data + 27, writer.base_timestamp)
+    kw_put_be64(batch.data + 35, writer.max_timestamp)
+    kw_put_be32(batch.data + 57, writer.count)
     out[0] = batch
     return 0
 
 
 cdef int64_t batch_base_timestamp(const uint8_t *batch) noexcept nogil:
-    cdef uint64_t value
-    memcpy(&value, batch + 27, 8)
-    return <int64_t>__builtin_bswap64(value)
+    return kw_be64(batch + 27)
 
 
 cdef void batch_stamp(uint8_t *batch, size_t size, int64_t producer_id, int16_t producer_epoch,
                       int32_t base_sequence) noexcept nogil:
-    put64(batch + 43, producer_id)
-    put16(batch + 51, producer_epoch)
-    put32(batch + 53, base_sequence)
-    put32(batch + CRC_AT, <int32_t>crc32c(0, batch + CRC_FROM, size - CRC_FROM))
+    kw_put_be64(batch + 43, producer_id)
+    kw_put_be16(batch + 51, producer_epoch)
+    kw_put_be32(batch + 53, base_sequence)
+    kw_put_be32(batch + CRC_AT, <int32_t>crc32c(0, batch + CRC_FROM, size - CRC_FROM))
 
 
 # --- headers from Python --------------------------------------------------------------------------------------------
@@ -428,18 +381,18 @@ cdef bytes encode_headers(object headers):
             raise ConfigError(f"a header must be a (key, value) pair, not {pair!r}") from None
         parts.append(header_part(key, "key"))
         parts.append(header_part(value, "value"))
-    total = varint_size(zigzag(len(parts) // 2))
+    total = kw_uvarint_size(kw_zigzag(len(parts) // 2))
     for part in parts:
         size = -1 if part is None else PyBytes_GET_SIZE(part)
-        total += varint_size(zigzag(size)) + max(size, <int64_t>0)
+        total += kw_uvarint_size(kw_zigzag(size)) + max(size, <int64_t>0)
     out = PyBytes_FromStringAndSize(NULL, total)
-    p = put_varint(<uint8_t *>PyBytes_AS_STRING(out), zigzag(len(parts) // 2))
+    p = kw_put_uvarint(<uint8_t *>PyBytes_AS_STRING(out), kw_zigzag(len(parts) // 2))
     for part in parts:
         if part is None:
-            p = put_varint(p, zigzag(-1))
+            p = kw_put_uvarint(p, kw_zigzag(-1))
         else:
             size = PyBytes_GET_SIZE(part)
-            p = put_varint(p, zigzag(size))
+            p = kw_put_uvarint(p, kw_zigzag(size))
             memcpy(p, PyBytes_AS_STRING(part), size)
             p += size
     return out

@@ -10,7 +10,7 @@ import os
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from kafwire.memory._buffer cimport kw_buf, kw_buf_new, kw_buf_unref, process_pool
+from kafwire.memory._buffer cimport kw_buf, kw_buf_new, kw_buf_unref, kw_le32, process_pool
 from kafwire.records._compress cimport (
     CODEC_CORRUPT, CODEC_LEVEL_DEFAULT, CODEC_LZ4, CODEC_NO_MEMORY, CODEC_OK, CODEC_TOO_LARGE, CODEC_ZSTD,
     begin_scratch, first_guess, make_room, make_scratch, room,
@@ -297,10 +297,6 @@ cdef int (*isal_deflate_stateless)(void *stream) noexcept nogil
 cdef uint32_t (*crc32_gzip_refl)(uint32_t crc, const uint8_t *data, uint64_t size) noexcept nogil
 
 
-cdef uint32_t little32(const uint8_t *p) noexcept nogil:
-    return <uint32_t>p[3] << 24 | <uint32_t>p[2] << 16 | <uint32_t>p[1] << 8 | p[0]
-
-
 cdef size_t gzip_header(const uint8_t *source, size_t size) noexcept nogil:
     """The bytes of the member header, 0 for a bad one."""
     cdef size_t at = 10
@@ -334,7 +330,7 @@ cdef int gzip_member(kw_buf *memory, const uint8_t *source, size_t size, kw_buf 
         reason[0] = "gzip: not a gzip header"
         return CODEC_CORRUPT
     # The last four bytes are this member's length if it is the only one: a hint, as good as the bytes behind it.
-    space = min(first_guess(size, little32(source + size - 4), hint, limit), size * DEFLATE_RATIO)
+    space = min(first_guess(size, kw_le32(source + size - 4), hint, limit), size * DEFLATE_RATIO)
     status = begin_scratch(out, space)
     if status != CODEC_OK:
         return status
@@ -361,7 +357,7 @@ cdef int gzip_member(kw_buf *memory, const uint8_t *source, size_t size, kw_buf 
         reason[0] = "gzip: the trailer is cut off"
         return CODEC_CORRUPT
     produced = space - state.avail_out
-    if little32(end) != crc32_gzip_refl(0, out[0].data + out[0].size, produced) or little32(end + 4) != produced:
+    if kw_le32(end) != crc32_gzip_refl(0, out[0].data + out[0].size, produced) or kw_le32(end + 4) != produced:
         reason[0] = "gzip: the trailer does not match the content"
         return CODEC_CORRUPT
     out[0].size += produced

@@ -4,52 +4,20 @@
 from libc.stdint cimport INT64_MAX, int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove
 
-from kafwire.memory._buffer cimport __builtin_bswap32, __builtin_bswap64, kw_buf
+from kafwire.memory._buffer cimport kw_be32, kw_be64, kw_buf, kw_le32, kw_put_uvarint, kw_uvarint_size, kw_zigzag
 from kafwire.records._compress cimport (
     CODEC_CORRUPT, CODEC_LZ4, CODEC_NONE, CODEC_OK, CODEC_UNKNOWN, CODEC_ZSTD, decompress, decompress_lz4, make_room,
 )
+
+
+cdef extern from "kafwire/records/native/crc32.h" nogil:
+    uint32_t kw_crc32(const uint8_t *data, size_t size)
 
 
 cdef enum:
     CODEC_MASK = 7
     LOG_APPEND = 8
     LOG_OVERHEAD = 12
-
-
-# CRC-32 (the polynomial of gzip), filled at import and only read afterwards.
-cdef uint32_t _crc_table[256]
-
-
-cdef void fill_crc_table() noexcept:
-    cdef uint32_t i, crc
-    for i in range(256):
-        crc = i
-        for _ in range(8):
-            crc = crc >> 1 ^ (0xEDB88320u if crc & 1 else 0)
-        _crc_table[i] = crc
-
-
-fill_crc_table()
-
-
-cdef uint32_t crc32(const uint8_t *data, size_t size) noexcept nogil:
-    cdef uint32_t crc = 0xFFFFFFFFu
-    cdef size_t i
-    for i in range(size):
-        crc = crc >> 8 ^ _crc_table[(crc ^ data[i]) & 255]
-    return ~crc
-
-
-cdef int32_t be32(const uint8_t *p) noexcept nogil:
-    cdef uint32_t value
-    memcpy(&value, p, 4)
-    return <int32_t>__builtin_bswap32(value)
-
-
-cdef int64_t be64(const uint8_t *p) noexcept nogil:
-    cdef uint64_t value
-    memcpy(&value, p, 8)
-    return <int64_t>__builtin_bswap64(value)
 
 
 cdef struct Message:
@@ -70,8 +38,8 @@ cdef const char *read_message(const uint8_t *p, size_t size, bint verify_crc, Me
     cdef const uint8_t *end
     if size < LOG_OVERHEAD + 14:
         return "a message is cut off"
-    out.offset = be64(p)
-    length = be32(p + 8)
+    out.offset = kw_be64(p)
+    length = kw_be32(p + 8)
     out.magic = <int8_t>p[16]
     if out.magic != 0 and out.magic != 1:
         return "a message of another magic inside a message set"
@@ -79,22 +47,22 @@ cdef const char *read_message(const uint8_t *p, size_t size, bint verify_crc, Me
         return "a message length that is too small or beyond the data"
     out.size = LOG_OVERHEAD + <size_t>length
     end = p + out.size
-    if verify_crc and crc32(p + 16, out.size - 16) != <uint32_t>be32(p + 12):
+    if verify_crc and kw_crc32(p + 16, out.size - 16) != <uint32_t>kw_be32(p + 12):
         return "the CRC-32 of a message does not match"
     out.attributes = <int8_t>p[17]
     p += 18
     out.timestamp = -1
     if out.magic == 1:
-        out.timestamp = be64(p)
+        out.timestamp = kw_be64(p)
         p += 8
-    out.key_size = be32(p)
+    out.key_size = kw_be32(p)
     p += 4
     if out.key_size < -1 or out.key_size > end - p - 4:
         return "a key length beyond the message"
     out.key = p
     if out.key_size > 0:
         p += out.key_size
-    out.value_size = be32(p)
+    out.value_size = kw_be32(p)
     p += 4
     if out.value_size < -1 or out.value_size > end - p:
         return "a value length beyond the message"
@@ -106,23 +74,8 @@ cdef const char *read_message(const uint8_t *p, size_t size, bint verify_crc, Me
     return NULL
 
 
-cdef uint8_t *put_varlong(uint8_t *p, int64_t value) noexcept nogil:
-    cdef uint64_t zigzag = <uint64_t>value << 1 ^ (<uint64_t>0 - (<uint64_t>value >> 63))
-    while zigzag >= 128:
-        p[0] = <uint8_t>(zigzag & 127 | 128)
-        p += 1
-        zigzag >>= 7
-    p[0] = <uint8_t>zigzag
-    return p + 1
-
-
-cdef size_t varlong_size(int64_t value) noexcept nogil:
-    cdef uint8_t scratch[10]
-    return put_varlong(scratch, value) - scratch
-
-
 cdef uint8_t *put_bytes(uint8_t *p, const uint8_t *data, int32_t size) noexcept nogil:
-    p = put_varlong(p, size)
+    p = kw_put_uvarint(p, kw_zigzag(size))
     if size > 0:
         memmove(p, data, size)
         p += size
@@ -131,13 +84,13 @@ cdef uint8_t *put_bytes(uint8_t *p, const uint8_t *data, int32_t size) noexcept 
 
 cdef uint8_t *put_record(uint8_t *p, const Message *message, int64_t timestamp_delta,
                          int64_t offset_delta) noexcept nogil:
-    cdef size_t length = (1 + varlong_size(timestamp_delta) + varlong_size(offset_delta)
-                          + varlong_size(message.key_size) + max(message.key_size, 0)
-                          + varlong_size(message.value_size) + max(message.value_size, 0) + 1)
-    p = put_varlong(p, length)
+    cdef size_t length = (1 + kw_uvarint_size(kw_zigzag(timestamp_delta)) + kw_uvarint_size(kw_zigzag(offset_delta))
+                          + kw_uvarint_size(kw_zigzag(message.key_size)) + max(message.key_size, 0)
+                          + kw_uvarint_size(kw_zigzag(message.value_size)) + max(message.value_size, 0) + 1)
+    p = kw_put_uvarint(p, kw_zigzag(length))
     p[0] = 0
-    p = put_varlong(p + 1, timestamp_delta)
-    p = put_varlong(p, offset_delta)
+    p = kw_put_uvarint(p + 1, kw_zigzag(timestamp_delta))
+    p = kw_put_uvarint(p, kw_zigzag(offset_delta))
     p = put_bytes(p, message.key, message.key_size)
     p = put_bytes(p, message.value, message.value_size)
     p[0] = 0
@@ -153,11 +106,10 @@ cdef uint32_t rotate(uint32_t value, int bits) noexcept nogil:
 
 cdef uint32_t xxh32_short(const uint8_t *p, size_t size) noexcept nogil:
     """xxHash-32, seed 0, of less than 16 bytes."""
-    cdef uint32_t h = 374761393u + <uint32_t>size, word
+    cdef uint32_t h = 374761393u + <uint32_t>size
     cdef size_t i = 0
     while i + 4 <= size:
-        memcpy(&word, p + i, 4)
-        h = rotate(h + word * 3266489917u, 17) * 668265263u
+        h = rotate(h + kw_le32(p + i) * 3266489917u, 17) * 668265263u
         i += 4
     while i < size:
         h = rotate(h + p[i] * 374761393u, 11) * 2654435761u

@@ -10,6 +10,7 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset, strcmp
 
+from kafwire.memory._buffer cimport kw_utf8_character
 from kafwire.records._arrow cimport ArrowArray, ArrowSchema
 
 from kafwire.errors import ConfigError
@@ -156,33 +157,6 @@ cdef uint8_t *put_base64(uint8_t *to, const uint8_t *data, int64_t size) noexcep
     return to
 
 
-cdef int64_t character(const uint8_t *p, int64_t left) noexcept nogil:
-    """The bytes of the UTF-8 character at p; 0: none begins here. (RFC 3629: no surrogates, no longer form than need.)
-    """
-    cdef uint8_t low = 0x80, high = 0xBF
-    cdef int64_t size, i
-    if p[0] < 0x80:
-        return 1
-    if p[0] < 0xC2 or p[0] > 0xF4:
-        return 0
-    size = 2 if p[0] < 0xE0 else (3 if p[0] < 0xF0 else 4)
-    if size > left:
-        return 0
-    if p[0] == 0xE0:
-        low = 0xA0
-    elif p[0] == 0xED:
-        high = 0x9F
-    elif p[0] == 0xF0:
-        low = 0x90
-    elif p[0] == 0xF4:
-        high = 0x8F
-    for i in range(1, size):
-        if p[i] < low or p[i] > high:
-            return 0
-        low, high = 0x80, 0xBF
-    return size
-
-
 cdef uint8_t *put_json(uint8_t *to, const uint8_t *data, int64_t size) noexcept nogil:
     """A string, or {"base64": ...} of what is no UTF-8. Control characters are escaped, those of 0x80 to 0x9f too: a
     terminal may take them for commands."""
@@ -208,7 +182,7 @@ cdef uint8_t *put_json(uint8_t *to, const uint8_t *data, int64_t size) noexcept 
             low = data[i]
             n = 1
         else:
-            n = character(data + i, size - i)
+            n = kw_utf8_character(data + i, size - i)
             if n == 0:
                 to = put(start, b'{"base64":"', 11)
                 return put(put_base64(to, data, size), b'"}', 2)

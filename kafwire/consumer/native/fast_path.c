@@ -1,5 +1,6 @@
 #include "kafwire/consumer/native/fast_path.h"
 
+#include "kafwire/memory/native/bytes.h"
 #include "kafwire/records/native/batch.h"
 
 #include <pthread.h>
@@ -178,33 +179,30 @@ static const uint8_t *bytes(reader *r, uint64_t size) {
     return at;
 }
 
-static uint64_t big(const uint8_t *at, int size) {
-    uint64_t value = 0;
-    for (int i = 0; i < size; i++) value = value << 8 | at[i];
-    return value;
+static int16_t i16(reader *r) {
+    const uint8_t *at = bytes(r, 2);
+    return at ? kw_be16(at) : 0;
 }
 
-static int64_t number(reader *r, int size) {
-    const uint8_t *at = bytes(r, (uint64_t)size);
-    if (!at) return 0;
-    uint64_t value = big(at, size);
-    int shift = 64 - 8 * size;
-    return (int64_t)(value << shift) >> shift;
+static int32_t i32(reader *r) {
+    const uint8_t *at = bytes(r, 4);
+    return at ? kw_be32(at) : 0;
 }
 
-static uint64_t uvarint(reader *r) {
-    uint64_t value = 0;
-    for (int shift = 0; shift < 35; shift += 7) {
-        const uint8_t *at = bytes(r, 1);
-        if (!at) return 0;
-        value |= (uint64_t)(*at & 0x7f) << shift;
-        if (!(*at & 0x80)) {
-            if (value > UINT32_MAX) break;
-            return value;
-        }
+static int64_t i64(reader *r) {
+    const uint8_t *at = bytes(r, 8);
+    return at ? kw_be64(at) : 0;
+}
+
+static uint32_t uvarint(reader *r) {
+    uint32_t value;
+    const uint8_t *behind = r->failed ? NULL : kw_uvarint(r->at, r->end, &value);
+    if (!behind) {
+        r->failed = 1;
+        return 0;
     }
-    r->failed = 1;
-    return 0;
+    r->at = behind;
+    return value;
 }
 
 /* A tagged section without fields. Others are rare, and may say anything: the engine reads them. */
@@ -244,25 +242,25 @@ static int32_t find(kw_fast_path *fast_path, kw_buf *frame, found **list) {
     reader reading = {frame->data, frame->data + frame->size, 0}, *r = &reading;
     int32_t count = 0, room = 0;
     uint64_t entries = 0, answer = ++fast_path->answers;
-    number(r, 4);
+    i32(r); /* the correlation id */
     no_tags(r);
-    number(r, 4); /* the throttle time */
-    if (number(r, 2)) return -1;
-    int32_t session = (int32_t)number(r, 4);
+    i32(r); /* the throttle time */
+    if (i16(r)) return -1;
+    int32_t session = i32(r);
     if (fast_path->session && session && session != fast_path->session) return -1;
     for (uint64_t topics = elements(r); topics && !r->failed; topics--) {
         const uint8_t *id = bytes(r, 16);
         for (uint64_t partitions = elements(r); partitions && !r->failed; partitions--) {
-            int32_t partition = (int32_t)number(r, 4);
-            int64_t error = number(r, 2), high_watermark = number(r, 8);
-            int64_t last_stable = number(r, 8);
+            int32_t partition = i32(r);
+            int16_t error = i16(r);
+            int64_t high_watermark = i64(r), last_stable = i64(r);
             bytes(r, 8); /* log start */
             uint64_t aborted = uvarint(r);
             for (uint64_t i = 1; i < aborted && !r->failed; i++) {
                 bytes(r, 16);
                 no_tags(r);
             }
-            int64_t preferred = number(r, 4);
+            int32_t preferred = i32(r);
             uint64_t size = uvarint(r);
             const uint8_t *data = size > 1 ? bytes(r, size - 1) : NULL;
             no_tags(r);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kafwire/memory/native/bytes.h"
+
 enum { CORRELATION_ID = 4, NUMBERS = 3 * 8 };
 
 struct kw_waiters {
@@ -61,21 +63,15 @@ void kw_waiters_call_off(kw_waiters *waiters, kw_answer *answer) {
     pthread_mutex_unlock(&waiters->lock);
 }
 
-static int64_t number_at(const uint8_t *data) {
-    uint64_t value;
-    memcpy(&value, data, sizeof value);
-    return (int64_t)__builtin_bswap64(value);
-}
-
 int kw_waiters_read(kw_answer *answer, const kw_buf *frame) {
     size_t behind = answer->numbers_at + NUMBERS;
     if (frame->size != answer->size) return 0;
     if (memcmp(frame->data + CORRELATION_ID, answer->plain + CORRELATION_ID, answer->numbers_at - CORRELATION_ID)) return 0;
     if (memcmp(frame->data + behind, answer->plain + behind, answer->size - behind)) return 0;
-    int64_t base_offset = number_at(frame->data + answer->numbers_at);
+    int64_t base_offset = kw_be64(frame->data + answer->numbers_at);
     if (base_offset < 0) return 0;
     answer->base_offset = base_offset;
-    answer->log_append_ms = number_at(frame->data + answer->numbers_at + 8);
+    answer->log_append_ms = kw_be64(frame->data + answer->numbers_at + 8);
     return 1;
 }
 

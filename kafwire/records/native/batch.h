@@ -6,7 +6,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
+
+#include "kafwire/memory/native/bytes.h"
 
 enum { KW_LOG_OVERHEAD = 12, KW_MAGIC_AT = 16, KW_BATCH_HEADER = 61 };
 
@@ -24,33 +25,6 @@ typedef struct kw_batch_header {
     int32_t base_sequence;
     int32_t count;
 } kw_batch_header;
-
-static inline int16_t kw_be16(const uint8_t *p) {
-    uint16_t value;
-    memcpy(&value, p, sizeof value);
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    value = __builtin_bswap16(value);
-#endif
-    return (int16_t)value;
-}
-
-static inline int32_t kw_be32(const uint8_t *p) {
-    uint32_t value;
-    memcpy(&value, p, sizeof value);
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    value = __builtin_bswap32(value);
-#endif
-    return (int32_t)value;
-}
-
-static inline int64_t kw_be64(const uint8_t *p) {
-    uint64_t value;
-    memcpy(&value, p, sizeof value);
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    value = __builtin_bswap64(value);
-#endif
-    return (int64_t)value;
-}
 
 /* 1: data begins with a whole batch (or message of magic 0 or 1), described in *out. 0: it ends before the batch does.
  * -1: that cannot be a batch, as *reason says. */

@@ -1,7 +1,8 @@
 /* decoder: its lines are counted by scripts/coverage.py */
 #include "kafwire/records/native/crc32c.h"
 
-#include <string.h>
+#include "kafwire/memory/native/bytes.h"
+#include "kafwire/records/native/crc_table.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define KW_CRC_X86 1
@@ -18,8 +19,18 @@
 
 enum { POLYNOMIAL = (int)0x82F63B78u };
 
-/* Everything below the tables is written once, by the constructor, and only read afterwards. */
-static uint32_t table[8][256];
+static const uint32_t table[8][256] = {
+    KW_CRC_TABLE(0x82F63B78, 0x417B1DBC, 0x20BD8EDE, 0x105EC76F, 0x8AD958CF, 0xC79A971F, 0xE13B70F7, 0xF26B8303),
+    KW_CRC_TABLE(0xFBC3FAF9, 0xFF17C604, 0x7F8BE302, 0x3FC5F181, 0x9D14C3B8, 0x4E8A61DC, 0x274530EE, 0x13A29877),
+    KW_CRC_TABLE(0x8B277743, 0xC76580D9, 0xE144FB14, 0x70A27D8A, 0x38513EC5, 0x9EDEA41A, 0x4F6F520D, 0xA541927E),
+    KW_CRC_TABLE(0x52A0C93F, 0xABA65FE7, 0xD725148B, 0xE964B13D, 0xF64463E6, 0x7B2231F3, 0xBF672381, 0xDD45AAB8),
+    KW_CRC_TABLE(0x6EA2D55C, 0x37516AAE, 0x1BA8B557, 0x8F2261D3, 0xC5670B91, 0xE045BEB0, 0x7022DF58, 0x38116FAC),
+    KW_CRC_TABLE(0x1C08B7D6, 0x0E045BEB, 0x85F4168D, 0xC00C303E, 0x6006181F, 0xB2F53777, 0xDB8CA0C3, 0xEF306B19),
+    KW_CRC_TABLE(0xF56E0EF4, 0x7AB7077A, 0x3D5B83BD, 0x9C5BFAA6, 0x4E2DFD53, 0xA5E0C5D1, 0xD0065990, 0x68032CC8),
+    KW_CRC_TABLE(0x34019664, 0x1A00CB32, 0x0D006599, 0x847609B4, 0x423B04DA, 0x211D826D, 0x9278FA4E, 0x493C7D27),
+};
+
+/* Written once, by the constructor, and only read afterwards. */
 static uint32_t shift_long, shift_long_twice, shift_short, shift_short_twice;
 
 typedef uint32_t (*crc_function)(uint32_t, const uint8_t *, size_t);
@@ -29,17 +40,11 @@ static struct {
 } implementations[3];
 static int implementation_count;
 
-static uint64_t load64(const uint8_t *p) {
-    uint64_t v;
-    memcpy(&v, p, 8);
-    return v;
-}
-
 /* Slice-by-8: eight table look-ups for eight bytes, independent of each other. */
 static uint32_t crc_table(uint32_t crc, const uint8_t *p, size_t n) {
     crc = ~crc;
     for (; n >= 8; p += 8, n -= 8) {
-        uint32_t low = crc ^ ((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);
+        uint32_t low = crc ^ kw_le32(p);
         crc = table[7][low & 255] ^ table[6][low >> 8 & 255] ^ table[5][low >> 16 & 255] ^ table[4][low >> 24] ^
               table[3][p[4]] ^ table[2][p[5]] ^ table[1][p[6]] ^ table[0][p[7]];
     }
@@ -81,9 +86,9 @@ enum { LONG = 2048, SHORT = 128 };
         for (size_t i = 0; i < THIRD; i += 64) {                                                               \
             for (size_t k = i; k < 3 * THIRD; k += THIRD) __builtin_prefetch((void *)((uintptr_t)p + 3 * LONG + k)); \
             for (size_t k = i; k < i + 64; k += 8) {                                                           \
-                a = STEP(a, load64(p + k));                                                                    \
-                b = STEP(b, load64(p + k + THIRD));                                                            \
-                c = STEP(c, load64(p + k + 2 * THIRD));                                                        \
+                a = STEP(a, kw_le64(p + k));                                                                    \
+                b = STEP(b, kw_le64(p + k + THIRD));                                                            \
+                c = STEP(c, kw_le64(p + k + 2 * THIRD));                                                        \
             }                                                                                                  \
         }                                                                                                      \
         a = JOIN((uint32_t)a, TWO) ^ JOIN((uint32_t)b, ONE) ^ c;                                               \
@@ -106,7 +111,7 @@ __attribute__((target("sse4.2,pclmul"))) static uint32_t crc_sse42(uint32_t crc,
     uint64_t a = (uint32_t)~crc;
     KW_CRC_THREE_WAY(LONG, shift_long, shift_long_twice)
     KW_CRC_THREE_WAY(SHORT, shift_short, shift_short_twice)
-    for (; n >= 8; p += 8, n -= 8) a = STEP(a, load64(p));
+    for (; n >= 8; p += 8, n -= 8) a = STEP(a, kw_le64(p));
     uint32_t rest = (uint32_t)a;
     while (n--) rest = _mm_crc32_u8(rest, *p++);
     return ~rest;
@@ -173,7 +178,7 @@ static inline uint64_t step_arm(uint64_t crc, uint64_t word) {
 static uint32_t crc_arm(uint32_t crc, const uint8_t *p, size_t n) {
     uint64_t a = (uint32_t)~crc;
     KW_CRC_THREE_WAY(LONG, shift_long, shift_long_twice)
-    for (; n >= 8; p += 8, n -= 8) a = STEP(a, load64(p));
+    for (; n >= 8; p += 8, n -= 8) a = STEP(a, kw_le64(p));
     return crc_table(~(uint32_t)a, p, n);
 }
 #undef STEP
@@ -190,13 +195,6 @@ static void add(const char *name, crc_function run) {
 }
 
 __attribute__((constructor)) static void choose(void) {
-    for (uint32_t i = 0; i < 256; i++) {
-        uint32_t crc = i;
-        for (int bit = 0; bit < 8; bit++) crc = crc >> 1 ^ (crc & 1 ? (uint32_t)POLYNOMIAL : 0);
-        table[0][i] = crc;
-    }
-    for (uint32_t i = 0; i < 256; i++)
-        for (int k = 1; k < 8; k++) table[k][i] = table[k - 1][i] >> 8 ^ table[0][table[k - 1][i] & 255];
     shift_long = power_of_x(8 * LONG - JOIN_REDUCES_X);
     shift_long_twice = power_of_x(16 * LONG - JOIN_REDUCES_X);
     shift_short = power_of_x(8 * SHORT - JOIN_REDUCES_X);

@@ -24,26 +24,12 @@ static const uint8_t FRAME[HEADER] = {0x04, 0x22, 0x4D, 0x18, 0x60, 0x40, 0x82};
 
 /* Of the first five of eight loaded bytes: a match of five is nearly as common as one of four, and worth more. */
 static inline uint32_t hash(uint64_t bytes) {
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     return (uint32_t)((bytes << 24) * 889523592379u >> (64 - TABLE_BITS));
-#else
-    return (uint32_t)((bytes >> 24) * 11400714785074694791u >> (64 - TABLE_BITS));
-#endif
 }
 
-static inline uint32_t first_four(uint64_t bytes) {
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    return (uint32_t)bytes;
-#else
-    return (uint32_t)(bytes >> 32);
-#endif
-}
+static inline uint32_t first_four(uint64_t bytes) { return (uint32_t)bytes; }
 
 static inline void copy16(uint8_t *to, const uint8_t *from) { memcpy(to, from, 16); }
-
-static inline void put_little32(uint8_t *to, uint32_t value) {
-    for (unsigned i = 0; i < 4; i++) to[i] = (uint8_t)(value >> (8 * i));
-}
 
 /* What does not fit in the half of a token. */
 static inline uint8_t *put_rest(uint8_t *to, size_t length) {
@@ -103,23 +89,23 @@ static size_t encode_block(const uint8_t *start, size_t size, uint8_t *out) {
     in++;
     for (;;) {
         uint32_t steps = FIRST_STEPS;
-        uint64_t here = load64(in);
+        uint64_t here = kw_le64(in);
         uint32_t slot = hash(here);
         for (;;) {
             const uint8_t *next = in + steps++ / FIRST_STEPS;
             if (next > limit) goto rest;
-            uint64_t there = load64(next);
+            uint64_t there = kw_le64(next);
             uint32_t next_slot = hash(there);
             candidate = start + positions[slot];
             positions[slot] = (uint16_t)(in - start);
-            if (load32(candidate) == first_four(here)) break;
+            if (kw_le32(candidate) == first_four(here)) break;
             in = next + steps++ / FIRST_STEPS;
             if (in > limit) goto rest;
-            here = load64(in);
+            here = kw_le64(in);
             slot = hash(here);
             candidate = start + positions[next_slot];
             positions[next_slot] = (uint16_t)(next - start);
-            if (load32(candidate) == first_four(there)) {
+            if (kw_le32(candidate) == first_four(there)) {
                 in = next;
                 break;
             }
@@ -131,12 +117,12 @@ static size_t encode_block(const uint8_t *start, size_t size, uint8_t *out) {
             in += length;
             pending = in;
             if (in >= limit) goto rest;
-            positions[hash(load64(in - 2))] = (uint16_t)(in - 2 - start);
-            here = load64(in);
+            positions[hash(kw_le64(in - 2))] = (uint16_t)(in - 2 - start);
+            here = kw_le64(in);
             slot = hash(here);
             candidate = start + positions[slot];
             positions[slot] = (uint16_t)(in - start);
-            if (load32(candidate) != first_four(here)) break;
+            if (kw_le32(candidate) != first_four(here)) break;
         }
         in++;
     }
@@ -158,15 +144,15 @@ size_t kw_lz4_encode(const uint8_t *source, size_t size, uint8_t *out) {
         size_t plain = size - at < BLOCK ? size - at : BLOCK;
         size_t packed = encode_block(source + at, plain, to + FRAMING);
         if (packed < plain) {
-            put_little32(to, (uint32_t)packed);
+            kw_put_le32(to, (uint32_t)packed);
         } else {
             packed = plain;
-            put_little32(to, (uint32_t)plain);
+            kw_put_le32(to, (uint32_t)plain);
             to[3] |= NOT_COMPRESSED;
             memcpy(to + FRAMING, source + at, plain);
         }
         to += FRAMING + packed;
     }
-    put_little32(to, 0);
+    kw_put_le32(to, 0);
     return (size_t)(to + FRAMING - out);
 }

@@ -15,21 +15,17 @@ static uint32_t little(const uint8_t *p, unsigned bytes) {
     return v;
 }
 static void copy16(uint8_t *to, const uint8_t *from) {
-    uint64_t a = load64(from), b = load64(from + 8);
-    memcpy(to, &a, 8);
-    memcpy(to + 8, &b, 8);
+    uint8_t both[16]; /* the places may overlap */
+    memcpy(both, from, 16);
+    memcpy(to, both, 16);
 }
 
 size_t kw_snappy_length(const uint8_t *source, size_t size, size_t *length) {
-    uint64_t value = 0;
-    for (size_t i = 0; i < 5 && i < size; i++) {
-        value |= (uint64_t)(source[i] & 127) << (7 * i);
-        if (source[i] & 128) continue;
-        if (value > UINT32_MAX || value > (size / 3 + 1) * (uint64_t)MOST_OUT_PER_THREE_BYTES) return 0;
-        *length = value;
-        return i + 1;
-    }
-    return 0;
+    uint32_t value;
+    const uint8_t *behind = kw_uvarint(source, source + size, &value);
+    if (!behind || value > (size / 3 + 1) * (uint64_t)MOST_OUT_PER_THREE_BYTES) return 0;
+    *length = value;
+    return (size_t)(behind - source);
 }
 
 int kw_snappy_decode(const uint8_t *source, size_t size, uint8_t *out, size_t length) {
@@ -141,10 +137,10 @@ static uint8_t *encode_block(const uint8_t *start, size_t size, uint8_t *to, uin
             const uint8_t *candidate;
             uint32_t skip = 32;
             for (;;) {
-                uint16_t *slot = &positions[hash(load32(in))];
+                uint16_t *slot = &positions[hash(kw_le32(in))];
                 candidate = start + *slot;
                 *slot = (uint16_t)(in - start);
-                if (load32(candidate) == load32(in)) break;
+                if (kw_le32(candidate) == kw_le32(in)) break;
                 in += skip++ >> 5;
                 if (in >= limit) goto rest;
             }
@@ -153,7 +149,7 @@ static uint8_t *encode_block(const uint8_t *start, size_t size, uint8_t *to, uin
             to = put_copy(to, (size_t)(in - candidate), count);
             in += count;
             pending = in;
-            if (in < limit) positions[hash(load32(in - 1))] = (uint16_t)(in - 1 - start);
+            if (in < limit) positions[hash(kw_le32(in - 1))] = (uint16_t)(in - 1 - start);
         }
     }
 rest:
@@ -163,10 +159,7 @@ rest:
 
 size_t kw_snappy_encode(const uint8_t *source, size_t size, uint8_t *out) {
     uint16_t positions[1 << TABLE_BITS];
-    uint8_t *to = out;
-    size_t n = size;
-    for (; n >= 128; n >>= 7) *to++ = (uint8_t)(n | 128);
-    *to++ = (uint8_t)n;
+    uint8_t *to = kw_put_uvarint(out, size);
     for (size_t at = 0; at < size; at += BLOCK)
         to = encode_block(source + at, size - at < BLOCK ? size - at : BLOCK, to, positions);
     return (size_t)(to - out);

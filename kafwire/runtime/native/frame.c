@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kafwire/memory/native/bytes.h"
+
 /* The stash takes whatever a receive brings: many small responses cost one system call. A frame that is larger than
  * THROUGH_STASH moves to a buffer of its own with its first bytes; everything after them is received in place. */
 enum { STASH = 64 << 10, THROUGH_STASH = 16 << 10, PREFIX = 4, CORRELATION = 4 };
@@ -17,10 +19,6 @@ enum { STASH = 64 << 10, THROUGH_STASH = 16 << 10, PREFIX = 4, CORRELATION = 4 }
  * the larger of 32 MiB and four times what has been received. The price is one copy per doubling, and honest fetches of
  * 8 or 16 MiB (plus the broker's one oversize batch) never pay it. */
 static const size_t WHOLE = (size_t)32 << 20;
-
-static uint32_t read_u32(const uint8_t *p) {
-    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-}
 
 void kw_list_append(kw_list *list, kw_completion *completion) {
     completion->next = NULL;
@@ -230,12 +228,12 @@ int kw_frames_received(kw_frames *frames, size_t size) {
         const uint8_t *start = frames->stash->data + frames->stash_start;
         size_t available = frames->stash_end - frames->stash_start;
         if (available < PREFIX) break;
-        uint32_t frame_size = read_u32(start);
+        uint32_t frame_size = (uint32_t)kw_be32(start);
         if ((int32_t)frame_size < CORRELATION) return poison(frames, KW_POISON_SIZE, (int32_t)frame_size, CORRELATION);
         if (frame_size > frames->max_frame)
             return poison(frames, KW_POISON_OVERSIZE, frame_size, frames->max_frame);
         if (available < PREFIX + CORRELATION) break;
-        if (check_correlation(frames, (int32_t)read_u32(start + PREFIX))) return -1;
+        if (check_correlation(frames, kw_be32(start + PREFIX))) return -1;
         int whole = available - PREFIX >= frame_size;
         if (!whole && frame_size <= THROUGH_STASH) break;
         kw_buf *frame = kw_buf_new(frames->pool, frame_size < WHOLE ? frame_size : WHOLE);
