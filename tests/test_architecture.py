@@ -86,6 +86,10 @@ NOT_IN_REAL_TIME = {
     "asyncio.sleep": "wait for what can be seen, under asyncio.timeout",
 }
 REAL_TIME = ("tests/integration/", "tests/spark/", "tests/conformance/")
+# What tests import of tests: helpers, and programs, which are tested themselves.
+IMPORTED_OF_TESTS = {"support", "soak", "scenarios"}
+# They import a scan from the tests of the scanner's fetcher.
+IMPORTING_TESTS = {"tests/unit/cluster/test_cluster_hung_broker.py", "tests/unit/cluster/test_cluster_recovery.py"}
 # No test, but a program that runs for hours and prints its seed.
 PROGRAMS = ("tests/soak/",)
 # Where they are right: file, call, how often, why.
@@ -432,6 +436,19 @@ def is_meant(rule: str, called: str, *, is_bare: bool) -> bool:
     if name.startswith("*."):
         return called.endswith(name[1:])
     return called.startswith(name[:-1]) if name.endswith("*") else called == name
+
+
+def test_tests_import_their_helpers_from_support_only() -> None:
+    """Programs of tests, too, that they run as text."""
+    imported = re.compile(r"^\s*(?:from|import) (tests[\w.]*)", re.MULTILINE)
+    wrong = [
+        f"{name} imports {module}"
+        for file in sorted((ROOT / "tests").rglob("*.py"))
+        for module in imported.findall(file.read_text())
+        for name in [file.relative_to(ROOT).as_posix()]
+        if f"{module}.".split(".")[1] not in IMPORTED_OF_TESTS and name not in IMPORTING_TESTS
+    ]
+    assert not wrong, "helpers live in tests/support:\n" + "\n".join(wrong)
 
 
 def test_tests_take_chance_from_one_place_and_wait_with_a_deadline() -> None:

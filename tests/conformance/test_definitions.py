@@ -10,7 +10,7 @@ import pytest
 
 from kafwire.protocol import MESSAGES, Message, Request, Response, Struct
 from kafwire.protocol.spec import Field
-from tests.conformance.definitions import definitions, valid_versions, versions
+from tests.support.kafka_definitions import definitions, valid_versions, versions
 
 _ZOOKEEPER = "no version of it is valid: only a controller with ZooKeeper sent it"
 NOT_DECLARED = {

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from kafwire.errors import ERROR_CODES, ProtocolError
 from kafwire.protocol import MESSAGES, Message, Request, encode_request_header
 from kafwire.protocol.kafka_json import UNKNOWN_TAGGED_FIELDS, from_json, to_json
-from tests.conformance.definitions import pairs
-from tests.conformance.oracle import Differences, Oracle, OracleError, as_read, good, judged_differently, make, read
-from tests.conformance.samples import records_of, samples
 from tests.support import reference_messages as reference
 from tests.support import seeds
+from tests.support.java_oracle import Differences, Oracle, OracleError, as_read, good, judged_differently, make, read
+from tests.support.kafka_definitions import pairs
+from tests.support.message_samples import records_of, samples
 
 PAIRS = pairs()
 COMPARED: Counter[str] = Counter()

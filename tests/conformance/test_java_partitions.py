@@ -9,9 +9,9 @@ import pytest
 
 from kafwire.producer._partitioner import PartitionWeights
 from kafwire.producer.partitioner import Balance
-from tests.conformance.oracle import Oracle
 from tests.support import seeds
 from tests.support.accumulator_store import Store
+from tests.support.java_oracle import Oracle
 from tests.support.reference_partitions import sample_keys
 
 COUNTS = [1, 2, 3, 7, 12, 100, 1000]

@@ -10,9 +10,7 @@ import pytest
 
 from kafwire.testing import KafkaCluster
 from kafwire.testing.faults import FaultProxy
-
-# How long a follower's fetch is parked at its leader (replica.fetch.wait.max.ms).
-PARKED_MS = 200
+from tests.support.real_topics import PARKED_MS
 
 
 @pytest.fixture(scope="module")

@@ -3,46 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 import confluent_kafka as ck
 import pytest
 
 import kafwire
-from kafwire.cluster.cluster import Cluster
-from kafwire.cluster.group_offsets import Committed, GroupOffsets, OffsetToCommit
-from kafwire.config import ClientConfig
+from kafwire.cluster.group_offsets import Committed, OffsetToCommit
 from kafwire.errors import BrokerError, KafkaTimeoutError
-from kafwire.runtime.engine import engine
+from tests.support.real_group_offsets import offsets_of
 from tests.support.time_limits import within
-
-Where = tuple[str, int]
-
-
-class Offsets:
-    """`GroupOffsets` with connections of its own, called from this thread."""
-
-    def __init__(self, bootstrap: str, group_id: str, **options: Any) -> None:
-        self.engine = engine()
-        self.cluster = Cluster(self.engine, ClientConfig.build({"bootstrap_servers": bootstrap, **options}))
-        self.offsets = GroupOffsets(self.cluster, group_id)
-
-    def fetch(self, *partitions: Where, timeout_ms: float | None = None) -> list[Committed | None]:
-        return list(self.engine.run(self.offsets.fetch(partitions, timeout_ms=timeout_ms)).values())
-
-    def commit(self, what: Mapping[Where, OffsetToCommit]) -> None:
-        self.engine.run(self.offsets.commit(what))
-
-
-@contextlib.contextmanager
-def offsets_of(bootstrap: str, group_id: str, **options: Any) -> Iterator[Offsets]:
-    it = Offsets(bootstrap, group_id, **options)
-    try:
-        yield it
-    finally:
-        it.engine.run(it.cluster.close())
 
 
 @pytest.fixture(params=["cluster", "cluster_391"])

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 import kafwire
@@ -19,9 +18,9 @@ from kafwire.errors import BrokerError
 from kafwire.runtime.engine import engine
 from kafwire.testing.cluster import KafkaCluster, Node
 from tests.support.deadlines import until
+from tests.support.real_topics import SOON, values
 from tests.support.time_limits import within
 
-SOON: dict[str, Any] = {"retry_backoff_ms": 20, "retry_backoff_max_ms": 200, "reconnect_backoff_max_ms": 200}
 IDLE_MS = 1_500
 
 
@@ -67,10 +66,6 @@ def on_engine() -> Iterator[Callable[..., Cluster]]:
 
 def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
     return engine().run(coroutine)
-
-
-def values(bootstrap: str, topic: str) -> list[bytes]:
-    return list(pa.table(kafwire.scan(bootstrap, topic, columns=["value"]))["value"].to_pylist())
 
 
 def wait_until_closed(connections: list[BrokerConnection], seconds: float) -> None:

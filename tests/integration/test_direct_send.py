@@ -23,9 +23,9 @@ from kafwire.producer import direct_send as direct_send_ways
 from kafwire.producer._accumulator import PartitionQueue
 from kafwire.producer._batch import Delivery, ProducerBatch
 from kafwire.producer._direct_send import PendingSend
-from tests.integration.test_produce_faults import INVALID_RECORD, MENDED, NOT_LEADER, OUT_OF_ORDER, QUICK, numbers
 from tests.support import scripted_broker as scripted
 from tests.support.deadlines import ended, until
+from tests.support.produce_faults import INVALID_RECORD, MENDED, NOT_LEADER, OUT_OF_ORDER, QUICK, numbers
 from tests.support.scripted_broker import ScriptedBroker, Step
 from tests.support.time_limits import within
 

@@ -38,9 +38,9 @@ from kafwire.testing.faults import (
 from kafwire.testing.pytest_plugin import ClusterFactory
 from tests.support.deadlines import until
 from tests.support.known_topics import make_topic
+from tests.support.real_topics import QUICK
 from tests.support.time_limits import within
 
-QUICK: dict[str, Any] = {"retry_backoff_ms": 10, "retry_backoff_max_ms": 100, "reconnect_backoff_ms": 10}
 TIMEOUT_MS = 400
 LATE = 0.3
 
@@ -356,11 +356,6 @@ def test_a_killed_node_comes_back_behind_its_proxy(make_cluster: ClusterFactory,
     cluster.close()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((host, int(port)))
-
-
-def cluster_leader(cluster: KafkaCluster, topic: str) -> int:
-    with kafwire.Client(cluster.direct) as client:
-        return int(client.topic(topic).partitions[0].leader)
 
 
 def test_without_proxies_there_is_none(cluster: KafkaCluster) -> None:

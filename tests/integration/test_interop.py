@@ -8,21 +8,17 @@ import random
 import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 import kafwire
 from kafwire.testing.cluster import KafkaCluster
 from tests.support import seeds
-from tests.support.deadlines import until
 from tests.support.java_client import JavaClient, Seen, Written
+from tests.support.real_topics import create, watching
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 NOW_MS = 1_760_000_000_000
@@ -131,42 +127,6 @@ def expected(records: Sequence[Written]) -> list[Seen]:
         ends[partition] = offset + 1
         seen.append(Seen(partition, offset, timestamp_ms, CREATE_TIME, key, value, headers))
     return sorted(seen, key=lambda record: record[:2])
-
-
-def create(cluster: KafkaCluster, topic: str, partitions: int, *, settled: bool = True, **config: str) -> None:
-    """Create a topic; `settled`: and wait until the broker serves all of it.
-
-    While a broker is still making a partition, it refuses a producer's first batch and may take the second. Then the
-    Java client repeats the first in vain until its time is up.
-    """
-    client = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
-    options = {name.replace("_", "."): value for name, value in config.items()}
-    (created,) = client.create_topics([NewTopic(topic, partitions, 1, config=options)]).values()
-    created.result(timeout=30)
-    if settled:
-        with watching(cluster.bootstrap) as consumer:
-            for partition in range(partitions):
-                until(partial(serves, consumer, topic, partition), f"{topic}-{partition} is served")
-
-
-def serves(consumer: Consumer, topic: str, partition: int) -> bool:
-    """Whether the broker answers for the partition."""
-    try:
-        consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)
-    except KafkaException:
-        return False
-    return True
-
-
-@contextmanager
-def watching(bootstrap: str) -> Iterator[Consumer]:
-    """A consumer of confluent-kafka that belongs to no group."""
-    options = {"bootstrap.servers": bootstrap, "group.id": "none", "log_level": 0, "enable.auto.commit": False}
-    consumer = Consumer(options)
-    try:
-        yield consumer
-    finally:
-        consumer.close()
 
 
 def send_by_kafwire(bootstrap: str, topic: str, records: Sequence[Written], shape: Shape) -> None:

@@ -22,36 +22,23 @@ from kafwire.errors import (
 from kafwire.producer._batch import Delivery
 from tests.support import scripted_broker as scripted
 from tests.support.deadlines import ended, until
+from tests.support.produce_faults import (
+    INVALID_RECORD,
+    MENDED,
+    NOT_ENOUGH_REPLICAS,
+    NOT_LEADER,
+    QUICK,
+    TOO_LARGE,
+    numbers,
+)
 from tests.support.scripted_broker import ScriptedBroker, Step
 from tests.support.time_limits import within
-
-NOT_LEADER, NOT_ENOUGH_REPLICAS, TIMED_OUT, TOO_LARGE, INVALID_RECORD, OUT_OF_ORDER = 6, 19, 7, 10, 87, 45
-# Short enough for a test, long enough for a busy machine.
-QUICK: dict[str, Any] = {"retry_backoff_ms": 10, "retry_backoff_max_ms": 50, "reconnect_backoff_ms": 10, "linger_ms": 0}
 
 
 @pytest.fixture
 def broker() -> Iterator[ScriptedBroker]:
     with ScriptedBroker({"t": 2, "u": 1}, nodes=2) as running:
         yield running
-
-
-def numbers(count: int, start: int = 0) -> list[bytes]:
-    return [b"%d" % number for number in range(start, start + count)]
-
-
-MENDED = {
-    "close": scripted.close,
-    "lose": scripted.lose_answer,
-    "cut": scripted.close_in_mid_frame,
-    "number": scripted.wrong_correlation_id,
-    "short": scripted.truncated(1),
-    "garbage": scripted.garbage(b"\xff" * 20),
-    "giant": scripted.giant_frame(),
-    "not leader": scripted.error(NOT_LEADER),
-    "replicas": scripted.error(NOT_ENOUGH_REPLICAS),
-    "timed out": scripted.error(TIMED_OUT),
-}
 
 
 @pytest.mark.parametrize("step", MENDED.values(), ids=MENDED)

@@ -16,8 +16,8 @@ from kafwire.errors import ConfigError, SerializationError
 from kafwire.testing import KafkaCluster
 from tests.support.api_flavours import Flavour, flavour_named
 from tests.support.known_topics import make_topic
+from tests.support.serializers import Tagged, awaited
 from tests.support.time_limits import within
-from tests.unit.test_serialization import Tagged, awaited
 
 
 class Flight(msgspec.Struct):

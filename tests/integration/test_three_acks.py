@@ -12,9 +12,9 @@ import pytest
 import kafwire
 from kafwire.testing.cluster import KafkaCluster
 from kafwire.testing.faults import DropResponse, Reset, Rule
-from tests.integration.conftest import PARKED_MS
 from tests.support.deadlines import until
 from tests.support.known_topics import make_topic
+from tests.support.real_topics import PARKED_MS
 
 # Long enough for a busy machine to elect a leader in.
 OPTIONS: dict[str, Any] = {"linger_ms": 0, "retry_backoff_ms": 50, "retry_backoff_max_ms": 500}

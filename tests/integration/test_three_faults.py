@@ -15,8 +15,8 @@ from kafwire import TopicPartition
 from kafwire.errors import KafkaTimeoutError, RecordTooLargeError
 from kafwire.producer._batch import Delivery
 from kafwire.testing.cluster import KafkaCluster
-from tests.integration.test_transactions import committed, offset_of
 from tests.support.deadlines import ended, until
+from tests.support.real_topics import committed, offset_of
 from tests.support.time_limits import within
 
 PARTITIONS = 6

@@ -12,10 +12,9 @@ import kafwire
 from kafwire.cluster.group_offsets import Committed, OffsetToCommit
 from kafwire.testing.cluster import KafkaCluster, Node, _free_ports
 from kafwire.testing.faults import Corrupt, Cut, Delay, DropResponse, Hold, Reset, Rule
-from tests.integration.test_committed_offsets import offsets_of
-from tests.integration.test_connections import SOON, values
-from tests.integration.test_faults_on_broker import QUICK, cluster_leader
 from tests.support.known_topics import make_topic
+from tests.support.real_group_offsets import offsets_of
+from tests.support.real_topics import QUICK, SOON, cluster_leader, values
 from tests.support.time_limits import within
 
 

@@ -20,11 +20,10 @@ from kafwire import TopicPartition
 from kafwire.errors import BrokerError, ProducerFencedError, TransactionAbortableError
 from kafwire.testing.cluster import KafkaCluster
 from kafwire.testing.faults import Corrupt, Delay, DropResponse, Hold, Reset, Rule
-from tests.integration.test_interop import create
-from tests.integration.test_transactions import committed, offset_of
 from tests.support import seeds
 from tests.support.deadlines import until
 from tests.support.java_client import JavaClient, Written
+from tests.support.real_topics import committed, create, offset_of
 
 IN = TopicPartition("in", 0)
 HELD_S = 2.0  # longer than a transaction takes on a busy machine

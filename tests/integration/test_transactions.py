@@ -12,9 +12,8 @@ import kafwire
 from kafwire import TopicPartition
 from kafwire.errors import ProducerFencedError, TransactionAbortedError, TransactionStateError
 from kafwire.testing.cluster import KafkaCluster
-from tests.integration.test_interop import create
 from tests.support import seeds
-from tests.support.deadlines import until
+from tests.support.real_topics import committed, create, offset_of
 
 
 @pytest.fixture(params=seeds.sampled(["4.3.1", "3.9.1"], "4.3.1"))
@@ -27,17 +26,6 @@ def broker(request: pytest.FixtureRequest) -> KafkaCluster:
 def topic(broker: KafkaCluster, topic_name: str) -> str:
     create(broker, topic_name, 2)
     return topic_name
-
-
-def committed(cluster: KafkaCluster, topic: str) -> list[bytes]:
-    """What readers of committed records see, once all markers are written: a commit is decided before that."""
-    with (
-        kafwire.Consumer(cluster.bootstrap, topics=topic) as every,
-        kafwire.Consumer(cluster.bootstrap, topics=topic, isolation_level="read_committed") as decided,
-    ):
-        until(lambda: decided.end_offsets() == every.end_offsets(), "no transaction hangs")
-    with kafwire.scan(cluster.bootstrap, topic, isolation_level="read_committed") as found:
-        return sorted(pa.table(found)["value"].to_pylist())
 
 
 def test_a_scan_begun_at_once_reads_what_the_transactions_came_to(broker: KafkaCluster, topic: str) -> None:
@@ -58,12 +46,6 @@ def test_a_scan_begun_at_once_reads_what_the_transactions_came_to(broker: KafkaC
             end = {TopicPartition(topic, i % 2): delivery.result(10).offset + 1 for i, delivery in enumerate(sent)}
             with client.scan(topic, end=end, isolation_level="read_committed") as found:
                 assert sorted(pa.table(found)["value"].to_pylist()) == sorted(wanted), number
-
-
-def offset_of(cluster: KafkaCluster, group: str, where: TopicPartition) -> int | None:
-    options: dict[str, Any] = {"group_id": group, "isolation_level": "read_committed", "enable_auto_commit": False}
-    with kafwire.Consumer(cluster.bootstrap, assign=[where], auto_offset_reset="earliest", **options) as consumer:
-        return consumer.committed()[where]
 
 
 def producer_of(cluster: KafkaCluster, transactional_id: str = "", **options: Any) -> kafwire.Producer:

@@ -99,3 +99,13 @@ class Store:
 
     def values(self, partition: int) -> list[bytes | None]:
         return [record.value for record in self.logs[partition]]
+
+
+def sealed(store: Store) -> ProducerBatch:
+    """The open batch, as it would be sent."""
+    (queue,), _ = store.accumulator.collect(everything=True)
+    (batch,) = queue.advance()
+    queue.fresh.clear()
+    batch.producer, batch.sequence = (7, 1), 5
+    store.accumulator.prepare([batch])
+    return batch

@@ -11,8 +11,8 @@ from kafwire.producer.transaction_manager import Transactions
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
 from tests.support.simulated import World
 from tests.support.simulated_kafka import HANGUP, Answer, Call
+from tests.support.simulated_producer import Work, errors
 from tests.support.simulated_transactions import committed_values
-from tests.unit.producer.test_sender import Work, errors
 
 IN = TopicPartition("in", 0)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from kafwire.config import ClientConfig, ProducerConfig
 from tests.support.simulated import World
-from tests.unit.producer.test_sender import Work
+from tests.support.simulated_producer import Work
 
 TEXT = (Path(__file__).parents[2] / "docs" / "producing.md").read_text()
 SHOWN = {"acks": '`"all"`', "compression_type": "`none`", "partitioner": "`murmur2_random`"}

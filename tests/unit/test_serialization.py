@@ -20,8 +20,8 @@ import kafwire
 from kafwire.config import ConsumerConfig, ProducerConfig, ScanConfig
 from kafwire.errors import ConfigError, KafkaError, SerializationError
 from kafwire.records import encode_batch
-from kafwire.serialization import Headers
 from kafwire.serializer_calls import Deserializers, Serializers
+from tests.support.serializers import Tagged, awaited
 from tests.support.simulated import World
 from tests.support.simulated_consumer import Consuming, log_of
 
@@ -38,28 +38,6 @@ class Person(pydantic.BaseModel):
     """A type of pydantic."""
 
     name: str
-
-
-class Tagged:
-    """A codec that says where it was used, and has a form for columns."""
-
-    def serialize(self, value: str, topic: str, headers: Headers) -> bytes:
-        headers.append(("tag", topic.encode()))
-        return f"{topic}/{value}".encode()
-
-    def deserialize(self, data: bytes, topic: str, headers: Headers) -> str:
-        return f"{data.decode()} of {topic} with {len(headers)}"
-
-    def serialize_column(self, column: Any, topic: str | None) -> Any:
-        return pa.array([None if v is None else f"{topic}/{v}".encode() for v in pa.array(column).to_pylist()])
-
-    def deserialize_column(self, column: Any, topic: str) -> Any:
-        return pa.array([None if v is None else f"{v.decode()} of {topic}" for v in pa.array(column).to_pylist()])
-
-
-async def awaited(data: Any, topic: str, headers: Headers) -> Any:
-    await asyncio.sleep(0)
-    return data.encode() if isinstance(data, str) else data.decode()
 
 
 def serialized(spec: Any, value: Any) -> Any:

@@ -19,7 +19,7 @@ from tests.support.frame_server import FrameServer
 from tests.support.simulated import World
 from tests.support.simulated_consumer import Consuming, write
 from tests.support.simulated_kafka import Call
-from tests.unit.producer.test_sender import Work
+from tests.support.simulated_producer import Work
 
 DEFAULT_S = 540
 

@@ -15,15 +15,8 @@ from kafwire.cluster.topic_lookup import UNKNOWN_TOPIC_ANSWERS, UNKNOWN_TOPIC_MS
 from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaTimeoutError, ProtocolError
 from tests.support.simulated import LATENCY_S, World
+from tests.support.simulated_cluster import make_cluster, metadata
 from tests.support.simulated_kafka import HANGUP, NEVER, Call, Log
-
-
-def make_cluster(world: World, *, bootstrap: str | None = None, **options: Any) -> Cluster:
-    return Cluster(world.engine, ClientConfig.build({"bootstrap_servers": bootstrap or world.bootstrap, **options}))
-
-
-def metadata() -> protocol.MetadataRequest:
-    return protocol.MetadataRequest(topics=[])
 
 
 def test_bootstrap_passes_over_dead_servers() -> None:

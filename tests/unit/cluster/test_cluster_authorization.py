@@ -15,10 +15,10 @@ from kafwire.config import ScanConfig
 from kafwire.errors import BrokerError, KafkaError, ProtocolError, TransactionFatalError
 from tests.support.simulated import World
 from tests.support.simulated_consumer import Consuming, write
+from tests.support.simulated_group_offsets import commit, fetch, make
 from tests.support.simulated_kafka import Call
+from tests.support.simulated_producer import Work, errors, log_of, produced
 from tests.support.transactional_producer import Transacting
-from tests.unit.cluster.test_group_offsets import commit, fetch, make
-from tests.unit.producer.test_sender import Work, errors, log_of, produced
 
 SOON_S = 1.0
 CODES = {

@@ -17,7 +17,7 @@ from tests.support.simulated import World
 from tests.support.simulated_consumer import Consuming
 from tests.support.simulated_consumer import write as write_to
 from tests.support.simulated_kafka import NEVER, Call
-from tests.unit.producer.test_sender import Work, log_of
+from tests.support.simulated_producer import Work, log_of
 from tests.unit.scanner.test_fetcher import Read, fill
 
 SEEDS = 20

@@ -20,9 +20,9 @@ from kafwire.protocol.versions import NEEDED, lacking
 from kafwire.types import TopicPartition
 from tests.support.simulated import World
 from tests.support.simulated_consumer import Consuming
+from tests.support.simulated_producer import Work, log_of
 from tests.support.simulated_transactions import committed_values
 from tests.support.transactional_producer import Transacting
-from tests.unit.producer.test_sender import Work, log_of
 
 KAFKA_2_5 = {
     "Produce": 8,

@@ -13,8 +13,8 @@ from kafwire import protocol
 from kafwire.cluster.cluster import Cluster
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaTimeoutError
 from tests.support.simulated import LATENCY_S, Node, World
+from tests.support.simulated_cluster import make_cluster, metadata
 from tests.support.simulated_kafka import HANGUP, NEVER, Call
-from tests.unit.cluster.test_cluster import make_cluster, metadata
 from tests.unit.scanner.test_fetcher import Read, fill
 
 

@@ -5,25 +5,22 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from kafwire import protocol
-from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.group_offsets import Committed, GroupOffsets, OffsetToCommit
-from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError, ConfigError, KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError
 from tests.support.simulated import World
+from tests.support.simulated_group_offsets import Where, commit, fetch, make
 from tests.support.simulated_groups import Kept
 from tests.support.simulated_kafka import HANGUP, NEVER, Answer, Call
 
 LOADING = 14
 NOT_AVAILABLE = 15
 NOT_COORDINATOR = 16
-
-Where = tuple[str, int]
 
 
 @pytest.fixture
@@ -32,19 +29,6 @@ def world() -> Iterator[World]:
         it.create_topic("t", partitions=3)
         it.create_topic("u", partitions=2)
         yield it
-
-
-def make(world: World, *, group_id: str = "g", **options: Any) -> GroupOffsets:
-    cluster = Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap, **options}))
-    return GroupOffsets(cluster, group_id)
-
-
-def commit(world: World, offsets: GroupOffsets, what: Mapping[Where, int]) -> None:
-    world.run(offsets.commit({where: OffsetToCommit(offset) for where, offset in what.items()}))
-
-
-def fetch(world: World, offsets: GroupOffsets, what: Iterable[Where]) -> dict[Where, Committed | None]:
-    return world.run(offsets.fetch(what))
 
 
 VERSIONS = [(7 + i % 4, 2 + i % 9, i % 7) for i in range(9)]

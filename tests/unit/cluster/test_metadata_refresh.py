@@ -10,7 +10,7 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.config import ClientConfig
 from tests.support.simulated import World
 from tests.support.simulated_consumer import Consuming
-from tests.unit.producer.test_sender import Work, log_of
+from tests.support.simulated_producer import Work, log_of
 
 
 def make_cluster(world: World, **options: Any) -> Cluster:

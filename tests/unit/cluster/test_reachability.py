@@ -20,7 +20,7 @@ from kafwire.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
 from tests.support.simulated import World
 from tests.support.simulated_consumer import Consuming
 from tests.support.simulated_kafka import Call
-from tests.unit.producer.test_sender import Work
+from tests.support.simulated_producer import Work
 
 
 def make_cluster(world: World, **options: Any) -> Cluster:

@@ -15,7 +15,7 @@ from kafwire.errors import BrokerError
 from tests.support.simulated import World
 from tests.support.simulated_consumer import Consuming
 from tests.support.simulated_kafka import HANGUP, NEVER
-from tests.unit.producer.test_sender import Work, log_of
+from tests.support.simulated_producer import Work, log_of
 
 
 def asked_to_create(world: World) -> list[list[str]]:

@@ -11,6 +11,7 @@ import pytest
 from kafwire.errors import BrokerError, ConfigError
 from kafwire.types import TopicPartition
 from tests.support import seeds
+from tests.support.committing_consumer import committed, group
 from tests.support.simulated import World
 from tests.support.simulated_consumer import Consuming, fill, log_of, write
 from tests.support.simulated_kafka import Call
@@ -20,15 +21,6 @@ pytestmark = pytest.mark.usefixtures("shape")
 by_batches = pytest.mark.shapes("as_written", "many_partitions")
 
 WHERE = TopicPartition("t", 0)
-
-
-def group(world: World, partitions: int = 1, **options: Any) -> Consuming:
-    assign = [("t", number) for number in range(partitions)]
-    return Consuming(world, assign=assign, group_id="g", **options)
-
-
-def committed(world: World) -> dict[int, int]:
-    return {number: kept.offset for (_, number), kept in world.committed.get("g", {}).items()}
 
 
 @by_batches

@@ -15,11 +15,11 @@ from kafwire.consumer.core import COMMIT_AGAIN_MS, InProgressBatch
 from kafwire.errors import CorruptBatchError, KafkaError
 from kafwire.sync.consumer import Consumer, _Batches
 from kafwire.types import TopicPartition
+from tests.support.committing_consumer import committed, group
+from tests.support.damaged_log import DELTA, PAYLOAD, damage
+from tests.support.lagging_consumer import Lagging
 from tests.support.simulated import World
 from tests.support.simulated_consumer import Consuming, fill, log_of, write
-from tests.unit.consumer.test_core_commits import committed, group
-from tests.unit.consumer.test_fast_path_engine import Lagging
-from tests.unit.consumer.test_fetcher_damage import DELTA, PAYLOAD, damage
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -448,27 +448,6 @@ def test_a_cancelled_stream_loses_nothing() -> None:
         finally:
             consumer._closed = True
             consuming.close()
-
-
-def test_a_replica_that_stays_unknown_is_no_reason_to_hammer() -> None:
-    with World(brokers=3) as world:
-        from tests.unit.consumer.test_fetcher_leaders import racks
-
-        racks(world)
-        fill(world, "t", replicas=3)
-        consuming = Consuming(world, topics="t", client_rack="r3", asks=False)
-
-        def hide(call: Any) -> Any:
-            answer = world._on_Metadata(call)
-            answer.brokers = [broker for broker in answer.brokers if broker.node_id != 3]
-            return answer
-
-        world.on("Metadata", hide)
-        del consuming.cluster.metadata.brokers[3]
-        world.run(consuming.core.ask())
-        consuming.idle(10)
-        assert len(world.made("Metadata")) < 150
-        consuming.close()
 
 
 def test_a_finished_batch_in_hand_does_not_undo_a_truncation() -> None:

@@ -20,7 +20,7 @@ from kafwire.records import encode_batch
 from kafwire.records._arrow import Layout
 from kafwire.runtime._io import CONNECTED, RESPONSE, Loop
 from tests.support.deadlines import ended
-from tests.unit.consumer.test_fast_path import IDS, TOKEN, Fed, Part, Wanted, batch, made
+from tests.support.fed_fast_path import IDS, TOKEN, Fed, Part, Wanted, batch, made
 
 
 @pytest.fixture

@@ -18,14 +18,10 @@ from kafwire.protocol import FetchResponse
 from kafwire.records import encode_batch
 from kafwire.testing.strategies import Versioned, messages
 from tests.support import seeds
+from tests.support.fetch_answers import EPOCH, LEADER, NODE, frame_of, tagged
 
 VERSIONS = range(4, 19)
 ANSWERS = messages(FetchResponse, records=st.none() | st.binary(max_size=200), unstable=True)
-
-
-def frame_of(message: FetchResponse, version: int, correlation_id: int = 77) -> bytes:
-    header = struct.pack(">i", correlation_id) + (b"\0" if version >= 12 else b"")
-    return header + message.encode(version)
 
 
 def seen(answer: FetchAnswer, data: bytes) -> list[tuple[Any, ...]]:
@@ -163,14 +159,6 @@ def test_a_count_that_cannot_be_is_not_believed(version: int) -> None:
 
 
 # ---- tags
-
-EPOCH = struct.pack(">iq", 7, 1234) + b"\0"
-LEADER = struct.pack(">ii", 3, 9) + b"\0"
-NODE = struct.pack(">i", 3) + b"\5host" + struct.pack(">i", 9092) + b"\2r" + b"\0"
-
-
-def tagged(*fields: tuple[int, bytes]) -> bytes:
-    return bytes([len(fields)]) + b"".join(bytes([tag, len(body)]) + body for tag, body in fields)
 
 
 def tagged_frame(

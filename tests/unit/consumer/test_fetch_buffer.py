@@ -15,53 +15,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafwire.consumer._fetch_buffer import FetchBuffer, FetchReader
+from kafwire.consumer._fetch_buffer import FetchReader
 from kafwire.errors import KafkaError, ProtocolError
 from kafwire.memory._buffer import Buffer, pool_bytes
 from kafwire.records import encode_batch
 from kafwire.records._arrow import Layout
-from kafwire.runtime._io import POSTED, Loop
 from tests.support.deadlines import PATIENCE_S, ended
-
-COOKIE = 9
-
-
-class Line:
-    """A queue, its reader, and who is told of both."""
-
-    def __init__(self, cursors: int = 2, **options: Any) -> None:
-        settings: dict[str, Any] = {"chunk_bytes": 1 << 20, "max_decompressed": 1 << 20, "verify_crc": True}
-        self.native = Loop()
-        self.queue = FetchBuffer(self.native, COOKIE)
-        self.closed: list[bool] = []
-        for number in range(cursors):
-            self.queue.add("t", number, Layout("t", number))
-        self.reader = FetchReader(
-            self.queue,
-            Layout("t", 0),
-            on_close=lambda: self.closed.append(True),
-            **{**settings, **options},
-        )
-
-    def push(
-        self,
-        *batches: bytes,
-        cursor: int = 0,
-        start: int = 0,
-        end: int = 1 << 40,
-        aborted: Any = (),
-        before: bytes = b"",
-    ) -> int:
-        blob = b"".join(batches)
-        frame = before + blob + b"after"
-        self.queue.push(Buffer(frame), len(before), len(blob), cursor, start, end, list(aborted))
-        self.queue.seal()
-        return len(frame)
-
-    @property
-    def posted(self) -> bool:
-        """Whether the engine was told since the last look."""
-        return any(kind == POSTED and token == COOKIE for kind, _, token, _ in self.native.drain())
+from tests.support.fetch_line import Line, batch
 
 
 @pytest.fixture
@@ -70,10 +30,6 @@ def line() -> Iterator[Line]:
     yield it
     it.queue.close()
     it.native.stop()
-
-
-def batch(base: int, *values: bytes, **options: Any) -> bytes:
-    return encode_batch(list(values), base_offset=base, **options)
 
 
 def rows(chunk: Any) -> list[tuple[Any, ...]]:
@@ -385,7 +341,7 @@ def test_rows_before_a_batch_whose_codec_is_not_there_come_first() -> None:
     program = """
         import sys
         import kafwire.records._compress
-        from tests.unit.consumer.test_fetch_buffer import Line
+        from tests.support.fetch_line import Line
 
         def refuse(codec):
             raise OSError("no library")

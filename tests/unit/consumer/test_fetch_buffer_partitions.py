@@ -11,7 +11,7 @@ from kafwire.consumer._fetch_buffer import FetchReader
 from kafwire.errors import KafkaError
 from kafwire.memory._buffer import Buffer
 from kafwire.records._arrow import Layout
-from tests.unit.consumer.test_fetch_buffer import Line, batch
+from tests.support.fetch_line import Line, batch
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import pytest
 from kafwire import protocol
 from kafwire.errors import CorruptBatchError, KafkaError, ProtocolError
 from kafwire.records import Record, encode_batch
+from tests.support.damaged_log import BAD, BASE_OFFSET, CRC, LENGTH, MAGIC, PAYLOAD, damage
 from tests.support.simulated import World
 from tests.support.simulated_consumer import STRATEGIES, Consuming, fill, log_of, write
 from tests.support.simulated_kafka import Call
@@ -21,15 +22,6 @@ pytestmark = [pytest.mark.usefixtures("shape"), pytest.mark.shapes("as_written",
 by_batches = pytest.mark.shapes("as_written")
 
 BATCHES = 8
-BAD = 4
-BASE_OFFSET, LENGTH, MAGIC, CRC, DELTA, PAYLOAD = 0, 8, 16, 17, 23, 61
-
-
-def damage(world: World, at: int, data: bytes, *, batch: int = BAD, number: int = 0) -> None:
-    """Change bytes of a batch in the log."""
-    stored = log_of(world, "t", number).batches[batch]
-    at %= len(stored.data)
-    stored.data = stored.data[:at] + data + stored.data[at + len(data) :]
 
 
 def read_all(consuming: Consuming, turns: int = 30) -> list[KafkaError]:

@@ -627,3 +627,22 @@ def test_a_topic_made_anew_is_told_within_seconds_although_it_is_doubted_first()
             consuming.idle(3)
             with pytest.raises(BrokerError, match=r"'t' was deleted and made anew"):
                 consuming.drain()
+
+
+def test_a_replica_that_stays_unknown_is_no_reason_to_hammer() -> None:
+    with World(brokers=3) as world:
+        racks(world)
+        fill(world, "t", replicas=3)
+        consuming = Consuming(world, topics="t", client_rack="r3", asks=False)
+
+        def hide(call: Any) -> Any:
+            answer = world._on_Metadata(call)
+            answer.brokers = [broker for broker in answer.brokers if broker.node_id != 3]
+            return answer
+
+        world.on("Metadata", hide)
+        del consuming.cluster.metadata.brokers[3]
+        world.run(consuming.core.ask())
+        consuming.idle(10)
+        assert len(world.made("Metadata")) < 150
+        consuming.close()

@@ -15,8 +15,7 @@ import pytest
 from kafwire.errors import KafkaError
 from kafwire.producer._batch import ProducerBatch
 from kafwire.runtime._io import CONNECTED
-from tests.support.accumulator_store import Store
-from tests.unit.producer.test_batch_cut import sealed
+from tests.support.accumulator_store import Store, sealed
 
 SIZE = 4 << 20
 PATIENCE_S = 30.0

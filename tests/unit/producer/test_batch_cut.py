@@ -14,7 +14,7 @@ from kafwire.errors import KafkaError
 from kafwire.producer._batch import BatchDelivery, Delivery, ProducerBatch
 from kafwire.records import Record, decode_batches
 from tests.support import seeds
-from tests.support.accumulator_store import Store
+from tests.support.accumulator_store import Store, sealed
 
 
 @pytest.fixture(params=CODECS)
@@ -22,16 +22,6 @@ def store(request: pytest.FixtureRequest) -> Iterator[Store]:
     made = Store(1, batch_size=1 << 20, max_request_size=1 << 20, buffer_memory=1 << 24, compression=request.param)
     yield made
     made.close()
-
-
-def sealed(store: Store) -> ProducerBatch:
-    """The open batch, as it would be sent."""
-    (queue,), _ = store.accumulator.collect(everything=True)
-    (batch,) = queue.advance()
-    queue.fresh.clear()
-    batch.producer, batch.sequence = (7, 1), 5
-    store.accumulator.prepare([batch])
-    return batch
 
 
 def records_of(store: Store, batch: ProducerBatch) -> list[Record]:

@@ -22,7 +22,7 @@ from kafwire.types import TopicPartition
 from tests.support.deadlines import until
 from tests.support.served_kafka import ServedKafka
 from tests.support.simulated_log import HANGUP, NEVER, Call
-from tests.unit.producer.test_sender import errors
+from tests.support.simulated_producer import errors
 
 NOT_ENOUGH_REPLICAS = 19
 MESSAGE_TOO_LARGE = 10

@@ -13,8 +13,7 @@ from kafwire.producer.sequencer import Identity
 from kafwire.records import encode_batch
 from tests.support.simulated import World
 from tests.support.simulated_kafka import DROPPED, HANGUP, Call
-from tests.unit.producer.test_sender import NOT_LEADER, Work, log_of, values
-from tests.unit.producer.test_sender_idempotence import numbers, started
+from tests.support.simulated_producer import NOT_LEADER, Work, log_of, numbers, started, values
 
 
 def store_and_drop(world: World) -> Any:

@@ -9,7 +9,7 @@ from kafwire.errors import KafkaError
 from tests.support import seeds
 from tests.support.simulated import World
 from tests.support.simulated_kafka import DROPPED, HANGUP, NEVER, Call
-from tests.unit.producer.test_sender import Work, errors, log_of, produced, values
+from tests.support.simulated_producer import Work, errors, log_of, produced, values
 
 SEEDS_EACH = 40
 NOT_LEADER, TIMED_OUT, NOT_ENOUGH_REPLICAS, AFTER_APPEND, CORRUPT = 6, 7, 19, 20, 2

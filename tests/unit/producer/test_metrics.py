@@ -10,7 +10,7 @@ import pytest
 from kafwire.types import TopicPartition
 from tests.support.simulated import World
 from tests.support.simulated_kafka import HANGUP, NEVER, Call
-from tests.unit.producer.test_sender import NOT_LEADER, UNAUTHORIZED, Work, errors, values
+from tests.support.simulated_producer import NOT_LEADER, UNAUTHORIZED, Work, errors, values
 
 
 def told(work: Work) -> Any:

@@ -11,88 +11,22 @@ from typing import Any
 import pytest
 
 from kafwire import protocol
-from kafwire.cluster.cluster import Cluster
-from kafwire.config import ProducerConfig
 from kafwire.errors import BrokerError, KafkaError, KafkaTimeoutError
-from kafwire.producer.sender import Sender
 from kafwire.producer.sequencer import Identity
-from kafwire.records import decode_batches
 from tests.support import seeds
 from tests.support.simulated import World
 from tests.support.simulated_kafka import HANGUP, NEVER, Call, Log
-
-TOO_LARGE = 10
-NOT_LEADER = 6
-UNAUTHORIZED = 29
-INVALID_RECORD = 87
-
-
-class Work:
-    """A producer's engine side, fed by the test."""
-
-    def __init__(self, world: World, *topics: str, **options: Any) -> None:
-        self.world = world
-        self.config = ProducerConfig.build({"bootstrap_servers": world.bootstrap, **options})
-        self.cluster = Cluster(world.engine, self.config)
-        self.sender = Sender(self.cluster, self.config)
-        self.accumulator = self.sender.accumulator
-        for topic in topics:
-            world.run(self.sender.ensure_metadata([topic], 60_000))
-
-    def send(self, topic: str, value: bytes, *, partition: int | None = 0, key: bytes | None = None) -> Any:
-        delivery = self.accumulator.append(topic, value, key, None, None, partition)
-        assert delivery is not None, "no room"
-        return delivery
-
-    @property
-    def used(self) -> int:
-        """Bytes of `buffer_memory` in use."""
-        return self.accumulator.budget.used
-
-    def flush(self) -> None:
-        self.world.run(self.sender.flush(300.0))
-
-    def close(self, timeout_s: float | None = 300.0) -> dict[str, int]:
-        return self.world.run(self.sender.close(timeout_s))
-
-
-def values(count: int, *, size: int = 10) -> list[bytes]:
-    return [f"{i:06}".encode().ljust(size, b".") for i in range(count)]
-
-
-def produced(call: Call) -> list[tuple[int, Any]]:
-    """(partition, batch) of a request."""
-    return [
-        (data.index, decode_batches(data.records)[0])
-        for topic in call.message.topic_data
-        for data in topic.partition_data
-    ]
-
-
-def errors(code: int) -> Any:
-    """A handler that answers every batch with `code`."""
-
-    def answer(call: Call) -> Any:
-        kind = protocol.ProduceResponse
-        return kind(
-            responses=[
-                kind.TopicProduceResponse(
-                    name=topic.name,
-                    topic_id=topic.topic_id,
-                    partition_responses=[
-                        kind.PartitionProduceResponse(index=data.index, error_code=code, base_offset=-1)
-                        for data in topic.partition_data
-                    ],
-                )
-                for topic in call.message.topic_data
-            ]
-        )
-
-    return answer
-
-
-def log_of(world: World, partition: int = 0, topic: str = "t") -> Log:
-    return world.topics[topic].partitions[partition]
+from tests.support.simulated_producer import (
+    INVALID_RECORD,
+    NOT_LEADER,
+    TOO_LARGE,
+    UNAUTHORIZED,
+    Work,
+    errors,
+    log_of,
+    produced,
+    values,
+)
 
 
 @pytest.mark.parametrize("topic_ids", [True, False])

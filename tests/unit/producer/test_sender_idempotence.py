@@ -11,22 +11,20 @@ from kafwire.errors import KafkaTimeoutError
 from kafwire.producer.sequencer import LAST_EPOCH, Identity
 from tests.support.simulated import World
 from tests.support.simulated_kafka import HANGUP, NEVER, Call
-from tests.unit.producer.test_sender import NOT_LEADER, Work, errors, log_of, produced, values
+from tests.support.simulated_producer import (
+    NOT_LEADER,
+    ONE_EACH,
+    Work,
+    errors,
+    log_of,
+    numbers,
+    produced,
+    started,
+    values,
+)
 
 CORRUPT_MESSAGE, NOT_ENOUGH_REPLICAS, AFTER_APPEND, TIMED_OUT = 2, 19, 20, 7
 OUT_OF_ORDER, DUPLICATE, BAD_EPOCH, UNKNOWN_PRODUCER_ID = 45, 46, 47, 59
-# A batch of its own for each record of `values(n, size=60)`.
-ONE_EACH: dict[str, Any] = {"batch_size": 100}
-
-
-def numbers(world: World, partition: int = 0) -> list[tuple[int, int, int]]:
-    """(producer id, epoch, sequence) of every batch sent to a partition."""
-    return [
-        (batch.producer_id, batch.producer_epoch, batch.base_sequence)
-        for call in world.made("Produce")
-        for index, batch in produced(call)
-        if index == partition
-    ]
 
 
 def store_and(world: World, answer: Any) -> Any:
@@ -43,16 +41,6 @@ def once(world: World, handler: Any, *, at: int = 1) -> None:
     """Have `handler` answer the `at`th produce request from now on, and no other."""
     count = itertools.count(1)
     world.on("Produce", lambda call: handler(call) if next(count) == at else None)
-
-
-def started(world: World, *topics: str, **options: Any) -> Work:
-    """A producer whose partition knows it: more than one batch may be in flight."""
-    for topic in topics or "t":
-        world.create_topic(topic, partitions=2)
-    work = Work(world, *(topics or "t"), **{**ONE_EACH, **options})
-    work.send("t", b"first")
-    work.flush()
-    return work
 
 
 @pytest.mark.parametrize("at", [1, 2, 5])

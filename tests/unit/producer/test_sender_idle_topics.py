@@ -12,7 +12,7 @@ from kafwire.producer._batch import BatchDelivery
 from kafwire.records import decode_batches
 from kafwire.records._arrow import RowsReader
 from tests.support.simulated import World
-from tests.unit.producer.test_sender import Work, log_of
+from tests.support.simulated_producer import Work, log_of
 
 
 def asked(world: World) -> set[str]:

@@ -15,7 +15,7 @@ from kafwire.producer.sender import Sender
 from tests.support.reference_partitions import partition_of
 from tests.support.simulated import World
 from tests.support.simulated_kafka import NEVER, Call, Log
-from tests.unit.producer.test_sender import errors
+from tests.support.simulated_producer import errors
 
 NOT_ENOUGH_REPLICAS = 19
 BATCH = 1_000  # eight records of 100 bytes

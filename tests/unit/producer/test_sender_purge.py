@@ -12,8 +12,8 @@ from kafwire.errors import KafkaError, PurgedError, TransactionAbortableError
 from kafwire.records._arrow import RowsReader
 from tests.support.simulated import World
 from tests.support.simulated_kafka import HANGUP, NEVER, Call
+from tests.support.simulated_producer import Work
 from tests.support.transactional_producer import Transacting
-from tests.unit.producer.test_sender import Work
 
 
 def purge(work: Work, *, in_flight: bool = False) -> int:

@@ -15,8 +15,8 @@ from kafwire.records import decode_batches
 from kafwire.records._arrow import RowsReader
 from tests.support.simulated import World
 from tests.support.simulated_kafka import HANGUP, NEVER, Call
+from tests.support.simulated_producer import NOT_LEADER, Work, errors, log_of, produced
 from tests.support.transactional_producer import Transacting
-from tests.unit.producer.test_sender import NOT_LEADER, Work, errors, log_of, produced
 
 NOT_ENOUGH_REPLICAS = 19
 

@@ -15,7 +15,7 @@ from kafwire.producer.sequencer import Identity
 from kafwire.records._arrow import RowsReader
 from tests.support.simulated import World
 from tests.support.simulated_kafka import HANGUP, Call
-from tests.unit.producer.test_sender import (
+from tests.support.simulated_producer import (
     INVALID_RECORD,
     NOT_LEADER,
     TOO_LARGE,

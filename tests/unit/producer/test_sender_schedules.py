@@ -24,7 +24,7 @@ from tests.support import seeds
 from tests.support.simulated import World
 from tests.support.simulated_kafka import HANGUP, NEVER, Call
 from tests.support.simulated_log import Topic
-from tests.unit.producer.test_sender import NOT_LEADER, Work, errors, values
+from tests.support.simulated_producer import NOT_LEADER, Work, errors, values
 
 SCHEDULES = seeds.examples(80)
 BROKERS = 3

@@ -13,7 +13,7 @@ from kafwire.producer import sender as producer
 from kafwire.producer.sequencer import Sequencer
 from tests.support.simulated import World
 from tests.support.simulated_kafka import HANGUP, NEVER, Call
-from tests.unit.producer.test_sender import Work, errors, log_of, values
+from tests.support.simulated_producer import Work, errors, log_of, values
 
 NOT_ENOUGH_REPLICAS = 19
 

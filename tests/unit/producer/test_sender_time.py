@@ -17,7 +17,7 @@ from tests.support import seeds
 from tests.support.deadlines import ended
 from tests.support.simulated import World
 from tests.support.simulated_kafka import NEVER, Call
-from tests.unit.producer.test_sender import NOT_LEADER, Work, errors, log_of, produced, values
+from tests.support.simulated_producer import NOT_LEADER, Work, errors, log_of, produced, values
 
 LONG_MS = 60_000
 

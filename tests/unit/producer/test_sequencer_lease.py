@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kafwire.producer.sequencer import LOST, SEQUENCE_LIMIT, BatchOutcome, Identity, Sequencer, add
 from tests.support import seeds
-from tests.unit.producer.test_sequencer import (
+from tests.support.sequenced_world import (
     BAD_EPOCH,
     EVENTS,
     INVALID_RECORD,

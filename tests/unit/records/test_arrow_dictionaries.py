@@ -15,7 +15,7 @@ import kafwire
 from kafwire.records import decode_batches, encode_batch
 from kafwire.records._arrow import RowsReader
 from tests.support import seeds
-from tests.unit.records.test_arrow_import import EXPECTED, HEADERS, PAIR, records
+from tests.support.arrow_records import EXPECTED, HEADERS, PAIR, records
 
 INDEXES = [pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64()]
 KINDS = [pa.binary(), pa.large_binary(), pa.binary_view(), pa.string(), pa.large_string(), pa.string_view()]

@@ -11,15 +11,10 @@ import pyarrow as pa
 import pytest
 
 from kafwire.errors import ConfigError
-from kafwire.records import Record, decode_batches, encode_batch
+from kafwire.records import encode_batch
 from kafwire.records._arrow import Layout, RowsReader
 from kafwire.records._records import decode_chunks
-
-
-def records(source: Any) -> list[Record]:
-    (batch,) = decode_batches(encode_batch(source))
-    return list(batch)
-
+from tests.support.arrow_records import EXPECTED, HEADERS, PAIR, records
 
 VALUES = [b"one", b"", None, b"a value of more than twelve bytes", b"x" * 1000]
 
@@ -78,16 +73,6 @@ def test_every_kind_of_timestamp(column: pa.Array[Any], expected: list[int | Non
 def test_a_timestamp_out_of_range_names_the_row(column: pa.Array[Any]) -> None:
     with pytest.raises(ConfigError, match="row 0"):
         encode_batch(pa.table({"value": [b""], "timestamp": column}))
-
-
-PAIR = pa.struct([("key", pa.string()), ("value", pa.binary())])
-HEADERS: list[Any] = [
-    [{"key": "a", "value": b"1"}, {"key": "b", "value": None}],
-    None,
-    [],
-    [{"key": "c", "value": b""}],
-]
-EXPECTED = [[("a", b"1"), ("b", None)], [], [], [("c", b"")]]
 
 
 @pytest.mark.parametrize("kind", [pa.list_(PAIR), pa.large_list(PAIR)], ids=["list", "large_list"])

@@ -15,8 +15,8 @@ from kafwire.memory._buffer import fail_after, pool_bytes
 from kafwire.records import Record, encode_batch
 from kafwire.records._arrow import Layout
 from kafwire.records._records import decode_chunks
+from tests.support.fetch_line import Line
 from tests.support.hostile_batches import MIB, batch, record, varint
-from tests.unit.consumer.test_fetch_buffer import Line
 
 SLACK = 64
 SMALL = 65536

@@ -21,7 +21,7 @@ from kafwire.errors import ConfigError, ProtocolError
 from kafwire.records import _compress
 from tests.support.reference_codec import compress as reference_compress
 from tests.support.reference_codec import decompress as reference_decompress
-from tests.unit.test_sanitizers import MEMORY, PROGRAMS, build, run
+from tests.support.sanitizers import MEMORY, PROGRAMS, build, run
 
 LIBRARIES = ["gzip", "lz4", "zstd"]
 SOURCES = ["wheel", "system", "python"]

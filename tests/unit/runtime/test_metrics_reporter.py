@@ -17,7 +17,7 @@ from kafwire.runtime.engine import LEAVE_S, LOOK_UPS, Engine
 from kafwire.runtime.metrics_reporter import Reporter
 from tests.support.deadlines import until
 from tests.support.simulated import SimulatedEngine, World
-from tests.unit.producer.test_sender import Work
+from tests.support.simulated_producer import Work
 
 SOON_S = 10.0
 

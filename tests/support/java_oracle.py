@@ -1,4 +1,4 @@
-"""One Java process that answers for Kafka's own classes. What it can be asked: java/Oracle.java."""
+"""One Java process that answers for Kafka's own classes. What it can be asked: tests/conformance/java/Oracle.java."""
 
 import hashlib
 import json
@@ -13,8 +13,9 @@ from typing import Any, NamedTuple, Self
 
 from kafwire.testing.kafka import cache_folder, class_path, java
 
-_SOURCES = Path(__file__).parent / "java"
-_CASES = Path(__file__).parent / "judged_differently.json"
+_FOLDER = Path(__file__).parents[1] / "conformance"
+_SOURCES = _FOLDER / "java"
+_CASES = _FOLDER / "judged_differently.json"
 _INT = struct.Struct(">i")
 
 

@@ -1,0 +1,55 @@
+"""A fetch buffer with its reader, and who is told of both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafwire.consumer._fetch_buffer import FetchBuffer, FetchReader
+from kafwire.memory._buffer import Buffer
+from kafwire.records import encode_batch
+from kafwire.records._arrow import Layout
+from kafwire.runtime._io import POSTED, Loop
+
+COOKIE = 9
+
+
+class Line:
+    """A queue, its reader, and who is told of both."""
+
+    def __init__(self, cursors: int = 2, **options: Any) -> None:
+        settings: dict[str, Any] = {"chunk_bytes": 1 << 20, "max_decompressed": 1 << 20, "verify_crc": True}
+        self.native = Loop()
+        self.queue = FetchBuffer(self.native, COOKIE)
+        self.closed: list[bool] = []
+        for number in range(cursors):
+            self.queue.add("t", number, Layout("t", number))
+        self.reader = FetchReader(
+            self.queue,
+            Layout("t", 0),
+            on_close=lambda: self.closed.append(True),
+            **{**settings, **options},
+        )
+
+    def push(
+        self,
+        *batches: bytes,
+        cursor: int = 0,
+        start: int = 0,
+        end: int = 1 << 40,
+        aborted: Any = (),
+        before: bytes = b"",
+    ) -> int:
+        blob = b"".join(batches)
+        frame = before + blob + b"after"
+        self.queue.push(Buffer(frame), len(before), len(blob), cursor, start, end, list(aborted))
+        self.queue.seal()
+        return len(frame)
+
+    @property
+    def posted(self) -> bool:
+        """Whether the engine was told since the last look."""
+        return any(kind == POSTED and token == COOKIE for kind, _, token, _ in self.native.drain())
+
+
+def batch(base: int, *values: bytes, **options: Any) -> bytes:
+    return encode_batch(list(values), base_offset=base, **options)
