@@ -16,6 +16,8 @@ from kafwire.runtime.engine import Engine
 
 _T = TypeVar("_T")
 
+# What is smaller is decoded or encoded at once, in the loop's own thread: handing it to another takes longer.
+INLINE_BYTES = 256 << 10
 CLOSED = "the client was closed while this call waited"
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
-from kafwire.aio.bridge import on_engine
+from kafwire.aio.bridge import INLINE_BYTES, on_engine
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.offset_spec import Bound, OffsetSpec
 from kafwire.config import ConsumerConfig, from_config
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _ARGUMENTS = ("topics", "assign", "start", "columns", "layout")
-# What is smaller is decoded at once, in the loop's own thread: handing it to another takes longer.
-INLINE_BYTES = 256 << 10
 
 
 class AsyncConsumer:

@@ -8,7 +8,7 @@ from collections.abc import Coroutine, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
-from kafwire.aio.bridge import on_engine
+from kafwire.aio.bridge import INLINE_BYTES, on_engine
 from kafwire.aio.deliveries import AsyncBatchDelivery, AsyncDelivery, LoopRegistry, LoopState
 from kafwire.aio.transaction import AsyncTransactionBlock
 from kafwire.cluster.cluster import Cluster
@@ -36,8 +36,6 @@ from kafwire.types import ConsumerGroupMetadata, RecordMetadata, TopicPartition
 log = logging.getLogger("kafwire")
 
 _T = TypeVar("_T")
-# Tables below this many bytes are encoded at once, in the loop's own thread: handing them to another takes longer.
-INLINE_BYTES = 256 << 10
 # How long a cancelled `async with` still waits for acknowledgements.
 CANCELLED_FLUSH_S = 1.0
 

@@ -12,12 +12,13 @@ from typing import BinaryIO, NamedTuple, cast
 
 import click
 
+from kafwire.cli.lines import STDIN
 from kafwire.protocol.dump import requests_by_key
+from kafwire.protocol.stream import SIZE_BYTES
 
 __all__ = ["FORMS", "STDIN", "Frame", "cut_frames", "opened", "read_bytes", "read_input"]
 
 FORMS = ("auto", "raw", "hex", "base64")
-STDIN = "-"
 
 _HEX = re.compile(rb"(?:[0-9a-fA-F]{2})+")
 _HALF_HEX = re.compile(rb"[0-9a-fA-F](?:[0-9a-fA-F]{2})*")
@@ -25,7 +26,6 @@ _HALF_HEX = re.compile(rb"[0-9a-fA-F](?:[0-9a-fA-F]{2})*")
 # hardly ever taken for base64.
 _BASE64 = re.compile(rb"A[A-Za-z0-9+/_-]*={0,2}")
 _BETWEEN = b" \t\r\n:"
-_SIZE_BYTES = 4
 
 
 class Frame(NamedTuple):
@@ -91,7 +91,7 @@ def cut_frames(data: bytes, prefix: bool | None, limit: int, *, requests: bool) 
     frames = _sized(data, limit)
     if prefix is None:
         prefix = frames is not None and (
-            not frames[-1].missing or (requests and _begins_request(data, _SIZE_BYTES) and not _begins_request(data, 0))
+            not frames[-1].missing or (requests and _begins_request(data, SIZE_BYTES) and not _begins_request(data, 0))
         )
     if not prefix:
         return [Frame(0, data)]
@@ -107,15 +107,15 @@ def _sized(data: bytes, limit: int) -> list[Frame] | None:
     frames = []
     at = 0
     while at < len(data):
-        size = int.from_bytes(data[at : at + _SIZE_BYTES], "big", signed=True)
-        if len(data) - at < _SIZE_BYTES:
-            frames.append(Frame(at, b"", _SIZE_BYTES - (len(data) - at)))
+        size = int.from_bytes(data[at : at + SIZE_BYTES], "big", signed=True)
+        if len(data) - at < SIZE_BYTES:
+            frames.append(Frame(at, b"", SIZE_BYTES - (len(data) - at)))
             break
         if not 0 < size <= limit:
             return None
-        frame = data[at + _SIZE_BYTES : at + _SIZE_BYTES + size]
+        frame = data[at + SIZE_BYTES : at + SIZE_BYTES + size]
         frames.append(Frame(at, frame, size - len(frame)))
-        at += _SIZE_BYTES + size
+        at += SIZE_BYTES + size
     return frames or None
 
 

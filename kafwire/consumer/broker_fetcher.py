@@ -30,6 +30,8 @@ from kafwire.consumer.partition_cursor import FetchCursor, FetchDisposition
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import BrokerError, CorruptBatchError, KafkaConnectionError, KafkaError, ProtocolError, broker_error
 from kafwire.memory._buffer import Buffer
+from kafwire.protocol.versions import FETCH_BY_TOPIC_ID
+from kafwire.records.batches import LENGTH_AT, OVERHEAD
 
 if TYPE_CHECKING:
     from kafwire.consumer.fetcher import Fetcher
@@ -45,11 +47,9 @@ SESSION_ERRORS = frozenset(
 # Of records that the I/O thread has queued: generation, start, next offset, leader epoch of the last batch, bytes.
 Taken = tuple[int, int, int, int, int]
 
-FIRST_VERSION_WITH_TOPIC_IDS = 13
 END_OF_TIME = 2**63 - 1
 BATCH_HEAD = struct.Struct(">qiib")  # base offset, length, leader epoch, magic
 MAGIC_WITH_EPOCH = 2
-BEFORE_LENGTH = 12  # bytes of a batch that its length does not count
 # A request that is not answered in that time is parked: cursors with new demand are fetched immediately.
 IMMEDIATE_AFTER_MS = 10.0
 # An immediate fetch that found nothing is repeated after that time, until the parked request is answered. Then one
@@ -263,14 +263,14 @@ class BrokerFetcher:
 
     def _send(self, need: int) -> None:
         fetcher, config = self._fetcher, self._fetcher.config
-        at_most = FIRST_VERSION_WITH_TOPIC_IDS - 1 if self._nameless else None
+        at_most = FETCH_BY_TOPIC_ID - 1 if self._nameless else None
         try:
             self._version = self.connection.version_of(protocol.FetchRequest, at_most=at_most)
         except ProtocolError as error:
             for cursor in list(self.session):
                 fetcher.halt(cursor, error)
             return
-        by_id = self._version >= FIRST_VERSION_WITH_TOPIC_IDS
+        by_id = self._version >= FETCH_BY_TOPIC_ID
         if by_id != self._by_id:
             self._by_id = by_id
             self.session.renew()
@@ -592,8 +592,8 @@ class BrokerFetcher:
 
 def _note_batch(cursor: FetchCursor, frame: Buffer, part: PartitionAnswer) -> None:
     """How large this partition's batches are, as far as the first one tells."""
-    length = memoryview(frame)[part.position + 8 : part.position + BEFORE_LENGTH]
-    cursor.batch_bytes = BEFORE_LENGTH + int.from_bytes(length, "big")
+    length = memoryview(frame)[part.position + LENGTH_AT : part.position + OVERHEAD]
+    cursor.batch_bytes = OVERHEAD + int.from_bytes(length, "big")
 
 
 def _note_epochs(
@@ -613,7 +613,7 @@ def _note_epochs(
         epoch = epoch if magic == MAGIC_WITH_EPOCH else -1
         if epoch == last:
             break
-        at += BEFORE_LENGTH + length
+        at += OVERHEAD + length
         following = BATCH_HEAD.unpack_from(view, at)[0] if at < end else next_offset
         cursor.epochs.note(start, following, epoch)
         start = max(start, following)

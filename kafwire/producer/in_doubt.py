@@ -33,13 +33,13 @@ from kafwire.producer._accumulator import PartitionQueue
 from kafwire.producer._batch import ProducerBatch
 from kafwire.producer.log_search import FoundBatch, LogSearch, Numbers
 from kafwire.producer.sequencer import Fate, conclude
+from kafwire.protocol.versions import FETCH_BY_TOPIC_ID
+from kafwire.records.batches import MAX_TIMESTAMP_AT
 
-LAST_FETCH_WITH_NAMES = 12
 READ_BYTES = 1 << 20
 # Whose ListOffsets ends at the log's end, not at the high watermark: Kafka's own tools ask so.
 DEBUGGING_REPLICA = -2
 CONSUMER = -1
-MAX_TIMESTAMP_AT = 35  # in a batch
 
 Where = tuple[str, int]
 # A batch of a partition, what is known of it, where it is, and why no more is known.
@@ -238,7 +238,7 @@ class Doubts:
             partition_max_bytes=READ_BYTES,
         )
         topic = request.FetchTopic(topic=queue.topic, topic_id=topic_id, partitions=[asked])
-        at_most = LAST_FETCH_WITH_NAMES if topic_id == NO_TOPIC_ID else None
+        at_most = FETCH_BY_TOPIC_ID - 1 if topic_id == NO_TOPIC_ID else None
         response = await connection.call(
             request(max_wait_ms=0, min_bytes=0, max_bytes=READ_BYTES, topics=[topic]),
             version=connection.version_of(request, at_most=at_most),

@@ -14,13 +14,12 @@ from typing import Generic, TypeVar
 from kafwire._codec import crc32c_of
 from kafwire.errors import ProtocolError
 from kafwire.producer.sequencer import SEQUENCE_LIMIT
+from kafwire.records.batches import CRC_FROM, OVERHEAD
 
 # Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, base and largest timestamp, producer id,
 # producer epoch, base sequence, records.
 HEADER = struct.Struct(">qiibIhiqqqhii")
 START = struct.Struct(">qiib")
-LOG_OVERHEAD = 12  # base offset and length, which the length does not count
-CRC_END = 21  # what follows is under the checksum
 LOG_APPEND = 0x08
 
 K = TypeVar("K", bound=Hashable)
@@ -68,8 +67,8 @@ class LogSearch(Generic[K]):
         view = memoryview(records)
         while at + START.size <= len(view):
             base, length, _, magic = START.unpack_from(view, at)
-            end = at + LOG_OVERHEAD + length
-            if (length < HEADER.size - LOG_OVERHEAD and magic >= 2) or length <= 0:
+            end = at + OVERHEAD + length
+            if (length < HEADER.size - OVERHEAD and magic >= 2) or length <= 0:
                 raise ProtocolError("a batch is shorter than its header", api="FetchResponse", offset=at)
             if end > len(view):
                 break
@@ -83,7 +82,7 @@ class LogSearch(Generic[K]):
             _, _, _, _, crc, attributes, delta, _, max_timestamp, producer_id, epoch, sequence, _ = HEADER.unpack_from(
                 batch
             )
-            if crc32c_of(batch[CRC_END:]) != crc:
+            if crc32c_of(batch[CRC_FROM:]) != crc:
                 raise ProtocolError("a batch's checksum is wrong", api="FetchResponse")
             last = base + delta
             if last >= self.position and (producer_id, epoch) in self._senders:

@@ -55,6 +55,10 @@ class State(Enum):
     FATAL_ERROR = "at its end"
 
 
+# A transaction has begun, and may be ended.
+OPEN = (State.IN_TRANSACTION, State.ABORTABLE_ERROR)
+
+
 class Meaning(IntEnum):
     """What an error code asks of the producer; the worst last."""
 

@@ -13,7 +13,7 @@ from kafwire.protocol.spec import MAX_MEMORY, Data, Request, Response
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-_API_VERSIONS_KEY = 18
+API_VERSIONS_KEY = 18
 
 R = TypeVar("R", bound=Response)
 D = TypeVar("D", bound=Data)
@@ -58,7 +58,7 @@ def decode_response_header(
     request_class: type[Request[Response]], data: "BytesLike", version: int, *, max_memory: int = MAX_MEMORY
 ) -> tuple[ResponseHeader, memoryview]:
     """Read the header of the answer to a request of `version`; what follows is the body."""
-    flexible = version >= request_class.response.flexible_from and request_class.api_key != _API_VERSIONS_KEY
+    flexible = version >= request_class.response.flexible_from and request_class.api_key != API_VERSIONS_KEY
     header, used = ResponseHeader.plan(1 if flexible else 0).decode_prefix(data, max_memory)
     return header, memoryview(data).cast("B")[used:]
 
@@ -72,7 +72,7 @@ def decode_response_body(
     """
     response_class: type[R] = request_class.response  # type: ignore[assignment]
     view = memoryview(body).cast("B")
-    if request_class.api_key != _API_VERSIONS_KEY or view[:2] != ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big"):
+    if request_class.api_key != API_VERSIONS_KEY or view[:2] != ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big"):
         return version, response_class.decode(view, version, max_memory=max_memory)
     for attempt in (0, version):
         try:

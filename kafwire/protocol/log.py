@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from kafwire.errors import ProtocolError
 from kafwire.records import RecordBatch, decode_batches
+from kafwire.records.batches import LENGTH_AT, MAX_DECOMPRESSED, OVERHEAD
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -23,10 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["LogBatch", "LogReader", "split_batches"]
 
 MAX_BATCH_BYTES = 100 << 20
-MAX_DECOMPRESSED = 256 << 20
 
-_BEFORE_LENGTH = 8  # the base offset, or the offset of a message of magic 0 or 1
-_OVERHEAD = _BEFORE_LENGTH + 4
 _SMALLEST = 14  # what a message of magic 0 has behind its length, at least
 
 
@@ -75,11 +73,11 @@ class LogReader:
             yield entry
 
     def _next_size(self) -> int | None:
-        if len(self._buffer) < _OVERHEAD:
+        if len(self._buffer) < OVERHEAD:
             return None
-        length = int.from_bytes(self._buffer[_BEFORE_LENGTH:_OVERHEAD], "big", signed=True)
+        length = int.from_bytes(self._buffer[LENGTH_AT:OVERHEAD], "big", signed=True)
         _check_length(length, self.position, self._max_batch_bytes)
-        return _OVERHEAD + length if len(self._buffer) >= _OVERHEAD + length else None
+        return OVERHEAD + length if len(self._buffer) >= OVERHEAD + length else None
 
 
 def split_batches(data: "BytesLike", *, max_decompressed: int = MAX_DECOMPRESSED) -> Iterator[LogBatch | int]:
@@ -92,12 +90,12 @@ def split_batches(data: "BytesLike", *, max_decompressed: int = MAX_DECOMPRESSED
     position = 0
     while position < len(view):
         rest = len(view) - position
-        if rest < _OVERHEAD:
+        if rest < OVERHEAD:
             yield rest
             return
-        length = int.from_bytes(view[position + _BEFORE_LENGTH : position + _OVERHEAD], "big", signed=True)
+        length = int.from_bytes(view[position + LENGTH_AT : position + OVERHEAD], "big", signed=True)
         _check_length(length, position, None)
-        size = _OVERHEAD + length
+        size = OVERHEAD + length
         if rest < size:
             yield rest
             return

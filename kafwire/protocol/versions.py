@@ -48,6 +48,8 @@ NEEDED: dict[str, dict[str, tuple[int, int]]] = {
 }
 # The oldest release that was run; a broker is judged by the versions it offers (docs/compatibility.md).
 OLDEST_KAFKA = "3.0"
+# From this version on it names topics by their ids only (KIP-516).
+FETCH_BY_TOPIC_ID = 13
 _LEAST = dict(needed for apis in NEEDED.values() for needed in apis.values())
 
 

@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 __all__ = ["Batch", "Record", "RecordBatch", "decode_batches", "encode_batch", "iter_batches"]
 
 MAX_DECOMPRESSED = 256 << 20
+
+# Where things are in a batch, or in a message of magic 0 or 1: its length, which counts what follows, and its magic.
+LENGTH_AT, OVERHEAD, MAGIC_AT = 8, 12, 16
+# And in a batch of magic 2: the checksum, what it covers, the largest timestamp, and the records.
+CRC_AT, CRC_FROM, MAX_TIMESTAMP_AT, HEADER_SIZE = 17, 21, 35, 61
+
 _TIMESTAMP_TYPES = {0: 0, 1: 1, "create": 0, "log_append": 1}
 
 

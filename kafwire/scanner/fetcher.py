@@ -26,11 +26,10 @@ from kafwire.consumer.fetch_errors import UNAUTHORIZED, FetchErrors, may_pass
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError, broker_error
 from kafwire.memory._buffer import Buffer
+from kafwire.protocol.versions import FETCH_BY_TOPIC_ID
 from kafwire.scanner.plan import Cursor, Rotation, finish_invisible
 
 log = logging.getLogger("kafwire")
-
-FIRST_VERSION_WITH_TOPIC_IDS = 13
 
 
 class End(NamedTuple):
@@ -283,10 +282,10 @@ class BrokerFetcher:
     def _request(self, order: Sequence[Cursor], correlation_id: int) -> bytes:
         has_ids = all(cursor.topic_id != NO_TOPIC_ID for cursor in order)
         self._version = self.connection.version_of(
-            protocol.FetchRequest, at_most=None if has_ids else FIRST_VERSION_WITH_TOPIC_IDS - 1
+            protocol.FetchRequest, at_most=None if has_ids else FETCH_BY_TOPIC_ID - 1
         )
         config = self._fetcher.config
-        by_id = self._version >= FIRST_VERSION_WITH_TOPIC_IDS
+        by_id = self._version >= FETCH_BY_TOPIC_ID
         limit = config.fetch_max_bytes
         # The broker fills its answer in this order.
         add = [(*cursor.identity, cursor.position, limit, -1, -1) for cursor in order]

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from kafwire.errors import KafkaError, TransactionAbortableError
-from kafwire.producer.transaction_state import State
+from kafwire.producer.transaction_state import OPEN
 
 if TYPE_CHECKING:
     from kafwire.producer.transaction_manager import Transactions
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 # Whoever is interrupted wants to end, and not to wait for a coordinator that cannot be reached.
 INTERRUPTED_S = 5.0
-
-_OPEN = (State.IN_TRANSACTION, State.ABORTABLE_ERROR)
 
 
 class TransactionBlock:
@@ -34,7 +32,7 @@ class TransactionBlock:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._transactions.number != self._number or self._transactions.state not in _OPEN:
+        if self._transactions.number != self._number or self._transactions.state not in OPEN:
             return  # it was ended in the block, or cannot be
         if error is None:
             try:

@@ -10,13 +10,11 @@ from kafwire.protocol.dump import requests_by_key
 from kafwire.protocol.framing import decode_response_header
 from kafwire.protocol.header import RequestHeader
 from kafwire.protocol.spec import MAX_MEMORY
+from kafwire.records.batches import CRC_FROM, LENGTH_AT, MAGIC_AT, OVERHEAD
 
 __all__ = ["record_spans"]
 
-_BEFORE_LENGTH = 8
-_OVERHEAD = _BEFORE_LENGTH + 4
-_MAGIC = 16
-_CRC_COVERS = {0: 16, 1: 16, 2: 21}  # from here to the batch's or message's end, by magic
+_CRC_COVERS = {0: MAGIC_AT, 1: MAGIC_AT, 2: CRC_FROM}  # from here to the batch's or message's end, by magic
 
 
 def record_spans(
@@ -56,9 +54,9 @@ def _records(
 
 def _covered(blob: bytes) -> Iterator[tuple[int, int]]:
     at = 0
-    while at + _MAGIC < len(blob):
-        end = at + _OVERHEAD + int.from_bytes(blob[at + _BEFORE_LENGTH : at + _OVERHEAD], "big", signed=True)
-        start = at + _CRC_COVERS.get(blob[at + _MAGIC], _MAGIC)
+    while at + MAGIC_AT < len(blob):
+        end = at + OVERHEAD + int.from_bytes(blob[at + LENGTH_AT : at + OVERHEAD], "big", signed=True)
+        start = at + _CRC_COVERS.get(blob[at + MAGIC_AT], MAGIC_AT)
         if not start < end <= len(blob):  # the part of a batch that a broker puts at the end, or no batch
             return
         yield start, end

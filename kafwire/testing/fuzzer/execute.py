@@ -11,6 +11,7 @@ from uuid import UUID
 from kafwire import protocol
 from kafwire.errors import KafkaConnectionError, ProtocolError
 from kafwire.protocol.spec import Request, Struct
+from kafwire.records.batches import HEADER_SIZE
 from kafwire.testing.fuzzer import case as cases
 from kafwire.testing.fuzzer import damage, paths
 from kafwire.testing.fuzzer.anatomy import dissect
@@ -25,7 +26,6 @@ ANSWERED, CLOSED, SILENT, WAITING, NONE, REFUSED, BAD_SIZE = (
 )  # fmt: skip
 _PATIENCE = 0.3
 _FIRST_CORRELATION_ID = 1000
-_BATCH_HEADER = 61
 
 
 class ForbiddenError(Exception):
@@ -301,7 +301,7 @@ def _bind(message: Any, bind: Bind, answers: list[Answer]) -> None:
         if bind.target.endswith("@producer"):
             path = paths.parse(bind.target.removesuffix("@producer"))
             batch = paths.get(message, path)
-            if batch is not None and len(batch) > _BATCH_HEADER and response.error_code == 0:
+            if batch is not None and len(batch) > HEADER_SIZE and response.error_code == 0:
                 stamped = stamp(bytes(batch), response.producer_id, response.producer_epoch, 0)
                 paths.put(message, path, stamped)
             return

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from kafwire._codec import crc32c_of
 from kafwire.protocol.spec import Field, Request, Struct
+from kafwire.records.batches import CRC_AT, CRC_FROM, HEADER_SIZE
 from kafwire.testing.fuzzer import paths
 from kafwire.testing.fuzzer.paths import Path
 
@@ -40,9 +41,6 @@ _LEAVE_ALONE = {
     "AlterClientQuotas": {"entity_type", "entity_name", "value", "entity"},
     "UnregisterBroker": {"broker_id"},
 }
-_BATCH_HEADER = 61
-_CRC_AT = 17
-_CRC_FROM = 21
 
 
 def odd(rng: random.Random, api: str, version: int, request: Request[Any], *, destructive: bool) -> Request[Any]:
@@ -127,21 +125,21 @@ def stamp(batch: bytes, producer_id: int, producer_epoch: int, base_sequence: in
 
 
 def _sealed(data: bytearray) -> bytes:
-    struct.pack_into(">I", data, _CRC_AT, crc32c_of(bytes(data[_CRC_FROM:])))
+    struct.pack_into(">I", data, CRC_AT, crc32c_of(bytes(data[CRC_FROM:])))
     return bytes(data)
 
 
 def odd_batch(rng: random.Random, batch: bytes) -> bytes:
     """Records that a broker has to refuse or to put right: with right and with wrong checksums."""
-    if len(batch) <= _BATCH_HEADER:
-        return rng.choice((b"", b"\0" * _BATCH_HEADER, rng.randbytes(100)))
+    if len(batch) <= HEADER_SIZE:
+        return rng.choice((b"", b"\0" * HEADER_SIZE, rng.randbytes(100)))
     data = bytearray(batch)
     what = rng.randrange(11)
     if what == 0:
-        data[_CRC_AT] ^= 1
+        data[CRC_AT] ^= 1
         return bytes(data)
     if what == 1:
-        data[rng.randrange(_BATCH_HEADER, len(data))] ^= 1 << rng.randrange(8)
+        data[rng.randrange(HEADER_SIZE, len(data))] ^= 1 << rng.randrange(8)
         return bytes(data) if rng.random() < 0.5 else _sealed(data)
     if what == 2:
         data[16] = rng.choice((0, 1, 3, 0x7F, 0xFF))

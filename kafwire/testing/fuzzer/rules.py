@@ -15,6 +15,7 @@ from typing import Any
 
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import ERROR_CODES, ProtocolError
+from kafwire.protocol.framing import API_VERSIONS_KEY
 from kafwire.records import decode_batches
 from kafwire.testing.fuzzer.world import World
 
@@ -199,9 +200,9 @@ def _versions_sound(request: Any, response: Any, version: int, world: World) -> 
 
 def _versions_refused(request: Any, response: Any, version: int, world: World) -> Iterator[str]:
     del request, version
-    if response.error_code == ErrorCode.UNSUPPORTED_VERSION and 18 in world.ranges:
+    if response.error_code == ErrorCode.UNSUPPORTED_VERSION and API_VERSIONS_KEY in world.ranges:
         found = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
-        if found.get(18) != world.ranges[18]:
+        if found.get(API_VERSIONS_KEY) != world.ranges[API_VERSIONS_KEY]:
             yield "an answer with UNSUPPORTED_VERSION does not name the versions of ApiVersions"
 
 

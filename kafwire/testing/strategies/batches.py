@@ -14,6 +14,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from kafwire._codec import crc32c_of
 from kafwire.compression import CODECS, compress
 from kafwire.testing.strategies.expected import (
+    MAX_OFFSET,
     EncodedBatch,
     ExpectedRecord,
     RecordsBlob,
@@ -29,7 +30,6 @@ from kafwire.testing.strategies.wire import Wire, Writer, varint, with_right_che
 __all__ = ["EncodedBatch", "ExpectedRecord", "RecordsBlob", "record_batches", "records_blobs"]
 
 _LOG_APPEND, _TRANSACTIONAL, _CONTROL, _DELETE_HORIZON = 8, 16, 32, 64
-_MAX_OFFSET = (1 << 63) - 1
 
 
 def record_batches(
@@ -67,7 +67,7 @@ def record_batches(
     codecs = (
         st.sampled_from(CODECS) if codec is None else codec if isinstance(codec, SearchStrategy) else st.just(codec)
     )
-    bases = st.integers(0, 1 << 40) | st.just(_MAX_OFFSET) if base_offset is None else base_offset
+    bases = st.integers(0, 1 << 40) | st.just(MAX_OFFSET) if base_offset is None else base_offset
     return _batches(
         magic if isinstance(magic, SearchStrategy) else st.just(magic),
         codecs,
@@ -118,7 +118,7 @@ def _batches(
     producer = (-1, -1, -1)
     if transactional or control or draw(st.booleans()):
         sequence = -1 if control else draw(st.integers(0, (1 << 31) - 1))
-        producer = (draw(st.integers(0, _MAX_OFFSET)), draw(st.integers(0, 0x7FFF)), sequence)
+        producer = (draw(st.integers(0, MAX_OFFSET)), draw(st.integers(0, 0x7FFF)), sequence)
     flags = _TRANSACTIONAL * transactional | _CONTROL * control
     flags |= draw(st.sampled_from([0, 0, 0, _LOG_APPEND, _DELETE_HORIZON])) if not control else 0
     base_timestamp = records[0].timestamp_ms if records else -1

@@ -9,10 +9,10 @@ from kafwire.testing.strategies.wire import Wire
 
 __all__ = ["EncodedBatch", "ExpectedRecord", "RecordsBlob", "data", "draw_base", "gaps", "headers", "timestamps"]
 
-_MAX_OFFSET = (1 << 63) - 1
+MAX_OFFSET = (1 << 63) - 1
 
-_INT64 = st.integers(-(1 << 63), _MAX_OFFSET)
-timestamps = st.integers(0, 2_000_000_000_000) | st.just(-1) | _INT64 | st.sampled_from([_MAX_OFFSET, -(1 << 63)])
+_INT64 = st.integers(-(1 << 63), MAX_OFFSET)
+timestamps = st.integers(0, 2_000_000_000_000) | st.just(-1) | _INT64 | st.sampled_from([MAX_OFFSET, -(1 << 63)])
 _LENGTHS = st.sampled_from([63, 64, 127, 128, 700, 8191, 8192])  # a zigzag varint grows at 64 and at 8,192
 data = st.none() | st.binary(max_size=12) | _LENGTHS.map(lambda size: b"abcdefg".ljust(size, b"."))
 _HEADER_KEYS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8).map(str.encode)
@@ -79,4 +79,4 @@ class RecordsBlob:
 
 def draw_base(draw: DrawFn, bases: SearchStrategy[int], last: int) -> int:
     """Return a base offset with room for a batch that reaches `last` beyond it."""
-    return min(draw(bases), _MAX_OFFSET - 1 - last)
+    return min(draw(bases), MAX_OFFSET - 1 - last)

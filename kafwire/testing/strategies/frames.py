@@ -8,6 +8,7 @@ from typing import Any, Literal
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
+from kafwire.protocol.framing import API_VERSIONS_KEY
 from kafwire.protocol.header import RequestHeader, ResponseHeader
 from kafwire.protocol.spec import Request, Response
 from kafwire.testing.strategies.messages import Versioned, messages, requests, responses
@@ -15,7 +16,6 @@ from kafwire.testing.strategies.wire import Wire, Writer, encoded
 
 __all__ = ["Connection", "Frame", "connections", "frames", "split"]
 
-_API_VERSIONS = 18
 _CLIENT_IDS = st.sampled_from(["", "kafwire", "x" * 200]) | st.none()
 _CORRELATION_IDS = st.integers(0, 100) | st.integers(-(1 << 31), (1 << 31) - 1)
 
@@ -180,6 +180,6 @@ def _response_frame(response: Versioned[Response], correlation_id: int) -> Frame
     message, version = response
     cls = type(message)
     # A client must be able to read an answer to ApiVersions before it knows what the broker speaks (KIP-511).
-    flexible = version >= cls.flexible_from and cls.api_key != _API_VERSIONS
+    flexible = version >= cls.flexible_from and cls.api_key != API_VERSIONS_KEY
     data = _framed(encoded(ResponseHeader(correlation_id=correlation_id), 1 if flexible else 0), response.data)
     return Frame(data, message, version, correlation_id)
