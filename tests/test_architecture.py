@@ -323,15 +323,21 @@ def name_of(node: ast.AST) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
-def bare_codes(tree: ast.AST) -> Iterator[int]:
-    """The lines where an error code is named, compared or made by its number. 0, no error, is as good as false."""
+def named_codes(tree: ast.AST) -> Iterator[int]:
+    """The lines where a number gets the name of an error code."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and numbers_in(node.value):
             for target in node.targets:
                 names = target.elts if isinstance(target, ast.Tuple) else [target]
                 if any(name_of(name).lstrip("_") in CODE_NAMES for name in names):
                     yield node.lineno
-        elif isinstance(node, ast.Compare):
+
+
+def bare_codes(tree: ast.AST) -> Iterator[int]:
+    """The lines where an error code is named, compared or made by its number. 0, no error, is as good as false."""
+    yield from named_codes(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
             if any(re.search(r"(^|_)code$", name_of(side)) for side in sides) and any(map(numbers_in, sides)):
                 yield node.lineno
@@ -348,6 +354,11 @@ def test_error_codes_have_their_numbers_in_one_place() -> None:
         for file in sorted(PACKAGE.rglob("*.py"))
         if file != PACKAGE / "error_codes.py"
         for line in bare_codes(ast.parse(file.read_text()))
+    ]
+    found += [
+        f"{file.relative_to(ROOT)}:{line}"
+        for file in sorted((ROOT / "tests").rglob("*.py"))
+        for line in named_codes(ast.parse(file.read_text()))
     ]
     named = re.compile(rf"^\s*_?({'|'.join(CODE_NAMES)}) = -?\d|error_code [!=]= -?[1-9]", re.MULTILINE)
     found += [

@@ -13,14 +13,13 @@ import pytest
 
 import kafwire
 from kafwire.aio.deliveries import AsyncDelivery, LoopState
-from kafwire.errors import BrokerError, KafkaError, KafkaTimeoutError
+from kafwire.errors import BrokerError, ErrorCode, KafkaError, KafkaTimeoutError
 from kafwire.producer._batch import Budget
 from tests.support import scripted_broker as scripted
 from tests.support.deadlines import ended
 from tests.support.scripted_broker import ScriptedBroker
 from tests.support.time_limits import within
 
-INVALID_RECORD = 87
 QUICK: dict[str, Any] = {"retry_backoff_ms": 10, "retry_backoff_max_ms": 50, "reconnect_backoff_ms": 10, "linger_ms": 0}
 SMALL: dict[str, Any] = QUICK | {"buffer_memory": 5000, "batch_size": 2000}
 
@@ -115,7 +114,7 @@ def test_a_delivery_tells_what_it_knows(broker: ScriptedBroker) -> None:
     async def body() -> None:
         gate = threading.Event()
         async with producing(broker) as producer:
-            broker.script("Produce", scripted.after(gate), scripted.error(INVALID_RECORD))
+            broker.script("Produce", scripted.after(gate), scripted.error(ErrorCode.INVALID_RECORD))
             delivery = await producer.send("u", b"v")
             assert not delivery.done()
             assert "pending" in repr(delivery)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import kafwire
-from kafwire.errors import BrokerError, KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError
+from kafwire.errors import BrokerError, ErrorCode, KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError
 from tests.support import scripted_broker as scripted
 from tests.support.deadlines import ended
 from tests.support.scripted_broker import ScriptedBroker, Step, batch_of
@@ -22,7 +22,6 @@ from tests.support.time_limits import within
 BATCHES = 6
 PER_BATCH = 10
 TOTAL = BATCHES * PER_BATCH
-NOT_LEADER, LEADER_NOT_AVAILABLE, OFFSET_OUT_OF_RANGE, FENCED_EPOCH, UNKNOWN_TOPIC_ID = 6, 5, 1, 74, 100
 
 MAGIC, ATTRIBUTES, CRC, RECORDS = 16, 22, 17, 61  # positions in a batch
 
@@ -65,9 +64,9 @@ def read(broker: ScriptedBroker, **options: Any) -> list[bytes | None]:
         scripted.giant_frame(-5),
         scripted.giant_frame(2),
         scripted.after(0.3),
-        scripted.error(NOT_LEADER),
-        scripted.error(LEADER_NOT_AVAILABLE),
-        scripted.error(FENCED_EPOCH),
+        scripted.error(ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        scripted.error(ErrorCode.LEADER_NOT_AVAILABLE),
+        scripted.error(ErrorCode.FENCED_LEADER_EPOCH),
     ],
     ids=[
         *("close", "lose", "cut", "number", "giant", "negative", "tiny"),

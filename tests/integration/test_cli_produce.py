@@ -17,12 +17,12 @@ from click.testing import CliRunner, Result
 
 from kafwire import records
 from kafwire.cli import main
+from kafwire.errors import ErrorCode
 from tests.support import scripted_broker as scripted
 from tests.support.deadlines import ended
 from tests.support.scripted_broker import ScriptedBroker
 
 COMMAND = [sys.executable, "-m", "kafwire", "produce"]
-INVALID_RECORD = 87
 MIB = 1 << 20
 
 
@@ -177,7 +177,9 @@ def test_what_the_broker_refuses(run: Run, broker: ScriptedBroker, tmp_path: Pat
     files = [tmp_path / name for name in "ab"]
     for number, file in enumerate(files):
         file.write_bytes(b"\n".join(b"%d%d" % (number, line) * 300 for line in range(5)))
-    broker.script("Produce", *[scripted.behave] * 6, scripted.error(INVALID_RECORD, "not this"), scripted.behave)
+    broker.script(
+        "Produce", *[scripted.behave] * 6, scripted.error(ErrorCode.INVALID_RECORD, "not this"), scripted.behave
+    )
     arguments = ["-E", "-X", "batch.size=100", "-X", "max.in.flight.requests.per.connection=1", "-l"]
     result = run("-t", "t", *arguments, *map(str, files))
     assert result.exit_code == 1
@@ -188,7 +190,7 @@ def test_what_the_broker_refuses(run: Run, broker: ScriptedBroker, tmp_path: Pat
 
 
 def test_after_a_refusal_nothing_more_is_read(run: Run, broker: ScriptedBroker) -> None:
-    broker.script("Produce", scripted.error(INVALID_RECORD))
+    broker.script("Produce", scripted.error(ErrorCode.INVALID_RECORD))
     data = b"\n\n" + (b"x" * 999 + b"\n") * 60_000
     result = run("-t", "t", data=data)
     assert result.exit_code == 1
@@ -306,7 +308,7 @@ def test_an_interrupt_says_what_is_not_known(broker: ScriptedBroker) -> None:
 
 def test_a_refusal_ends_it_while_nothing_is_read(broker: ScriptedBroker) -> None:
     """Whoever follows a log must not learn of it with the next line only."""
-    broker.script("Produce", scripted.error(INVALID_RECORD))
+    broker.script("Produce", scripted.error(ErrorCode.INVALID_RECORD))
     with start(broker) as process:
         write(process, b"a\n")
         assert process.wait(30) == 1

@@ -18,14 +18,14 @@ import pytest
 
 import kafwire
 from kafwire import records
-from kafwire.errors import BrokerError, KafkaConnectionError, KafkaError, KafkaTimeoutError
+from kafwire.errors import BrokerError, ErrorCode, KafkaConnectionError, KafkaError, KafkaTimeoutError
 from kafwire.producer import direct_send as direct_send_ways
 from kafwire.producer._accumulator import PartitionQueue
 from kafwire.producer._batch import Delivery, ProducerBatch
 from kafwire.producer._direct_send import PendingSend
 from tests.support import scripted_broker as scripted
 from tests.support.deadlines import ended, until
-from tests.support.produce_faults import INVALID_RECORD, MENDED, NOT_LEADER, OUT_OF_ORDER, QUICK, numbers
+from tests.support.produce_faults import MENDED, QUICK, numbers
 from tests.support.scripted_broker import ScriptedBroker, Step
 from tests.support.time_limits import within
 
@@ -376,7 +376,7 @@ def test_a_callback_sends_while_the_connection_is_given_up(broker: ScriptedBroke
             warm_up(producer, 1)
             sent: list[Delivery] = []
             done = threading.Event()
-            broker.script("Produce", scripted.error(INVALID_RECORD, "no key"))
+            broker.script("Produce", scripted.error(ErrorCode.INVALID_RECORD, "no key"))
 
             def go_on(_: Delivery, sent: list[Delivery] = sent, done: threading.Event = done) -> None:
                 connection = next(
@@ -422,7 +422,7 @@ def test_numbers_wrap(broker: ScriptedBroker) -> None:
 def test_a_refused_record_fails_with_the_brokers_words(broker: ScriptedBroker) -> None:
     with kafwire.Producer(broker.bootstrap, **QUICK) as producer, within(20):
         warm_up(producer)
-        broker.script("Produce", scripted.error(INVALID_RECORD, "no key"))
+        broker.script("Produce", scripted.error(ErrorCode.INVALID_RECORD, "no key"))
         with pytest.raises(BrokerError, match="no key"):
             producer.send("t", b"v", partition=0).result(10)
         warm_up(producer)
@@ -433,7 +433,7 @@ def test_a_broker_that_has_forgotten_the_producer(broker: ScriptedBroker) -> Non
     """The partition moves to the next epoch of the producer (KIP-360), and the record goes again."""
     with kafwire.Producer(broker.bootstrap, **QUICK) as producer, within(20):
         warm_up(producer)
-        broker.script("Produce", scripted.error(OUT_OF_ORDER))
+        broker.script("Produce", scripted.error(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER))
         assert producer.send("t", b"v", partition=0).result(10).offset == FIRST
         warm_up(producer)
     epochs = [records.decode_batches(stored.data)[0].producer_epoch for stored in broker.logs["t", 0]]
@@ -568,7 +568,7 @@ def test_no_connection_any_more(broker: ScriptedBroker) -> None:
     options = QUICK | {"delivery_timeout_ms": 600, "request_timeout_ms": 300}
     with kafwire.Producer(broker.bootstrap, **options) as producer, within(20):
         warm_up(producer)
-        broker.script("Produce", *[scripted.error(NOT_LEADER)] * 3)
+        broker.script("Produce", *[scripted.error(ErrorCode.NOT_LEADER_OR_FOLLOWER)] * 3)
         broker.always("Produce", scripted.close)
         with pytest.raises(KafkaError) as caught:
             producer.send("t", b"v", partition=0).result(10)

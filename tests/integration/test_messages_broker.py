@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from kafwire import protocol
+from kafwire.errors import ErrorCode
 from kafwire.protocol import (
     MESSAGES,
     ApiVersionsRequest,
@@ -26,7 +27,7 @@ from kafwire.protocol import (
 )
 from kafwire.testing.cluster import KafkaCluster
 
-UNKNOWN_TOPIC = {3, 100}  # UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID
+UNKNOWN_TOPIC = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
 REQUESTS: tuple[type[Request[Response]], ...] = (
     *(ApiVersionsRequest, CreateTopicsRequest, DeleteTopicsRequest, DescribeConfigsRequest, FetchRequest),
     *(InitProducerIdRequest, ListOffsetsRequest, MetadataRequest, ProduceRequest),

@@ -14,6 +14,7 @@ import kafwire
 from kafwire.errors import (
     BrokerError,
     ConfigError,
+    ErrorCode,
     KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
@@ -22,15 +23,7 @@ from kafwire.errors import (
 from kafwire.producer._batch import Delivery
 from tests.support import scripted_broker as scripted
 from tests.support.deadlines import ended, until
-from tests.support.produce_faults import (
-    INVALID_RECORD,
-    MENDED,
-    NOT_ENOUGH_REPLICAS,
-    NOT_LEADER,
-    QUICK,
-    TOO_LARGE,
-    numbers,
-)
+from tests.support.produce_faults import MENDED, QUICK, numbers
 from tests.support.scripted_broker import ScriptedBroker, Step
 from tests.support.time_limits import within
 
@@ -54,7 +47,10 @@ def test_every_record_arrives_once_and_in_order(broker: ScriptedBroker, step: St
     assert offsets == list(range(40))
 
 
-@pytest.mark.parametrize("step", [scripted.error(NOT_LEADER), scripted.error(NOT_ENOUGH_REPLICAS), scripted.close])
+@pytest.mark.parametrize(
+    "step",
+    [scripted.error(ErrorCode.NOT_LEADER_OR_FOLLOWER), scripted.error(ErrorCode.NOT_ENOUGH_REPLICAS), scripted.close],
+)
 def test_the_first_batch_of_a_partition_is_refused(broker: ScriptedBroker, step: Step) -> None:
     """The partition knows nothing of the producer yet: were the second batch taken, the first could never follow."""
     broker.script("Produce", step, scripted.behave, step)
@@ -108,7 +104,7 @@ def test_the_broker_vanishes_for_a_while(broker: ScriptedBroker) -> None:
 
 def test_other_partitions_do_not_wait_for_one_that_fails(broker: ScriptedBroker) -> None:
     broker.lead("t", 1, 2)
-    broker.always("Produce", scripted.error(NOT_LEADER), node=2)
+    broker.always("Produce", scripted.error(ErrorCode.NOT_LEADER_OR_FOLLOWER), node=2)
     with kafwire.Producer(broker.bootstrap, **QUICK) as producer, within(20):
         stuck = producer.send("t", b"stuck", partition=1)
         for value in numbers(20):
@@ -120,7 +116,7 @@ def test_other_partitions_do_not_wait_for_one_that_fails(broker: ScriptedBroker)
 
 def test_a_batch_that_the_broker_refuses_leaves_the_others_alone(broker: ScriptedBroker) -> None:
     """The refused one used sequence numbers: without a new epoch no later batch of its partition could follow."""
-    broker.script("Produce", scripted.behave, scripted.behave, scripted.error(INVALID_RECORD, "no key"))
+    broker.script("Produce", scripted.behave, scripted.behave, scripted.error(ErrorCode.INVALID_RECORD, "no key"))
     with kafwire.Producer(broker.bootstrap, **QUICK | {"batch_size": 1}) as producer, within(20):
         deliveries = [producer.send("t", value, partition=0) for value in numbers(20)]
         producer.flush(20)
@@ -135,12 +131,12 @@ def test_a_batch_that_the_broker_refuses_leaves_the_others_alone(broker: Scripte
 
 
 def test_a_record_too_large_for_the_broker(broker: ScriptedBroker) -> None:
-    broker.script("Produce", scripted.behave, scripted.error(TOO_LARGE))
+    broker.script("Produce", scripted.behave, scripted.error(ErrorCode.MESSAGE_TOO_LARGE))
     with kafwire.Producer(broker.bootstrap, **QUICK) as producer, within(20):
         producer.send("t", b"before", partition=0).result(10)
         with pytest.raises(RecordTooLargeError, match="t-0 on broker 1 at 127") as caught:
             producer.send("t", b"big", partition=0).result(10)
-        assert caught.value.code == TOO_LARGE
+        assert caught.value.code == ErrorCode.MESSAGE_TOO_LARGE
         assert producer.send("t", b"after", partition=0).result(10).offset == 1
     assert broker.values("t", 0) == [b"before", b"after"]
 
@@ -362,7 +358,7 @@ def test_a_record_larger_than_the_buffer_goes_when_the_buffer_is_empty(broker: S
 def test_delivery_callbacks(broker: ScriptedBroker) -> None:
     seen: list[tuple[str, object]] = []
     done = threading.Event()
-    broker.script("Produce", scripted.behave, scripted.error(INVALID_RECORD))
+    broker.script("Produce", scripted.behave, scripted.error(ErrorCode.INVALID_RECORD))
     with kafwire.Producer(broker.bootstrap, **QUICK) as producer, within(10):
         good = producer.send("t", b"x", partition=0)
         good.add_done_callback(lambda delivery: seen.append(("good", delivery.result(0).offset)))

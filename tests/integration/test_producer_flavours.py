@@ -9,13 +9,12 @@ import pyarrow as pa
 import pytest
 
 import kafwire
-from kafwire.errors import BrokerError, ConfigError, KafkaError, KafkaTimeoutError, RecordTooLargeError
+from kafwire.errors import BrokerError, ConfigError, ErrorCode, KafkaError, KafkaTimeoutError, RecordTooLargeError
 from tests.support import scripted_broker as scripted
 from tests.support.api_flavours import Flavour, flavour_named
 from tests.support.scripted_broker import ScriptedBroker
 from tests.support.time_limits import within
 
-INVALID_RECORD, NOT_LEADER = 87, 6
 QUICK: dict[str, Any] = {"retry_backoff_ms": 10, "retry_backoff_max_ms": 50, "reconnect_backoff_ms": 10, "linger_ms": 0}
 SMALL: dict[str, Any] = QUICK | {"buffer_memory": 5000, "batch_size": 2000}
 MIB = 1 << 20
@@ -145,7 +144,7 @@ def test_a_record_too_large(flavour: Flavour, broker: ScriptedBroker) -> None:
 
 
 def test_a_refused_record(flavour: Flavour, broker: ScriptedBroker) -> None:
-    broker.script("Produce", scripted.error(INVALID_RECORD, "not like this"))
+    broker.script("Produce", scripted.error(ErrorCode.INVALID_RECORD, "not like this"))
     with flavour.producer(broker.bootstrap, **QUICK) as producer, within(10):
         bad = producer.send("t", b"bad", partition=0)
         for _ in range(2):
@@ -159,7 +158,9 @@ def test_a_refused_record(flavour: Flavour, broker: ScriptedBroker) -> None:
     assert broker.values("t", 0) == [b"good"]
 
 
-@pytest.mark.parametrize("step", [scripted.lose_answer, scripted.close, scripted.error(NOT_LEADER)])
+@pytest.mark.parametrize(
+    "step", [scripted.lose_answer, scripted.close, scripted.error(ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+)
 def test_what_goes_wrong_on_the_way_is_mended(flavour: Flavour, broker: ScriptedBroker, step: scripted.Step) -> None:
     broker.script("Produce", *[scripted.behave, step] * 6)
     with flavour.producer(broker.bootstrap, **QUICK, batch_size=1) as producer, within(20):

@@ -11,13 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.scenarios.scene import CONCURRENT_TRANSACTIONS, Kafka, Scene, error
+from kafwire.errors import ErrorCode
+from tests.scenarios.scene import Kafka, Scene, error
 
 LENGTH = 25
 PLAYERS = {"a": "x", "b": "x", "c": "y", "i": None}  # and their transactional ids
 PLACES = (("t", 0), ("t", 1))
 GROUPS = ("g", "h")
-WAITS = error(CONCURRENT_TRANSACTIONS)
+WAITS = error(ErrorCode.CONCURRENT_TRANSACTIONS)
 
 
 @dataclass(frozen=True)

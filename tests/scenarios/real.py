@@ -10,14 +10,13 @@ from typing import Any
 
 import kafwire
 from kafwire import protocol
+from kafwire.errors import ErrorCode
 from kafwire.testing.cluster import KafkaCluster, Node
 from tests.scenarios.script import Restart
 from tests.support import deadlines as waiting
 
 MADE_TOGETHER = 25
 CONSUMER, DEBUGGING = -1, -2
-TOPIC_ALREADY_EXISTS = 36
-TRANSACTIONAL_ID_NOT_FOUND = 105
 OF_LEADERS = {"Produce", "Fetch", "ListOffsets", "DescribeProducers"}
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
 
@@ -93,7 +92,7 @@ class RealKafka:
             topic.configs = [request.CreatableTopicConfig(name=key, value=value) for key, value in config.items()]
             request.topics.append(topic)
         made = {topic.name: topic for topic in self.client.call(request).topics}
-        assert {topic.error_code for topic in made.values()} <= {0, TOPIC_ALREADY_EXISTS}, made
+        assert {topic.error_code for topic in made.values()} <= {0, ErrorCode.TOPIC_ALREADY_EXISTS}, made
         return [made[name].topic_id for name in names]
 
     def _wait_for_leader(self, names: list[str], partitions: int) -> None:
@@ -130,7 +129,7 @@ class RealKafka:
         def answer() -> bool:
             found = self.client.call(states, broker=self.coordinator).transaction_states[0]
             return (
-                found.error_code == TRANSACTIONAL_ID_NOT_FOUND
+                found.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
                 and not self.client.call(init, broker=self.coordinator).error_code
                 and not self.client.call(groups, broker=self.coordinator, version=9).groups[0].error_code
             )

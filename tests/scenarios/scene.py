@@ -18,7 +18,6 @@ from kafwire import protocol
 from kafwire.errors import broker_error
 from kafwire.records import RecordBatch, decode_batches, encode_batch
 
-CONCURRENT_TRANSACTIONS = 51
 LATEST, EARLIEST = -1, -2
 NO_ID = uuid.UUID(int=0)
 Place = tuple[str, int]

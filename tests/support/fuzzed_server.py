@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from kafwire import protocol
-from kafwire.errors import ProtocolError
+from kafwire.errors import ErrorCode, ProtocolError
 from kafwire.protocol.api.heartbeat import HeartbeatResponse
 from kafwire.protocol.header import RequestHeader
 from kafwire.testing.fuzzer.safety import request_class, request_name
@@ -22,7 +22,6 @@ from tests.support.deadlines import ended
 
 TOPICS = {"one": 1, "two": 2}
 SERVED = ("ApiVersions", "Metadata", "DescribeGroups", "Heartbeat", "FindCoordinator")
-UNSUPPORTED_VERSION, UNKNOWN_TOPIC, UNKNOWN_MEMBER = 35, 3, 25
 
 Bug = Callable[["Exchange"], None]
 
@@ -164,7 +163,7 @@ class FuzzedServer:
         found = request_class(name)
         if name == "ApiVersions" and not 0 <= version <= found.max_stable_version:
             exchange = Exchange(self, name, 0, None, correlation_id)
-            exchange.response = _versions(UNSUPPORTED_VERSION)
+            exchange.response = _versions(ErrorCode.UNSUPPORTED_VERSION)
         else:
             _, used = RequestHeader.plan(2 if version >= found.flexible_from else 1).decode_prefix(frame)
             request = found.decode(memoryview(frame)[used:], version)
@@ -186,7 +185,7 @@ class FuzzedServer:
                 name=name,
                 topic_id=next((topic.topic_id for topic in request.topics or () if topic.name == name), None)
                 or protocol.MetadataResponse.MetadataResponseTopic().topic_id,
-                error_code=0 if name in TOPICS else UNKNOWN_TOPIC,
+                error_code=0 if name in TOPICS else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 partitions=[
                     answer.MetadataResponsePartition(
                         partition_index=index, leader_id=1, replica_nodes=[1], isr_nodes=[1]
@@ -242,7 +241,7 @@ _ANSWERS: dict[str, Callable[[FuzzedServer, Any, int], Any]] = {
     "ApiVersions": lambda server, request, version: _versions(),
     "Metadata": FuzzedServer.metadata,
     "DescribeGroups": _describe,
-    "Heartbeat": lambda server, request, version: HeartbeatResponse(error_code=UNKNOWN_MEMBER),
+    "Heartbeat": lambda server, request, version: HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID),
     "FindCoordinator": _find,
 }
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from kafwire.errors import ErrorCode
 from tests.support import scripted_broker as scripted
 
-NOT_LEADER, NOT_ENOUGH_REPLICAS, TIMED_OUT, TOO_LARGE, INVALID_RECORD, OUT_OF_ORDER = 6, 19, 7, 10, 87, 45
 # Short enough for a test, long enough for a busy machine.
 QUICK: dict[str, Any] = {"retry_backoff_ms": 10, "retry_backoff_max_ms": 50, "reconnect_backoff_ms": 10, "linger_ms": 0}
 
@@ -21,7 +21,7 @@ MENDED = {
     "short": scripted.truncated(1),
     "garbage": scripted.garbage(b"\xff" * 20),
     "giant": scripted.giant_frame(),
-    "not leader": scripted.error(NOT_LEADER),
-    "replicas": scripted.error(NOT_ENOUGH_REPLICAS),
-    "timed out": scripted.error(TIMED_OUT),
+    "not leader": scripted.error(ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    "replicas": scripted.error(ErrorCode.NOT_ENOUGH_REPLICAS),
+    "timed out": scripted.error(ErrorCode.REQUEST_TIMED_OUT),
 }

@@ -21,10 +21,9 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from kafwire import protocol, records
+from kafwire.errors import ErrorCode
 from tests.support.deadlines import ended
 
-NONE, OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC, NOT_LEADER = 0, 1, 3, 6
-UNSUPPORTED_VERSION, OUT_OF_ORDER_SEQUENCE, UNKNOWN_TOPIC_ID = 35, 45, 100
 EARLIEST = -2
 BATCHES_REMEMBERED = 5
 SERVED = ("ApiVersions", "Metadata", "DescribeConfigs", "ListOffsets", "InitProducerId", "Fetch", "Produce")
@@ -68,7 +67,7 @@ class Exchange:
         """The answer as bytes, its size first."""
         api_versions = self.request.api == "ApiVersions"
         version = self.request.version
-        if api_versions and response.error_code == UNSUPPORTED_VERSION:
+        if api_versions and response.error_code == ErrorCode.UNSUPPORTED_VERSION:
             version = 0
         flexible = version >= type(response).flexible_from and not api_versions
         number = self.correlation_id if correlation_id is None else correlation_id
@@ -427,7 +426,7 @@ class ScriptedBroker:
             api_keys.append(
                 response_class.ApiVersion(api_key=api.api_key, min_version=min(api.min_version, high), max_version=high)
             )
-        code = UNSUPPORTED_VERSION if request.message is None else NONE
+        code = ErrorCode.UNSUPPORTED_VERSION if request.message is None else ErrorCode.NONE
         return response_class(error_code=code, api_keys=api_keys)
 
     def _metadata(self, request: Request) -> Any:
@@ -437,7 +436,11 @@ class ScriptedBroker:
         topics = []
         for name in names:
             if name not in self.topics:
-                topics.append(response_class.MetadataResponseTopic(error_code=UNKNOWN_TOPIC, name=name, partitions=[]))
+                topics.append(
+                    response_class.MetadataResponseTopic(
+                        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name, partitions=[]
+                    )
+                )
                 continue
             partitions = [
                 response_class.MetadataResponsePartition(
@@ -469,15 +472,15 @@ class ScriptedBroker:
     def _list_offsets(self, request: Request) -> Any:
         def find(topic: str, partition: int, timestamp: int) -> tuple[int, int]:
             if partition >= self.topics.get(topic, 0):
-                return UNKNOWN_TOPIC, -1
+                return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1
             if self.leaders.get((topic, partition), 1) != request.node:
-                return NOT_LEADER, -1
+                return ErrorCode.NOT_LEADER_OR_FOLLOWER, -1
             if timestamp == EARLIEST:
-                return NONE, self.log_starts[topic, partition]
+                return ErrorCode.NONE, self.log_starts[topic, partition]
             if timestamp < 0:
-                return NONE, self._end(topic, partition)
+                return ErrorCode.NONE, self._end(topic, partition)
             late = [stored for stored in self.logs[topic, partition] if stored.max_timestamp_ms >= timestamp]
-            return NONE, late[0].base_offset if late else -1
+            return ErrorCode.NONE, late[0].base_offset if late else -1
 
         with self._changed:
             return _list_offsets_answer(request.message, find)
@@ -497,9 +500,9 @@ class ScriptedBroker:
         def read(where: tuple[str, int], offset: int) -> tuple[int, bytes]:
             nonlocal limit
             if self.leaders.get(where, 1) != request.node:
-                return NOT_LEADER, b""
+                return ErrorCode.NOT_LEADER_OR_FOLLOWER, b""
             if not self.log_starts[where] <= offset <= self._end(*where):
-                return OFFSET_OUT_OF_RANGE, b""
+                return ErrorCode.OFFSET_OUT_OF_RANGE, b""
             data = b""
             for stored in self.logs[where]:
                 if stored.next_offset <= offset:
@@ -508,7 +511,7 @@ class ScriptedBroker:
                     break
                 data += stored.data
             limit = max(0, limit - len(data))
-            return NONE, data
+            return ErrorCode.NONE, data
 
         deadline = time.monotonic() + request.message.max_wait_ms / 1000
         with self._changed:
@@ -528,7 +531,11 @@ class ScriptedBroker:
             partitions = []
             for part in topic.partitions:
                 known = name is not None and part.partition < self.topics[name]
-                code, data = read((name or "", part.partition), part.fetch_offset) if known else (UNKNOWN_TOPIC_ID, b"")
+                code, data = (
+                    read((name or "", part.partition), part.fetch_offset)
+                    if known
+                    else (ErrorCode.UNKNOWN_TOPIC_ID, b"")
+                )
                 end = self._end(name or "", part.partition)
                 partitions.append(
                     response_class.PartitionData(
@@ -549,10 +556,10 @@ class ScriptedBroker:
     def _produce(self, request: Request) -> Any:
         def write(where: tuple[str, int], data: bytes) -> tuple[int, int]:
             if self.leaders.get(where, 1) != request.node:
-                return NOT_LEADER, -1
+                return ErrorCode.NOT_LEADER_OR_FOLLOWER, -1
             (batch,) = records.decode_batches(data)
             if batch.producer_id < 0:
-                return NONE, self.append(*where, data)
+                return ErrorCode.NONE, self.append(*where, data)
             return self._write_once(where, batch, data)
 
         with self._changed:
@@ -571,16 +578,16 @@ class ScriptedBroker:
             known = first[1]
         for sequence, count, offset in known:
             if (sequence, count) == (batch.base_sequence, len(batch)):
-                return NONE, offset
+                return ErrorCode.NONE, offset
         unheard_of = producer not in self._producers
         following = (known[-1][0] + known[-1][1]) % 2**31 if known else 0
         expected = batch.base_sequence if unheard_of else following
         if batch.base_sequence != expected:
-            return OUT_OF_ORDER_SEQUENCE, -1
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
         offset = self.append(*where, data)
         known.append((batch.base_sequence, len(batch), offset))
         self._producers[producer] = (batch.producer_epoch, known)
-        return NONE, offset
+        return ErrorCode.NONE, offset
 
     def _produce_answer(
         self, request: Request, write: Callable[[tuple[str, int], bytes], tuple[int, int]], message: str | None = None
@@ -593,7 +600,9 @@ class ScriptedBroker:
             for part in topic.partition_data:
                 known = name is not None and part.index < self.topics[name]
                 where = (name or "", part.index)
-                code, offset = write(where, bytes(part.records)) if known else (UNKNOWN_TOPIC, -1)
+                code, offset = (
+                    write(where, bytes(part.records)) if known else (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
+                )
                 parts.append(
                     response_class.PartitionProduceResponse(
                         index=part.index, error_code=code, base_offset=offset, error_message=message

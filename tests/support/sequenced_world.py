@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
+from kafwire.errors import ErrorCode
 from kafwire.producer.sequencer import (
     LOST,
     SEQUENCE_LIMIT,
@@ -18,14 +19,6 @@ from kafwire.producer.sequencer import (
     add,
     conclude,
 )
-
-NOT_LEADER = 6
-TOO_LARGE = 10
-NOT_ENOUGH_REPLICAS = 19
-AFTER_APPEND = 20
-OUT_OF_ORDER = 45
-BAD_EPOCH = 47
-INVALID_RECORD = 87
 
 
 @dataclass(eq=False)
@@ -67,19 +60,19 @@ class Broker:
         producer_id, epoch = batch.producer
         known = self.producers.get(producer_id, Known())
         if batch.count > self.limit or self.too_large.intersection(batch.records):
-            return TOO_LARGE
+            return ErrorCode.MESSAGE_TOO_LARGE
         if self.invalid.intersection(batch.records):
-            return INVALID_RECORD
+            return ErrorCode.INVALID_RECORD
         if epoch < known.epoch:
-            return BAD_EPOCH
+            return ErrorCode.INVALID_PRODUCER_EPOCH
         if epoch > known.epoch:
             if batch.sequence and known.epoch >= 0:  # a producer it does not know may begin with any number
-                return OUT_OF_ORDER
+                return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
             known = Known(epoch)
         elif (batch.sequence, batch.count) in known.recent:
             return 0
         elif known.recent and batch.sequence != add(*known.recent[-1]):
-            return OUT_OF_ORDER
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         known.recent.append((batch.sequence, batch.count))
         self.producers[producer_id] = known
         self.stored.append((batch.producer, batch.sequence, batch.records))
@@ -178,9 +171,9 @@ class World:
         return True
 
     def settle(self, batch: Batch, code: int, *, retriable: bool) -> None:
-        bad = self.broker.invalid if code == INVALID_RECORD else set()
+        bad = self.broker.invalid if code == ErrorCode.INVALID_RECORD else set()
         good = [record for record in batch.records if record not in bad]
-        divisible = 0 < len(good) < batch.count or (code == TOO_LARGE and batch.count > 1)
+        divisible = 0 < len(good) < batch.count or (code == ErrorCode.MESSAGE_TOO_LARGE and batch.count > 1)
         verdict = self.sequencer.outcome(batch, code, retriable=retriable, divisible=divisible)
         if verdict is BatchOutcome.DIVIDE:
             self.failed += [record for record in batch.records if record in bad]
@@ -206,10 +199,10 @@ class World:
             self.taken.add((self.connection, batch.producer))
         self.settle(batch, code, retriable=False)
 
-    def refuse(self, code: int = NOT_LEADER) -> None:
+    def refuse(self, code: int = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> None:
         self.settle(self.wire.popleft(), code, retriable=True)
 
-    def store_and_refuse(self, code: int = AFTER_APPEND) -> None:
+    def store_and_refuse(self, code: int = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND) -> None:
         """As a leader that stored a batch, and then lost its followers, or its office."""
         self.broker.append(self.wire[0])
         self.refuse(code)
@@ -251,7 +244,7 @@ class World:
         elif event == "refuse" and self.wire:
             self.refuse()
         elif event == "replicas" and self.wire:
-            self.refuse(NOT_ENOUGH_REPLICAS)
+            self.refuse(ErrorCode.NOT_ENOUGH_REPLICAS)
         elif event == "after append" and self.wire:
             self.store_and_refuse(number)
         elif event == "die":
@@ -291,7 +284,10 @@ EVENTS = st.one_of(
     st.just(("answer", 0)),
     st.just(("refuse", 0)),
     st.just(("replicas", 0)),
-    st.tuples(st.just("after append"), st.sampled_from([AFTER_APPEND, NOT_LEADER])),
+    st.tuples(
+        st.just("after append"),
+        st.sampled_from([ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.NOT_LEADER_OR_FOLLOWER]),
+    ),
     st.tuples(st.just("die"), st.integers(0, 5)),
     st.tuples(st.just("restart"), st.integers(0, 29)),
     st.tuples(st.just("forget"), st.integers(0, 5)),

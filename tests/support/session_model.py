@@ -12,12 +12,11 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from kafwire.errors import ErrorCode
+
 K = TypeVar("K", bound=Hashable)
 A = TypeVar("A")
 
-SESSION_ID_NOT_FOUND = 70
-INVALID_SESSION_EPOCH = 71
-TOPIC_ID_ERROR = 106
 LAST_EPOCH = 2**31 - 1
 SLOTS = 1000
 EVICTION_MS = 120_000
@@ -83,7 +82,7 @@ class Context(Generic[K, A]):
             session_id = self.broker.open(self.now_ms, self.asked, reads, by_id=self.by_id) if self.opens else 0
             return 0, session_id, list(reads)
         if self.session.epoch != _next(self.epoch):
-            return INVALID_SESSION_EPOCH, self.session.session_id, []
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH, self.session.session_id, []
         told = []
         for key, read in reads.items():
             cached = self.session.partitions.get(key)
@@ -99,7 +98,7 @@ class Context(Generic[K, A]):
         if self.error or self.session is None:
             return self.error, 0, []
         wrong = self.session.epoch != _next(self.epoch)
-        return INVALID_SESSION_EPOCH if wrong else 0, self.session.session_id, []
+        return ErrorCode.INVALID_FETCH_SESSION_EPOCH if wrong else 0, self.session.session_id, []
 
 
 class SessionBroker(Generic[K, A]):
@@ -130,11 +129,11 @@ class SessionBroker(Generic[K, A]):
             return Context(self, dict(add), opens=epoch == 0, by_id=by_id, now_ms=now_ms)
         session = self.sessions.get(session_id)
         if session is None:
-            return Context(self, {}, SESSION_ID_NOT_FOUND)
+            return Context(self, {}, ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if session.epoch != epoch:
-            return Context(self, {}, INVALID_SESSION_EPOCH)
+            return Context(self, {}, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.by_id != by_id:
-            return Context(self, {}, TOPIC_ID_ERROR)
+            return Context(self, {}, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         for key, asked in add:
             if key in session.partitions:
                 session.partitions[key].asked = asked

@@ -28,23 +28,14 @@ from typing import Any, ClassVar, Self, TypeVar, cast
 from kafwire import protocol
 from kafwire.cluster.broker_connection import host_and_port
 from kafwire.consumer._fetch_buffer import FetchFastPath
+from kafwire.errors import ErrorCode
 from kafwire.memory._buffer import Buffer
 from kafwire.producer import _accumulator
 from kafwire.runtime import _io
 from kafwire.runtime.engine import Engine
 from kafwire.runtime.native_transport import Receiver
 from tests.support import seeds
-from tests.support.simulated_kafka import (
-    DROPPED,
-    HANGUP,
-    NEVER,
-    UNSUPPORTED_VERSION,
-    Answer,
-    Call,
-    Handler,
-    Kafka,
-    request_classes,
-)
+from tests.support.simulated_kafka import DROPPED, HANGUP, NEVER, Answer, Call, Handler, Kafka, request_classes
 
 T = TypeVar("T")
 
@@ -219,7 +210,7 @@ def _frame(call: Call, answer: Any) -> bytes:
     kind = type(call.message)
     version = call.version
     if call.name == "ApiVersions":
-        if answer.error_code == UNSUPPORTED_VERSION:
+        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
             version = 0
     elif version >= kind.flexible_from:
         head += b"\0"

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from kafwire import protocol
+from kafwire.errors import ErrorCode
 from kafwire.records import RecordBatch, decode_batches
 from tests.support.simulated_fetch import FetchApi
 from tests.support.simulated_log import (
@@ -48,9 +49,9 @@ __all__ = [
     "request_classes",
 ]
 
-UNSUPPORTED_VERSION = 35
-OUT_OF_ORDER = 45
-INVALID_EPOCH = 47
+UNSUPPORTED_VERSION = ErrorCode.UNSUPPORTED_VERSION
+OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+INVALID_EPOCH = ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 @functools.cache

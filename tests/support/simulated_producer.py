@@ -12,11 +12,6 @@ from kafwire.records import decode_batches
 from tests.support.simulated import World
 from tests.support.simulated_kafka import Call, Log
 
-TOO_LARGE = 10
-NOT_LEADER = 6
-UNAUTHORIZED = 29
-INVALID_RECORD = 87
-
 
 class Work:
     """A producer's engine side, fed by the test."""

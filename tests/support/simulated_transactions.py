@@ -11,6 +11,7 @@ from collections import defaultdict
 from typing import Any
 
 from kafwire import protocol
+from kafwire.errors import ErrorCode
 from kafwire.producer.sequencer import Identity
 from kafwire.records import RecordBatch, decode_batches, encode_batch
 from tests.support.simulated_groups import COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR, Group, GroupApi, Kept
@@ -19,10 +20,10 @@ from tests.support.transaction_model import FENCED, INVALID_EPOCH, INVALID_TXN_S
 
 Offsets = dict[tuple[str, int], tuple[Kept, int]]  # and when they came
 
-INVALID_REQUEST = 42
-INVALID_TRANSACTION_TIMEOUT = 50
-TRANSACTIONAL_ID_NOT_FOUND = 105
-TRANSACTION_ABORTABLE = 120
+INVALID_REQUEST = ErrorCode.INVALID_REQUEST
+INVALID_TRANSACTION_TIMEOUT = ErrorCode.INVALID_TRANSACTION_TIMEOUT
+TRANSACTIONAL_ID_NOT_FOUND = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+TRANSACTION_ABORTABLE = ErrorCode.TRANSACTION_ABORTABLE
 LONGEST_TRANSACTION_MS = 900_000
 STATES = {
     State.EMPTY: "Empty",

@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from kafwire.errors import ErrorCode
 from kafwire.producer.sequencer import Identity
 
-FENCED = 90
-INVALID_EPOCH = 47
-INVALID_TXN_STATE = 48
-INVALID_MAPPING = 49
-CONCURRENT = 51
+FENCED = ErrorCode.PRODUCER_FENCED
+INVALID_EPOCH = ErrorCode.INVALID_PRODUCER_EPOCH
+INVALID_TXN_STATE = ErrorCode.INVALID_TXN_STATE
+INVALID_MAPPING = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+CONCURRENT = ErrorCode.CONCURRENT_TRANSACTIONS
 
 Partition = tuple[str, int]
 

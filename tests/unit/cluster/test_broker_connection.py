@@ -15,10 +15,10 @@ from kafwire import protocol
 from kafwire.cluster.broker_connection import GREETING_MAX_FRAME, BrokerConnection
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ClientConfig
-from kafwire.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError
+from kafwire.errors import ErrorCode, KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError
 from kafwire.memory._buffer import Buffer
 from tests.support.simulated import LATENCY_S, World
-from tests.support.simulated_kafka import HANGUP, NEVER, UNSUPPORTED_VERSION, Call
+from tests.support.simulated_kafka import HANGUP, NEVER, Call
 
 
 def make_connection(world: World, *, host: str | None = None, **options: Any) -> BrokerConnection:
@@ -38,7 +38,7 @@ def greetings(world: World) -> list[int]:
 def refusal(*offered: int) -> protocol.ApiVersionsResponse:
     kind = protocol.ApiVersionsResponse
     keys = [kind.ApiVersion(api_key=18, min_version=0, max_version=version) for version in offered]
-    return kind(error_code=UNSUPPORTED_VERSION, api_keys=keys)
+    return kind(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=keys)
 
 
 def test_the_greeting_comes_first_and_the_highest_shared_version_is_spoken() -> None:
@@ -88,7 +88,7 @@ def test_a_refused_greeting_is_repeated_in_the_version_offered(offered: list[int
 
 
 def test_a_refusal_that_cannot_be_read_falls_back_to_version_0() -> None:
-    garbage = UNSUPPORTED_VERSION.to_bytes(2, "big") + b"\xff" * 7
+    garbage = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big") + b"\xff" * 7
     with World() as world:
         world.on("ApiVersions", lambda call: garbage if call.version else None)
         world.run(make_connection(world).open())

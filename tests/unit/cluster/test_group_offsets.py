@@ -12,15 +12,19 @@ import pytest
 
 from kafwire import protocol
 from kafwire.cluster.group_offsets import Committed, GroupOffsets, OffsetToCommit
-from kafwire.errors import BrokerError, ConfigError, KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError
+from kafwire.errors import (
+    BrokerError,
+    ConfigError,
+    ErrorCode,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    ProtocolError,
+)
 from tests.support.simulated import World
 from tests.support.simulated_group_offsets import Where, commit, fetch, make
 from tests.support.simulated_groups import Kept
 from tests.support.simulated_kafka import HANGUP, NEVER, Answer, Call
-
-LOADING = 14
-NOT_AVAILABLE = 15
-NOT_COORDINATOR = 16
 
 
 @pytest.fixture
@@ -113,7 +117,9 @@ def test_groups_traffic_keeps_to_the_control_connection(world: World) -> None:
     assert world.made("OffsetCommit")[-1].connection != fetching
 
 
-@pytest.mark.parametrize("code", [LOADING, NOT_AVAILABLE, NOT_COORDINATOR])
+@pytest.mark.parametrize(
+    "code", [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR]
+)
 @pytest.mark.parametrize("api", ["FindCoordinator", "OffsetFetch", "OffsetCommit"])
 def test_a_coordinator_that_is_not_ready_is_waited_for(world: World, api: str, code: int) -> None:
     async def heal() -> None:
@@ -135,7 +141,7 @@ def test_a_coordinator_that_is_not_ready_is_waited_for(world: World, api: str, c
     else:
         world.run(both(offsets.fetch([("t", 0)])))
     assert 4 < len(world.made(api)) < 30, "with backoff"
-    if code in (NOT_AVAILABLE, NOT_COORDINATOR):
+    if code in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR):
         assert len(world.made("FindCoordinator")) > 4
 
 
@@ -220,7 +226,7 @@ def test_a_coordinator_that_metadata_does_not_know_yet_is_learnt(world: World) -
 
 @pytest.mark.parametrize("work", ["fetch", "commit"])
 def test_when_there_is_no_coordinator_the_cause_and_the_partitions_are_told_in_time(world: World, work: str) -> None:
-    world.finding_error = NOT_AVAILABLE
+    world.finding_error = ErrorCode.COORDINATOR_NOT_AVAILABLE
     offsets = make(world, default_api_timeout_ms=5_000)
     started = world.engine.now_ms()
     with pytest.raises(KafkaTimeoutError, match=r"t-0, t-2 of group 'g' .*within 5 s: COORDINATOR_NOT_AVAILABLE"):
@@ -274,7 +280,7 @@ def test_an_error_of_one_partition_names_it_alone_and_the_others_are_committed(w
 
 
 def test_an_error_for_good_is_told_before_one_that_may_pass(world: World) -> None:
-    world.offset_errors = {("t", 0): LOADING, ("t", 1): 29}
+    world.offset_errors = {("t", 0): ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ("t", 1): 29}
     with pytest.raises(BrokerError, match=r"TOPIC_AUTHORIZATION_FAILED.*\[fetching the offsets t-1 of"):
         fetch(world, make(world), [("t", 0), ("t", 1)])
 
@@ -301,7 +307,7 @@ def test_only_what_failed_is_tried_again(world: World) -> None:
         world.offset_errors.clear()
         await task
 
-    world.offset_errors["t", 1] = LOADING
+    world.offset_errors["t", 1] = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     world.run(heal(make(world).commit({("t", 0): OffsetToCommit(1), ("t", 1): OffsetToCommit(2)})))
     asked = [
         [p.partition_index for topic in call.message.topics for p in topic.partitions]
@@ -418,7 +424,7 @@ def test_a_later_commit_never_loses_to_an_earlier_ones_retry(world: World) -> No
         world.offset_errors.clear()
         await asyncio.gather(first, second)
 
-    world.offset_errors = {("t", 0): LOADING}
+    world.offset_errors = {("t", 0): ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
     world.run(two(make(world)))
     assert world.committed["g"] == {("t", 0): (2, -1, ""), ("t", 1): (1, -1, "")}
 
@@ -442,7 +448,7 @@ def test_a_cancelled_commit_makes_way_for_the_next(world: World) -> None:
         world.group_error = 0
         await offsets.commit({("t", 0): OffsetToCommit(2)})
 
-    world.group_error = LOADING
+    world.group_error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     world.run(cancelled(make(world)))
     assert world.committed["g"]["t", 0] == (2, -1, "")
 
@@ -456,7 +462,7 @@ def test_a_commit_that_cannot_begin_in_time_says_so(world: World) -> None:
         world.group_error = 0
         await first
 
-    world.group_error = LOADING
+    world.group_error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     world.run(two(make(world)))
 
 
@@ -465,9 +471,13 @@ def trouble(world: World) -> None:
     where = ("t", random.randrange(3))
     kind = random.randrange(8)
     if kind == 0:
-        world.offset_errors[where] = random.choice([3, LOADING, NOT_AVAILABLE, NOT_COORDINATOR])
+        world.offset_errors[where] = random.choice(
+            [3, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR]
+        )
     elif kind == 1:
-        world.group_error = random.choice([LOADING, NOT_AVAILABLE, NOT_COORDINATOR])
+        world.group_error = random.choice(
+            [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR]
+        )
     elif kind == 2:
         world.move_coordinator("g", random.choice(list(world.nodes)))
     elif kind == 3:
@@ -477,7 +487,9 @@ def trouble(world: World) -> None:
         answers = iter(random.choices([HANGUP, NEVER, None], k=random.randrange(1, 4)))
         world.on(lost, lambda _: next(answers, None))
     elif kind == 5:
-        world.finding_error = random.choice([LOADING, NOT_AVAILABLE])
+        world.finding_error = random.choice(
+            [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE]
+        )
     else:
         world.offset_errors.clear()
         world.group_error = world.finding_error = 0

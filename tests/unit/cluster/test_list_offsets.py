@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -9,12 +10,11 @@ import pytest
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.list_offsets import EARLIEST, LATEST, list_offsets
 from kafwire.config import ClientConfig
-from kafwire.errors import BrokerError, ConfigError, KafkaError, ProtocolError
+from kafwire.errors import BrokerError, ConfigError, ErrorCode, KafkaError, ProtocolError
 from tests.support.simulated import World
 from tests.support.simulated_consumer import fill, log_of
 from tests.support.simulated_kafka import Answer, Call
 
-NOT_LEADER, UNAUTHORIZED = 6, 29
 WANTED = {("t", 0): LATEST, ("t", 1): LATEST, ("t", 2): EARLIEST}
 
 
@@ -22,7 +22,7 @@ def cluster_of(world: World, **options: Any) -> Cluster:
     return Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap, **options}))
 
 
-def refuse(world: World, codes: dict[int, int], times: int = 1_000) -> list[Call]:
+def refuse(world: World, codes: Mapping[int, int], times: int = 1_000) -> list[Call]:
     """The partitions of "t" get these codes, so many times; the requests that did."""
     seen: list[Call] = []
 
@@ -53,7 +53,13 @@ def test_each_leader_is_asked_for_its_own() -> None:
         assert {call.node: asked(call) for call in world.made("ListOffsets")} == {1: {0, 2}, 2: {1}}
 
 
-@pytest.mark.parametrize("codes", [{0: NOT_LEADER, 1: UNAUTHORIZED}, {0: UNAUTHORIZED, 1: NOT_LEADER}])
+@pytest.mark.parametrize(
+    "codes",
+    [
+        {0: ErrorCode.NOT_LEADER_OR_FOLLOWER, 1: ErrorCode.TOPIC_AUTHORIZATION_FAILED},
+        {0: ErrorCode.TOPIC_AUTHORIZATION_FAILED, 1: ErrorCode.NOT_LEADER_OR_FOLLOWER},
+    ],
+)
 def test_what_no_retry_mends_is_told_at_once(codes: dict[int, int]) -> None:
     with World(brokers=2) as world:
         fill(world, "t", partitions=3)
@@ -62,20 +68,23 @@ def test_what_no_retry_mends_is_told_at_once(codes: dict[int, int]) -> None:
         told: list[Any] = []
         with pytest.raises(BrokerError) as caught:
             world.run(list_offsets(cluster, WANTED, on_found=lambda *each: told.append(each)))
-        assert caught.value.code == UNAUTHORIZED
+        assert caught.value.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
         assert len(refused) == 2, "not tried again"
         assert told == [(("t", 2), 0)], "of the others there is news all the same"
 
 
 def test_what_one_leader_refuses_with_two_codes() -> None:
-    for codes in ({0: NOT_LEADER, 2: UNAUTHORIZED}, {0: UNAUTHORIZED, 2: NOT_LEADER}):
+    for codes in (
+        {0: ErrorCode.NOT_LEADER_OR_FOLLOWER, 2: ErrorCode.TOPIC_AUTHORIZATION_FAILED},
+        {0: ErrorCode.TOPIC_AUTHORIZATION_FAILED, 2: ErrorCode.NOT_LEADER_OR_FOLLOWER},
+    ):
         with World(brokers=2) as world:
             fill(world, "t", partitions=3)
             cluster = cluster_of(world)
             refuse(world, codes)
             with pytest.raises(BrokerError) as caught:
                 world.run(list_offsets(cluster, WANTED))
-            assert caught.value.code == UNAUTHORIZED
+            assert caught.value.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 def test_only_what_is_missing_is_asked_again_of_who_leads_then() -> None:

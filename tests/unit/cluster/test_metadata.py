@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafwire.cluster.metadata import ANOTHER_ID_MS, REPLACED_ID_MS, REPLACED_IDS, BrokerAddress, Metadata
+from kafwire.errors import ErrorCode
 from kafwire.protocol import MetadataResponse
 
 ID, OTHER_ID = uuid.UUID(int=1), uuid.UUID(int=2)
-LEADER_NOT_AVAILABLE = 5
-UNKNOWN_TOPIC = 3
 
 
 def news(
@@ -106,7 +105,9 @@ def test_a_topic_made_anew_starts_over() -> None:
     assert metadata.doubted_until_ms() is None
 
 
-@pytest.mark.parametrize("between", [news({0: (1, 5)}), news({}, error=UNKNOWN_TOPIC)], ids=["the known one", "none"])
+@pytest.mark.parametrize(
+    "between", [news({0: (1, 5)}), news({}, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)], ids=["the known one", "none"]
+)
 def test_another_id_is_not_believed_when_it_was_not_all_that_was_told(between: MetadataResponse) -> None:
     metadata = Metadata()
     metadata.update(news({0: (1, 5)}), 0)
@@ -171,8 +172,8 @@ def test_a_partition_that_news_leave_out_stays_known() -> None:
 def test_an_error_is_kept_until_better_news_and_what_was_known_stays() -> None:
     metadata = Metadata()
     metadata.update(news({0: (1, 5)}), 0)
-    assert metadata.update(news({}, error=UNKNOWN_TOPIC), 0) == set()
-    assert metadata.errors == {"t": UNKNOWN_TOPIC}
+    assert metadata.update(news({}, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), 0) == set()
+    assert metadata.errors == {"t": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert metadata.leader("t", 0) == 1
     metadata.update(news({0: (1, 5)}), 0)
     assert metadata.errors == {}
@@ -248,7 +249,7 @@ def test_what_was_known_of_another_cluster_is_forgotten() -> None:
 def test_topics_that_another_cluster_lacks_have_changed() -> None:
     metadata = Metadata()
     metadata.update(news({0: (1, 5)}), 0)
-    assert metadata.update(news({}, error=UNKNOWN_TOPIC, cluster_id="d"), 0) == {"t"}
+    assert metadata.update(news({}, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, cluster_id="d"), 0) == {"t"}
     assert metadata.topics == {}
     assert metadata.names == {}
 
@@ -344,6 +345,6 @@ def test_the_name_of_an_id_is_that_of_the_newest_topic() -> None:
 def test_what_is_forgotten_is_not_known() -> None:
     metadata = Metadata()
     metadata.update(news({0: (1, 5)}), 0)
-    metadata.update(news({}, error=UNKNOWN_TOPIC), 0)
+    metadata.update(news({}, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), 0)
     metadata.forget(["t", "never heard of"])
     assert (metadata.topics, metadata.errors, metadata.names) == ({}, {}, {})

@@ -6,24 +6,22 @@ import pytest
 
 from kafwire.cluster.leader_errors import LEADER_ERRORS
 from kafwire.consumer.fetch_errors import CAUSES, GONE_MS, FetchErrors, may_pass
-from kafwire.errors import ERROR_CODES
-
-CORRUPT, UNAUTHORIZED_TOPIC, UNKNOWN_SERVER_ERROR = 2, 29, -1
+from kafwire.errors import ERROR_CODES, ErrorCode
 
 
-@pytest.mark.parametrize("code", [*sorted(LEADER_ERRORS), UNKNOWN_SERVER_ERROR, 30_000])
+@pytest.mark.parametrize("code", [*sorted(LEADER_ERRORS), ErrorCode.UNKNOWN_SERVER_ERROR, 30_000])
 def test_what_may_pass(code: int) -> None:
     assert may_pass(code)
 
 
-@pytest.mark.parametrize("code", [CORRUPT, UNAUTHORIZED_TOPIC, 35, 43])
+@pytest.mark.parametrize("code", [ErrorCode.CORRUPT_MESSAGE, ErrorCode.TOPIC_AUTHORIZATION_FAILED, 35, 43])
 def test_what_does_not(code: int) -> None:
     assert not may_pass(code)
 
 
 def test_whatever_kafka_calls_retriable_may_pass_but_for_damage() -> None:
     retriable = {code for code, known in ERROR_CODES.items() if known.retriable}
-    assert {code for code in retriable if not may_pass(code)} == {CORRUPT}
+    assert {code for code in retriable if not may_pass(code)} == {ErrorCode.CORRUPT_MESSAGE}
 
 
 def test_an_error_is_told_once_until_it_was_gone_for_long() -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import kafwire
-from kafwire.errors import KafkaError
+from kafwire.errors import ErrorCode, KafkaError
 from kafwire.producer import direct_send as net_direct_send
 from kafwire.records import decode_batches
 from kafwire.types import TopicPartition
@@ -24,8 +24,6 @@ from tests.support.served_kafka import ServedKafka
 from tests.support.simulated_log import HANGUP, NEVER, Call
 from tests.support.simulated_producer import errors
 
-NOT_ENOUGH_REPLICAS = 19
-MESSAGE_TOO_LARGE = 10
 SOON_S = 20
 
 
@@ -158,9 +156,9 @@ def test_what_is_no_good_news_is_the_engines_to_mend(kafka: ServedKafka, trouble
             return None
         left.clear()
         if trouble == "refused":
-            return errors(NOT_ENOUGH_REPLICAS)(call)
+            return errors(ErrorCode.NOT_ENOUGH_REPLICAS)(call)
         if trouble == "too large":
-            return errors(MESSAGE_TOO_LARGE)(call)
+            return errors(ErrorCode.MESSAGE_TOO_LARGE)(call)
         if trouble == "lost":
             kafka._on_Produce(call)
         return HANGUP

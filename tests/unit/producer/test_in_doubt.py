@@ -8,12 +8,12 @@ import pytest
 
 from kafwire import protocol
 from kafwire._codec import crc32c_of
-from kafwire.errors import KafkaError, KafkaTimeoutError
+from kafwire.errors import ErrorCode, KafkaError, KafkaTimeoutError
 from kafwire.producer.sequencer import Identity
 from kafwire.records import encode_batch
 from tests.support.simulated import World
 from tests.support.simulated_kafka import DROPPED, HANGUP, Call
-from tests.support.simulated_producer import NOT_LEADER, Work, log_of, numbers, started, values
+from tests.support.simulated_producer import Work, log_of, numbers, started, values
 
 
 def store_and_drop(world: World) -> Any:
@@ -282,7 +282,7 @@ def test_errors_of_a_leader_that_moves_are_no_answer() -> None:
     with World() as world:
         work = started(world)
         deliveries = send_unanswered(world, work, 3)
-        answers = iter([NOT_LEADER, 3, 0])
+        answers = iter([ErrorCode.NOT_LEADER_OR_FOLLOWER, 3, 0])
 
         def moving(call: Call) -> Any:
             code = next(answers, 0)

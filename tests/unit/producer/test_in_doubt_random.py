@@ -5,14 +5,13 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from kafwire.errors import KafkaError
+from kafwire.errors import ErrorCode, KafkaError
 from tests.support import seeds
 from tests.support.simulated import World
 from tests.support.simulated_kafka import DROPPED, HANGUP, NEVER, Call
 from tests.support.simulated_producer import Work, errors, log_of, produced, values
 
 SEEDS_EACH = 40
-NOT_LEADER, TIMED_OUT, NOT_ENOUGH_REPLICAS, AFTER_APPEND, CORRUPT = 6, 7, 19, 20, 2
 TROUBLE_MS = 60_000
 
 
@@ -68,10 +67,21 @@ class Story:
             self.world._on_Produce(call)
             if event < 0.10:
                 self.restart(call.node)
-            late = errors(self.chance.choice([AFTER_APPEND, TIMED_OUT]))(call)
+            late = errors(
+                self.chance.choice([ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.REQUEST_TIMED_OUT])
+            )(call)
             return self.chance.choice([DROPPED, DROPPED, HANGUP, NEVER, late])
         if event < 0.35:
-            return errors(self.chance.choice([NOT_LEADER, TIMED_OUT, NOT_ENOUGH_REPLICAS, CORRUPT]))(call)
+            return errors(
+                self.chance.choice(
+                    [
+                        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                        ErrorCode.REQUEST_TIMED_OUT,
+                        ErrorCode.NOT_ENOUGH_REPLICAS,
+                        ErrorCode.CORRUPT_MESSAGE,
+                    ]
+                )
+            )(call)
         if event < 0.40:
             self.world.move_leader("t", produced(call)[0][0], self.chance.randint(1, self.brokers))
         return None

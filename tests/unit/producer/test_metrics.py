@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from kafwire.errors import ErrorCode
 from kafwire.types import TopicPartition
 from tests.support.simulated import World
 from tests.support.simulated_kafka import HANGUP, NEVER, Call
-from tests.support.simulated_producer import NOT_LEADER, UNAUTHORIZED, Work, errors, values
+from tests.support.simulated_producer import Work, errors, values
 
 
 def told(work: Work) -> Any:
@@ -76,7 +77,10 @@ def test_time_in_the_queue() -> None:
     with World() as world:
         world.create_topic("t")
         work = Work(world, "t", linger_ms=500, retry_backoff_ms=3000)
-        world.on("Produce", lambda call: errors(NOT_LEADER)(call) if len(world.made("Produce")) == 1 else None)
+        world.on(
+            "Produce",
+            lambda call: errors(ErrorCode.NOT_LEADER_OR_FOLLOWER)(call) if len(world.made("Produce")) == 1 else None,
+        )
         sent = work.send("t", b"v")
         world.pass_time(10)
         assert sent.done()
@@ -93,7 +97,14 @@ def test_retries_and_errors() -> None:
     with World() as world:
         world.create_topic("t")
         work = Work(world, "t")
-        steps = iter([errors(NOT_LEADER), lambda _: HANGUP, lambda _: None, errors(UNAUTHORIZED)])
+        steps = iter(
+            [
+                errors(ErrorCode.NOT_LEADER_OR_FOLLOWER),
+                lambda _: HANGUP,
+                lambda _: None,
+                errors(ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+            ]
+        )
         world.on("Produce", lambda call: next(steps)(call))  # noqa: PLW0108 # another one each time
         good = work.send("t", b"v")
         work.flush()

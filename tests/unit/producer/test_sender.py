@@ -11,22 +11,12 @@ from typing import Any
 import pytest
 
 from kafwire import protocol
-from kafwire.errors import BrokerError, KafkaError, KafkaTimeoutError
+from kafwire.errors import BrokerError, ErrorCode, KafkaError, KafkaTimeoutError
 from kafwire.producer.sequencer import Identity
 from tests.support import seeds
 from tests.support.simulated import World
 from tests.support.simulated_kafka import HANGUP, NEVER, Call, Log
-from tests.support.simulated_producer import (
-    INVALID_RECORD,
-    NOT_LEADER,
-    TOO_LARGE,
-    UNAUTHORIZED,
-    Work,
-    errors,
-    log_of,
-    produced,
-    values,
-)
+from tests.support.simulated_producer import Work, errors, log_of, produced, values
 
 
 @pytest.mark.parametrize("topic_ids", [True, False])
@@ -225,7 +215,10 @@ def test_a_retried_batch_keeps_its_number_and_is_not_stored_twice() -> None:
 def test_retries_wait_longer_each_time() -> None:
     with World() as world:
         world.create_topic("t")
-        world.on("Produce", lambda call: errors(NOT_LEADER)(call) if len(world.made("Produce")) < 7 else None)
+        world.on(
+            "Produce",
+            lambda call: errors(ErrorCode.NOT_LEADER_OR_FOLLOWER)(call) if len(world.made("Produce")) < 7 else None,
+        )
         work = Work(world, "t", retry_backoff_ms=100, retry_backoff_max_ms=800)
         work.send("t", b"v")
         work.flush()
@@ -310,7 +303,12 @@ def test_acks_0_ends_with_the_sending() -> None:
 def test_acks_1_has_no_producer_id_and_keeps_the_order_with_one_in_flight(in_flight: int) -> None:
     with World() as world:
         world.create_topic("t")
-        world.on("Produce", lambda call: errors(NOT_LEADER)(call) if len(world.made("Produce")) in (2, 5) else None)
+        world.on(
+            "Produce",
+            lambda call: (
+                errors(ErrorCode.NOT_LEADER_OR_FOLLOWER)(call) if len(world.made("Produce")) in (2, 5) else None
+            ),
+        )
         work = Work(world, "t", acks=1, batch_size=100, max_in_flight_requests_per_connection=in_flight)
         for value in values(20, size=50):
             work.send("t", value)
@@ -337,13 +335,13 @@ def test_a_producer_id_is_asked_for_until_there_is_one(code: int) -> None:
 def test_an_error_that_no_retry_mends_is_the_deliverys() -> None:
     with World() as world:
         world.create_topic("t")
-        world.on("Produce", errors(UNAUTHORIZED))
+        world.on("Produce", errors(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         work = Work(world, "t")
         delivery = work.send("t", b"v")
         work.flush()
         with pytest.raises(BrokerError, match=r"1 record\(s\) to t-0 on broker 1 at 10\.0\.0\.1:9092") as caught:
             delivery.result()
-        assert caught.value.code == UNAUTHORIZED
+        assert caught.value.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
         assert isinstance(delivery.exception(), BrokerError)
         assert work.used == 0
         assert len(world.made("Produce")) == 1
@@ -351,7 +349,7 @@ def test_an_error_that_no_retry_mends_is_the_deliverys() -> None:
 
 def test_what_the_broker_says_of_single_records_is_told() -> None:
     def complain(call: Call) -> Any:
-        answer = errors(INVALID_RECORD)(call)
+        answer = errors(ErrorCode.INVALID_RECORD)(call)
         part = answer.responses[0].partition_responses[0]
         part.error_message = "no such field"
         part.record_errors = [
@@ -372,7 +370,9 @@ def test_after_a_lost_number_the_partition_goes_on_in_the_next_epoch() -> None:
     """Batch 1 of three in flight is refused for good: the numbers after it may never follow."""
     with World() as world:
         world.create_topic("t", partitions=2)
-        world.refuse = lambda batch: TOO_LARGE if any(r.value == values(2, size=60)[1] for r in batch) else 0
+        world.refuse = lambda batch: (
+            ErrorCode.MESSAGE_TOO_LARGE if any(r.value == values(2, size=60)[1] for r in batch) else 0
+        )
         work = Work(world, "t", batch_size=100)
         deliveries = [work.send("t", value) for value in values(6, size=60)]
         other = work.send("t", b"other", partition=1)
@@ -391,7 +391,10 @@ def test_after_a_lost_number_the_partition_goes_on_in_the_next_epoch() -> None:
 def test_when_epochs_run_out_a_new_producer_id_is_taken() -> None:
     with World() as world:
         world.create_topic("t")
-        world.on("Produce", lambda call: errors(TOO_LARGE)(call) if len(world.made("Produce")) == 1 else None)
+        world.on(
+            "Produce",
+            lambda call: errors(ErrorCode.MESSAGE_TOO_LARGE)(call) if len(world.made("Produce")) == 1 else None,
+        )
         work = Work(world, "t")
         work.sender.identity = Identity(5, 2**15 - 1)
         refused = work.send("t", b"1")
@@ -554,7 +557,10 @@ def test_new_partitions_are_used_once_they_are_known() -> None:
         topic = world.create_topic("t")
         work = Work(world, "t")
         topic.partitions.append(Log(leader=1))
-        world.on("Produce", lambda call: errors(NOT_LEADER)(call) if len(world.made("Produce")) == 1 else None)
+        world.on(
+            "Produce",
+            lambda call: errors(ErrorCode.NOT_LEADER_OR_FOLLOWER)(call) if len(world.made("Produce")) == 1 else None,
+        )
         work.send("t", b"v")
         work.flush()
         world.pass_time(1)
@@ -581,7 +587,7 @@ def test_nothing_is_lost_doubled_or_out_of_order_whatever_happens(seed: int) -> 
             world._on_Produce(call)
             return HANGUP
         if event < 0.30:
-            return errors(chance.choice([NOT_LEADER, 7, 19, 56]))(call)
+            return errors(chance.choice([ErrorCode.NOT_LEADER_OR_FOLLOWER, 7, 19, 56]))(call)
         if event < 0.36:
             partition = produced(call)[0][0]
             world.move_leader("t", partition, chance.randint(1, 3))
@@ -593,7 +599,7 @@ def test_nothing_is_lost_doubled_or_out_of_order_whatever_happens(seed: int) -> 
     bad = set(chance.sample(values(60), chance.choice([0, 0, 3, 10])))
     with World(brokers=3, seed=seed) as world:
         world.create_topic("t", partitions=3)
-        world.refuse = lambda batch: TOO_LARGE if any(record.value in bad for record in batch) else 0
+        world.refuse = lambda batch: ErrorCode.MESSAGE_TOO_LARGE if any(record.value in bad for record in batch) else 0
         world.on("Produce", trouble)
         work = Work(
             world,
@@ -639,7 +645,7 @@ def test_what_expires_is_told_truly_and_never_stored_twice(seed: int) -> None:
         if event < 0.40:
             return NEVER
         if event < 0.50:
-            return errors(chance.choice([NOT_LEADER, 19]))(call)
+            return errors(chance.choice([ErrorCode.NOT_LEADER_OR_FOLLOWER, 19]))(call)
         return None
 
     with World(brokers=2, seed=seed) as world:

@@ -7,24 +7,11 @@ from typing import Any
 
 import pytest
 
-from kafwire.errors import KafkaTimeoutError
+from kafwire.errors import ErrorCode, KafkaTimeoutError
 from kafwire.producer.sequencer import LAST_EPOCH, Identity
 from tests.support.simulated import World
 from tests.support.simulated_kafka import HANGUP, NEVER, Call
-from tests.support.simulated_producer import (
-    NOT_LEADER,
-    ONE_EACH,
-    Work,
-    errors,
-    log_of,
-    numbers,
-    produced,
-    started,
-    values,
-)
-
-CORRUPT_MESSAGE, NOT_ENOUGH_REPLICAS, AFTER_APPEND, TIMED_OUT = 2, 19, 20, 7
-OUT_OF_ORDER, DUPLICATE, BAD_EPOCH, UNKNOWN_PRODUCER_ID = 45, 46, 47, 59
+from tests.support.simulated_producer import ONE_EACH, Work, errors, log_of, numbers, produced, started, values
 
 
 def store_and(world: World, answer: Any) -> Any:
@@ -57,10 +44,23 @@ def test_0076_disconnects(at: int, *, stored: bool) -> None:
         assert {number[:2] for number in numbers(world)} == {(1000, 0)}
 
 
-@pytest.mark.parametrize("code", [NOT_LEADER, NOT_ENOUGH_REPLICAS, AFTER_APPEND, TIMED_OUT, CORRUPT_MESSAGE])
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.CORRUPT_MESSAGE,
+    ],
+)
 def test_0076_retries(code: int) -> None:
     """AFTER_APPEND, TIMED_OUT, and NOT_LEADER of a leader that loses its office, come from who has stored."""
-    stored = code in (AFTER_APPEND, TIMED_OUT, NOT_LEADER)
+    stored = code in (
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    )
     with World() as world:
         work = started(world)
         for at in (2, 3, 9):
@@ -78,7 +78,7 @@ def test_0076_duplicates_are_acknowledged() -> None:
     with World() as world:
         work = started(world)
         once(world, store_and(world, HANGUP))
-        once(world, errors(DUPLICATE), at=2)
+        once(world, errors(ErrorCode.DUPLICATE_SEQUENCE_NUMBER), at=2)
         delivery = work.send("t", b"v")
         work.flush()
         assert delivery.result().offset == -1
@@ -128,11 +128,11 @@ def test_0094_a_delivery_times_out_in_flight(*, stored: bool) -> None:
 @pytest.mark.parametrize(
     ("code", "stored"),
     [
-        (AFTER_APPEND, True),
-        (TIMED_OUT, True),
-        (NOT_LEADER, True),
-        (NOT_ENOUGH_REPLICAS, False),
-        (CORRUPT_MESSAGE, False),
+        (ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, True),
+        (ErrorCode.REQUEST_TIMED_OUT, True),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, True),
+        (ErrorCode.NOT_ENOUGH_REPLICAS, False),
+        (ErrorCode.CORRUPT_MESSAGE, False),
     ],
 )
 def test_what_was_refused_until_its_time_was_up_is_in_doubt_if_it_may_be_stored(code: int, *, stored: bool) -> None:
@@ -198,7 +198,7 @@ def test_a_topic_made_anew_knows_nothing_of_the_producer() -> None:
         work.flush()
         world.create_topic("t", partitions=2)  # with another id
         world.run(work.cluster.refresh(["t"]))
-        once(world, errors(NOT_ENOUGH_REPLICAS))
+        once(world, errors(ErrorCode.NOT_ENOUGH_REPLICAS))
         for value in values(5, size=60):
             work.send("t", value)
         work.flush()
@@ -229,7 +229,7 @@ def test_unknown_producer_id() -> None:
     with World() as world:
         work = started(world)
         log_of(world).producers.clear()
-        old = errors(UNKNOWN_PRODUCER_ID)
+        old = errors(ErrorCode.UNKNOWN_PRODUCER_ID)
         world.on("Produce", lambda call: None if produced(call)[0][1].producer_epoch else old(call))
         deliveries = [work.send("t", value) for value in values(3, size=60)]
         work.flush()
@@ -249,7 +249,7 @@ def test_an_epoch_bump_waits_for_what_may_be_stored_and_renumbers_the_rest() -> 
         def trouble(call: Call) -> Any:
             number = next(count)
             if number == 1:
-                return store_and(world, errors(TIMED_OUT))(call)
+                return store_and(world, errors(ErrorCode.REQUEST_TIMED_OUT))(call)
             return errors(29)(call) if number == 2 else None
 
         world.on("Produce", trouble)
@@ -265,7 +265,7 @@ def test_an_epoch_bump_waits_for_what_may_be_stored_and_renumbers_the_rest() -> 
         assert numbers(world, 1) == [(1000, 0, 0), (1000, 1, 0)]
 
 
-@pytest.mark.parametrize("code", [OUT_OF_ORDER, UNKNOWN_PRODUCER_ID])
+@pytest.mark.parametrize("code", [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID])
 def test_epochs_run_out(code: int) -> None:
     with World() as world:
         world.create_topic("t")
@@ -298,7 +298,7 @@ def test_a_damaged_request_costs_neither_an_epoch_nor_a_producer_id() -> None:
     with World() as world:
         work = started(world)
         count = itertools.count()
-        world.on("Produce", lambda call: errors(CORRUPT_MESSAGE)(call) if next(count) % 3 == 0 else None)
+        world.on("Produce", lambda call: errors(ErrorCode.CORRUPT_MESSAGE)(call) if next(count) % 3 == 0 else None)
         deliveries = [work.send("t", value) for value in values(20, size=60)]
         work.flush()
         assert all(delivery.exception() is None for delivery in deliveries)
@@ -310,7 +310,7 @@ def test_a_damaged_request_costs_neither_an_epoch_nor_a_producer_id() -> None:
 def test_what_was_only_ever_refused_is_not_in_doubt() -> None:
     with World() as world:
         work = started(world, delivery_timeout_ms=5_000, request_timeout_ms=1_000)
-        world.on("Produce", errors(NOT_ENOUGH_REPLICAS))
+        world.on("Produce", errors(ErrorCode.NOT_ENOUGH_REPLICAS))
         delivery = work.send("t", b"v")
         work.flush()
         error = delivery.exception()

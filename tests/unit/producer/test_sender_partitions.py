@@ -10,6 +10,7 @@ import pytest
 
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig
+from kafwire.errors import ErrorCode
 from kafwire.producer._partitioner import PartitionWeights
 from kafwire.producer.sender import Sender
 from tests.support.reference_partitions import partition_of
@@ -17,7 +18,6 @@ from tests.support.simulated import World
 from tests.support.simulated_kafka import NEVER, Call, Log
 from tests.support.simulated_producer import errors
 
-NOT_ENOUGH_REPLICAS = 19
 BATCH = 1_000  # eight records of 100 bytes
 
 
@@ -212,7 +212,7 @@ def test_batches_that_wait_to_be_sent_again_count() -> None:
     with World(brokers=2) as world:
         world.create_topic("t", partitions=2)
         work = Work(world, retry_backoff_ms=1_000, retry_backoff_max_ms=1_000)
-        world.on("Produce", lambda call: errors(NOT_ENOUGH_REPLICAS)(call) if call.node == 2 else None)
+        world.on("Produce", lambda call: errors(ErrorCode.NOT_ENOUGH_REPLICAS)(call) if call.node == 2 else None)
         work.take_only(1)
         work.send()
         world.pass_time(0.1)

@@ -9,16 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafwire.errors import ConfigError, KafkaError
+from kafwire.errors import ConfigError, ErrorCode, KafkaError
 from kafwire.producer._batch import BatchDelivery
 from kafwire.records import decode_batches
 from kafwire.records._arrow import RowsReader
 from tests.support.simulated import World
 from tests.support.simulated_kafka import HANGUP, NEVER, Call
-from tests.support.simulated_producer import NOT_LEADER, Work, errors, log_of, produced
+from tests.support.simulated_producer import Work, errors, log_of, produced
 from tests.support.transactional_producer import Transacting
-
-NOT_ENOUGH_REPLICAS = 19
 
 KEYS = [b"k%d" % i for i in range(40)]
 
@@ -296,7 +294,7 @@ def test_who_led_the_topic_that_was_is_not_taken_for_the_leader_of_the_new_one()
 
     async def moved(call: Call) -> Any:
         await asyncio.sleep(5)
-        answer = errors(NOT_LEADER)(call)
+        answer = errors(ErrorCode.NOT_LEADER_OR_FOLLOWER)(call)
         leader = answer.responses[0].partition_responses[0].current_leader
         leader.leader_id, leader.leader_epoch = 2, 7
         answer.node_endpoints = [answer.NodeEndpoint(node_id=2, host=world.nodes[2].host, port=world.nodes[2].port)]
@@ -374,7 +372,7 @@ def test_a_transaction_that_loses_a_batch_with_its_partition_has_a_new_epoch_if_
 
         async def refuse_late(call: Call) -> Any:
             await asyncio.sleep(5)
-            return errors(NOT_ENOUGH_REPLICAS)(call)
+            return errors(ErrorCode.NOT_ENOUGH_REPLICAS)(call)
 
         world.on("Produce", refuse_late)
         delivery = work.send("t", b"v", partition=3)

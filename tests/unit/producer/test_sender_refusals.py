@@ -9,31 +9,23 @@ import pyarrow as pa
 import pytest
 
 from kafwire import protocol
-from kafwire.errors import BrokerError, KafkaTimeoutError, RecordTooLargeError
+from kafwire.errors import BrokerError, ErrorCode, KafkaTimeoutError, RecordTooLargeError
 from kafwire.producer._batch import BatchDelivery
 from kafwire.producer.sequencer import Identity
 from kafwire.records._arrow import RowsReader
 from tests.support.simulated import World
 from tests.support.simulated_kafka import HANGUP, Call
-from tests.support.simulated_producer import (
-    INVALID_RECORD,
-    NOT_LEADER,
-    TOO_LARGE,
-    Work,
-    errors,
-    log_of,
-    produced,
-    values,
-)
+from tests.support.simulated_producer import Work, errors, log_of, produced, values
 
 Kind = protocol.ProduceResponse
-FENCED_LEADER_EPOCH = 74
 
 
 def limited(records: int, bad: set[bytes] | None = None) -> Callable[[Any], int]:
     """A broker that takes so many records in a batch, and none of `bad`."""
     return lambda batch: (
-        TOO_LARGE if len(batch) > records or any(record.value in (bad or ()) for record in batch) else 0
+        ErrorCode.MESSAGE_TOO_LARGE
+        if len(batch) > records or any(record.value in (bad or ()) for record in batch)
+        else 0
     )
 
 
@@ -143,7 +135,7 @@ def test_the_halves_of_what_is_stored_as_a_whole_are_not_stored_beside_it(*, may
 # -- single records
 
 
-def complain(named: dict[int, str], world: World, code: int = INVALID_RECORD) -> Any:
+def complain(named: dict[int, str], world: World, code: int = ErrorCode.INVALID_RECORD) -> Any:
     """A handler that refuses records by their index, once."""
 
     def answer(call: Call) -> Any:
@@ -172,7 +164,7 @@ def test_refused_records_fail_by_their_names_and_the_others_are_sent_without_the
             error = delivery.exception()
             if index in bad:
                 assert isinstance(error, BrokerError)
-                assert error.code == INVALID_RECORD
+                assert error.code == ErrorCode.INVALID_RECORD
                 assert f"record with key b'{index:06}'" in str(error)
                 assert f"t-0 on broker 1 at 10.0.0.1:9092: field {index}" in str(error)
                 assert not error.in_doubt
@@ -212,7 +204,7 @@ def test_a_record_that_is_not_in_the_batch_cannot_be_refused_alone(index: int) -
 # -- the wrong leader (KIP-951)
 
 
-def redirect(world: World, to: int, *, epoch: int, code: int = NOT_LEADER) -> Any:
+def redirect(world: World, to: int, *, epoch: int, code: int = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> Any:
     """A handler by which broker 1 says who leads instead."""
 
     def answer(call: Call) -> Any:
@@ -228,7 +220,7 @@ def redirect(world: World, to: int, *, epoch: int, code: int = NOT_LEADER) -> An
     return answer
 
 
-@pytest.mark.parametrize("code", [NOT_LEADER, FENCED_LEADER_EPOCH])
+@pytest.mark.parametrize("code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH])
 @pytest.mark.parametrize("in_flight", [1, 4])
 def test_a_record_goes_to_the_new_leader_without_asking_for_metadata(code: int, in_flight: int) -> None:
     with World(brokers=2) as world:
@@ -285,7 +277,9 @@ def test_an_old_hint_is_not_followed(epoch: int) -> None:
 
 def test_two_brokers_that_send_each_other_away_are_not_asked_without_pause() -> None:
     def away(call: Call) -> Any:
-        return redirect(world, 3 - call.node, epoch=len(world.made("Produce")) // 2)(call) or errors(NOT_LEADER)(call)
+        return redirect(world, 3 - call.node, epoch=len(world.made("Produce")) // 2)(call) or errors(
+            ErrorCode.NOT_LEADER_OR_FOLLOWER
+        )(call)
 
     with World(brokers=2) as world:
         world.create_topic("t")

@@ -19,21 +19,24 @@ from typing import Any
 
 import pytest
 
-from kafwire.errors import ConfigError, KafkaError
+from kafwire.errors import ConfigError, ErrorCode, KafkaError
 from tests.support import seeds
 from tests.support.simulated import World
 from tests.support.simulated_kafka import HANGUP, NEVER, Call
 from tests.support.simulated_log import Topic
-from tests.support.simulated_producer import NOT_LEADER, Work, errors, values
+from tests.support.simulated_producer import Work, errors, values
 
 SCHEDULES = seeds.examples(80)
 BROKERS = 3
 RECORDS = 80
 TROUBLE_MS = 60_000
 # REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND, KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE
-CODES = [NOT_LEADER, 7, 19, 20, 56, 2]
-AFTER_APPEND = 20
-AFTER_STORING = {NOT_LEADER, 7, AFTER_APPEND}  # a leader may have stored what it answers so
+CODES = [ErrorCode.NOT_LEADER_OR_FOLLOWER, 7, 19, 20, 56, 2]
+AFTER_STORING = {
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    7,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+}  # a leader may have stored what it answers so
 
 
 @dataclass
@@ -116,7 +119,9 @@ class Schedule:
             return HANGUP
         if event < 0.20:
             code = self.chance.choice(CODES)
-            if code in AFTER_STORING and (code == AFTER_APPEND or self.chance.random() < 0.5):
+            if code in AFTER_STORING and (
+                code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND or self.chance.random() < 0.5
+            ):
                 self.world._on_Produce(call)
             return errors(code)(call)
         if event < 0.26:
@@ -142,7 +147,7 @@ class Schedule:
         for topic in answer.responses:
             known = self.world.find(topic.name, topic.topic_id)
             for part in topic.partition_responses:
-                if part.error_code == NOT_LEADER and known is not None:
+                if part.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and known is not None:
                     log = known.partitions[part.index]
                     part.current_leader.leader_id, part.current_leader.leader_epoch = log.leader, log.epoch
                     node = self.world.nodes[log.leader]

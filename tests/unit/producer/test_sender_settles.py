@@ -8,14 +8,12 @@ from typing import Any
 import pytest
 
 from kafwire.cluster.broker_connection import BrokerConnection
-from kafwire.errors import KafkaConnectionError
+from kafwire.errors import ErrorCode, KafkaConnectionError
 from kafwire.producer import sender as producer
 from kafwire.producer.sequencer import Sequencer
 from tests.support.simulated import World
 from tests.support.simulated_kafka import HANGUP, NEVER, Call
 from tests.support.simulated_producer import Work, errors, log_of, values
-
-NOT_ENOUGH_REPLICAS = 19
 
 
 def test_a_broker_that_moves_while_a_request_hangs_on_it_holds_nobody_up() -> None:
@@ -156,7 +154,7 @@ def test_a_batch_that_comes_back_has_its_leader_looked_up_before_it_goes_out_aga
         def move(call: Call | None = None) -> Any:
             world.off("Produce")
             world.move_leader("t", 0, 3 - leader)
-            return HANGUP if how == "lost" else None if call is None else errors(NOT_ENOUGH_REPLICAS)(call)
+            return HANGUP if how == "lost" else None if call is None else errors(ErrorCode.NOT_ENOUGH_REPLICAS)(call)
 
         if how == "not sent":
             send = BrokerConnection.send

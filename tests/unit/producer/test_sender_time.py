@@ -10,14 +10,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafwire.errors import KafkaTimeoutError
+from kafwire.errors import ErrorCode, KafkaTimeoutError
 from kafwire.producer.sender import undelivered
 from kafwire.records._arrow import RowsReader
 from tests.support import seeds
 from tests.support.deadlines import ended
 from tests.support.simulated import World
 from tests.support.simulated_kafka import NEVER, Call
-from tests.support.simulated_producer import NOT_LEADER, Work, errors, log_of, produced, values
+from tests.support.simulated_producer import Work, errors, log_of, produced, values
 
 LONG_MS = 60_000
 
@@ -139,7 +139,7 @@ def test_batches_are_not_made_small_while_room_is_on_its_way() -> None:
 def test_flush_says_where_records_are_left() -> None:
     with World(brokers=2) as world:
         world.create_topic("t", partitions=9)
-        world.on("Produce", lambda call: errors(NOT_LEADER)(call) if call.node == 2 else None)
+        world.on("Produce", lambda call: errors(ErrorCode.NOT_LEADER_OR_FOLLOWER)(call) if call.node == 2 else None)
         work = Work(world, "t")
         for index, value in enumerate(values(27)):
             work.send("t", value, partition=index % 9)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafwire.errors import ErrorCode
 from kafwire.producer.sequencer import (
     LAST_EPOCH,
     SEQUENCE_LIMIT,
@@ -18,17 +19,7 @@ from kafwire.producer.sequencer import (
     add,
 )
 from tests.support import seeds
-from tests.support.sequenced_world import (
-    AFTER_APPEND,
-    BAD_EPOCH,
-    EVENTS,
-    INVALID_RECORD,
-    NOT_ENOUGH_REPLICAS,
-    NOT_LEADER,
-    Batch,
-    World,
-    batches,
-)
+from tests.support.sequenced_world import EVENTS, Batch, World, batches
 
 
 @given(
@@ -201,9 +192,9 @@ def test_parts_in_doubt_come_to_an_end_where_a_number_before_them_is_lost(*, may
     world.answer()
     while world.send():
         pass
-    world.refuse(NOT_ENOUGH_REPLICAS)
+    world.refuse(ErrorCode.NOT_ENOUGH_REPLICAS)
     while world.wire:
-        world.refuse(NOT_LEADER)
+        world.refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     world.broker.limit, world.broker.too_large = 3, {1}
     world.finish()
     assert world.broker.log == ([0, 2, 3, 4, 5, 6, 7] if may_read else [0, 2])
@@ -226,7 +217,7 @@ def test_what_follows_a_refused_record_is_numbered_anew_before_it_is_sent() -> N
     world.broker.invalid = {2}
     world.finish()
     assert world.broker.log == [0, 1, 3, 4, 5, 6]
-    assert world.codes == [0, INVALID_RECORD, 0, 0, 0]
+    assert world.codes == [0, ErrorCode.INVALID_RECORD, 0, 0, 0]
 
 
 def test_records_that_the_broker_has_lost_do_not_fail_those_that_come_after() -> None:
@@ -346,7 +337,7 @@ def test_a_producer_whose_epoch_is_refused_takes_a_new_id(*, lost: bool) -> None
         world.die(1)
         world.send()
     batch = world.wire.popleft()
-    world.settle(batch, BAD_EPOCH, retriable=False)
+    world.settle(batch, ErrorCode.INVALID_PRODUCER_EPOCH, retriable=False)
     assert world.ask() == lost
     assert world.delivered == ([0, 1] if lost else [0])
     assert world.sequencer.wants_epoch(world.identity)
@@ -361,7 +352,13 @@ def test_a_producer_whose_epoch_is_refused_takes_a_new_id(*, lost: bool) -> None
 
 @pytest.mark.parametrize(
     ("code", "doubt"),
-    [(NOT_ENOUGH_REPLICAS, False), (2, False), (NOT_LEADER, True), (7, True), (AFTER_APPEND, True)],
+    [
+        (ErrorCode.NOT_ENOUGH_REPLICAS, False),
+        (2, False),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, True),
+        (7, True),
+        (ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, True),
+    ],
 )
 def test_what_is_given_up_is_in_doubt_unless_every_attempt_was_refused(code: int, *, doubt: bool) -> None:
     world = World(batches(1, 1))
@@ -389,7 +386,7 @@ def test_under_a_new_identity_one_batch_goes_alone(*, other_id: bool) -> None:
     assert world.send()
     assert world.identity == (Identity(8, 0) if other_id else Identity(7, 1))
     assert not world.send()
-    world.refuse(NOT_ENOUGH_REPLICAS)
+    world.refuse(ErrorCode.NOT_ENOUGH_REPLICAS)
     assert world.send()
     assert not world.send()
     world.answer()
@@ -467,7 +464,7 @@ def test_behind_a_retry_no_more_goes_than_a_broker_remembers(limit: int) -> None
     assert it.outcome(first, 0, retriable=True) is BatchOutcome.DELIVERED
     sent = [it.send(fresh, identity) for _ in range(limit)]
     late, *others = [batch for batch in sent if batch is not None]
-    assert it.outcome(late, NOT_ENOUGH_REPLICAS, retriable=True) is BatchOutcome.RETRY
+    assert it.outcome(late, ErrorCode.NOT_ENOUGH_REPLICAS, retriable=True) is BatchOutcome.RETRY
     for batch in others:
         assert it.outcome(batch, 0, retriable=True) is BatchOutcome.DELIVERED
     assert it.send(fresh, identity) is late
@@ -488,7 +485,7 @@ def test_behind_a_retry_others_go_as_long_as_a_broker_remembers_it() -> None:
     late, other = it.send(fresh, identity), it.send(fresh, identity)
     assert late is not None
     assert other is not None
-    it.outcome(late, NOT_ENOUGH_REPLICAS, retriable=True)
+    it.outcome(late, ErrorCode.NOT_ENOUGH_REPLICAS, retriable=True)
     it.outcome(other, 0, retriable=True)
     assert it.send(fresh, identity) is late
     behind = [it.send(fresh, identity) for _ in range(4)]

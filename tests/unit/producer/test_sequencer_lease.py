@@ -10,19 +10,10 @@ from hypothesis import event as note
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafwire.errors import ErrorCode
 from kafwire.producer.sequencer import LOST, SEQUENCE_LIMIT, BatchOutcome, Identity, Sequencer, add
 from tests.support import seeds
-from tests.support.sequenced_world import (
-    BAD_EPOCH,
-    EVENTS,
-    INVALID_RECORD,
-    NOT_ENOUGH_REPLICAS,
-    OUT_OF_ORDER,
-    TOO_LARGE,
-    Batch,
-    World,
-    batches,
-)
+from tests.support.sequenced_world import EVENTS, Batch, World, batches
 
 SELF = (7, 0)
 
@@ -223,7 +214,7 @@ def one_to_be_sent_again(world: World) -> None:
 
 def a_number_lost(world: World) -> None:
     world.send()
-    world.refuse(NOT_ENOUGH_REPLICAS)
+    world.refuse(ErrorCode.NOT_ENOUGH_REPLICAS)
     world.expire()
 
 
@@ -273,7 +264,7 @@ def test_what_is_in_flight_is_delivered_as_if_it_had_been_sent_here() -> None:
     assert world.delivered == list(range(8))
 
 
-@pytest.mark.parametrize("code", [NOT_ENOUGH_REPLICAS, 6])
+@pytest.mark.parametrize("code", [ErrorCode.NOT_ENOUGH_REPLICAS, 6])
 def test_what_is_in_flight_is_sent_again_under_its_number_before_others(code: int) -> None:
     world, batch = taken_back(1, 2, 1, 1)
     world.refuse(code)
@@ -309,7 +300,7 @@ def test_what_was_lost_and_given_up_is_in_doubt(stored: int) -> None:
 
 def test_what_was_refused_and_given_up_has_failed() -> None:
     world, _ = taken_back(1, 2, 1)
-    world.refuse(NOT_ENOUGH_REPLICAS)
+    world.refuse(ErrorCode.NOT_ENOUGH_REPLICAS)
     world.expire()
     assert (world.in_doubt, world.failed) == ([], [1, 2])
 
@@ -334,7 +325,7 @@ def test_what_is_out_of_order_with_none_before_it_goes_again_in_the_next_epoch()
     assert world.broker.lose_last() == [1]
     assert world.send()
     (batch,) = world.wire
-    assert world.broker.append(batch) == OUT_OF_ORDER
+    assert world.broker.append(batch) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     world.answer()
     assert world.borrower is None
     assert list(world.sequencer.retries) == [batch]
@@ -359,14 +350,14 @@ def test_what_comes_after_it_and_is_out_of_order_waits_for_it() -> None:
 
 def test_a_refused_epoch_takes_a_new_id() -> None:
     world, _ = taken_back(1, 1)
-    world.settle(world.wire.popleft(), BAD_EPOCH, retriable=False)
+    world.settle(world.wire.popleft(), ErrorCode.INVALID_PRODUCER_EPOCH, retriable=False)
     assert world.sequencer.needs_id
 
 
-@pytest.mark.parametrize("code", [TOO_LARGE, INVALID_RECORD])
+@pytest.mark.parametrize("code", [ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD])
 def test_what_is_in_flight_is_divided(code: int) -> None:
     world, _ = taken_back(1, 4, 1)
-    if code == TOO_LARGE:
+    if code == ErrorCode.MESSAGE_TOO_LARGE:
         world.broker.limit = 2
     else:
         world.broker.invalid = {2}
@@ -440,7 +431,7 @@ def test_without_idempotence_only_the_order_is_leased(identity: Identity | None)
     [
         (0, False, BatchOutcome.DELIVERED),
         (6, True, BatchOutcome.RETRY),
-        (INVALID_RECORD, False, BatchOutcome.FAILED),
+        (ErrorCode.INVALID_RECORD, False, BatchOutcome.FAILED),
         (LOST, False, BatchOutcome.DOUBTFUL),
     ],
 )

@@ -14,6 +14,7 @@ import pytest
 from kafwire.errors import (
     BrokerError,
     ConfigError,
+    ErrorCode,
     KafkaError,
     KafkaTimeoutError,
     ProducerFencedError,
@@ -29,15 +30,6 @@ from tests.support.simulated_consumer import Consuming
 from tests.support.simulated_kafka import HANGUP, NEVER, Answer, Call
 from tests.support.simulated_transactions import committed_values
 from tests.support.transactional_producer import IN, Transacting, lose, refuse
-
-NOT_ENOUGH_REPLICAS = 19
-LOADING, NOT_AVAILABLE, NOT_COORDINATOR = 14, 15, 16
-UNKNOWN_TOPIC, TIMED_OUT = 3, 7
-TOPIC_FORBIDDEN, GROUP_FORBIDDEN, CLUSTER_FORBIDDEN, ID_FORBIDDEN = 29, 30, 31, 53
-OUT_OF_ORDER, UNKNOWN_PRODUCER, UNKNOWN_MAPPING = 45, 59, 49
-INVALID_EPOCH, FENCED, INVALID_STATE, CONCURRENT, ABORTABLE = 47, 90, 48, 51, 120
-FENCED_INSTANCE, ILLEGAL_GENERATION, UNKNOWN_MEMBER = 82, 22, 25
-
 
 VERSIONS = (1, 2)
 
@@ -63,18 +55,39 @@ def in_versions(*versions: int) -> pytest.MarkDecorator:
 
 def test_recoverable_errors(world: World) -> None:
     left = [
-        refuse(world, "InitProducerId", NOT_AVAILABLE, NOT_COORDINATOR, LOADING),
-        refuse(world, "AddPartitionsToTxn", UNKNOWN_TOPIC, CONCURRENT),
-        refuse(world, "AddOffsetsToTxn", NOT_COORDINATOR, CONCURRENT),
-        refuse(world, "TxnOffsetCommit", NOT_COORDINATOR, CONCURRENT, UNKNOWN_TOPIC, TIMED_OUT, LOADING),
-        refuse(world, "EndTxn", NOT_AVAILABLE, NOT_COORDINATOR, LOADING, CONCURRENT),
+        refuse(
+            world,
+            "InitProducerId",
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            ErrorCode.NOT_COORDINATOR,
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ),
+        refuse(world, "AddPartitionsToTxn", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.CONCURRENT_TRANSACTIONS),
+        refuse(world, "AddOffsetsToTxn", ErrorCode.NOT_COORDINATOR, ErrorCode.CONCURRENT_TRANSACTIONS),
+        refuse(
+            world,
+            "TxnOffsetCommit",
+            ErrorCode.NOT_COORDINATOR,
+            ErrorCode.CONCURRENT_TRANSACTIONS,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode.REQUEST_TIMED_OUT,
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ),
+        refuse(
+            world,
+            "EndTxn",
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            ErrorCode.NOT_COORDINATOR,
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+            ErrorCode.CONCURRENT_TRANSACTIONS,
+        ),
     ]
     work = Transacting(world, batch_size=1)
     work.initialize()
     work.begin()
     work.send("t", b"1")
     work.flush()
-    left.append(refuse(world, "Produce", NOT_ENOUGH_REPLICAS, CONCURRENT))
+    left.append(refuse(world, "Produce", ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.CONCURRENT_TRANSACTIONS))
     work.send("t", b"2")
     work.flush()
     work.send_offsets(12)
@@ -139,7 +152,7 @@ def test_a_slow_end_does_not_decide_a_later_transaction(world: World) -> None:
     work.send("t", b"2")
     work.flush()
     answer = world._on_EndTxn(slow[0])  # now
-    assert answer.error_code == FENCED or answer.producer_epoch > slow[0].message.producer_epoch
+    assert answer.error_code == ErrorCode.PRODUCER_FENCED or answer.producer_epoch > slow[0].message.producer_epoch
     world.pass_time(1)
     work.send("t", b"3", partition=1)
     work.abort()
@@ -152,7 +165,17 @@ def test_endtxn_is_retried_for_as_long_as_it_takes(world: World) -> None:
         work.begin()
         work.send("t", b"v")
         work.flush()
-        left = refuse(world, "EndTxn", *[NOT_AVAILABLE, CONCURRENT, LOADING, NOT_COORDINATOR] * 30)
+        left = refuse(
+            world,
+            "EndTxn",
+            *[
+                ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                ErrorCode.CONCURRENT_TRANSACTIONS,
+                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+                ErrorCode.NOT_COORDINATOR,
+            ]
+            * 30,
+        )
         work.commit() if committed else work.abort()
         assert not left
         world.off("EndTxn")
@@ -161,7 +184,7 @@ def test_endtxn_is_retried_for_as_long_as_it_takes(world: World) -> None:
 
 def test_offset_commit_doesnt_retry_too_quickly(world: World) -> None:
     work = Transacting(world, retry_backoff_ms=100, retry_backoff_max_ms=1_000)
-    refuse(world, "TxnOffsetCommit", *[LOADING] * 4)
+    refuse(world, "TxnOffsetCommit", *[ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 4)
     work.begin()
     work.send_offsets(1)
     times = [call.at_ms for call in world.made("TxnOffsetCommit")]
@@ -173,7 +196,7 @@ def test_offset_commit_doesnt_retry_too_quickly(world: World) -> None:
 
 def test_concurrent_transactions_is_asked_again_soon(world: World) -> None:
     work = Transacting(world, retry_backoff_ms=100)
-    refuse(world, "TxnOffsetCommit", CONCURRENT)
+    refuse(world, "TxnOffsetCommit", ErrorCode.CONCURRENT_TRANSACTIONS)
     work.begin()
     work.send_offsets(1)
     first, second = (call.at_ms for call in world.made("TxnOffsetCommit"))
@@ -187,7 +210,15 @@ def test_concurrent_transactions_is_asked_again_soon(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    "code", [UNKNOWN_PRODUCER, OUT_OF_ORDER, INVALID_EPOCH, TOPIC_FORBIDDEN, ABORTABLE, UNKNOWN_MAPPING]
+    "code",
+    [
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTION_ABORTABLE,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    ],
 )
 def test_a_refused_batch_requires_abort(world: World, code: int) -> None:
     """KIP-360: the producer recovers with a fresh epoch."""
@@ -217,22 +248,22 @@ def test_a_refused_batch_requires_abort(world: World, code: int) -> None:
 @pytest.mark.parametrize(
     ("world", "api", "code"),
     [
-        (1, "AddPartitionsToTxn", TOPIC_FORBIDDEN),
-        (1, "AddPartitionsToTxn", ABORTABLE),
-        (1, "AddOffsetsToTxn", GROUP_FORBIDDEN),
+        (1, "AddPartitionsToTxn", ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        (1, "AddPartitionsToTxn", ErrorCode.TRANSACTION_ABORTABLE),
+        (1, "AddOffsetsToTxn", ErrorCode.GROUP_AUTHORIZATION_FAILED),
         *(
             (version, *case)
             for version in VERSIONS
             for case in [
-                ("TxnOffsetCommit", GROUP_FORBIDDEN),
-                ("TxnOffsetCommit", FENCED_INSTANCE),
-                ("TxnOffsetCommit", ILLEGAL_GENERATION),
-                ("TxnOffsetCommit", UNKNOWN_MEMBER),
-                ("TxnOffsetCommit", ABORTABLE),
-                ("EndTxn", ABORTABLE),
+                ("TxnOffsetCommit", ErrorCode.GROUP_AUTHORIZATION_FAILED),
+                ("TxnOffsetCommit", ErrorCode.FENCED_INSTANCE_ID),
+                ("TxnOffsetCommit", ErrorCode.ILLEGAL_GENERATION),
+                ("TxnOffsetCommit", ErrorCode.UNKNOWN_MEMBER_ID),
+                ("TxnOffsetCommit", ErrorCode.TRANSACTION_ABORTABLE),
+                ("EndTxn", ErrorCode.TRANSACTION_ABORTABLE),
             ]
         ),
-        (2, "EndTxn", INVALID_STATE),
+        (2, "EndTxn", ErrorCode.INVALID_TXN_STATE),
     ],
     indirect=["world"],
 )
@@ -395,8 +426,8 @@ def test_an_abort_is_sent_although_adding_was_retried(world: World) -> None:
     """What was asked, with whatever outcome, is taken back."""
     work = Transacting(world)
     work.begin()
-    refuse(world, "AddOffsetsToTxn", *[NOT_COORDINATOR] * 20)
-    refuse(world, "TxnOffsetCommit", *[NOT_COORDINATOR] * 20)
+    refuse(world, "AddOffsetsToTxn", *[ErrorCode.NOT_COORDINATOR] * 20)
+    refuse(world, "TxnOffsetCommit", *[ErrorCode.NOT_COORDINATOR] * 20)
     work.send("t", b"1")
     work.flush()
     with pytest.raises(TransactionTimeoutError):
@@ -411,12 +442,12 @@ def test_an_abort_is_sent_although_adding_was_retried(world: World) -> None:
 # --- what ends the producer
 
 
-@pytest.mark.parametrize("code", [INVALID_EPOCH, FENCED])
+@pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED])
 @in_versions(1)
 def test_fenced_reinit(world: World, code: int) -> None:
     work = Transacting(world)
     work.begin()
-    refuse(world, "Produce", UNKNOWN_PRODUCER)
+    refuse(world, "Produce", ErrorCode.UNKNOWN_PRODUCER_ID)
     work.send("t", b"1")
     with pytest.raises(TransactionAbortableError):
         work.commit()
@@ -429,7 +460,7 @@ def test_fenced_reinit(world: World, code: int) -> None:
     assert not work.close()
 
 
-@pytest.mark.parametrize("code", [INVALID_EPOCH, FENCED])
+@pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED])
 @pytest.mark.parametrize("committed", [True, False])
 def test_fenced_at_the_end(world: World, code: int, *, committed: bool) -> None:
     work = Transacting(world)
@@ -449,8 +480,11 @@ def test_fenced_at_the_end(world: World, code: int, *, committed: bool) -> None:
 @pytest.mark.parametrize(
     ("world", "committed", "code"),
     [
-        *itertools.product(VERSIONS, [True, False], [ID_FORBIDDEN, 42]),
-        *((version, committed, INVALID_STATE) for version, committed in [(1, True), (1, False), (2, False)]),
+        *itertools.product(VERSIONS, [True, False], [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, 42]),
+        *(
+            (version, committed, ErrorCode.INVALID_TXN_STATE)
+            for version, committed in [(1, True), (1, False), (2, False)]
+        ),
     ],
     indirect=["world"],
 )
@@ -532,7 +566,9 @@ def test_an_abort_of_who_is_fenced_before_anything_of_his_arrived(world: World) 
     assert second.seen == [b"1", b"3"]
 
 
-@pytest.mark.parametrize("code", [CLUSTER_FORBIDDEN, ID_FORBIDDEN])
+@pytest.mark.parametrize(
+    "code", [ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED]
+)
 @pytest.mark.parametrize("api", ["InitProducerId", "FindCoordinator"])
 def test_auth_failure(world: World, api: str, code: int) -> None:
     """Nothing has begun: the user may try again once he has the right to."""
@@ -750,7 +786,7 @@ def test_an_error_comes_after_the_call_timed_out(world: World, *, committed: boo
     async def slow(_: Call) -> None:
         await asyncio.sleep(2)
 
-    refuse(world, "EndTxn", ID_FORBIDDEN)
+    refuse(world, "EndTxn", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     world.on("EndTxn", slow)
     end = work.commit if committed else work.abort
     with pytest.raises(TransactionTimeoutError):
@@ -776,11 +812,11 @@ def test_slow_reinit(world: World) -> None:
     """The epoch that an abort needs takes longer than anybody waits: the next transaction waits for it."""
     work = Transacting(world, max_block_ms=2_000)
     work.begin()
-    refuse(world, "Produce", UNKNOWN_PRODUCER)
+    refuse(world, "Produce", ErrorCode.UNKNOWN_PRODUCER_ID)
     work.send("t", b"1")
     with pytest.raises(TransactionAbortableError):
         work.commit()
-    left = refuse(world, "InitProducerId", *[LOADING] * 50)
+    left = refuse(world, "InitProducerId", *[ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 50)
     work.abort()
     with pytest.raises(TransactionTimeoutError, match=r"begin_transaction\(\) has no outcome"):
         work.begin()
@@ -882,7 +918,7 @@ def test_closing_sees_a_commit_through(world: World) -> None:
     work = Transacting(world)
     work.begin()
     work.send("t", b"1")
-    left = refuse(world, "EndTxn", *[LOADING] * 20)
+    left = refuse(world, "EndTxn", *[ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 20)
     with pytest.raises(TransactionTimeoutError):
         work.commit(timeout_s=0.2)
     assert left
@@ -894,7 +930,7 @@ def test_closing_tells_who_waits(world: World) -> None:
     work = Transacting(world)
     work.begin()
     work.send("t", b"1")
-    refuse(world, "EndTxn", *[LOADING] * 1000)
+    refuse(world, "EndTxn", *[ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 1000)
 
     async def both() -> Sequence[object]:
         waiting = asyncio.ensure_future(work.transactions.commit())

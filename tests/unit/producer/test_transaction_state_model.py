@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from kafwire.errors import KafkaError, ProducerFencedError, TransactionError
+from kafwire.errors import ErrorCode, KafkaError, ProducerFencedError, TransactionError
 from kafwire.producer import transaction_state as logic
 from kafwire.producer.sequencer import Identity
 from kafwire.producer.transaction_state import NO_PRODUCER, State, Transaction
 from kafwire.types import ConsumerGroupMetadata
-from tests.support.transaction_model import INVALID_EPOCH, INVALID_TXN_STATE, Coordinator
+from tests.support.transaction_model import Coordinator
 from tests.support.transaction_model import State as CoordinatorState
 
 PLACES = [("t", 0), ("t", 1), ("u", 0)]
@@ -53,7 +53,7 @@ class World:
 
     def append(self, record: Record, who: Identity, version: int) -> int:
         if who.epoch < self.epochs[record.where]:
-            return INVALID_EPOCH
+            return ErrorCode.INVALID_PRODUCER_EPOCH
         groups = {GROUP} if record.where[0] == GROUP else set()
         places = set() if groups else {record.where}
         if version >= 2:
@@ -63,7 +63,7 @@ class World:
         elif self.coordinator.refuses(who) or not (
             places <= self.coordinator.partitions and groups <= self.coordinator.groups
         ):
-            return INVALID_TXN_STATE  # KIP-890: verified also with version 1
+            return ErrorCode.INVALID_TXN_STATE  # KIP-890: verified also with version 1
         self.epochs[record.where] = max(self.epochs[record.where], who.epoch)
         if record not in self.logs[record.where]:
             self.logs[record.where].append(record)
@@ -168,7 +168,7 @@ class World:
         self.speak(who, version)
         record.sent = True
         code = self.send(lambda: self.append(record, who, version), "Produce")
-        assert version >= 2 or code != INVALID_TXN_STATE or self.delivered_late, "sent before it was added"
+        assert version >= 2 or code != ErrorCode.INVALID_TXN_STATE or self.delivered_late, "sent before it was added"
         if code == 0:
             self.batches.pop(0)
         elif code not in (None, 51) or (code is None and self.chance.random() < 0.2):  # its time is up
