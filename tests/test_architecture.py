@@ -90,6 +90,33 @@ REAL_TIME = ("tests/integration/", "tests/spark/", "tests/conformance/")
 IMPORTED_OF_TESTS = {"support", "soak", "scenarios"}
 # They import a scan from the tests of the scanner's fetcher.
 IMPORTING_TESTS = {"tests/unit/cluster/test_cluster_hung_broker.py", "tests/unit/cluster/test_cluster_recovery.py"}
+# What is still set of private fields, by file.
+PRIVATE_FIELDS_SET: dict[str, list[str]] = {
+    "tests/support/simulated_flavours.py": ["_simulated_engine"],
+    "tests/unit/aio/test_bridge.py": ["_ending", "_log_destroy_pending", "_pid"],
+    "tests/unit/consumer/test_core_promises.py": [
+        "_asked",
+        "_begun",
+        "_closed",
+        "_core",
+        "_engine",
+        "_fed",
+        "_hand",
+        "_reader",
+        "_reading",
+        "_returning",
+        "_started",
+    ],
+    "tests/unit/producer/test_batch_delivery.py": [
+        "_accumulator",
+        "_closed",
+        "_config",
+        "_engine",
+        "_loops",
+        "_sender",
+    ],
+    "tests/unit/runtime/test_engine.py": ["_engine", "_pid"],
+}
 # No test, but a program that runs for hours and prints its seed.
 PROGRAMS = ("tests/soak/",)
 # Where they are right: file, call, how often, why.
@@ -447,6 +474,56 @@ def is_meant(rule: str, called: str, *, is_bare: bool) -> bool:
     if name.startswith("*."):
         return called.endswith(name[1:])
     return called.startswith(name[:-1]) if name.endswith("*") else called == name
+
+
+def private_fields_set(tree: ast.AST) -> Iterator[str]:
+    """What is set or deleted of others' private fields, by a statement or by `setattr`."""
+    for node in ast.walk(tree):
+        targets: list[ast.expr] = []
+        if isinstance(node, ast.Assign | ast.Delete):
+            targets = [each for target in node.targets for each in getattr(target, "elts", [target])]
+        elif isinstance(node, ast.AugAssign | ast.AnnAssign):
+            targets = [node.target]
+        for target in targets:
+            field: ast.expr = target
+            while isinstance(field, ast.Subscript):
+                field = field.value
+            if isinstance(field, ast.Attribute) and ast.unparse(field.value) not in {"self", "cls"}:
+                yield from filter(is_private, [field.attr])
+        if isinstance(node, ast.Call) and re.search(r"(set|del)attr$", ast.unparse(node.func)):
+            texts = [each.value for each in node.args[:2] if isinstance(each, ast.Constant)]
+            yield from (text for text in texts if is_private(str(text).rpartition(".")[2]))
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.endswith("_")
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("made._next = 3", ["_next"]),
+        ("a.b, made._x['k'] = 1, 2", ["_x"]),
+        ("made._count += 1", ["_count"]),
+        ("del made._known[1]", ["_known"]),
+        ("monkeypatch.setattr(module, '_LIMIT', 3)", ["_LIMIT"]),
+        ("patch.setattr('kafwire.cli.produce._LIMIT', 3)", ["kafwire.cli.produce._LIMIT"]),
+        ("self._x = made._x", []),
+        ("Schema._fields_ = []", []),
+        ("monkeypatch.setattr(module, 'LIMIT', 3)", []),
+    ],
+)
+def test_a_private_field_that_is_set_is_found(code: str, found: list[str]) -> None:
+    assert [*private_fields_set(ast.parse(code))] == found
+
+
+def test_tests_set_no_private_field() -> None:
+    """They come to a state as users do, or by an argument or a constant that is there for it."""
+    found = {
+        file.relative_to(ROOT).as_posix(): sorted(set(private_fields_set(ast.parse(file.read_text()))))
+        for file in sorted((ROOT / "tests").rglob("*.py"))
+    }
+    assert {name: fields for name, fields in found.items() if fields} == PRIVATE_FIELDS_SET
 
 
 def test_tests_import_their_helpers_from_support_only() -> None:

@@ -23,7 +23,7 @@ class Delays:
     A client that takes a minute longer than it should ends the process, with a traceback.
     """
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, go: Callable[[], None] = lambda: None) -> None:
         self._options = options
         self._warmup = options.number("warmup")
         self._expected = self._warmup + options.number("records")
@@ -34,7 +34,7 @@ class Delays:
         self._counts = NOTHING
         self._clock = Stopwatch()
         self._stack = ExitStack()
-        self._go: Callable[[], None] = lambda: None
+        self._go = go
         self._greetings = options.number("partitions")
         self.records = 0
 

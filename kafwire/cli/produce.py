@@ -27,7 +27,7 @@ __all__ = ["command"]
 # What is read and has not gone is still tried for so long after Ctrl-C; another one ends it.
 _INTERRUPTED_S = 5.0
 # From here on loading pyarrow takes less time than it saves.
-_TABLE_BYTES = 64 << 10
+TABLE_BYTES = 64 << 10
 # What a record takes beside its key, value and headers, with the head of its batch: no more than this.
 _OVERHEAD = 1024
 
@@ -276,7 +276,7 @@ class Sending:
                 done += size
 
     def _send_piece(self, number: int, data: bytes, delimiter: bytes) -> None:
-        if self._by_table and len(data) >= _TABLE_BYTES and self._send_table(number, data, delimiter):
+        if self._by_table and len(data) >= TABLE_BYTES and self._send_table(number, data, delimiter):
             return
         parse = None if self._form.is_plain else self._form.parse
         key, headers = self._form.key, self._form.headers

@@ -76,8 +76,15 @@ class FetchSession(Generic[K]):
     number). Who begins to call partitions by other names (KIP-516) calls `renew`.
     """
 
-    def __init__(self, *, sessions: bool = True, name: Callable[[K], Hashable] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        sessions: bool = True,
+        name: Callable[[K], Hashable] | None = None,
+        last_epoch: int = LAST_EPOCH,
+    ) -> None:
         self._sessions = sessions
+        self._last_epoch = last_epoch
         self._name = name
         self._wanted: dict[K, Asked] = {}  # in the order of a full request
         self._has: dict[K, Asked] = {}  # as the last request left it at the broker; of no use when the next one is full
@@ -203,7 +210,7 @@ class FetchSession(Generic[K]):
             # Closed by us meanwhile; or by the broker, since the request left nothing in it.
             self._id, self._epoch = 0, OPEN
         else:
-            self._epoch = plan.epoch % LAST_EPOCH + 1
+            self._epoch = plan.epoch % self._last_epoch + 1
         return True
 
     def _opened(self, session_id: int) -> None:

@@ -210,9 +210,10 @@ class KafkaCluster:
     """Apache Kafka on free ports of this machine, as a context manager.
 
     `nodes` is 1 to 3; `version` any release from 3.9.1 on; `properties` are broker properties that win over the
-    helper's own. `heap` is Java's `-Xmx`, `jvm_options` are further options of the JVM, and `format_options` those of
-    Kafka's storage tool (`("--feature", "transaction.version=0")`). `start_timeout` is in seconds. `quick` has Java
-    compile in haste: a node starts with half the CPU time, and is slower than others after half a minute under load.
+    helper's own, and `node_properties` those of single nodes, by id. `heap` is Java's `-Xmx`, `jvm_options` are further
+    options of the JVM, and `format_options` those of Kafka's storage tool (`("--feature", "transaction.version=0")`).
+    `start_timeout` is in seconds. `quick` has Java compile in haste: a node starts with half the CPU time, and is
+    slower than others after half a minute under load.
 
     `proxies` puts a `FaultProxy` before the nodes, with no rules or with those given; `fault_seed` is its seed.
     `partitions` puts another one between the nodes, before their listeners for each other and for controllers, so that
@@ -230,6 +231,7 @@ class KafkaCluster:
         version: str = DEFAULT_VERSION,
         properties: Mapping[str, object] | None = None,
         *,
+        node_properties: Mapping[int, Mapping[str, object]] | None = None,
         heap: str = "512m",
         jvm_options: Sequence[str] = (),
         format_options: Sequence[str] = (),
@@ -246,6 +248,9 @@ class KafkaCluster:
         self.nodes: list[Node] = []
         self._count = nodes
         self._properties = {key: _property(value) for key, value in (properties or {}).items()}
+        self._node_properties = {
+            node: {key: _property(value) for key, value in own.items()} for node, own in (node_properties or {}).items()
+        }
         self._heap = heap
         self._jvm_options = list(jvm_options)
         self._format_options = list(format_options)
@@ -496,7 +501,7 @@ class KafkaCluster:
             properties["advertised.listeners"] += f",CONTROLLER://{_HOST}:{controllers_front[node_id]}"
             properties["listener.security.protocol.map"] += ",INNER:PLAINTEXT"
             properties["inter.broker.listener.name"] = "INNER"
-        properties |= self._properties
+        properties |= self._properties | self._node_properties.get(node_id, {})
         node = Node(self, node_id, folder, port, properties)
         node.properties.setdefault("log.dirs", str(node.data))
         text = "".join(f"{key}={value}\n" for key, value in node.properties.items())

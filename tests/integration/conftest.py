@@ -37,15 +37,8 @@ def _three() -> Iterator[KafkaCluster]:
         "log.cleaner.backoff.ms": 100,
         "connections.max.idle.ms": 10_000,
     }
-    running = KafkaCluster(3, properties=properties, heap="320m")
-    make = running._make_node
-
-    def in_rack(node_id: int, port: int, controllers: Any) -> Any:
-        running._properties["broker.rack"] = f"r{node_id}"
-        return make(node_id, port, controllers)
-
-    running._make_node = in_rack  # type: ignore[method-assign]
-    with running:
+    racks = {node: {"broker.rack": f"r{node}"} for node in (1, 2, 3)}
+    with KafkaCluster(3, properties=properties, node_properties=racks, heap="320m") as running:
         yield running
 
 

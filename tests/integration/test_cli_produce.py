@@ -97,7 +97,7 @@ def test_many_lines(
 ) -> None:
     """As a table or one by one: the same records, of which each has its place."""
     if not with_arrow:
-        monkeypatch.setattr("kafwire.cli.produce._TABLE_BYTES", 1 << 40)
+        monkeypatch.setattr("kafwire.cli.produce.TABLE_BYTES", 1 << 40)
     lines = [b"" if n % 7 == 0 else b"%d" % n * (n % 20) for n in range(30_000)]
     result = run("-t", "t", *arguments, data=b"\n".join(lines))
     assert (result.exit_code, result.output) == (0, "")

@@ -407,9 +407,10 @@ def test_numbers_wrap(broker: ScriptedBroker) -> None:
     with kafwire.Producer(broker.bootstrap, **QUICK) as producer, within(20):
         for value in numbers(2):
             producer.send("t", value, partition=0).result(10)
-        sink_of(producer).sequencer._next = 2**31 - 20
-        identity = (producer._sender.identity or pytest.fail("no identity")).producer_id
-        _, known = broker._producers["t", 0, identity]
+        identity, sequencer = producer._sender.identity or pytest.fail("no identity"), sink_of(producer).sequencer
+        _, _, ordinal = sequencer.lease(identity) or pytest.fail("nothing is under way")
+        sequencer.resume(2**31 - 20, ordinal, None)
+        _, known = broker._producers["t", 0, identity.producer_id]
         known.append((2**31 - 21, 1, 1))
         warm_up(producer)
         for value in numbers(40 - FIRST):

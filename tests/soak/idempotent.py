@@ -28,13 +28,13 @@ class Sender(Runner):
     def work(self) -> None:
         """Send until told to stop, then wait for what is under way."""
         workload = self.workload
-        self._pending: deque[tuple[int, kafwire.Delivery]] = deque()
+        self.pending: deque[tuple[int, kafwire.Delivery]] = deque()
         window = workload.window if workload.kind == SEND else 1
         with self.make(self.bootstrap, **workload.options) as producer:
             self.producer = producer
             while not self.stopping:
                 self.pace(workload.rows)
-                while len(self._pending) >= window:
+                while len(self.pending) >= window:
                     self._settle(wait=True)
                 keys = self.keys(workload.rows)
                 topic = self.chance.choice(workload.topics)
@@ -43,12 +43,12 @@ class Sender(Runner):
                 for dress, (sequence, value) in zip(dresses, made, strict=True):
                     self._send(producer, topic, dress, sequence, value)
             producer.flush(_HUNG_S)
-            while self._pending:
+            while self.pending:
                 self._settle(wait=True)
 
     def idle(self) -> None:
         """Write down what was acknowledged."""
-        while self._pending and self._pending[0][1].done():
+        while self.pending and self.pending[0][1].done():
             self._settle(wait=False)
 
     def _dress(self, topic: Topic, key: int) -> Dress:
@@ -73,11 +73,11 @@ class Sender(Runner):
             self.failed([sequence], error, certain=True)
             self.settled += 1
         else:
-            self._pending.append((sequence, delivery))
+            self.pending.append((sequence, delivery))
 
     def _settle(self, *, wait: bool) -> None:
         """Take the oldest outcome, and then those that are known already."""
-        sequence, delivery = self._pending.popleft()
+        sequence, delivery = self.pending.popleft()
         error = delivery.exception(_HUNG_S if wait else 0)
         if error is not None:
             self.failed([sequence], error, certain=not error.in_doubt)
@@ -96,21 +96,21 @@ class BatchSender(Runner):
     def work(self) -> None:
         """Send until told to stop, then wait for what is under way."""
         workload = self.workload
-        self._pending: deque[tuple[Mapping[int, list[int]], kafwire.BatchDelivery]] = deque()
+        self.pending: deque[tuple[Mapping[int, list[int]], kafwire.BatchDelivery]] = deque()
         with self.make(self.bootstrap, **workload.options) as producer:
             self.producer = producer
             while not self.stopping:
                 self.pace(workload.rows)
-                while len(self._pending) * workload.rows >= workload.window:
+                while len(self.pending) * workload.rows >= workload.window:
                     self._settle(wait=True)
                 self._send(producer, self.chance.choice(workload.topics))
             producer.flush(_HUNG_S)
-            while self._pending:
+            while self.pending:
                 self._settle(wait=True)
 
     def idle(self) -> None:
         """Write down what was acknowledged."""
-        while self._pending and self._pending[0][1].done():
+        while self.pending and self.pending[0][1].done():
             self._settle(wait=False)
 
     def _send(self, producer: Any, topic: Topic) -> None:
@@ -134,13 +134,13 @@ class BatchSender(Runner):
             placed.setdefault(partition, []).append(sequence)
         self.started += 1
         try:
-            self._pending.append((placed, producer.send_batch(topic.name, rows)))
+            self.pending.append((placed, producer.send_batch(topic.name, rows)))
         except KafkaError as error:  # some rows may have been taken before
             self.failed([sequence for sequence, _ in made], error, certain=False)
             self.settled += 1
 
     def _settle(self, *, wait: bool) -> None:
-        placed, delivery = self._pending.popleft()
+        placed, delivery = self.pending.popleft()
         self.settled += 1
         try:
             ranges = delivery.result(_HUNG_S if wait else 0)

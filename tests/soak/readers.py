@@ -37,8 +37,8 @@ _STREAM_S = 0.15
 _PAUSE_S = 0.1
 _AT_ONCE = 20
 # A turn of a stream that never falls silent. While others have theirs, many batches of single records may come to it.
-_TURN_S = 0.5
-_TURN_BATCHES = 1_000
+TURN_S = 0.5
+TURN_BATCHES = 1_000
 _COMMIT_S = 1.0
 
 # Where, offsets, values, what they have besides; and where it goes on.
@@ -211,7 +211,7 @@ def _as_it_is(rows: Rows) -> Iterator[Rows]:
     yield rows
 
 
-def _rows(batch: Batch) -> Rows:
+def placed_rows(batch: Batch) -> Rows:
     return TopicPartition(batch.topic or "", batch.partition or 0), *rows_of(batch), batch.next_offset
 
 
@@ -265,17 +265,17 @@ class _Blocking(_Flavour):
     def read(self, way: str, places: list[TopicPartition], found: list[Rows]) -> None:
         consumer = self.consumer
         if way == POLL:
-            found += map(_rows, consumer.poll(_POLL_S))
+            found += map(placed_rows, consumer.poll(_POLL_S))
         elif way == BATCHES:
             for batch in itertools.islice(consumer.batches(_POLL_S), _AT_ONCE):
-                found.append(_rows(batch))
+                found.append(placed_rows(batch))
         elif way == STREAMS:
             for where in places:
                 stream: Any = consumer.partition_stream(where, _STREAM_S)
                 try:
-                    ends_at = time.monotonic() + _TURN_S
-                    for batch in itertools.islice(stream, _TURN_BATCHES):
-                        found.append(_rows(batch))
+                    ends_at = time.monotonic() + TURN_S
+                    for batch in itertools.islice(stream, TURN_BATCHES):
+                        found.append(placed_rows(batch))
                         if time.monotonic() > ends_at:
                             break
                 finally:
@@ -293,7 +293,7 @@ class _Blocking(_Flavour):
             except OSError:  # Arrow knows no other errors
                 pass
         # It comes again, with its partition, where errors are kafwire's.
-        found += map(_rows, self.consumer.poll(_POLL_S))
+        found += map(placed_rows, self.consumer.poll(_POLL_S))
 
     def position(self, where: TopicPartition) -> int:
         return self.consumer.position(where)
@@ -340,19 +340,19 @@ class _Async(_Flavour):
     async def _read(self, way: str, places: list[TopicPartition], found: list[Rows]) -> None:
         consumer = self.consumer
         if way == POLL:
-            found += map(_rows, await consumer.poll(_POLL_S))
+            found += map(placed_rows, await consumer.poll(_POLL_S))
         elif way == BATCHES:
             async for batch in consumer.batches(_POLL_S):
-                found.append(_rows(batch))
+                found.append(placed_rows(batch))
                 if len(found) == _AT_ONCE:
                     break
         elif way == STREAMS:
             for where in places:
                 stream = consumer.partition_stream(where, _STREAM_S)
-                left, ends_at = _TURN_BATCHES, time.monotonic() + _TURN_S
+                left, ends_at = TURN_BATCHES, time.monotonic() + TURN_S
                 try:
                     async for batch in stream:
-                        found.append(_rows(batch))
+                        found.append(placed_rows(batch))
                         left -= 1
                         if not left or time.monotonic() > ends_at:
                             break

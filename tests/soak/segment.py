@@ -91,7 +91,7 @@ class SegmentRun:
         self._tell = tell
         self._stopping = stopping
         self._mistake = mistake
-        self._processes: list[Process] = []
+        self.processes: list[Process] = []
         self._hops: list[HopProcess] = []
         self._blows: list[tuple[float, ClientBlow]] = []
         self._marks = 0
@@ -108,11 +108,11 @@ class SegmentRun:
         try:
             watch.create(every)
             for name, workloads in segment.processes.items():
-                self._processes.append(
+                self.processes.append(
                     Process(name, workloads, self._folder, self._cluster.bootstrap, self._seed, self._mistake)
                 )
             if segment.readings:
-                self._processes.append(
+                self.processes.append(
                     Process(
                         READERS,
                         (),
@@ -124,7 +124,7 @@ class SegmentRun:
                     )
                 )
             self._hops = [HopProcess(hop, self._folder, self._cluster.bootstrap, self._mistake) for hop in segment.hops]
-            self._processes += self._hops
+            self.processes += self._hops
             self._wait_begun()
             began = time.monotonic()
             while time.monotonic() - began < seconds:
@@ -139,13 +139,13 @@ class SegmentRun:
                 outcome.episode = episode.number + 1
                 self._recover(watch, episode)
                 self._wait(episode.rest)
-            for process in self._processes:
+            for process in self.processes:
                 process.stop()
-            for process in [process for process in self._processes if not process.reads]:
+            for process in [process for process in self.processes if not process.reads]:
                 self._look(process, process.join)
             outcome.seconds = time.monotonic() - began
             watch.wait_readable(every, self._wait, RECOVERY_S)
-            for process in [process for process in self._processes if process.reads]:
+            for process in [process for process in self.processes if process.reads]:
                 sources = self._sources(process)
                 watch.wait_readable(sources, self._wait, RECOVERY_S)
                 process.finish(self._ends(watch, sources))
@@ -153,7 +153,7 @@ class SegmentRun:
         finally:
             outcome.faults += director.faults
             watch.close()
-            for process in self._processes:
+            for process in self.processes:
                 process.kill()
         before = resident_mib()
         self._judge()
@@ -165,16 +165,16 @@ class SegmentRun:
     def _wait_begun(self) -> None:
         """Return when all processes are at work."""
         deadline = time.monotonic() + _BEGIN_S
-        while not all(any(process.totals()[what] for what in _BEGUN) for process in self._processes):
+        while not all(any(process.totals()[what] for what in _BEGUN) for process in self.processes):
             if time.monotonic() > deadline:
-                raise Broken(f"not at work within {_BEGIN_S:g} s: {[process.counts for process in self._processes]}")
+                raise Broken(f"not at work within {_BEGIN_S:g} s: {[process.counts for process in self.processes]}")
             self._wait(_SLICE_S)
 
     def _recover(self, watch: Watch, episode: Episode) -> None:
         """Wait until everything goes on as before, and take the times."""
         self._marks += 1
         mark = self._marks
-        for process in self._processes:
+        for process in self.processes:
             if not process.reads:
                 process.mark(mark)
         began = time.monotonic()
@@ -183,14 +183,14 @@ class SegmentRun:
         after = f"after episode {episode.number} ({episode.name})"
         if readable > RECOVERY_S:
             self.outcome.violations.append(f"not all is readable {RECOVERY_S:g} s {after}: {self._ends(watch)}")
-        for process in self._processes:
+        for process in self.processes:
             if process.reads and process not in self._hops:
                 process.reach(mark, self._ends(watch))
-        while not all(mark in process.recovered for process in self._processes if process not in self._hops):
+        while not all(mark in process.recovered for process in self.processes if process not in self._hops):
             if time.monotonic() - began > SETTLE_S:
                 break
             self._wait(_SLICE_S)
-        for process in self._processes:
+        for process in self.processes:
             took = process.recovered.get(mark)
             totals = process.totals()
             if process in self._hops:
@@ -219,7 +219,7 @@ class SegmentRun:
         while True:
             if self._stopping():
                 raise Stopped
-            for process in list(self._processes):
+            for process in list(self.processes):
                 self._look(process, process.check)
             self._strike_clients()
             left = ends - time.monotonic()
@@ -248,14 +248,14 @@ class SegmentRun:
         except ControlBroken as error:
             self._tell(f"without the control from here on, which is not judged: {str(error).splitlines()[0]}")
             self.outcome.control.errors["error ended by itself"] += 1
-            self._processes.remove(process)
+            self.processes.remove(process)
             process.kill()
 
     # -- the judgement
 
     def _judge(self) -> None:
-        own = [process for process in self._processes if process.name != CONTROL]
-        control = [process for process in self._processes if process.name == CONTROL]
+        own = [process for process in self.processes if process.name != CONTROL]
+        control = [process for process in self.processes if process.name == CONTROL]
         for name, tally, processes, topics in (
             ("kafwire", self.outcome.kafwire, own, self._segment.topics),
             ("control", self.outcome.control, control, self._segment.control_topics),

@@ -81,7 +81,7 @@ class Context(Generic[K, A]):
         if self.session is None:
             session_id = self.broker.open(self.now_ms, self.asked, reads, by_id=self.by_id) if self.opens else 0
             return 0, session_id, list(reads)
-        if self.session.epoch != _next(self.epoch):
+        if self.session.epoch != self.broker.next_epoch(self.epoch):
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH, self.session.session_id, []
         told = []
         for key, read in reads.items():
@@ -97,7 +97,7 @@ class Context(Generic[K, A]):
         """The head of the empty answer that a client over its quota gets."""
         if self.error or self.session is None:
             return self.error, 0, []
-        wrong = self.session.epoch != _next(self.epoch)
+        wrong = self.session.epoch != self.broker.next_epoch(self.epoch)
         return ErrorCode.INVALID_FETCH_SESSION_EPOCH if wrong else 0, self.session.session_id, []
 
 
@@ -105,8 +105,14 @@ class SessionBroker(Generic[K, A]):
     """The sessions of one broker. `slots` of them; who has asked for nothing for `eviction_ms` may lose its own."""
 
     def __init__(
-        self, *, slots: int = SLOTS, eviction_ms: float = EVICTION_MS, ids: Iterator[int] | None = None
+        self,
+        *,
+        slots: int = SLOTS,
+        eviction_ms: float = EVICTION_MS,
+        ids: Iterator[int] | None = None,
+        last_epoch: int = LAST_EPOCH,
     ) -> None:
+        self.last_epoch = last_epoch
         self.slots = slots
         self.eviction_ms = eviction_ms
         self.sessions: dict[int, Session[K, A]] = {}
@@ -146,7 +152,7 @@ class SessionBroker(Generic[K, A]):
             return Context(self, dict(add))
         session.used_ms = now_ms
         session.size = len(session.partitions)
-        session.epoch = _next(epoch)
+        session.epoch = self.next_epoch(epoch)
         order = {key: cached.asked for key, cached in session.partitions.items()}
         return Context(self, order, session=session, epoch=epoch)
 
@@ -158,6 +164,9 @@ class SessionBroker(Generic[K, A]):
         session_id = next(self._ids)
         self.sessions[session_id] = Session(session_id, by_id, partitions, now_ms, now_ms, size=len(partitions))
         return session_id
+
+    def next_epoch(self, epoch: int) -> int:
+        return epoch % self.last_epoch + 1
 
     def _evict(self, now_ms: float, size: int) -> bool:
         """Throw out the one unused for longest, if for long; else the smallest old one that is smaller than the new."""
@@ -193,7 +202,3 @@ def share(asked: Iterable[tuple[K, int]], batches: Callable[[K], Sequence[int]],
         first &= size == 0
         left = max(0, left - size)
     return sizes
-
-
-def _next(epoch: int) -> int:
-    return epoch % LAST_EPOCH + 1

@@ -112,8 +112,8 @@ def test_a_sample_is_of_every_run_and_the_other_cases_of_long_runs() -> None:
         seeds.sampled(["a", ("b", 1)], "b", "c")
 
 
-def test_a_module_has_no_seed_of_a_test(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seeds, "_test", "")
+def test_a_module_has_no_seed_of_a_test() -> None:
+    seeds.begin("")
     with pytest.raises(AssertionError, match="no test is running"):
         seeds.of_test()
 

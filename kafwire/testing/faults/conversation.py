@@ -45,7 +45,7 @@ from kafwire.testing.faults.script import CONNECT, Decision, Occasion
 __all__ = ["Conversation", "Stage"]
 
 # Requests without an answer are forgotten when so many came behind them.
-_REMEMBERED = 65536
+REMEMBERED = 65536
 _CORRELATION_ID = struct.Struct(">i")
 # Of what the checksum of a record batch covers, the first byte of its sequence.
 _SEQUENCE = 32
@@ -334,7 +334,7 @@ class Conversation:
 
     def _owe(self, owed: _Owed) -> None:
         self._owed.append(owed)
-        if len(self._owed) > _REMEMBERED:
+        if len(self._owed) > REMEMBERED:
             self._give_back(self._owed.popleft())
 
     def _answered(self, frame: bytes) -> _Owed | None:

@@ -34,10 +34,10 @@ _HANGS_OF_A_KIND = 2  # each costs its time-out many times over
 _REPEATS = 3
 _RESURVEY_EVERY = 2000
 _PROGRESS_SECONDS = 5.0
-_REVIVAL_SECONDS = 30.0
+REVIVAL_SECONDS = 30.0
 _LATE_LOOKED_AT = 2
 _SUSPECTS = 8
-_DEATH_SECONDS = 0.7
+DEATH_SECONDS = 0.7
 _DEATHS_OF_A_KIND = 2
 _STANDARD_ERROR = 2
 # They wait for others, or say nothing: not for a queue of requests on one connection.
@@ -241,7 +241,7 @@ class Campaign:
     def _revived(self) -> bool:
         if self.options.revive is not None:
             self.options.revive()
-        deadline = time.monotonic() + _REVIVAL_SECONDS
+        deadline = time.monotonic() + REVIVAL_SECONDS
         while not self._alive():
             if time.monotonic() > deadline:
                 return False
@@ -260,7 +260,7 @@ class Campaign:
         def dies(candidate: Case) -> bool:
             if self._run(candidate) is None:
                 return False
-            deadline = time.monotonic() + _DEATH_SECONDS
+            deadline = time.monotonic() + DEATH_SECONDS
             while self._alive():
                 if time.monotonic() > deadline:
                     return False

@@ -100,16 +100,17 @@ class Connection:
 
         Raises `ClosedError`, TimeoutError at `deadline` (of `time.monotonic`), `BadSizeError`.
         """
-        self._fill(4, deadline)
+        self.fill(4, deadline)
         (size,) = struct.unpack_from(">i", self._received)
         if not 4 <= size <= MAX_ANSWER:
             raise BadSizeError(f"an answer of {size} bytes is announced")
-        self._fill(4 + size, deadline)
+        self.fill(4 + size, deadline)
         frame = bytes(self._received[4 : 4 + size])
         del self._received[: 4 + size]
         return frame
 
-    def _fill(self, size: int, deadline: float) -> None:
+    def fill(self, size: int, deadline: float) -> None:
+        """Wait until so many bytes have arrived; raises as `receive` does."""
         while len(self._received) < size:
             left = deadline - time.monotonic()
             if left <= 0:

@@ -14,7 +14,7 @@ from kafwire.testing.history.index import Spans
 from kafwire.testing.history.tokens import EMPTY, SIZE
 
 WINDOW = 1 << 17
-_BLOCK = 1 << 10
+BLOCK = 1 << 10
 _YES = b"\x01"
 
 # What read_committed says of a slot.
@@ -190,5 +190,5 @@ def differences(
 
 
 def _blocks(low: int, high: int) -> Iterator[tuple[int, int]]:
-    for begin in range(low, high, _BLOCK):
-        yield begin, min(begin + _BLOCK, high)
+    for begin in range(low, high, BLOCK):
+        yield begin, min(begin + BLOCK, high)

@@ -226,9 +226,8 @@ def test_percentiles_are_values_that_were_seen() -> None:
 
 def test_delays_are_counted_after_the_warm_up_only() -> None:
     numbers = {"warmup": "10", "records": "60", "value_bytes": "32", "partitions": "3"}
-    delays = Delays(Options("latency", numbers))
     let_go: list[int] = []
-    delays._go = lambda: let_go.append(delays.records)
+    delays: Delays = Delays(Options("latency", numbers), go=lambda: let_go.append(delays.records))
     for _ in range(3):
         assert not let_go
         delays.add(STAMP.pack(time.monotonic_ns() - 10**10, GREETING))

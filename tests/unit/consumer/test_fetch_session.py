@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from kafwire.consumer.fetch_session import Asked, FetchSession, Plan
+from kafwire.consumer.fetch_session import LAST_EPOCH, Asked, FetchSession, Plan
 
 FIRST = Asked(0, 1 << 20)
 LATER = Asked(10, 1 << 20)
 
 
-def session_with(*keys: str, session_id: int = 7) -> FetchSession[str]:
+def session_with(*keys: str, session_id: int = 7, **options: Any) -> FetchSession[str]:
     """A session that the broker has opened for `keys`."""
-    session: FetchSession[str] = FetchSession()
+    session: FetchSession[str] = FetchSession(**options)
     for key in keys:
         session.want(key, FIRST)
     session.plan()
@@ -262,10 +264,9 @@ def test_session_that_the_broker_ended_because_it_was_empty() -> None:
 
 
 def test_epoch_wraps_to_one() -> None:
-    session = session_with("a")
-    session._epoch = 2**31 - 1
-    assert next_plan(session).epoch == 2**31 - 1
-    assert next_plan(session).epoch == 1
+    assert LAST_EPOCH == 2**31 - 1
+    session = session_with("a", last_epoch=3)
+    assert [next_plan(session).epoch for _ in range(5)] == [1, 2, 3, 1, 2]
 
 
 def test_refused_sessions_are_asked_for_ever_more_rarely() -> None:

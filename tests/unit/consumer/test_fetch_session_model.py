@@ -72,8 +72,11 @@ class Schedule:
         self.chance = chance
         count = chance.choice([1, 2, 3, 5, 8, 8, 40])
         self.sessions = chance.random() < 0.9
-        self.client: FetchSession[int] = FetchSession(sessions=self.sessions)
-        self.broker: SessionBroker[int, Asked] = SessionBroker(slots=chance.choice([0, 1, 1, 2, 1000]))
+        last_epoch = chance.choice([1, 3, 10, LAST_EPOCH])
+        self.client: FetchSession[int] = FetchSession(sessions=self.sessions, last_epoch=last_epoch)
+        self.broker: SessionBroker[int, Asked] = SessionBroker(
+            slots=chance.choice([0, 1, 1, 2, 1000]), last_epoch=last_epoch
+        )
         self.logs = {key: Partition() for key in range(count)}
         self.max_bytes = chance.choice([1, 50, 200, 100_000])
         self.partition_max = chance.choice([1, 50, 1000])
@@ -126,8 +129,6 @@ class Schedule:
                 assert not self.broker.begin(self.now_ms, *closing, []).asked
         elif what < 0.97:
             self.now_ms += chance.choice([10, 130_000])
-        elif self.sessions and self.client.epoch > 0 and not self.client.in_flight and not self.disturbed:
-            self.broker.sessions[self.client.session_id].epoch = self.client._epoch = LAST_EPOCH
 
     def send(self) -> None:
         wanted = {key: self.client.asked(key) for key in self.client}

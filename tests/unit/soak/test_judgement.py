@@ -104,35 +104,35 @@ def test_an_error_that_nobody_allowed_for_is_a_violation(run: SegmentRun) -> Non
 def test_a_reader_that_does_not_come_to_the_end_is_a_violation(run: SegmentRun) -> None:
     reader = FakeProcess("kafwire-readers", None)
     reader.reads = True
-    run._processes = [FakeProcess("kafwire", 0.1), reader]  # type: ignore[list-item]
+    run.processes = [FakeProcess("kafwire", 0.1), reader]  # type: ignore[list-item]
     run._recover(watch(0.1), EPISODE)
     assert len(run.outcome.violations) == 1
     assert "kafwire-readers has not settled" in run.outcome.violations[0]
 
 
 def test_a_recovery_in_time_is_none(run: SegmentRun) -> None:
-    run._processes = [FakeProcess("kafwire", 12.5), FakeProcess(CONTROL, 40.0)]  # type: ignore[list-item]
+    run.processes = [FakeProcess("kafwire", 12.5), FakeProcess(CONTROL, 40.0)]  # type: ignore[list-item]
     run._recover(watch(3.5), EPISODE)
     assert run.outcome.violations == []
     assert (run.outcome.recovery_s, run.outcome.settled_s) == (3.5, 12.5)
 
 
 def test_what_cannot_be_read_in_time_is_a_violation(run: SegmentRun) -> None:
-    run._processes = [FakeProcess("kafwire", 0.1)]  # type: ignore[list-item]
+    run.processes = [FakeProcess("kafwire", 0.1)]  # type: ignore[list-item]
     run._recover(watch(60.1), EPISODE)
     assert len(run.outcome.violations) == 1
     assert "not all is readable 60 s after episode 4 (resets)" in run.outcome.violations[0]
 
 
 def test_what_is_not_settled_in_time_is_a_violation(run: SegmentRun) -> None:
-    run._processes = [FakeProcess("kafwire", 0.1), FakeProcess("kafwire-transactions", None)]  # type: ignore[list-item]
+    run.processes = [FakeProcess("kafwire", 0.1), FakeProcess("kafwire-transactions", None)]  # type: ignore[list-item]
     run._recover(watch(0.1), EPISODE)
     assert len(run.outcome.violations) == 1
     assert "kafwire-transactions has not settled" in run.outcome.violations[0]
 
 
 def test_a_control_that_hangs_is_noted(run: SegmentRun) -> None:
-    run._processes = [FakeProcess("kafwire", 0.1), FakeProcess(CONTROL, None)]  # type: ignore[list-item]
+    run.processes = [FakeProcess("kafwire", 0.1), FakeProcess(CONTROL, None)]  # type: ignore[list-item]
     run._recover(watch(0.1), EPISODE)
     assert run.outcome.violations == []
     assert run.outcome.control.errors == {"error not settled": 1}
@@ -142,9 +142,9 @@ def test_a_control_that_ends_by_itself_is_noted_and_the_segment_goes_on(run: Seg
     """librdkafka may fail one of its assertions: that is to be known, and says nothing of kafwire."""
     own, control = FakeProcess("kafwire", 0.1), FakeProcess(CONTROL, None)
     control.crash = ControlBroken("confluent-kafka ended with -6")
-    run._processes = [own, control]  # type: ignore[list-item]
+    run.processes = [own, control]  # type: ignore[list-item]
     run._wait(0.0)
-    assert [process.name for process in run._processes] == ["kafwire"]
+    assert [process.name for process in run.processes] == ["kafwire"]
     assert (own.killed, control.killed) == (False, True)
     run._recover(watch(0.1), EPISODE)
     assert run.outcome.violations == []

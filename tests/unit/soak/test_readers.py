@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import kafwire
 from kafwire.types import TopicPartition
 from tests.soak import readers
 from tests.soak.matrix import STREAMS
@@ -20,7 +21,7 @@ PLACES = [TopicPartition("t", number) for number in range(3)]
 class Endless:
     """A consumer whose streams always have another batch; it counts those that are open."""
 
-    def __init__(self) -> None:
+    def __init__(self, _bootstrap: str) -> None:
         self.open = 0
         self.read: list[TopicPartition] = []
 
@@ -33,8 +34,13 @@ class Endless:
         finally:
             self.open -= 1
 
+    def close(self) -> None: ...
+
 
 class AsyncEndless(Endless):
+    async def start(self) -> None: ...
+    async def close(self) -> None: ...  # type: ignore[override]
+
     async def partition_stream(  # type: ignore[override]
         self, where: TopicPartition, _timeout: float
     ) -> AsyncIterator[TopicPartition]:
@@ -50,15 +56,18 @@ def test_a_stream_that_never_falls_silent_has_its_turn(
 ) -> None:
     """And the others have theirs; by a number of batches or, if these come slowly, by time."""
     clock = itertools.count()
-    monkeypatch.setattr(readers, "_TURN_BATCHES", batches)
-    monkeypatch.setattr(readers, "time", SimpleNamespace(monotonic=lambda: next(clock) * readers._TURN_S / 100))
-    monkeypatch.setattr(readers, "_rows", lambda batch: batch)
+    monkeypatch.setattr(readers, "TURN_BATCHES", batches)
+    monkeypatch.setattr(readers, "time", SimpleNamespace(monotonic=lambda: next(clock) * readers.TURN_S / 100))
+    monkeypatch.setattr(readers, "placed_rows", lambda batch: batch)
+    monkeypatch.setattr(kafwire, "Consumer", Endless)
+    monkeypatch.setattr(kafwire, "AsyncConsumer", AsyncEndless)
     found: list[Any] = []
     it = flavour()
     try:
-        it._consumer = endless = Endless() if flavour is readers._Blocking else AsyncEndless()
+        it.open("")
+        endless = it.consumer
         it.read(STREAMS, PLACES, found)
-        it._consumer = None
+        it.close()
     finally:
         it.end()
     assert found == endless.read

@@ -157,7 +157,7 @@ def test_of_a_table_each_part_has_its_outcome(history: History, tmp_path: Path, 
         (Sent(1, [(4, doubtful)]), 0, 4),
         done=done,
     )
-    runner._pending = deque([(placed, delivery)])
+    runner.pending = deque([(placed, delivery)])
     runner._settle(wait=True)
     history.close()
     oks: dict[int, int] = {}

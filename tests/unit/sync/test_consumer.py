@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kafwire.consumer.core import ConsumerCore
 from kafwire.errors import BrokerError, ConfigError, KafkaError
 from kafwire.records import Record, encode_batch
 from kafwire.types import Offset, TopicPartition
@@ -85,6 +86,10 @@ def test_a_consumer_from_before_a_fork_refuses(flavour: Flavour, method: str, ar
 
 @pytest.fixture
 def filled(flavour: Flavour) -> Any:
+    return fetched(flavour)
+
+
+def fetched(flavour: Flavour) -> Any:
     """A consumer of two partitions with two batches of three records each, and all of it fetched."""
     fill(flavour.world, "t", partitions=2, batches=2, records=3)
     consumer = flavour.consumer(assign=[T0, T1], group_id="g", start="earliest", chunk_bytes=1)
@@ -114,33 +119,36 @@ def test_poll_gives_no_more_than_it_should(
     assert len(flavour.get(filled.poll())) == min(value, 4 - value)
 
 
-class Interrupted:
-    """A reader that is interrupted before it gives its third batch."""
+class Interruptible:
+    """A reader that is interrupted when it has given as many batches as `left` says."""
+
+    left: list[int]
 
     def __init__(self, reader: Any) -> None:
         self._reader = reader
-        self._left = 2
 
     def read(self, *timeout_ms: int) -> Any:
-        if not self._left:
+        if self.left == [0]:
             raise KeyboardInterrupt
-        self._left -= 1
+        self.left[:] = [left - 1 for left in self.left]
         return self._reader.read(*timeout_ms)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._reader, name)
 
 
-def test_an_interrupted_poll_loses_nothing(flavour: Flavour, filled: Any) -> None:
-    holder = filled if flavour.blocks else filled._reading
-    reader = holder._reader
-    holder._reader = Interrupted(reader)
+def test_an_interrupted_poll_loses_nothing(flavour: Flavour, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = ConsumerCore.reader
+    monkeypatch.setattr(ConsumerCore, "reader", lambda *args, **named: Interruptible(reader(*args, **named)))
+    monkeypatch.setattr(Interruptible, "left", [], raising=False)
+    consumer = fetched(flavour)
+    Interruptible.left.append(2)
     with pytest.raises(KeyboardInterrupt):
-        flavour.get(filled.poll())
-    holder._reader = reader
+        flavour.get(consumer.poll())
+    Interruptible.left.clear()
     found: list[Any] = []
     for _ in range(5):
-        found += flavour.get(filled.poll())
+        found += flavour.get(consumer.poll())
         flavour.world.pass_time(1)
     assert rows(found) == {0: [0, 1, 2, 3, 4, 5], 1: [0, 1, 2, 3, 4, 5]}
 

@@ -224,14 +224,28 @@ def test_a_scan_is_read_by_one_task_at_a_time(flavour: Flavour) -> None:
 @awaited
 def test_a_close_waits_for_what_is_being_decoded(flavour: Flavour) -> None:
     scan = scanned(flavour)
+    gate: asyncio.Future[None] = flavour.world.loop.create_future()
+    real = flavour.world.loop.run_in_executor
+
+    def slow(executor: Any, function: Any, *args: Any) -> Any:
+        async def later() -> Any:
+            await gate
+            return await real(executor, function, *args)
+
+        return asyncio.ensure_future(later())
 
     async def close() -> None:
-        scan._decoding = flavour.world.loop.create_future()
+        flavour.world.loop.run_in_executor = slow  # type: ignore[method-assign, assignment]
+        reading = asyncio.ensure_future(anext(scan.batches()))
+        await asyncio.sleep(0.1)
+        reading.cancel()
+        await asyncio.wait([reading])
         closing = asyncio.ensure_future(scan.close())
         await asyncio.sleep(1)
         assert not closing.done()
-        scan._decoding.set_result(None)
+        gate.set_result(None)
         await closing
+        flavour.world.loop.run_in_executor = real  # type: ignore[method-assign]
 
     flavour.world.run(close())
     assert scan._reader.ended

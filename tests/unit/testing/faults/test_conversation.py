@@ -314,7 +314,7 @@ def test_a_request_without_an_answer_leaves_its_fault_to_another() -> None:
 
 
 def test_requests_without_answers_are_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversation, "_REMEMBERED", 2)
+    monkeypatch.setattr(conversation, "REMEMBERED", 2)
     staged = Staged(Rule(Duplicate(), count=1))
     staged.say(ONE + TWO)
     assert staged.given_back == 0

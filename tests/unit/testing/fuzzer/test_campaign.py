@@ -31,7 +31,7 @@ PATIENCE = 60.0  # never waited out: see `silence_is_seen`
 @pytest.fixture(autouse=True)
 def silence_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A missing answer is told by what the server has dealt with, not by the time that it takes on a busy machine."""
-    send, finish, fill = Connection.send, Connection.finish, Connection._fill
+    send, finish, fill = Connection.send, Connection.finish, Connection.fill
     sent: WeakKeyDictionary[Connection, int] = WeakKeyDictionary()
 
     def counted(self: Connection, data: bytes) -> None:
@@ -52,8 +52,8 @@ def silence_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Connection, "send", counted)
     monkeypatch.setattr(Connection, "finish", finished)
-    monkeypatch.setattr(Connection, "_fill", until_silent)
-    monkeypatch.setattr(campaign, "_DEATH_SECONDS", 0.05)  # this server is dead before its client can notice
+    monkeypatch.setattr(Connection, "fill", until_silent)
+    monkeypatch.setattr(campaign, "DEATH_SECONDS", 0.05)  # this server is dead before its client can notice
 
 
 def readable(connection: socket.socket, seconds: float) -> bool:
@@ -258,7 +258,7 @@ def test_a_command_starts_the_server_again(tmp_path: Path) -> None:
 
 
 def test_a_server_that_stays_dead_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(campaign, "_REVIVAL_SECONDS", 0.1)
+    monkeypatch.setattr(campaign, "REVIVAL_SECONDS", 0.1)
     with FuzzedServer(on_bytes=dies_of_a_negative_size) as server:
         options = ["--seed", str(SEED), "--apis", "ApiVersions", "--out", str(tmp_path)]
         result = CliRunner().invoke(command, [server.address, *options])

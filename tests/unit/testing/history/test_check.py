@@ -34,7 +34,7 @@ def _windows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     """Logs in one window, and in many that cut through entries, batches and blocks."""
     if request.param == "narrow":
         monkeypatch.setattr(columns, "WINDOW", 7)
-        monkeypatch.setattr(columns, "_BLOCK", 3)
+        monkeypatch.setattr(columns, "BLOCK", 3)
 
 
 @pytest.mark.usefixtures("_windows")
