@@ -491,8 +491,8 @@ def private_fields_set(tree: ast.AST) -> Iterator[str]:
             if isinstance(field, ast.Attribute) and ast.unparse(field.value) not in {"self", "cls"}:
                 yield from filter(is_private, [field.attr])
         if isinstance(node, ast.Call) and re.search(r"(set|del)attr$", ast.unparse(node.func)):
-            texts = [each.value for each in node.args[:2] if isinstance(each, ast.Constant)]
-            yield from (text for text in texts if is_private(str(text).rpartition(".")[2]))
+            texts = [str(each.value) for each in node.args[:2] if isinstance(each, ast.Constant)]
+            yield from (text for text in texts if is_private(text.rpartition(".")[2]))
 
 
 def is_private(name: str) -> bool:
