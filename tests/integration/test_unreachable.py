@@ -12,6 +12,7 @@ import kafwire
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaError, KafkaTimeoutError
 from tests.support.deadlines import ended
 from tests.support.scripted_broker import ScriptedBroker, black_hole, closed_port, error, no_answer
+from tests.support.socket_server import SocketServer
 from tests.support.time_limits import within
 
 TABLE = pa.table({"value": [b"x"]})
@@ -74,25 +75,11 @@ def test_the_name_cannot_be_resolved(call: Callable[[str], None]) -> None:
 
 @calls
 def test_somebody_listens_who_is_no_broker(call: Callable[[str], None]) -> None:
-    def greet(listener: socket.socket) -> None:
-        while True:
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                return
-            with connection:
-                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    def greet(connection: socket.socket) -> None:
+        connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=greet, args=(listener,))
-        thread.start()
-        address = f"127.0.0.1:{listener.getsockname()[1]}"
-        try:
-            with within(5), pytest.raises(KafkaError, match=address) as caught:
-                call(address)
-        finally:
-            listener.shutdown(socket.SHUT_RDWR)
-            ended(thread)
+    with SocketServer(greet) as server, within(5), pytest.raises(KafkaError, match=server.address) as caught:
+        call(server.address)
     assert isinstance(caught.value, KafkaConnectionError)
 
 

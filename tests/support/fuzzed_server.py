@@ -4,7 +4,6 @@ It serves a handful of APIs from kafwire's own messages. Bytes that are no reque
 bug is a function that gets each request and changes what becomes of it; `None` is the right server.
 """
 
-import contextlib
 import itertools
 import socket
 import struct
@@ -18,7 +17,7 @@ from kafwire.errors import ErrorCode, ProtocolError
 from kafwire.protocol.api.heartbeat import HeartbeatResponse
 from kafwire.protocol.header import RequestHeader
 from kafwire.testing.fuzzer.safety import request_class, request_name
-from tests.support.deadlines import ended
+from tests.support.socket_server import SocketServer, end, receive
 
 TOPICS = {"one": 1, "two": 2}
 SERVED = ("ApiVersions", "Metadata", "DescribeGroups", "Heartbeat", "FindCoordinator")
@@ -62,43 +61,30 @@ class FuzzedServer:
         self.counter = itertools.count()
         self.deaths = 0
         self.stopped = threading.Event()
-        self._lock = threading.Lock()
-        self._connections: set[socket.socket] = set()
-        self._threads: list[threading.Thread] = []
-        self._listener: socket.socket | None = None
-        self.port = 0
-        self.start()
+        self._server = SocketServer(self._serve)
+
+    @property
+    def port(self) -> int:
+        return self._server.port
 
     @property
     def address(self) -> str:
         """host:port."""
-        return f"127.0.0.1:{self.port}"
+        return self._server.address
 
     def start(self) -> None:
-        """Listen; again on the same port after a death."""
-        listener = socket.socket()
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("127.0.0.1", self.port))
-        listener.listen(64)
-        self.port = listener.getsockname()[1]
-        self._listener = listener
-        self._start(self._accept, listener)
+        """Listen again on the same port after a death."""
+        self._server.start()
 
     def die(self) -> None:
         """Stop listening and drop all connections, as a crash would."""
         self.deaths += 1
-        with self._lock:
-            ended, self._connections = self._connections, set()
-        if self._listener is not None:
-            _end(self._listener)
-        for connection in ended:
-            _end(connection)
+        self._server.stop()
 
     def close(self) -> None:
         """End everything."""
         self.stopped.set()
-        self.die()
-        ended(*self._threads)
+        self._server.close()
 
     def __enter__(self) -> Self:
         return self
@@ -108,37 +94,25 @@ class FuzzedServer:
     ) -> None:
         self.close()
 
-    def _start(self, run: Callable[..., None], *arguments: Any) -> None:
-        self._threads = [thread for thread in self._threads if thread.is_alive()]
-        thread = threading.Thread(target=run, args=arguments)
-        self._threads.append(thread)
-        thread.start()
-
-    def _accept(self, listener: socket.socket) -> None:
-        while True:
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                return
-            # Or an answer is held back until the one before is acknowledged, though it is dealt with.
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            with self._lock:
-                self._connections.add(connection)
-            self._start(self._serve, connection)
-
     def _serve(self, connection: socket.socket) -> None:
+        # Or an answer is held back until the one before is acknowledged, though it is dealt with.
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         port = connection.getpeername()[1]
         dealt_with = 0
         try:
             while True:
                 DEALT_WITH[port] = dealt_with
-                head = _receive(connection, 4)
+                head = receive(connection, 4)
+                if head is None:
+                    return
                 (size,) = struct.unpack(">i", head)
                 if not 8 <= size <= 1 << 20:
                     if self.on_bytes is not None:
                         self.on_bytes(self, head)
                     return
-                frame = _receive(connection, size)
+                frame = receive(connection, size)
+                if frame is None:
+                    return
                 if self.on_bytes is not None:
                     self.on_bytes(self, frame)
                 exchange = self._handle(frame)
@@ -147,13 +121,11 @@ class FuzzedServer:
                 if exchange.close:
                     return
                 dealt_with += 4 + size
-        except (OSError, ProtocolError, EOFError):
+        except (OSError, ProtocolError):
             pass
         finally:
             DEALT_WITH.pop(port, None)
-            with self._lock:
-                self._connections.discard(connection)
-            _end(connection)
+            end(connection)
 
     def _handle(self, frame: bytes) -> Exchange:
         key, version, correlation_id = struct.unpack_from(">hhi", frame)
@@ -244,19 +216,3 @@ _ANSWERS: dict[str, Callable[[FuzzedServer, Any, int], Any]] = {
     "Heartbeat": lambda server, request, version: HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID),
     "FindCoordinator": _find,
 }
-
-
-def _receive(connection: socket.socket, size: int) -> bytes:
-    data = bytearray()
-    while len(data) < size:
-        more = connection.recv(size - len(data))
-        if not more:
-            raise EOFError
-        data += more
-    return bytes(data)
-
-
-def _end(connection: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)
-    connection.close()

@@ -17,12 +17,13 @@ import time
 import uuid
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from kafwire import protocol, records
 from kafwire.errors import ErrorCode
-from tests.support.deadlines import ended
+from tests.support.socket_server import SocketServer, receive_frame
 
 EARLIEST = -2
 BATCHES_REMEMBERED = 5
@@ -233,19 +234,14 @@ class ScriptedBroker:
         self._scripts: dict[tuple[str, int | None], deque[Step]] = defaultdict(deque)
         self._always: dict[tuple[str, int | None], Step] = {}
         self._changed = threading.Condition()
-        self._sockets: set[socket.socket] = set()
-        self._threads: list[threading.Thread] = []
-        self._listeners: dict[int, socket.socket | None] = {}
-        self._ports: dict[int, int] = {}
-        for node in range(1, nodes + 1):
-            self.start(node)
+        self._servers = {node: SocketServer(partial(self._serve, node)) for node in range(1, nodes + 1)}
 
     # -- what a test says and asks
 
     @property
     def bootstrap(self) -> str:
         """All nodes' addresses."""
-        return ",".join(f"127.0.0.1:{port}" for port in self._ports.values())
+        return ",".join(server.address for server in self._servers.values())
 
     def script(self, api: str, *steps: Step, node: int | None = None) -> None:
         """What is to become of the next requests of an API, in order; at one node, or wherever they arrive."""
@@ -297,35 +293,20 @@ class ScriptedBroker:
     # -- life
 
     def start(self, node: int = 1) -> None:
-        """Listen; at the port it had before, for a node that was stopped."""
-        listener = socket.socket()
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("127.0.0.1", self._ports.get(node, 0)))
-        listener.listen(64)
-        self._ports[node] = listener.getsockname()[1]
-        self._listeners[node] = listener
-        self._run(self._accept, node, listener)
+        """Listen again, at the port it had before, after `stop`."""
+        self._servers[node].start()
 
     def stop(self, node: int = 1) -> None:
         """Close the node's port and all of its connections; what it knows stays."""
-        listener = self._listeners[node]
-        assert listener is not None
-        self._listeners[node] = None
-        _end(listener)
-        for connection in list(self._sockets):
-            with contextlib.suppress(OSError):
-                if connection.getsockname()[1] == self._ports[node]:
-                    _end(connection)
+        self._servers[node].stop()
 
     def shut(self) -> None:
         """End everything."""
         self.stopped.set()
-        for listener in self._listeners.values():
-            if listener is not None:
-                _end(listener)
-        for connection in list(self._sockets):
-            _end(connection)
-        ended(*self._threads)
+        for server in self._servers.values():
+            server.stop()
+        for server in self._servers.values():
+            server.close()
 
     def __enter__(self) -> Self:
         return self
@@ -335,35 +316,12 @@ class ScriptedBroker:
     ) -> None:
         self.shut()
 
-    def _run(self, function: Callable[..., None], *arguments: object) -> None:
-        thread = threading.Thread(target=function, args=arguments, name=f"scripted {function.__name__}", daemon=True)
-        self._threads.append(thread)
-        thread.start()
-
-    def _accept(self, node: int, listener: socket.socket) -> None:
-        with listener:
-            while True:
-                try:
-                    connection, _ = listener.accept()
-                except OSError:
-                    return
-                self._sockets.add(connection)
-                with self._changed:
-                    self.connections += 1
-                    self._changed.notify_all()
-                self._run(self._serve, node, connection)
-
     def _serve(self, node: int, connection: socket.socket) -> None:
-        with connection, contextlib.suppress(OSError):
-            while not self.stopped.is_set():
-                head = _receive(connection, 4)
-                if head is None:
-                    break
-                body = _receive(connection, struct.unpack(">i", head)[0])
-                if body is None:
-                    break
-                self._take(node, connection, body)
-        self._sockets.discard(connection)
+        with self._changed:
+            self.connections += 1
+            self._changed.notify_all()
+        while not self.stopped.is_set() and (body := receive_frame(connection)) is not None:
+            self._take(node, connection, body)
 
     def _take(self, node: int, connection: socket.socket, body: bytes) -> None:
         key, version, correlation_id = struct.unpack_from(">hhi", body)
@@ -454,8 +412,8 @@ class ScriptedBroker:
                 response_class.MetadataResponseTopic(name=name, topic_id=self.topic_id(name), partitions=partitions)
             )
         brokers = [
-            response_class.MetadataResponseBroker(node_id=node, host="127.0.0.1", port=port)
-            for node, port in self._ports.items()
+            response_class.MetadataResponseBroker(node_id=node, host="127.0.0.1", port=server.port)
+            for node, server in self._servers.items()
         ]
         return response_class(brokers=brokers, cluster_id="scripted", controller_id=1, topics=topics)
 
@@ -641,24 +599,6 @@ def _request_class(api: str) -> Any:
 
 def _snake(name: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
-
-
-def _receive(connection: socket.socket, size: int) -> bytes | None:
-    """Exactly `size` bytes, or None when the peer is done."""
-    data = bytearray()
-    while len(data) < size:
-        more = connection.recv(size - len(data))
-        if not more:
-            return None
-        data += more
-    return bytes(data)
-
-
-def _end(connection: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)
-    with contextlib.suppress(OSError):
-        connection.close()
 
 
 @contextlib.contextmanager

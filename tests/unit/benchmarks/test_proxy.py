@@ -13,6 +13,7 @@ import pytest
 from benchmarks.counted import NOTHING, difference, read_counts
 from benchmarks.programs import build_proxy
 from tests.support.deadlines import ended
+from tests.support.socket_server import SocketServer, echo
 
 FETCH, METADATA = 1, 3
 
@@ -23,44 +24,11 @@ def request(api: int, client_id: str | None, body: bytes = b"") -> bytes:
     return struct.pack(">i", len(frame)) + frame
 
 
-class Echo:
-    """A server that sends back what it gets, on as many connections as come."""
-
-    def __init__(self) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self._thread = threading.Thread(target=self._accept)
-        self._others: list[threading.Thread] = []
-        self._thread.start()
-
-    @property
-    def address(self) -> str:
-        return f"127.0.0.1:{self._listener.getsockname()[1]}"
-
-    def close(self) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        ended(self._thread, *self._others)
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            self._others.append(threading.Thread(target=self._serve, args=(connection,)))
-            self._others[-1].start()
-
-    def _serve(self, connection: socket.socket) -> None:
-        with connection:
-            while data := connection.recv(65536):
-                connection.sendall(data)
-
-
 @pytest.fixture
 def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, str]]:
     """The proxy's port, and where it reports."""
     folder = Path(tmp_path_factory.getbasetemp()) / "benchmarks"
-    server = Echo()
+    server = SocketServer(echo)
     command = [str(build_proxy(folder))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as proxy:
         assert proxy.stdin is not None

@@ -21,32 +21,20 @@ from kafwire.cli.doctor import lines
 from kafwire.errors import broker_error
 from kafwire.protocol import MetadataResponse
 from kafwire.protocol.versions import NEEDED, lacking, release
-from tests.support.deadlines import ended
 from tests.support.scripted_broker import ScriptedBroker, black_hole, closed_port, no_answer
+from tests.support.socket_server import SocketServer
 
 
 @contextmanager
 def server(talk: Callable[[socket.socket], object]) -> Iterator[int]:
     """A port where each connection is handed to `talk`."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
 
-        def accept() -> None:
-            while True:
-                try:
-                    connection, _ = listener.accept()
-                except OSError:
-                    return
-                with connection:
-                    if connection.recv(1000):  # a connection that only looks whether somebody is there says nothing
-                        talk(connection)
+    def answer(connection: socket.socket) -> None:
+        if connection.recv(1000):  # a connection that only looks whether somebody is there says nothing
+            talk(connection)
 
-        thread = threading.Thread(target=accept)
-        thread.start()
-        try:
-            yield listener.getsockname()[1]
-        finally:
-            listener.shutdown(socket.SHUT_RDWR)
-            ended(thread)
+    with SocketServer(answer) as listening:
+        yield listening.port
 
 
 def last(findings: Iterator[Finding]) -> Finding:

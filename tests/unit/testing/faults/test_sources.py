@@ -6,13 +6,14 @@ import os
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 
 import pytest
 
 from kafwire.testing.faults import FaultProxy
 from kafwire.testing.faults.sources import pid_of, source_of
+from tests.support import socket_server
+from tests.support.socket_server import SocketServer
 
 DEADLINE_S = 20.0
 
@@ -20,25 +21,8 @@ DEADLINE_S = 20.0
 @pytest.fixture
 def echo() -> Iterator[str]:
     """A server that sends back what it gets."""
-    server = socket.create_server(("127.0.0.1", 0))
-
-    def serve() -> None:
-        while True:
-            try:
-                connection, _ = server.accept()
-            except OSError:
-                return
-            threading.Thread(target=talk, args=(connection,), daemon=True).start()
-
-    def talk(connection: socket.socket) -> None:
-        with connection:
-            while data := connection.recv(1000):
-                connection.sendall(data)
-
-    threading.Thread(target=serve, daemon=True).start()
-    yield f"127.0.0.1:{server.getsockname()[1]}"
-    server.shutdown(socket.SHUT_RDWR)
-    server.close()
+    with SocketServer(socket_server.echo) as server:
+        yield server.address
 
 
 def connect(address: str) -> socket.socket:
