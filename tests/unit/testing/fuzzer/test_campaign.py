@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import pytest
 from click.testing import CliRunner
 
-from kafwire.cli.fuzz import command
+from kafwire.cli import main
 from kafwire.testing.fuzzer import Campaign, Options, campaign, replay
 from kafwire.testing.fuzzer.campaign import Result, resolve
 from kafwire.testing.fuzzer.connection import Connection
@@ -246,7 +246,7 @@ def test_a_command_starts_the_server_again(tmp_path: Path) -> None:
         try:
             options = ["--seed", str(SEED), "--requests", "900", "--apis", "ApiVersions", "--out", str(tmp_path)]
             revive = ["--revive", f"kill -USR1 {os.getpid()}"]
-            result = CliRunner().invoke(command, [server.address, *options, *revive, "--json"])
+            result = CliRunner().invoke(main, ["fuzz", server.address, *options, *revive, "--json"])
         finally:
             signal.signal(signal.SIGUSR1, before)
         assert server.deaths
@@ -261,7 +261,7 @@ def test_a_server_that_stays_dead_ends_the_run(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(campaign, "REVIVAL_SECONDS", 0.1)
     with FuzzedServer(on_bytes=dies_of_a_negative_size) as server:
         options = ["--seed", str(SEED), "--apis", "ApiVersions", "--out", str(tmp_path)]
-        result = CliRunner().invoke(command, [server.address, *options])
+        result = CliRunner().invoke(main, ["fuzz", server.address, *options])
         assert server.deaths == 1
     assert result.exit_code == 1
     assert "the server is dead" in result.output
@@ -291,7 +291,7 @@ def interrupting(when: int, api: str = "Heartbeat") -> Bug:
 def test_ctrl_c_ends_the_run_with_what_was_seen(tmp_path: Path) -> None:
     with FuzzedServer(interrupting(40)) as server:
         options = ["--seed", str(SEED), "--apis", "Heartbeat", "--out", str(tmp_path), "--requests", "2000"]
-        result = CliRunner().invoke(command, [server.address, *options])
+        result = CliRunner().invoke(main, ["fuzz", server.address, *options])
     assert result.exit_code == 0, result.output
     (line,) = [line for line in result.output.splitlines() if "versions of APIs answered" in line]
     assert 0 < int(line.split()[0]) < 200

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from kafwire import protocol
-from kafwire.cli.fuzz import command
+from kafwire.cli import main
 from kafwire.errors import ProtocolError
 from kafwire.protocol import MESSAGES
 from kafwire.testing.fuzzer import damage, oddities, rules, safety
@@ -187,16 +187,16 @@ def test_an_address_that_is_not_loopback_is_refused() -> None:
     ],
 )
 def test_exit_codes_of_wrong_usage_and_of_no_server(arguments: list[str], code: int) -> None:
-    assert CliRunner().invoke(command, arguments).exit_code == code
+    assert CliRunner().invoke(main, ["fuzz", *arguments]).exit_code == code
 
 
 def test_command_prints_the_coverage_and_writes_finds(tmp_path: Path) -> None:
     out = ["--out", str(tmp_path), "--seed", "5", "--requests", "120"]
     with FuzzedServer() as server:
-        clean = CliRunner().invoke(command, [server.address, *out])
+        clean = CliRunner().invoke(main, ["fuzz", server.address, *out])
         assert clean.exit_code == 0, clean.output
         assert "versions of APIs answered" in clean.output
-        one = CliRunner().invoke(command, [server.address, "--seed", "5", "--case", "3", "--json", *out[:2]])
+        one = CliRunner().invoke(main, ["fuzz", server.address, "--seed", "5", "--case", "3", "--json", *out[:2]])
         assert json.loads(one.stdout)["cases"] == 1
 
     def unsound(exchange: Any) -> None:
@@ -204,11 +204,11 @@ def test_command_prints_the_coverage_and_writes_finds(tmp_path: Path) -> None:
             exchange.frames[0] += b"\0"
 
     with FuzzedServer(unsound) as server:
-        found = CliRunner().invoke(command, [server.address, *out, "--apis", "Heartbeat"])
+        found = CliRunner().invoke(main, ["fuzz", server.address, *out, "--apis", "Heartbeat"])
         assert found.exit_code == 1, found.output
         (file,) = tmp_path.glob("unreadable_*.json")
-        again = CliRunner().invoke(command, [server.address, "--replay", str(file)])
+        again = CliRunner().invoke(main, ["fuzz", server.address, "--replay", str(file)])
         assert (again.exit_code, again.output.splitlines()[-1]) == (1, "reproduced")
     with FuzzedServer() as server:
-        again = CliRunner().invoke(command, [server.address, "--replay", str(file)])
+        again = CliRunner().invoke(main, ["fuzz", server.address, "--replay", str(file)])
         assert (again.exit_code, again.output.splitlines()[-1]) == (0, "not reproduced")
