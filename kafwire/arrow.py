@@ -14,44 +14,80 @@ __all__ = ["ArrowArrayExportable", "ArrowSchemaExportable", "ArrowStreamExportab
 
 
 class ArrowSchemaExportable(Protocol):
-    """Whatever offers a schema over the Arrow C data interface."""
+    """Anything that offers a schema over the Arrow C data interface.
+
+    Example:
+        >>> hasattr(pa.schema([("value", pa.binary())]), "__arrow_c_schema__")
+        True
+    """
 
     def __arrow_c_schema__(self) -> object:
         """Return a PyCapsule "arrow_schema"."""
 
 
 class ArrowArrayExportable(Protocol):
-    """Whatever offers one array over the Arrow C data interface."""
+    """Anything that offers one array over the Arrow C data interface.
+
+    Example:
+        >>> hasattr(pa.array([b"EWR-IAH"]), "__arrow_c_array__")
+        True
+    """
 
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
         """Return PyCapsules "arrow_schema" and "arrow_array"."""
 
 
 class ArrowStreamExportable(Protocol):
-    """Whatever offers a stream of arrays over the Arrow C stream interface."""
+    """Anything that offers a stream of arrays over the Arrow C stream interface.
+
+    Example:
+        >>> hasattr(pa.table({"value": [b"EWR-IAH"]}), "__arrow_c_stream__")
+        True
+    """
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Return a PyCapsule "arrow_array_stream"."""
 
 
 def record_batch(rows: ArrowArrayExportable) -> pa.RecordBatch:
-    """Return `rows` as a pyarrow.RecordBatch that shares their memory.
+    """Make a pyarrow.RecordBatch that shares the memory of rows.
+
+    Args:
+        rows: anything with `__arrow_c_array__`, for example a `Batch`.
+
+    Returns:
+        The pyarrow.RecordBatch.
 
     Raises:
-        ImportError: pyarrow is not installed; polars, duckdb and others take `rows` itself.
+        ImportError: pyarrow is not installed. polars, duckdb and others take `rows` itself.
 
+    Example:
+        >>> from kafwire.arrow import record_batch
+        >>> batch, = kafwire.records.decode_batches(kafwire.records.encode_batch([b"EWR-IAH"]))
+        >>> record_batch(batch)["value"].to_pylist()
+        [b'EWR-IAH']
     """
     return _pyarrow().record_batch(rows)
 
 
 def importer(schema: ArrowSchemaExportable) -> Callable[[int], pa.RecordBatch]:
-    """Return what takes over the struct array of `schema` at an address (Arrow C data interface) as a RecordBatch.
+    """Return a function that imports struct arrays of one schema as pyarrow.RecordBatch.
 
-    pyarrow reads the schema once here, which costs it more than all arrays of a small batch.
+    pyarrow reads the schema once here, which takes it longer than all arrays of a small batch.
+
+    Args:
+        schema: anything with `__arrow_c_schema__`.
+
+    Returns:
+        A function of an address: it takes over the array there (Arrow C data interface).
 
     Raises:
-        ImportError: as `record_batch`.
+        ImportError: pyarrow is not installed.
 
+    Example:
+        >>> from kafwire.arrow import importer
+        >>> callable(importer(pa.schema([("value", pa.binary())])))
+        True
     """
     pyarrow = _pyarrow()
     take: Callable[[int, pa.Schema], pa.RecordBatch] = pyarrow.RecordBatch._import_from_c

@@ -18,14 +18,36 @@ CODECS: tuple[str, ...] = NAMES
 
 
 def codec_id(name: str) -> int:
-    """Return Kafka's number of the codec `name`; ConfigError for an unknown one."""
+    """Return Kafka's number of a codec.
+
+    Args:
+        name: one of `CODECS`.
+
+    Returns:
+        The number.
+
+    Raises:
+        ConfigError: there is no such codec.
+
+    Example:
+        >>> from kafwire import compression
+        >>> compression.codec_id("zstd")
+        4
+    """
     return _codec_id(name)
 
 
 def info() -> dict[str, str]:
-    """Return where the code of each codec comes from, or why it cannot be had.
+    """Return where the code of each codec comes from.
 
-    "Python: ..." means that no C library was found and that the codec is slow and holds the GIL.
+    Returns:
+        For each of `CODECS` the library, or why there is none. "Python: ..." means that no C library was found: the
+        codec is slow and holds the GIL.
+
+    Example:
+        >>> from kafwire import compression
+        >>> list(compression.info())
+        ['none', 'gzip', 'snappy', 'lz4', 'zstd']
     """
     found = {}
     for name in CODECS:
@@ -37,30 +59,85 @@ def info() -> dict[str, str]:
 
 
 def compress(codec: str, data: Buffer, level: int | None = None) -> bytes:
-    """Return `data` in the framing of Kafka's Java client (snappy: xerial's; lz4: frames of independent 64 KiB
-    blocks).
+    """Compress bytes with the framing of Kafka's Java client.
+
+    Snappy has xerial's framing; lz4 has frames of independent 64 KiB blocks.
+
+    Args:
+        codec: one of `CODECS`.
+        data: any contiguous bytes-like object.
+        level: the codec's own level; None takes its default.
+
+    Returns:
+        The compressed bytes.
+
+    Raises:
+        ConfigError: there is no such codec or level, or its library is missing.
+
+    Example:
+        >>> from kafwire import compression
+        >>> packed = compression.compress("lz4", b"EWR-IAH" * 1000)
+        >>> compression.decompress("lz4", packed) == b"EWR-IAH" * 1000
+        True
     """
     return compress_bytes(codec, memoryview(data).cast("B"), level)
 
 
 def decompress(codec: str, data: Buffer, *, max_decompressed: int = 256 << 20) -> bytes:
-    """Return the content of `data`; ProtocolError if it is corrupt or passes `max_decompressed` bytes."""
+    """Decompress bytes that have the framing of Kafka's Java client.
+
+    Args:
+        codec: one of `CODECS`.
+        data: any contiguous bytes-like object.
+        max_decompressed: the most bytes that it may decompress to; 256 MiB by default.
+
+    Returns:
+        The content.
+
+    Raises:
+        ConfigError: there is no such codec, or its library is missing.
+        ProtocolError: the data is corrupt, or decompresses to more than `max_decompressed` bytes.
+
+    Example:
+        >>> from kafwire import compression
+        >>> compression.decompress("gzip", compression.compress("gzip", b"EWR-IAH"))
+        b'EWR-IAH'
+    """
     return decompress_bytes(codec, memoryview(data).cast("B"), max_decompressed)
 
 
 def budget() -> tuple[int, int]:
-    """Return the process's budget for decompression in bytes, and how much of it is in use at this moment."""
+    """Return the process's memory budget for decompression.
+
+    Returns:
+        The budget in bytes, and how many of them are in use now.
+
+    Example:
+        >>> from kafwire import compression
+        >>> compression.budget()
+        (1073741824, 0)
+    """
     from kafwire.memory._buffer import budget
 
     return budget()
 
 
 def set_budget(limit_bytes: int) -> None:
-    """Set how much memory all decompression of this process may take at the same time (default: 1 GiB).
+    """Limit the memory that all decompression of this process takes at one time. The default is 1 GiB.
 
-    What decompresses to less than about 16 MiB is free: it neither waits nor counts. A larger batch that finds the
-    budget used up by other threads waits for them, so it is late but never lost. One that is larger than the whole
-    budget is a ProtocolError, as it is with `max_decompressed`.
+    What decompresses to less than about 16 MiB is free: it neither waits nor counts. A larger batch waits while other
+    threads use up the budget. A batch that is larger than the whole budget fails with `ProtocolError`, as with
+    `max_decompressed`.
+
+    Args:
+        limit_bytes: the budget in bytes, from 0 on.
+
+    Raises:
+        ConfigError: `limit_bytes` is not a whole number from 0 on.
+
+    Example:
+        >>> from kafwire import compression
+        >>> compression.set_budget(1 << 30)
     """
     if not isinstance(limit_bytes, int) or not 0 <= limit_bytes < 1 << 63:
         raise ConfigError(f"a budget of {limit_bytes!r} bytes: expected a number from 0 on")

@@ -10,7 +10,13 @@ _FINAL = False
 
 
 class ErrorCode(IntEnum):
-    """One of Kafka's error codes: a number with a name, whether a retry may help, and what it means to the user."""
+    """One of Kafka's error codes: a number with a name, whether a retry may help, and what it means to the user.
+
+    Example:
+        >>> from kafwire.errors import ErrorCode
+        >>> ErrorCode(3).name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.retriable
+        ('UNKNOWN_TOPIC_OR_PARTITION', True)
+    """
 
     __module__ = "kafwire.errors"
 

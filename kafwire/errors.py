@@ -32,13 +32,13 @@ __all__ = [
 
 
 class KafkaError(Exception):
-    """Base of all errors that kafwire raises on purpose.
+    """The base class of all errors that kafwire raises on purpose.
 
-    `in_doubt`, of a delivery's error: the record may be in the log nevertheless, as an attempt to send it was not
-    answered. Without it the record is not there, and never will be.
+    `in_doubt`, of a delivery's error: whether the record may be in the log. It is true if an attempt to send the record
+    was not answered. If it is false, the record is not in the log and never will be.
 
-    `delivery`, of what `send_batch` raises: the `BatchDelivery` (awaited: `AsyncBatchDelivery`) of the rows that were
-    buffered before the error, and are sent. None for all else.
+    `delivery`, of an error of `send_batch`: the `BatchDelivery` or `AsyncBatchDelivery` of the rows that were buffered
+    before the error. Those are sent. None for all other errors.
     """
 
     in_doubt = False
@@ -56,22 +56,22 @@ class ConfigError(KafkaError, ValueError):
 
 
 class KafkaTimeoutError(KafkaError, TimeoutError):
-    """The time given to an operation ran out. Says nothing about whether the broker did it."""
+    """The time for an operation ran out. The broker may have done it or not."""
 
 
 class KafkaConnectionError(KafkaError, ConnectionError):
-    """No connection, or it broke while something was in flight."""
+    """There is no connection, or it broke while a request was in flight."""
 
 
 class PurgedError(KafkaError):
-    """A record that `purge()` gave up before it was acknowledged; `in_doubt` says whether it may be in the log."""
+    """`purge()` gave up a record before it was acknowledged. `in_doubt` says whether it may be in the log."""
 
 
 class ProtocolError(KafkaError):
-    """Bytes that are not what Kafka's protocol allows, or a value that has no form in it.
+    """Bytes that Kafka's protocol does not allow, or a value that the protocol cannot express.
 
-    `api` is the message ("MetadataResponse"), `version` its version, `offset` the byte offset in the body where
-    reading failed; each is None where it is not known.
+    `api` is the message ("MetadataResponse"), `version` its version, and `offset` the byte offset in the body at which
+    reading failed. Each is None if it is not known.
     """
 
     def __init__(
@@ -98,11 +98,11 @@ class ProtocolError(KafkaError):
 
 
 class CorruptBatchError(ProtocolError):
-    """A fetched batch that cannot be read: a wrong checksum, or bytes that contradict themselves.
+    """A fetched batch that cannot be read: its checksum is wrong, or its bytes contradict each other.
 
-    `topic` and `partition` are where it was read, `base_offset` is that of the batch, `next_offset` is where its header
-    says that it ends (-1 where they are not known). To read on behind it, seek to `next_offset`, or choose
-    `on_corrupt="skip"`.
+    `topic` and `partition` say where it was read. `base_offset` is the batch's first offset, and `next_offset` the one
+    after its end, as its header has it (-1 where they are not known). To read on after it, seek to `next_offset`, or
+    set `on_corrupt="skip"`.
     """
 
     def __init__(
@@ -128,10 +128,10 @@ class CorruptBatchError(ProtocolError):
 
 
 class LogTruncatedError(KafkaError):
-    """Records that were fetched are not in the log any more: an election of a leader that did not have them (KIP-320).
+    """Records that were read are no longer in the log: a leader was elected that did not have them (KIP-320).
 
-    Reading was at `position` of `topic` and `partition`; the log agrees with what was read up to `offset`. `seek` there
-    to read on.
+    `position` is where `topic` and `partition` were read. The log agrees with what was read up to `offset`: `seek`
+    there to read on.
     """
 
     def __init__(self, message: str, *, topic: str, partition: int, position: int, offset: int) -> None:
@@ -147,11 +147,10 @@ class LogTruncatedError(KafkaError):
 
 
 class SerializationError(KafkaError):
-    """A key or value that its serializer cannot make bytes of, or bytes that its deserializer can make nothing of.
+    """A serializer or deserializer failed. What it raised is the `__cause__`.
 
-    `topic`; `part` is "key" or "value". When reading, `partition` and `offset` are the record's, and reading stays
-    there: `seek` to `offset + 1` to pass it over. When sending they are None and -1, and nothing was buffered. What the
-    serializer raised is the `__cause__`.
+    `topic` is the topic, `part` is "key" or "value". In reading, `partition` and `offset` are the record's, and reading
+    stops there: `seek` to `offset + 1` to skip it. In sending they are None and -1, and nothing was buffered.
     """
 
     def __init__(self, message: str, *, topic: str, part: str, partition: int | None = None, offset: int = -1) -> None:
@@ -169,7 +168,7 @@ class SerializationError(KafkaError):
 class BrokerError(KafkaError):
     """A broker answered with an error code.
 
-    `code` and `name` are Kafka's, `retriable` says whether the same request may succeed later.
+    `code` and `name` are Kafka's. `retriable` says whether the same request may succeed later.
     """
 
     def __init__(self, code: int, name: str, retriable: bool, message: str = "") -> None:
@@ -185,7 +184,7 @@ class BrokerError(KafkaError):
 
 
 class RecordTooLargeError(BrokerError):
-    """A record or batch is larger than the client's limit or than the broker takes; `code` is 10 or 18."""
+    """A record or batch is larger than the client's limit, or than the broker takes. `code` is 10 or 18."""
 
     def __init__(self, message: str, *, code: int = ErrorCode.MESSAGE_TOO_LARGE) -> None:
         """Make the error; the client's own limit reports code 10 too."""
@@ -196,10 +195,10 @@ class RecordTooLargeError(BrokerError):
 
 
 class TransactionError(KafkaError):
-    """A transaction, or its producer, cannot go on as it was asked to; the subclasses and flags say what to do.
+    """A transaction, or its producer, cannot go on as asked. The subclass and its flags say what to do.
 
-    `retriable`: the same call may be made again. `abortable`: abort the transaction, the producer then goes on.
-    `fatal`: close the producer. The broker's own error, if there is one, is the `__cause__`.
+    `retriable`: make the same call again. `abortable`: abort the transaction, then the producer goes on. `fatal`: close
+    the producer. The broker's own error, if there is one, is the `__cause__`.
     """
 
     retriable = False
@@ -208,33 +207,35 @@ class TransactionError(KafkaError):
 
 
 class TransactionStateError(TransactionError):
-    """A call that has no sense now, such as `send` outside a transaction; nothing was done."""
+    """The producer's state does not allow the call, for example `send` outside of a transaction. Nothing was done."""
 
 
 class TransactionAbortableError(TransactionError):
-    """The transaction cannot be committed: abort it. The producer then takes the next one."""
+    """The transaction cannot be committed. Abort it; then the producer takes the next one."""
 
     abortable = True
 
 
 class TransactionAbortedError(TransactionError):
-    """A record of a transaction that was aborted: nobody who reads committed records sees it."""
+    """The record's transaction was aborted. Readers of committed records do not see it."""
 
 
 class TransactionFatalError(TransactionError):
-    """The producer can do nothing more: close it."""
+    """The producer cannot be used any more. Close it."""
 
     fatal = True
 
 
 class ProducerFencedError(TransactionFatalError):
-    """Another producer has taken over the transactional id, or the coordinator has aborted a transaction that was
-    open for too long (`transaction_timeout_ms`): close this producer.
+    """The producer lost its transactional id. Close it.
+
+    Another producer has taken the id over, or the coordinator aborted a transaction that was open for longer than
+    `transaction_timeout_ms`.
     """
 
 
 class TransactionTimeoutError(TransactionError, KafkaTimeoutError):
-    """The time for a transactional call ran out; what it began goes on. Call it again to wait for the outcome."""
+    """The time for a transactional call ran out; what it began goes on. Make the call again to wait for the outcome."""
 
     retriable = True
 
@@ -268,9 +269,19 @@ def _restore_too_large(message: str, code: int) -> RecordTooLargeError:
 
 
 def broker_error(code: int, context: str = "") -> BrokerError:
-    """Make the exception for `code`, its text ending in `context` (broker, topic, partition, what was asked).
+    """Make the exception for an error code.
 
-    A code that is not in the table is a `BrokerError` too, not retriable, named UNKNOWN_ERROR_CODE.
+    Args:
+        code: Kafka's error code. One that is not in the table is not retriable, and named UNKNOWN_ERROR_CODE.
+        context: broker, topic, partition or request; it ends the text.
+
+    Returns:
+        A `BrokerError`; for codes 10 and 18 a `RecordTooLargeError`.
+
+    Example:
+        >>> from kafwire.errors import broker_error
+        >>> broker_error(3, "topic 'flights'").name
+        'UNKNOWN_TOPIC_OR_PARTITION'
     """
     known = ERROR_CODES.get(code)
     text = "kafwire has no name for this error code" if known is None else known.message

@@ -29,38 +29,113 @@ Headers = list[tuple[str, bytes | None]]
 
 
 class ArrowColumn(Protocol):
-    """A column of Arrow data, as the PyCapsule interface gives it."""
+    """A column of Arrow data, as the PyCapsule interface gives it.
+
+    Example:
+        >>> isinstance(pa.array(["EWR-IAH"]).__arrow_c_array__(), tuple)
+        True
+    """
 
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
         """Return PyCapsules "arrow_schema" and "arrow_array"."""
 
 
 class Serializer(Protocol):
-    """Makes bytes of keys or values; `serialize` may be async for an `AsyncProducer`."""
+    """Makes bytes of keys or values. For an `AsyncProducer`, `serialize` may be async.
+
+    Example:
+        >>> class Rounded:
+        ...     def serialize(self, value, topic, headers):
+        ...         return b"%.2f" % value
+        >>> producer = kafwire.Producer("localhost:9092", value_serializer=Rounded())
+        >>> producer.close()
+    """
 
     def serialize(self, value: Any, topic: str, headers: Headers) -> bytes | Awaitable[bytes]:
-        """The bytes of `value`, which is never None. What is added to `headers` is sent with the record."""
+        """Make bytes of a key or value.
+
+        Args:
+            value: what was given to `send`; never None.
+            topic: the topic that the record goes to.
+            headers: the record's headers. What is appended is sent with the record.
+
+        Returns:
+            The bytes, or an awaitable of them.
+        """
 
 
 class Deserializer(Protocol):
-    """Makes keys or values of bytes; `deserialize` may be async for an `AsyncConsumer`."""
+    """Makes keys or values of bytes. For an `AsyncConsumer`, `deserialize` may be async.
+
+    Example:
+        >>> class Rounded:
+        ...     def deserialize(self, data, topic, headers):
+        ...         return float(data)
+        >>> Rounded().deserialize(b"2.50", "prices", [])
+        2.5
+    """
 
     def deserialize(self, data: bytes, topic: str, headers: Headers) -> Any:
-        """What `data` stands for, which is never None."""
+        """Make a key or value of bytes.
+
+        Args:
+            data: the bytes; never None.
+            topic: the topic of the record.
+            headers: the record's headers.
+
+        Returns:
+            The key or value.
+        """
 
 
 class ColumnSerializer(Serializer, Protocol):
-    """One with a form for whole columns, which `send_batch` uses."""
+    """A `Serializer` with a form for whole columns, which `send_batch` uses.
+
+    Example:
+        >>> class Rounded:
+        ...     def serialize(self, value, topic, headers):
+        ...         return b"%.2f" % value
+        ...     def serialize_column(self, column, topic):
+        ...         return pa.array([None if n is None else b"%.2f" % n for n in pa.array(column).to_pylist()])
+        >>> Rounded().serialize_column(pa.array([2.5, None]), "prices").to_pylist()
+        [b'2.50', None]
+    """
 
     def serialize_column(self, column: ArrowColumn, topic: str | None) -> ArrowColumn:
-        """A column of bytes, as long; nulls stay. `topic` is None where a column names the topics."""
+        """Make a column of bytes.
+
+        Args:
+            column: what was given to `send_batch`.
+            topic: the topic; None if a column names the topics.
+
+        Returns:
+            A column of the same length. Nulls stay.
+        """
 
 
 class ColumnDeserializer(Deserializer, Protocol):
-    """One with a form for whole columns, which `Batch.to_arrow` uses."""
+    """A `Deserializer` with a form for whole columns, which `Batch.to_arrow` uses.
+
+    Example:
+        >>> class Rounded:
+        ...     def deserialize(self, data, topic, headers):
+        ...         return float(data)
+        ...     def deserialize_column(self, column, topic):
+        ...         return pa.array([None if data is None else float(data) for data in pa.array(column).to_pylist()])
+        >>> Rounded().deserialize_column(pa.array([b"2.50", None]), "prices").to_pylist()
+        [2.5, None]
+    """
 
     def deserialize_column(self, column: ArrowColumn, topic: str) -> ArrowColumn:
-        """What the bytes of a column stand for, as long; nulls stay."""
+        """Make a column of keys or values from a column of bytes.
+
+        Args:
+            column: the bytes.
+            topic: the topic of the rows.
+
+        Returns:
+            A column of the same length. Nulls stay.
+        """
 
 
 # What the options take. Modules and classes are `json`, and types of msgspec and pydantic.
@@ -69,7 +144,22 @@ Deserializes = str | type | ModuleType | Deserializer | Callable[[bytes, str, He
 
 
 class Codec:
-    """A serializer or deserializer, as it was chosen: `convert(data, topic, headers)`, and its form for columns."""
+    """A serializer or deserializer that was chosen by an option.
+
+    `convert(data, topic, headers)` is its function, `column` its form for columns, or None. `serializer` and
+    `deserializer` make it.
+
+    Args:
+        make: `serializer` or `deserializer`, for pickling.
+        spec: what the option was.
+        convert: the function.
+        column: its form for columns, or None.
+
+    Example:
+        >>> from kafwire.serialization import serializer
+        >>> serializer("json").convert({"carrier": "UA"}, "flights", [])
+        b'{"carrier":"UA"}'
+    """
 
     __slots__ = ("_make", "_spec", "column", "convert", "is_async")
 
@@ -96,12 +186,44 @@ class Codec:
 
 
 def serializer(spec: Any) -> Codec | None:
-    """What an option `key_serializer` or `value_serializer` names; None for bytes as they are. Raises ValueError."""
+    """Return what an option `key_serializer` or `value_serializer` names.
+
+    Args:
+        spec: str, "json", bytes, None, a msgspec.Struct or pydantic.BaseModel class, a function (data, topic, headers),
+            or a `Serializer`.
+
+    Returns:
+        The codec; None for bytes as they are.
+
+    Raises:
+        ValueError: `spec` is none of these.
+
+    Example:
+        >>> from kafwire.serialization import serializer
+        >>> serializer(str).convert("EWR", "flights", [])
+        b'EWR'
+    """
     return _codec(serializer, spec, ("serialize", "serialize_column"), _encode_text, _to_json, _to_type)
 
 
 def deserializer(spec: Any) -> Codec | None:
-    """What an option `key_deserializer` or `value_deserializer` names; None for bytes. Raises ValueError."""
+    """Return what an option `key_deserializer` or `value_deserializer` names.
+
+    Args:
+        spec: str, "json", bytes, None, a msgspec.Struct or pydantic.BaseModel class, a function (data, topic, headers),
+            or a `Deserializer`.
+
+    Returns:
+        The codec; None for bytes as they are.
+
+    Raises:
+        ValueError: `spec` is none of these.
+
+    Example:
+        >>> from kafwire.serialization import deserializer
+        >>> deserializer("json").convert(b'{"carrier": "UA"}', "flights", [])
+        {'carrier': 'UA'}
+    """
     return _codec(deserializer, spec, ("deserialize", "deserialize_column"), _decode_text, _from_json, _from_type)
 
 

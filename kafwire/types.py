@@ -24,15 +24,33 @@ __all__ = [
 
 
 class TopicPartition(NamedTuple):
-    """A partition of a topic; equal to, and sorted like, the tuple (topic, partition)."""
+    """A partition of a topic. It is equal to, and sorts like, the tuple (topic, partition).
+
+    Args:
+        topic: the topic.
+        partition: the partition's number, from 0 on.
+
+    Example:
+        >>> kafwire.TopicPartition("flights", 0) == ("flights", 0)
+        True
+    """
 
     topic: str
     partition: int
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record was written. `offset` is -1 where the broker does not say (acks=0); `timestamp_ms` None
-    without one.
+    """Where a record was written.
+
+    Args:
+        topic: the topic.
+        partition: the partition's number.
+        offset: the record's offset; -1 if the broker did not tell it (acks=0).
+        timestamp_ms: milliseconds since the epoch; None if there is none.
+
+    Example:
+        >>> kafwire.RecordMetadata("flights", 0, 42, 1_700_000_000_000).offset
+        42
     """
 
     topic: str
@@ -42,7 +60,18 @@ class RecordMetadata(NamedTuple):
 
 
 class ConsumerGroupMetadata(NamedTuple):
-    """Who commits offsets for a group within a transaction (KIP-447); without a membership the defaults hold."""
+    """Who commits offsets for a group within a transaction (KIP-447).
+
+    Args:
+        group_id: the group.
+        generation_id: the member's generation; -1 without a membership.
+        member_id: the member's id; "" without a membership.
+        group_instance_id: the id of a static member (KIP-345), or None.
+
+    Example:
+        >>> kafwire.ConsumerGroupMetadata("billing").generation_id
+        -1
+    """
 
     group_id: str
     generation_id: int = -1
@@ -52,7 +81,20 @@ class ConsumerGroupMetadata(NamedTuple):
 
 @dataclass(frozen=True, slots=True, order=True)
 class OffsetRange:
-    """`count` records written one after the other from `first_offset` on. Unpacks like a tuple of its four fields."""
+    """Consecutive records of one partition. It unpacks like a tuple of its four fields.
+
+    Args:
+        topic: the topic.
+        partition: the partition's number.
+        first_offset: the offset of the first record.
+        count: how many records.
+
+    Example:
+        >>> from kafwire.types import OffsetRange
+        >>> topic_, partition_, first_offset, count = OffsetRange("flights", 0, 40, 3)
+        >>> first_offset + count
+        43
+    """
 
     topic: str
     partition: int
@@ -65,7 +107,18 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class BrokerMetadata:
-    """A broker of a cluster, and the address that it advertises to clients."""
+    """A broker of a cluster, and the address that it advertises to clients.
+
+    Args:
+        node_id: the broker's id.
+        host: the host that it advertises.
+        port: the port that it advertises.
+        rack: its rack, or None.
+
+    Example:
+        >>> kafwire.BrokerMetadata(1, "localhost", 9092, None).port
+        9092
+    """
 
     __module__ = "kafwire"
     node_id: int
@@ -76,10 +129,20 @@ class BrokerMetadata:
 
 @dataclass(frozen=True, slots=True)
 class PartitionMetadata:
-    """A partition of a topic. `leader_id` is -1 without a leader, `leader_epoch` -1 where the broker does not tell.
+    """A partition of a topic, its leader and its replicas.
 
-    `replica_nodes`, `isr_nodes` and `offline_replicas` are node ids: who holds it (the preferred leader first), who is
-    in sync, who is offline. `error_code` is Kafka's, 0 for none.
+    Args:
+        partition_index: the partition's number.
+        leader_id: the node id of the leader; -1 without one.
+        leader_epoch: the leader's epoch; -1 if the broker does not tell it.
+        replica_nodes: the node ids of the replicas, the preferred leader first.
+        isr_nodes: the node ids of the replicas that are in sync.
+        offline_replicas: the node ids of the replicas that are offline.
+        error_code: Kafka's error code; 0 for none.
+
+    Example:
+        >>> kafwire.PartitionMetadata(0, 1, 5, (1, 2), (1,), (), 0).isr_nodes
+        (1,)
     """
 
     __module__ = "kafwire"
@@ -94,9 +157,19 @@ class PartitionMetadata:
 
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
-    """A topic and its partitions, in their order. `topic_id` is zero where the cluster has none.
+    """A topic and its partitions, in the order of their numbers.
 
-    `error_code` is Kafka's, 0 for none; 3 says that the topic does not exist.
+    Args:
+        name: the topic.
+        topic_id: the topic's id; zero if the cluster has none.
+        is_internal: whether it is one of Kafka's own topics.
+        partitions: its partitions.
+        error_code: Kafka's error code; 0 for none, 3 if the topic does not exist.
+
+    Example:
+        >>> import uuid
+        >>> kafwire.TopicMetadata("flights", uuid.UUID(int=0), False, (), 3).error_code
+        3
     """
 
     __module__ = "kafwire"
@@ -109,7 +182,18 @@ class TopicMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ClusterMetadata:
-    """What a broker knows of its cluster. `controller_id` is the broker that takes changes; -1: none is known."""
+    """The brokers and topics of a cluster, as one broker knows them.
+
+    Args:
+        cluster_id: the cluster's id, or None.
+        controller_id: the node id of the broker that takes changes; -1 if none is known.
+        brokers: the brokers.
+        topics: the topics that were asked for.
+
+    Example:
+        >>> kafwire.ClusterMetadata("4L6g3nShT-eMCtK--X86sw", 1, (), ()).controller_id
+        1
+    """
 
     __module__ = "kafwire"
     cluster_id: str | None
@@ -120,9 +204,17 @@ class ClusterMetadata:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Offset:
-    """A place in each partition by its offset, from 0 on, for `start` and `end` of a scan and `start` of a consumer.
+    """The position at an offset, in each partition: for `start` and `end` of a scan, and `start` of a consumer.
 
-    As an `end` it is exclusive. Raises `ConfigError` for anything but a whole number from 0 on.
+    Args:
+        offset: the offset, from 0 on. As an `end` it is exclusive.
+
+    Raises:
+        ConfigError: `offset` is not a whole number from 0 on.
+
+    Example:
+        >>> kafwire.Offset(10)
+        Offset(offset=10)
     """
 
     __module__ = "kafwire"
@@ -134,11 +226,20 @@ class Offset:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Tail:
-    """The place in each partition that has `count` offsets between it and the end: `start=Tail(5)` reads the last five.
+    """The position `count` offsets before the end, in each partition: `start=Tail(5)` reads the last five.
 
-    Offsets without a record (compacted away, or a transaction's markers) count. Where a partition has fewer, its
-    beginning. With `read_committed` the end is the last stable offset. Raises `ConfigError` for anything but a whole
-    number from 0 on.
+    Offsets without a record, left by compaction or taken by a transaction's markers, count too. In a partition that has
+    fewer offsets it is the beginning. With `read_committed` the end is the last stable offset.
+
+    Args:
+        count: how many offsets, from 0 on.
+
+    Raises:
+        ConfigError: `count` is not a whole number from 0 on.
+
+    Example:
+        >>> kafwire.Tail(5)
+        Tail(count=5)
     """
 
     __module__ = "kafwire"

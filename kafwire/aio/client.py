@@ -26,12 +26,24 @@ _T = TypeVar("_T")
 
 
 class AsyncClient:
-    """A connection to a cluster for single requests: `kafwire.Client` for asyncio. An async context manager.
+    """`kafwire.Client` for asyncio: a connection to a cluster for single requests. An async context manager.
 
-    It may be made outside a running loop, and used from several loops and threads. Options are those of
-    `kafwire.config.ClientConfig`; an unknown one, or a bad value, raises `ConfigError`. Connecting is put off to the
-    first call. Whoever cancels a call finds it ended: its answer, should it come, reaches nobody, and a broker may have
-    done what it was asked.
+    It connects on the first call. It may be made outside a running loop, and used from several loops and threads. A
+    call that is cancelled ends at once. The broker may still do what it was asked to do.
+
+    Args:
+        bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.
+        options: fields of `kafwire.config.ClientConfig`, for example `request_timeout_ms=5000`.
+
+    Raises:
+        ConfigError: an option is unknown, of the wrong type or out of range.
+
+    Example:
+        >>> async def main():
+        ...     async with kafwire.AsyncClient(bootstrap) as client:
+        ...         return await client.partitions_for(topic)
+        >>> asyncio.run(main())
+        {0}
     """
 
     def __init__(self, bootstrap_servers: str | Iterable[str], **options: Unpack[ClientOptions]) -> None:
@@ -43,7 +55,7 @@ class AsyncClient:
 
     @classmethod
     def from_config(cls, options: Mapping[str, Any]) -> Self:
-        """The same from Kafka's own option names: `{"bootstrap.servers": ...}`."""
+        """Make a client from Kafka's own option names, as `Client.from_config` does."""
         return cls(**from_config(ClientConfig, options))
 
     async def call(
@@ -54,31 +66,31 @@ class AsyncClient:
         version: int | None = None,
         timeout: float | None = None,  # noqa: ASYNC109  # bounds the retries, and names the cause at the end
     ) -> Any:
-        """Send a request message and return its response message, in the highest stable version that both sides have.
+        """Send a request message, and return its response message, as `Client.call` does.
 
-        `broker` is a node id; None asks any. `version` insists on one, be it unstable: a broker that lacks it answers
-        with UNSUPPORTED_VERSION or closes the connection, as Kafka does. Lost connections are retried for `timeout`
-        seconds (default: `default_api_timeout_ms`); error codes in the response are left for the caller to read. Raises
-        `KafkaConnectionError`, `KafkaTimeoutError`, `ProtocolError`.
+        Example:
+            >>> async def main():
+            ...     async with kafwire.AsyncClient(bootstrap) as client:
+            ...         response = await client.call(kafwire.protocol.DescribeClusterRequest())
+            ...         return [broker.broker_id for broker in response.brokers]
+            >>> asyncio.run(main())
+            [1]
         """
         self._check()
         return await self._run(self._requests.call(message, broker=broker, version=version, timeout=timeout))
 
     async def topic(self, name: str) -> TopicInfo:
-        """A topic's id and partitions; `BrokerError` UNKNOWN_TOPIC_OR_PARTITION when it does not exist."""
+        """Look up a topic's id and its partitions, as `Client.topic` does."""
         self._check()
         return await self._run(self._requests.topic(name))
 
     async def partitions_for(self, topic: str) -> set[int]:
-        """The numbers of a topic's partitions. See `Client.partitions_for`."""
+        """Look up the numbers of a topic's partitions, as `Client.partitions_for` does."""
         self._check()
         return await self._run(self._requests.partitions_for(topic))
 
     async def metadata(self, topics: Iterable[str] | None = None) -> ClusterMetadata:
-        """The cluster's brokers, and `topics` (None: all) with their partitions, as a broker knows them now.
-
-        A topic that does not exist is there with its `error_code`.
-        """
+        """Ask a broker for the cluster's brokers and topics, as `Client.metadata` does."""
         self._check()
         return await self._run(self._requests.metadata(topics))
 
@@ -89,7 +101,15 @@ class AsyncClient:
         *,
         isolation_level: str = "read_uncommitted",
     ) -> dict[TopicPartition, int]:
-        """For each partition the first offset at or after `when`, -1 where there is none."""
+        """Look up offsets by time, as `Client.offsets` does.
+
+        Example:
+            >>> async def main():
+            ...     async with kafwire.AsyncClient(bootstrap) as client:
+            ...         return await client.offsets([partition], "latest")
+            >>> asyncio.run(main())[partition]
+            3
+        """
         self._check()
         return await self._run(self._requests.offsets(partitions, when, isolation_level))
 
@@ -106,9 +126,14 @@ class AsyncClient:
         progress: ProgressOption = False,
         **options: Unpack[ScanOptions],
     ) -> AsyncScan:
-        """`kafwire.scan` over this client's connections; `options` are those of reading, like `isolation_level`.
+        """Read records between two bounds, as `Client.scan` does. Returns an `AsyncScan`.
 
-        Returns an `AsyncScan` once it is known which offsets that comes to.
+        Example:
+            >>> async def main():
+            ...     async with kafwire.AsyncClient(bootstrap) as client, await client.scan(topic) as scan:
+            ...         return [len(batch) async for batch in scan.batches()]
+            >>> asyncio.run(main())
+            [3]
         """
         from kafwire.aio.scan import AsyncScan
         from kafwire.scanner.reader import Asked
@@ -139,22 +164,31 @@ class AsyncClient:
         replication_factor: int = -1,
         config: Mapping[str, str] | None = None,
     ) -> None:
-        """Create a topic; -1 leaves a number to the broker's defaults. Returns when a broker knows all its leaders."""
+        """Create a topic, and wait until a broker knows all its leaders, as `Client.create_topic` does.
+
+        Example:
+            >>> async def main():
+            ...     async with kafwire.AsyncClient(bootstrap) as client:
+            ...         await client.create_topic(new_topic, partitions=2)
+            ...         return await client.partitions_for(new_topic)
+            >>> asyncio.run(main())
+            {0, 1}
+        """
         self._check()
         await self._run(self._requests.create_topic(name, partitions, replication_factor, config))
 
     async def delete_topic(self, name: str) -> None:
-        """Delete a topic and all its records."""
+        """Delete a topic and all its records, as `Client.delete_topic` does."""
         self._check()
         await self._run(self._requests.delete_topic(name))
 
     async def topic_config(self, name: str) -> dict[str, str | None]:
-        """A topic's configuration as the broker sees it, defaults included; None for what is secret."""
+        """Read a topic's configuration, defaults included, as `Client.topic_config` does."""
         self._check()
         return await self._run(self._requests.topic_config(name))
 
     async def close(self) -> None:
-        """Close all connections; a second close, or one in a forked child, does nothing. Calls that wait fail."""
+        """Close all connections. Calls that wait fail. A second close does nothing, nor does one in a forked child."""
         if self._closed or self._engine.is_over:
             return
         self._closed = True

@@ -47,11 +47,31 @@ _ARGUMENTS = ("topics", "assign", "start", "columns", "layout")
 
 
 class AsyncConsumer:
-    """Reads partitions: `kafwire.Consumer` for asyncio. An async context manager.
+    """`kafwire.Consumer` for asyncio: reads partitions. An async context manager.
 
-    Arguments and options are those of `Consumer`. Connecting is put off to `async with`, or to the first call. What is
-    below 256 KiB as it was fetched is decoded in the loop's thread, anything else in another; nothing else that Kafka
-    does holds up the loop. One task reads at a time, except by `partition_stream`; whoever cancels it loses nothing.
+    It connects in `async with`, or on the first call. What is below 256 KiB as it was fetched is decoded in the loop's
+    thread, anything larger in another one. Nothing else blocks the loop. One task reads at a time, except by
+    `partition_stream`. A task that is cancelled loses no records.
+
+    Args:
+        bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.
+        topics: the topics to read, with all their partitions.
+        assign: the partitions to read, instead of `topics`.
+        start: where reading begins, as for `Consumer`.
+        columns: the Arrow columns to decode, as for `kafwire.scan`; None decodes all.
+        layout: names and types of the columns, as for `kafwire.scan`.
+        options: fields of `kafwire.config.ConsumerConfig`, for example `group_id="billing"`.
+
+    Raises:
+        ConfigError: an argument or an option has a bad value.
+
+    Example:
+        >>> async def main():
+        ...     async with kafwire.AsyncConsumer(bootstrap, topics=[topic], start="earliest") as consumer:
+        ...         async for batch in consumer.batches(timeout=1.0):
+        ...             print(batch.partition, [record.value for record in batch])
+        >>> asyncio.run(main())
+        0 [b'EWR-IAH', b'JFK-MIA', b'JFK-BQN']
     """
 
     def __init__(
@@ -80,13 +100,23 @@ class AsyncConsumer:
 
     @classmethod
     def from_config(cls, options: Mapping[str, Any]) -> Self:
-        """The same from Kafka's own option names: `{"bootstrap.servers": ..., "topics": [...]}`."""
+        """Make a consumer from Kafka's own option names, as `Consumer.from_config` does. It does not connect yet."""
         return cls(**from_config(ConsumerConfig, options, arguments=_ARGUMENTS))
 
     async def start(self) -> None:
-        """Connect, and find where reading begins. `async with` does it; so does the first call.
+        """Connect, and find where reading begins. `async with` does it, and so does the first call.
 
-        Raises `BrokerError` for a topic that does not exist, `KafkaConnectionError`, `KafkaTimeoutError`.
+        Raises:
+            BrokerError: a topic does not exist.
+            KafkaConnectionError: no broker could be reached.
+            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+
+        Example:
+            >>> async def main():
+            ...     consumer = kafwire.AsyncConsumer(bootstrap, topics=[topic])
+            ...     await consumer.start()
+            ...     await consumer.close()
+            >>> asyncio.run(main())
         """
         self._check()
         if not self._started:
@@ -97,7 +127,15 @@ class AsyncConsumer:
     # --- reading ----------------------------------------------------------------------------------------------------
 
     async def batches(self, timeout: float | None = None) -> AsyncIterator[Batch]:  # noqa: ASYNC109  # of silence
-        """The records as `Batch` objects; ends after `timeout` seconds without records. See `Consumer.batches`."""
+        """Iterate over the records as batches, each of one partition, as `Consumer.batches` does.
+
+        Example:
+            >>> async def main():
+            ...     async with kafwire.AsyncConsumer(bootstrap, topics=[topic], start="earliest") as consumer:
+            ...         return [len(batch) async for batch in consumer.batches(timeout=1.0)]
+            >>> asyncio.run(main())
+            [3]
+        """
         while True:
             await self._put_back()
             batch = await self._reading.next(timeout)
@@ -106,7 +144,22 @@ class AsyncConsumer:
             yield batch
 
     def __aiter__(self) -> AsyncIterator[Record]:
-        """The records one by one, for ever. Whoever stops and comes again goes on where he was."""
+        """Iterate over single records, for ever. A second loop goes on where the first one stopped.
+
+        Returns:
+            An async iterator of `Record`.
+
+        Raises:
+            KafkaError: as `batches` does.
+
+        Example:
+            >>> async def main():
+            ...     async with kafwire.AsyncConsumer(bootstrap, topics=[topic], start="earliest") as consumer:
+            ...         async for record in consumer:
+            ...             return record.value
+            >>> asyncio.run(main())
+            b'EWR-IAH'
+        """
         self._check()
         self._reading.needs_offsets = True
         deserializers = self._core.deserializers
@@ -115,9 +168,14 @@ class AsyncConsumer:
         return _Records(self)
 
     async def poll(self, timeout: float = 0.0) -> list[Batch]:  # noqa: ASYNC109  # an empty list then, no error
-        """What is there, partitions in turn, up to some 16 MiB decoded; waits up to `timeout` seconds for the first.
+        """Return the batches that are there, up to about 16 MiB decoded, as `Consumer.poll` does.
 
-        Raises what `batches` does, if there is nothing else to return.
+        Example:
+            >>> async def main():
+            ...     async with kafwire.AsyncConsumer(bootstrap, topics=[topic], start="earliest") as consumer:
+            ...         return [batch.next_offset for batch in await consumer.poll(timeout=10.0)]
+            >>> asyncio.run(main())
+            [3]
         """
         await self._put_back()
         batch = await self._reading.next(timeout)
@@ -142,9 +200,14 @@ class AsyncConsumer:
         partition: TopicPartition,
         timeout: float | None = None,  # noqa: ASYNC109  # of silence
     ) -> AsyncGenerator[Batch, None]:
-        """The batches of one partition alone, which then no longer comes by other ways, until this is closed.
+        """Iterate over the batches of one partition alone, as `Consumer.partition_stream` does.
 
-        Nothing is fetched for it before it is read, and no more than its buffer holds, however slow its reader is.
+        Example:
+            >>> async def main():
+            ...     async with kafwire.AsyncConsumer(bootstrap, assign=[partition], start="earliest") as consumer:
+            ...         return [batch.base_offset async for batch in consumer.partition_stream(partition, timeout=1.0)]
+            >>> asyncio.run(main())
+            [0]
         """
         await self._put_back([partition])
         claim = Claim(self._core, partition)
@@ -163,7 +226,18 @@ class AsyncConsumer:
                 reading.leave(claim)
 
     async def arrow_stream(self, timeout: float | None = None) -> ArrowStream:  # noqa: ASYNC109  # of silence
-        """The records as an Arrow stream; see `Consumer.arrow_stream`. Reading it blocks: do that in a thread."""
+        """Read all partitions as one Arrow stream, as `Consumer.arrow_stream` does.
+
+        Reading it blocks: do that in a thread.
+
+        Example:
+            >>> async def main():
+            ...     async with kafwire.AsyncConsumer(bootstrap, topics=[topic], start="earliest") as consumer:
+            ...         stream = await consumer.arrow_stream(timeout=1.0)
+            ...         return await asyncio.to_thread(pa.table, stream)
+            >>> asyncio.run(main()).num_rows
+            3
+        """
         limit_ms = milliseconds(timeout)
         await self._put_back()
         await self._run(self._core.ask())
@@ -223,63 +297,63 @@ class AsyncConsumer:
 
     @property
     def subscription(self) -> set[str]:
-        """The topics that are read with all their partitions: those of `topics=`, or of `subscribe`."""
+        """The topics that are read with all their partitions: those of `topics=` or of `subscribe`."""
         return self._core.subscription
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these and no others; those that are read already go on where they are."""
+        """Read these partitions and no others, as `Consumer.assign` does."""
         wanted = list(partitions)
         await self._take_back()
         await self._run(self._core.assign(wanted))
 
     async def subscribe(self, topics: str | Iterable[str]) -> None:
-        """Read all partitions of these topics and no others, without a group.
-
-        Partitions that are read already go on where they are; what is buffered of others is dropped. New ones begin as
-        `start` says, partitions that are added later at their beginning. Raises `ConfigError` with a `group_id`, as
-        membership in a group is not there yet, `BrokerError` for a topic that does not exist, `KafkaConnectionError`,
-        `KafkaTimeoutError`: what was read until then is read on.
-        """
+        """Read all partitions of these topics and no others, without a group, as `Consumer.subscribe` does."""
         names = names_of(topics)
         await self._take_back()
         await self._run(self._core.subscribe(names))
 
     async def unsubscribe(self) -> None:
-        """Read nothing any more, whether it was assigned or subscribed to."""
+        """Read nothing any more, as `Consumer.unsubscribe` does."""
         await self._take_back()
         await self._run(self._core.assign([]))
 
     async def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Read on at `offset`; what is buffered of the partition is dropped."""
+        """Read on at an offset, as `Consumer.seek` does. What is buffered of the partition is dropped.
+
+        Example:
+            >>> async def main():
+            ...     async with kafwire.AsyncConsumer(bootstrap, assign=[partition]) as consumer:
+            ...         await consumer.seek(partition, 2)
+            ...         return await anext(aiter(consumer))
+            >>> asyncio.run(main()).value
+            b'JFK-BQN'
+        """
         await self._take_back([partition])
         await self._run(self._core.seek(partition, offset))
 
     async def seek_to_timestamp(
         self, when: OffsetSpec, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, int]:
-        """Read on at the first record at or after `when` (a datetime with a time zone, or ms since the epoch).
-
-        Where there is none, at the end. Of all partitions by default. Returns the offsets.
-        """
+        """Read on at the first record at or after a time, as `Consumer.seek_to_timestamp` does."""
         chosen = None if partitions is None else partitions_of(partitions)
         await self._take_back(chosen)
         return await self._run(self._core.seek_to(when, chosen))
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
-        """Read on at the first offsets, of all partitions by default. Returns them."""
+        """Read on at the first offsets, as `Consumer.seek_to_beginning` does."""
         return await self.seek_to_timestamp("earliest", partitions or None)
 
     async def seek_to_end(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
-        """Read on at the ends, of all partitions by default. Returns them."""
+        """Read on at the end offsets, as `Consumer.seek_to_end` does."""
         return await self.seek_to_timestamp("latest", partitions or None)
 
     async def pause(self, *partitions: TopicPartition) -> None:
-        """Hand out and fetch nothing of these (none named: of none); what is buffered stays for later."""
+        """Stop fetching and delivering these partitions, as `Consumer.pause` does."""
         await self._take_back(partitions)
         await self._run(self._core.pause(partitions, paused=True))
 
     async def resume(self, *partitions: TopicPartition) -> None:
-        """Go on with these."""
+        """Fetch and deliver these partitions again, as `Consumer.resume` does."""
         await self._run(self._core.pause(partitions, paused=False))
 
     @property
@@ -288,7 +362,7 @@ class AsyncConsumer:
         return set(self._core.paused)
 
     async def position(self, partition: TopicPartition) -> int:
-        """The offset of the next record that will be handed out."""
+        """Return the offset of the next record that will be delivered, as `Consumer.position` does."""
         rest = self._hand.next()
         if rest is not None and rest[0] == partition:
             return rest[1]
@@ -298,25 +372,19 @@ class AsyncConsumer:
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, OffsetSpec]
     ) -> dict[TopicPartition, int | None]:
-        """The first offset at or after a time, of each partition, asked of the leaders; None where there is none.
-
-        A time is a datetime with a time zone, or ms since the epoch. The partitions need not be read by this consumer.
-        """
+        """Ask the leaders for the first offset at or after a time, as `Consumer.offsets_for_times` does."""
         return await self._run(self._core.offsets_for_times(times_of(timestamps)))
 
     async def partitions_for(self, topic: str) -> set[int]:
-        """The numbers of a topic's partitions, whether it is read or not.
-
-        Raises `BrokerError` (UNKNOWN_TOPIC_OR_PARTITION) when it does not exist.
-        """
+        """Look up the numbers of a topic's partitions, as `Consumer.partitions_for` does."""
         return await self._run(self._core.cluster.partitions(topic))
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
-        """The first offset of each partition (default: all that are read), asked of the leaders."""
+        """Ask the leaders for the first offset of each partition, as `Consumer.beginning_offsets` does."""
         return await self._run(self._core.beginning_offsets(None if partitions is None else partitions_of(partitions)))
 
     async def end_offsets(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
-        """The offset after the last record (with read_committed: the last stable offset), asked of the leaders."""
+        """Ask the leaders for the end offset of each partition, as `Consumer.end_offsets` does."""
         return await self._run(self._core.end_offsets(None if partitions is None else partitions_of(partitions)))
 
     @overload
@@ -326,16 +394,16 @@ class AsyncConsumer:
     def lag(self) -> dict[TopicPartition, int | None]: ...
 
     def lag(self, partition: TopicPartition | None = None) -> int | dict[TopicPartition, int | None] | None:
-        """Records that are there and were not handed out, as the last fetch answer knew. See `Consumer.lag`."""
+        """Count the offsets between the position and the end of the log, as `Consumer.lag` does. No request is sent."""
         self._check()
         if partition is not None:
             return self._core.lag(partition, self._hand.next())
         return {where: self._core.lag(where, self._hand.next()) for where in self._core.assignment}
 
     def high_watermark(self, partition: TopicPartition) -> int | None:
-        """The offset after the last record that readers may have, as the last fetch answer knew; None before the first.
+        """Return the high watermark that the last fetch response knew, as `Consumer.high_watermark` does.
 
-        No request is sent for it; `end_offsets` asks.
+        No request is sent.
         """
         self._check()
         return self._core.high_watermark(partition)
@@ -343,36 +411,45 @@ class AsyncConsumer:
     # --- commits ----------------------------------------------------------------------------------------------------
 
     async def commit(self, what: Batch | Mapping[TopicPartition, int] | None = None) -> None:
-        """Commit the end of a batch, offsets, or (None) what counts as processed. See `Consumer.commit`."""
+        """Commit offsets for the group, and wait until its coordinator has stored them, as `Consumer.commit` does.
+
+        Example:
+            >>> async def main():
+            ...     async with kafwire.AsyncConsumer(bootstrap, assign=[partition], group_id="billing") as consumer:
+            ...         await consumer.commit({partition: 2})
+            ...         return await consumer.committed()
+            >>> asyncio.run(main())[partition]
+            2
+        """
         if what is None:
             self._hand.mark_processed()
         await self._run(self._core.commit(what))
 
     async def committed(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int | None]:
-        """What the group has committed for each partition (default: all that are read), None where nothing is."""
+        """Ask the coordinator for the group's committed offsets, as `Consumer.committed` does."""
         found = await self._run(self._core.committed(None if partitions is None else partitions_of(partitions)))
         return {where: None if one is None else one.offset for where, one in found.items()}
 
     def processed(self) -> dict[TopicPartition, int]:
-        """What `commit()` commits, for `AsyncProducer.send_offsets`. See `Consumer.processed`."""
+        """Return what `commit()` would commit, as `Consumer.processed` does. For `AsyncProducer.send_offsets`."""
         self._check()
         self._hand.mark_processed()
         return self._core.processed()
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Who commits for the group, for `AsyncProducer.send_offsets`; `ConfigError` without a `group_id`."""
+        """Return who commits for the group, as `Consumer.group_metadata` does. For `AsyncProducer.send_offsets`."""
         return self._core.group_metadata()
 
     # --- the rest ---------------------------------------------------------------------------------------------------
 
     async def metrics(self) -> dict[str, Any]:
-        """A snapshot of counters and states. See `Consumer.metrics`."""
+        """Return a snapshot of counters and states, as `Consumer.metrics` does."""
         return await self._run(self._core.snapshot())
 
     async def close(self, timeout: float = CLOSE_SECONDS) -> None:  # noqa: ASYNC109  # of the last commit
-        """Commit what is processed (with `group_id` and `enable_auto_commit`), and close the connections.
+        """Commit what is processed, and close the connections, as `Consumer.close` does.
 
-        The commit may take `timeout` seconds (and never more than `default_api_timeout_ms`); one that fails is logged.
+        A call that is cancelled leaves nothing open.
         """
         if self._closed or self._engine.is_over:
             return

@@ -208,7 +208,17 @@ class LoopRegistry:
 
 
 class AsyncDelivery:
-    """What becomes of one sent record: `meta = await delivery`. Resolves by itself, awaited or not."""
+    """The handle of one sent record: `metadata = await delivery`.
+
+    It completes by itself, awaited or not. `AsyncProducer.send` makes it.
+
+    Example:
+        >>> async def main():
+        ...     async with kafwire.AsyncProducer(bootstrap) as producer:
+        ...         return await (await producer.send(topic, b"EWR-IAH"))
+        >>> asyncio.run(main()).offset
+        3
+    """
 
     __slots__ = ("_delivery", "_loops")
 
@@ -217,33 +227,56 @@ class AsyncDelivery:
         self._delivery = delivery
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
-        """Wait for the acknowledgement: `RecordMetadata`, with `offset` -1 for acks=0. Raises its `KafkaError`.
+        """Wait for the acknowledgement, from any task and any event loop.
 
-        By any number of tasks, in any event loop. Who is cancelled stops waiting; the record is on its way all the
-        same.
+        A task that is cancelled stops waiting; the record is still sent.
+
+        Returns:
+            The `RecordMetadata`; its `offset` is -1 with acks=0.
+
+        Raises:
+            KafkaError: the record's error.
         """
         if not self._delivery.done():
             yield from self._loops.here().until_done(self._delivery.batch)
         return self._delivery.result()
 
     def done(self) -> bool:
-        """Whether the outcome is known."""
+        """Return whether the outcome is known."""
         return self._delivery.done()
 
     def result(self) -> RecordMetadata:
-        """What awaiting it gives, without waiting: raises `KafkaError` while that is not known."""
+        """Return what awaiting the delivery gives, without waiting.
+
+        Returns:
+            The `RecordMetadata`.
+
+        Raises:
+            KafkaError: the record's error, or the outcome is not known yet.
+        """
         if not self._delivery.done():
             raise KafkaError(_NOT_YET)
         return self._delivery.result()
 
     def exception(self) -> KafkaError | None:
-        """The error that awaiting it raises, or None for a record that was delivered; raises as `result` does."""
+        """Return the error that awaiting the delivery raises, without waiting.
+
+        Returns:
+            The error; None for a record that was delivered.
+
+        Raises:
+            KafkaError: the outcome is not known yet.
+        """
         if not self._delivery.done():
             raise KafkaError(_NOT_YET)
         return self._delivery.exception()
 
     def add_done_callback(self, function: Callable[[AsyncDelivery], object]) -> None:
-        """Call `function(delivery)` once the outcome is known, in the event loop that runs now."""
+        """Call a function once the outcome is known, in the event loop that runs now.
+
+        Args:
+            function: it is called with this delivery.
+        """
         loop_state = self._loops.here()
         loop_state.when_done(self._delivery.batch, partial(function, self))
 
@@ -252,7 +285,19 @@ class AsyncDelivery:
 
 
 class AsyncBatchDelivery:
-    """What becomes of the rows of one `send_batch`: `ranges = await delivery`."""
+    """The handle of the rows of one call: `ranges = await delivery`.
+
+    It completes by itself, awaited or not. `AsyncProducer.send_batch` makes it.
+
+    Example:
+        >>> async def main():
+        ...     async with kafwire.AsyncProducer(bootstrap) as producer:
+        ...         delivery = await producer.send_batch(topic, pa.table({"value": ["JFK-MIA", "JFK-BQN"]}))
+        ...         await delivery
+        ...         return len(delivery)
+        >>> asyncio.run(main())
+        2
+    """
 
     __slots__ = ("_delivery", "_loops")
 
@@ -261,30 +306,55 @@ class AsyncBatchDelivery:
         self._delivery = delivery
 
     def __await__(self) -> Generator[Any, None, list[tuple[str, int, int, int]]]:
-        """Wait for all acknowledgements: [(topic, partition, first_offset, count)]. See `BatchDelivery.result`."""
+        """Wait for all acknowledgements, from any task and any event loop.
+
+        Returns:
+            A list of (topic, partition, first_offset, count), as `BatchDelivery.result` returns it.
+
+        Raises:
+            KafkaError: the first failed batch's error.
+        """
         for batch, _, _ in self._delivery.parts:
             if not batch.done:
                 yield from self._loops.here().until_done(batch)
         return self._delivery.result()
 
     def done(self) -> bool:
-        """Whether the outcome of every row is known."""
+        """Return whether the outcome of every row is known."""
         return self._delivery.done()
 
     def result(self) -> list[tuple[str, int, int, int]]:
-        """What awaiting it gives, without waiting: raises `KafkaError` while that is not known."""
+        """Return what awaiting the delivery gives, without waiting.
+
+        Returns:
+            A list of (topic, partition, first_offset, count).
+
+        Raises:
+            KafkaError: the first failed batch's error, or an outcome is not known yet.
+        """
         if not self._delivery.done():
             raise KafkaError(_NOT_YET)
         return self._delivery.result()
 
     def exception(self) -> KafkaError | None:
-        """The error that awaiting it raises, or None if all was delivered; raises as `result` does."""
+        """Return the error that awaiting the delivery raises, without waiting.
+
+        Returns:
+            The error; None if all rows were delivered.
+
+        Raises:
+            KafkaError: an outcome is not known yet.
+        """
         if not self._delivery.done():
             raise KafkaError(_NOT_YET)
         return self._delivery.exception()
 
     def add_done_callback(self, function: Callable[[AsyncBatchDelivery], object]) -> None:
-        """Call `function(delivery)` once the outcome of every row is known, in the event loop that runs now."""
+        """Call a function once the outcome of every row is known, in the event loop that runs now.
+
+        Args:
+            function: it is called with this delivery.
+        """
         loop_state = self._loops.here()
         left = len(self._delivery.parts) + 1
 

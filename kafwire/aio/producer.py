@@ -41,12 +41,26 @@ CANCELLED_FLUSH_S = 1.0
 
 
 class AsyncProducer:
-    """Sends records: `kafwire.Producer` for asyncio. An async context manager.
+    """`kafwire.Producer` for asyncio: sends records. An async context manager.
 
-    Options are those of `kafwire.config.ProducerConfig`; an unknown one, or a bad value, raises `ConfigError`. It may
-    be made outside a running loop, and used by any number of tasks, from several loops and threads. Nothing that Kafka
-    does holds up the loop: requests, retries and linger are the engine's, and tables of 256 KiB and more are encoded in
-    a thread.
+    It may be made outside a running loop, and used by any number of tasks, from several loops and threads. Nothing
+    blocks the loop: requests, retries and linger run in the engine's thread, and tables of 256 KiB and more are encoded
+    in another thread.
+
+    Args:
+        bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.
+        options: fields of `kafwire.config.ProducerConfig`, for example `compression_type="lz4"`.
+
+    Raises:
+        ConfigError: an option is unknown, of the wrong type or out of range.
+
+    Example:
+        >>> async def main():
+        ...     async with kafwire.AsyncProducer(bootstrap, linger_ms=5) as producer:
+        ...         delivery = await producer.send(topic, b"EWR-IAH", key=b"UA")
+        ...         return await delivery
+        >>> asyncio.run(main()).offset
+        3
     """
 
     _serializers: Serializers
@@ -65,7 +79,7 @@ class AsyncProducer:
 
     @classmethod
     def from_config(cls, options: Mapping[str, Any]) -> Self:
-        """The same from Kafka's own option names: `{"bootstrap.servers": ..., "linger.ms": 5}`."""
+        """Make a producer from Kafka's own option names, as `Producer.from_config` does."""
         return cls(**from_config(ProducerConfig, options))
 
     async def send(
@@ -78,11 +92,22 @@ class AsyncProducer:
         timestamp_ms: int | None = None,
         partition: int | None = None,
     ) -> AsyncDelivery:
-        """Buffer one record and return the handle of its delivery; awaiting that gives its `RecordMetadata`.
+        """Buffer one record, and return the handle of its delivery, as `Producer.send` does.
 
-        Arguments and errors are those of `Producer.send`. Waits, without holding up the loop, for the metadata of a
-        topic that is new, and for room in `buffer_memory`: at most `max_block_ms` together, then it raises
-        `KafkaTimeoutError`. Who waits for room gets it in turn. Cancelled, it has not buffered the record.
+        It waits, without blocking the loop, for the metadata of a new topic and for room in `buffer_memory`: at most
+        `max_block_ms` together. Tasks that wait for room get it in turn. A call that is cancelled has not buffered the
+        record.
+
+        Returns:
+            An `AsyncDelivery`. Awaiting it gives the record's `RecordMetadata`.
+
+        Example:
+            >>> async def main():
+            ...     async with kafwire.AsyncProducer(bootstrap) as producer:
+            ...         deliveries = [await producer.send(topic, value) for value in (b"EWR-IAH", b"JFK-MIA")]
+            ...         return [(await delivery).offset for delivery in deliveries]
+            >>> asyncio.run(main())
+            [3, 4]
         """
         loop_state = self._loops.here()
         try:
@@ -107,9 +132,31 @@ class AsyncProducer:
         timestamp_ms: int | None = None,
         partition: int | None = None,
     ) -> RecordMetadata:
-        """Send one record and wait for its acknowledgement; raises as `send` and awaiting its delivery do.
+        """Send one record, and wait for its acknowledgement.
 
-        One after the other, each record costs a round trip: keep the deliveries of `send` where there are many.
+        One after the other, each record costs a round trip. Where there are many, keep the deliveries of `send` and
+        await them later.
+
+        Args:
+            topic: the topic.
+            value: bytes-like, None for null, or what the `value_serializer` takes.
+            key: bytes-like, None for null, or what the `key_serializer` takes.
+            headers: pairs of a str and bytes or None.
+            timestamp_ms: milliseconds since the epoch; None: now.
+            partition: the partition; None leaves it to the partitioner.
+
+        Returns:
+            Where the record was written.
+
+        Raises:
+            KafkaError: as `Producer.send` and `Delivery.result` do.
+
+        Example:
+            >>> async def main():
+            ...     async with kafwire.AsyncProducer(bootstrap) as producer:
+            ...         return await producer.send_and_wait(topic, b"EWR-IAH", key=b"UA")
+            >>> asyncio.run(main()).offset
+            3
         """
         delivery = await self.send(
             topic, value, key=key, headers=headers, timestamp_ms=timestamp_ms, partition=partition
@@ -134,10 +181,20 @@ class AsyncProducer:
             loop_state.leave(place)
 
     async def send_batch(self, topic: str | None, data: Any, *, partition: int | None = None) -> AsyncBatchDelivery:
-        """Send every row of Arrow data, as `Producer.send_batch` does; awaiting the handle gives ranges of offsets.
+        """Send every row of Arrow data, as `Producer.send_batch` does.
 
-        Waits while `buffer_memory` is full, at most `max_block_ms` at a stretch. Cancelled, or after an error, what was
-        buffered before is sent.
+        It waits, without blocking the loop, while `buffer_memory` is full. After an error, and when it is cancelled,
+        the rows that were buffered before are sent.
+
+        Returns:
+            An `AsyncBatchDelivery`. Awaiting it gives ranges of offsets.
+
+        Example:
+            >>> async def main():
+            ...     async with kafwire.AsyncProducer(bootstrap) as producer:
+            ...         return await (await producer.send_batch(topic, pa.table({"value": ["JFK-MIA", "JFK-BQN"]})))
+            >>> [(r[2], r[3]) for r in asyncio.run(main())]
+            [(3, 2)]
         """
         self._check()
         loop_state = self._loops.here()
@@ -186,45 +243,61 @@ class AsyncProducer:
             raise
 
     async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  # says so in the producer's words
-        """Send what was buffered before this call and wait until every outcome is known; the deliveries carry them.
+        """Send what was buffered before this call, and wait until every outcome is known, as `Producer.flush` does.
 
-        Raises `KafkaTimeoutError` after `timeout` seconds (default: no limit but `delivery_timeout_ms`).
+        Example:
+            >>> async def main():
+            ...     async with kafwire.AsyncProducer(bootstrap) as producer:
+            ...         delivery = await producer.send(topic, b"EWR-IAH")
+            ...         await producer.flush(timeout=10)
+            ...         return delivery.done()
+            >>> asyncio.run(main())
+            True
         """
         self._check()
         await self._run(self._sender.flush(timeout))
 
     async def purge(self, *, in_flight: bool = False) -> int:
-        """Give up what is buffered, at once; returns how many records it was. See `Producer.purge`."""
+        """Give up buffered records at once, as `Producer.purge` does."""
         self._check()
         return await self._run(self._sender.purge(in_flight=in_flight))
 
     # --- transactions -----------------------------------------------------------------------------------------------
 
     def transaction(self, timeout: float | None = None) -> AsyncTransactionBlock:
-        """A transaction as a block: `async with producer.transaction(): ...`. See `Producer.transaction`.
+        """Run a block as a transaction, as `Producer.transaction` does: `async with producer.transaction(): ...`.
 
-        Whoever is cancelled in the block aborts it.
+        A block that is cancelled is aborted.
+
+        Example:
+            >>> async def main():
+            ...     async with kafwire.AsyncProducer(bootstrap, transactional_id=new_topic) as producer:
+            ...         async with producer.transaction():
+            ...             delivery = await producer.send(topic, b"EWR-IAH")
+            ...         return await delivery
+            >>> asyncio.run(main()).offset
+            3
         """
         self._transactional()
         return AsyncTransactionBlock(self, timeout)
 
     async def init_transactions(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  # it goes on
-        """Make this producer the one that has the `transactional_id`. See `Producer.init_transactions`."""
+        """Take over the `transactional_id` (KIP-98), as `Producer.init_transactions` does."""
         await self._run(self._transactional().initialize(timeout))
 
     async def begin_transaction(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
-        """Begin a transaction. Raises `TransactionStateError` in one, `TransactionTimeoutError`, `TransactionError`."""
+        """Begin a transaction, as `Producer.begin_transaction` does."""
         await self._run(self._transactional().begin(timeout))
 
     async def commit_transaction(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
-        """Flush, and commit; returns when the coordinator has decided. See `Producer.commit_transaction`.
+        """Flush, and commit, as `Producer.commit_transaction` does.
 
-        Whoever cancels it has stopped waiting, not committing: call it again for the outcome.
+        Cancelling this call does not stop the commit. Call it again to wait for its outcome.
         """
         await self._run(self._transactional().commit(timeout))
 
     async def abort_transaction(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
-        """Drop what was not sent, and abort. See `Producer.abort_transaction`."""
+        """Drop what was not sent, and abort, as `Producer.abort_transaction` does."""
         await self._run(self._transactional().abort(timeout))
 
     async def send_offsets(
@@ -233,7 +306,7 @@ class AsyncProducer:
         group: ConsumerGroupMetadata | str,
         timeout: float | None = None,  # noqa: ASYNC109
     ) -> None:
-        """Have offsets of a consumer group committed with the transaction. See `Producer.send_offsets`."""
+        """Commit offsets of a consumer group with the transaction, as `Producer.send_offsets` does."""
         await self._run(self._transactional().send_offsets(offsets, group, timeout))
 
     send_offsets_to_transaction = send_offsets
@@ -247,21 +320,19 @@ class AsyncProducer:
     # --- the rest ---------------------------------------------------------------------------------------------------
 
     async def partitions_for(self, topic: str) -> set[int]:
-        """The numbers of a topic's partitions. See `Producer.partitions_for`."""
+        """Look up the numbers of a topic's partitions, as `Producer.partitions_for` does."""
         self._check()
         return await self._run(self._sender.cluster.partitions(topic))
 
     async def metrics(self) -> dict[str, Any]:
-        """A snapshot of counters and states. See `Producer.metrics`."""
+        """Return a snapshot of counters and states, as `Producer.metrics` does."""
         self._check()
         return await self._run(self._sender.snapshot())
 
     async def close(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  # of the last flush
-        """Flush, then close. An open transaction is aborted; one that is being committed is seen through.
+        """Flush, then close, as `Producer.close` does.
 
-        What is not acknowledged after `timeout` seconds is given up, and a `KafkaTimeoutError` says how many records
-        that are. A second close, or one in a forked child, does nothing. Whoever cancels it leaves a producer that
-        closes by itself.
+        A call that is cancelled leaves a producer that closes by itself.
         """
         lost = await self._close(timeout)
         if lost:

@@ -18,18 +18,41 @@ _LONGEST_WAIT_MS = 100
 
 
 class AsyncScan(BoundedRead):
-    """A bounded read, to be consumed once: by `batches()`; or in a thread, as an Arrow stream (`pyarrow.table(scan)`).
+    """A bounded read for asyncio. Consume it once: by `batches()`, or as an Arrow stream in a thread.
 
-    A partition's records come in order; partitions are mixed. `ranges` says what is read.
+    The records of a partition come in order; partitions are mixed. `ranges` says which offsets are read.
+    `AsyncClient.scan` makes it.
+
+    Example:
+        >>> async def main():
+        ...     async with kafwire.AsyncClient(bootstrap) as client:
+        ...         scan = await client.scan(topic)
+        ...         return await asyncio.to_thread(pa.table, scan)
+        >>> asyncio.run(main()).num_rows
+        3
     """
 
     _decoding: asyncio.Future[Batch | None] | None = None
     _busy = False
 
     async def batches(self) -> AsyncIterator[Batch]:
-        """The records as `Batch` objects of one partition each; raises `KafkaError` where the read fails.
+        """Iterate over the records as batches, each of one partition.
 
-        They are decoded in another thread. Whoever is cancelled while waiting loses nothing: `batches()` goes on.
+        Batches are decoded in another thread. A task that is cancelled loses nothing: call `batches()` again.
+
+        Returns:
+            An async iterator of `Batch`.
+
+        Raises:
+            KafkaError: the read failed, or another task is reading.
+
+        Example:
+            >>> async def main():
+            ...     async with kafwire.AsyncClient(bootstrap) as client:
+            ...         scan = await client.scan(topic)
+            ...         return [record.offset async for batch in scan.batches() for record in batch]
+            >>> asyncio.run(main())
+            [0, 1, 2]
         """
         self._start()
         while True:
@@ -50,7 +73,7 @@ class AsyncScan(BoundedRead):
                 return
 
     async def close(self) -> None:
-        """Read no more. Happens by itself at the end of the read."""
+        """Stop reading. The end of the read does this too."""
         try:
             if self._decoding is not None:
                 await asyncio.wait([self._decoding])

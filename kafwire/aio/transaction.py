@@ -17,7 +17,18 @@ CANCELLED_S = 5.0
 
 
 class AsyncTransactionBlock:
-    """An async context manager; see `AsyncProducer.transaction`."""
+    """An async context manager that commits a transaction at its end, or aborts it.
+
+    `AsyncProducer.transaction` makes it.
+
+    Example:
+        >>> async def main():
+        ...     async with kafwire.AsyncProducer(bootstrap, transactional_id=new_topic) as producer:
+        ...         async with producer.transaction(timeout=30) as same_producer:
+        ...             return await same_producer.send_and_wait(topic, b"EWR-IAH")
+        >>> asyncio.run(main()).offset
+        3
+    """
 
     def __init__(self, producer: AsyncProducer, timeout: float | None) -> None:
         self._producer = producer

@@ -43,7 +43,19 @@ class PartitionInfo:
 
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
-    """One topic: its id (zero where the cluster has none) and its partitions by number."""
+    """A topic: its id and its partitions.
+
+    Args:
+        name: the topic.
+        topic_id: the topic's id; zero if the cluster has none.
+        partitions: its partitions by number, each with `leader`, the node id of its leader, and `epoch`, the leader's
+            epoch.
+
+    Example:
+        >>> info = client.topic(topic)
+        >>> info.name == topic, sorted(info.partitions)
+        (True, [0])
+    """
 
     name: str
     topic_id: uuid.UUID

@@ -815,7 +815,14 @@ def milliseconds(timeout: float | None) -> int:
 
 
 class ArrowStream:
-    """An Arrow stream of a consumer's records, to be taken once."""
+    """An Arrow stream of a consumer's records. Consume it once.
+
+    The `arrow_stream` of a consumer makes it.
+
+    Example:
+        >>> pa.table(consumer.arrow_stream(timeout=1.0)).num_rows
+        3
+    """
 
     def __init__(self, reader: FetchReader) -> None:
         self._reader = reader
@@ -829,7 +836,11 @@ class ArrowStream:
         return self._reader.schema_capsule()
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """The stream as a `pyarrow.RecordBatchReader`."""
+        """Read the stream as a `pyarrow.RecordBatchReader`.
+
+        Returns:
+            The reader, which blocks the thread that reads it.
+        """
         from pyarrow import RecordBatchReader
 
         return RecordBatchReader.from_stream(self)

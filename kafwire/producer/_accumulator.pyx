@@ -1291,14 +1291,34 @@ cdef class RecordSender:
     cdef public Accumulator _accumulator
 
     def send(self, topic, value=None, *, key=None, headers=None, timestamp_ms=None, partition=None):
-        """Buffer one record and return at once with the handle of its delivery.
+        """Buffer one record, and return the handle of its delivery.
 
-        `value` and `key` are bytes-like, or None for null; `headers` are pairs of a str and bytes or None;
-        `timestamp_ms` is now by default. Without `partition` the producer's `partitioner` decides: by default a key by
-        Java's murmur2, and records without a key stick to a partition for a batch (KIP-794). Waits for the topic's
-        metadata when it is new, and for room in `buffer_memory`, at most `max_block_ms` together, then raises
-        `KafkaTimeoutError`. Raises `BrokerError` for a topic that does not exist, `RecordTooLargeError`, and
-        `ConfigError`, for a partitioner's answer that is of no use among others.
+        The call waits for the metadata of a new topic, and for room in `buffer_memory`: at most `max_block_ms`
+        together.
+
+        Args:
+            topic: the topic.
+            value: bytes-like, None for null, or what the `value_serializer` takes.
+            key: bytes-like, None for null, or what the `key_serializer` takes.
+            headers: pairs of a str and bytes or None.
+            timestamp_ms: milliseconds since the epoch; None: now.
+            partition: the partition. None leaves it to the `partitioner`: by default Java's murmur2 of the key, and
+                records without a key stick to one partition for a batch (KIP-794).
+
+        Returns:
+            A `Delivery`.
+
+        Raises:
+            ConfigError: an argument is not valid, or the partitioner's answer is not.
+            BrokerError: the topic does not exist.
+            RecordTooLargeError: the record is larger than `max_request_size`.
+            SerializationError: a serializer failed.
+            KafkaTimeoutError: there was no metadata or no room within `max_block_ms`.
+
+        Example:
+            >>> delivery = producer.send(topic, b"EWR-IAH", key=b"UA", headers=[("source", b"radar")])
+            >>> delivery.result(timeout=10).offset
+            3
         """
         cdef Accumulator accumulator = self._accumulator
         cdef Delivery delivery

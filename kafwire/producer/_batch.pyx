@@ -386,20 +386,33 @@ cdef _leaves(ProducerBatch batch, int32_t first, int32_t count, list out):
 @cython.no_gc
 @cython.freelist(4096)
 cdef class Delivery:
-    """What becomes of one sent record. Resolves by itself; nothing has to be polled."""
+    """The handle of one sent record; `Producer.send` makes it. It completes by itself: you need not poll anything.
+
+    Example:
+        >>> delivery = producer.send(topic, b"EWR-IAH")
+        >>> delivery.result(timeout=10).partition
+        0
+    """
 
     def __init__(self):
         raise TypeError("a Delivery is made by sending a record")
 
     def done(self):
-        """Whether the outcome is known."""
+        """Return whether the outcome is known."""
         return self.batch.done
 
     def result(self, timeout=None):
-        """Wait for the acknowledgement, at most `timeout` seconds: `RecordMetadata`.
+        """Wait for the acknowledgement.
 
-        `offset` is -1 with acks=0. Raises the record's `KafkaError`, or `KafkaTimeoutError` when the wait is over
-        first.
+        Args:
+            timeout: seconds to wait; None: no limit but `delivery_timeout_ms`.
+
+        Returns:
+            The `RecordMetadata`; its `offset` is -1 with acks=0.
+
+        Raises:
+            KafkaError: the record's error.
+            KafkaTimeoutError: the outcome is not known in time.
         """
         cdef int32_t index = self.index
         cdef ProducerBatch batch
@@ -415,13 +428,27 @@ cdef class Delivery:
         )
 
     def exception(self, timeout=None):
-        """The error that `result` would raise, or None; waits as it does."""
+        """Wait for the outcome, and return the error that `result` raises.
+
+        Args:
+            timeout: seconds to wait; None: no limit but `delivery_timeout_ms`.
+
+        Returns:
+            The error; None for a record that was delivered.
+
+        Raises:
+            KafkaTimeoutError: the outcome is not known in time.
+        """
         cdef int32_t index = self.index
         self.batch.wait(timeout)
         return self.batch.part_of(&index).error
 
     def add_done_callback(self, function):
-        """Call `function(delivery)` when done, on the engine's thread: it must be quick, and not wait for kafwire."""
+        """Call a function once the outcome is known, in the engine's thread.
+
+        Args:
+            function: it is called with this delivery. It must be quick, and must not wait for kafwire.
+        """
         self.batch.add_done_callback(lambda: function(self))
 
     def __repr__(self):
@@ -434,20 +461,35 @@ cdef class Delivery:
 
 @cython.final
 cdef class BatchDelivery:
-    """What becomes of the rows of one `send_batch`."""
+    """The handle of the rows of one call: `Producer.send_batch` makes it. It completes by itself.
+
+    Example:
+        >>> delivery = producer.send_batch(topic, pa.table({"value": ["JFK-MIA", "JFK-BQN"]}))
+        >>> len(delivery), delivery.exception(timeout=10)
+        (2, None)
+    """
 
     def __cinit__(self, list parts):
         self.parts = parts
 
     def done(self):
-        """Whether the outcome of every row is known."""
+        """Return whether the outcome of every row is known."""
         return all((<ProducerBatch> batch).done for batch, _, _ in self.parts)
 
     def result(self, timeout=None):
-        """Wait for all acknowledgements: [(topic, partition, first_offset, count)], in the order of sending.
+        """Wait for all acknowledgements.
 
-        Rows of one partition keep their order; ranges that touch are one. first_offset is -1 with acks=0. Raises the
-        first failed batch's `KafkaError`, or `KafkaTimeoutError`.
+        Rows of one partition keep their order. Ranges of a partition that touch are joined.
+
+        Args:
+            timeout: seconds to wait; None: no limit but `delivery_timeout_ms`.
+
+        Returns:
+            A list of (topic, partition, first_offset, count), in the order of sending; first_offset is -1 with acks=0.
+
+        Raises:
+            KafkaError: the first failed batch's error.
+            KafkaTimeoutError: an outcome is not known in time.
         """
         cdef ProducerBatch batch
         ranges = {}
@@ -467,7 +509,17 @@ cdef class BatchDelivery:
         return out
 
     def exception(self, timeout=None):
-        """The error that `result` would raise, or None; waits as it does."""
+        """Wait for all outcomes, and return the error that `result` raises.
+
+        Args:
+            timeout: seconds to wait; None: no limit but `delivery_timeout_ms`.
+
+        Returns:
+            The error; None if all rows were delivered.
+
+        Raises:
+            KafkaTimeoutError: an outcome is not known in time.
+        """
         cdef ProducerBatch batch
         for batch, _, _ in self.pieces(timeout):
             if batch.error is not None:
@@ -475,9 +527,11 @@ cdef class BatchDelivery:
         return None
 
     def add_done_callback(self, function):
-        """Call `function(delivery)` once, when the outcome of every row is known.
+        """Call a function once the outcome of every row is known, in the engine's thread.
 
-        On the engine's thread: it must be quick, and not wait for kafwire. If all is known already, it is called now.
+        Args:
+            function: it is called with this delivery, at once if all outcomes are known. It must be quick, and must not
+                wait for kafwire.
         """
         cdef _Countdown countdown = _Countdown.__new__(_Countdown)
         cdef ProducerBatch batch

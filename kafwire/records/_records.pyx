@@ -59,10 +59,19 @@ cdef extern from "Python.h":
 cdef class Record:
     """One record.
 
-    `topic` and `partition` are None for records decoded from bytes alone; `offset` is -1 for one not read from
-    anywhere. `timestamp_ms` and `timestamp_type` (0 create time, 1 log append time) are None where the record has
-    no timestamp. `key` and `value` are bytes or None, or what a reader's deserializers make of bytes; `headers` a list
-    of (str, bytes or None), a key that is not UTF-8 kept by surrogateescape.
+    Args:
+        value: bytes or None, or what a deserializer made of bytes.
+        key: bytes or None, or what a deserializer made of bytes.
+        headers: pairs of str and bytes or None. A name that is not UTF-8 is kept by surrogateescape.
+        timestamp_ms: milliseconds since the epoch; None if it has no timestamp.
+        timestamp_type: 0 for create time, 1 for log append time; None if it has no timestamp.
+        offset: its offset; -1 if it was not read from anywhere.
+        topic: its topic; None if it was decoded from bytes alone.
+        partition: its partition; None if it was decoded from bytes alone.
+
+    Example:
+        >>> kafwire.Record(b"EWR-IAH", b"UA", headers=[("source", b"radar")]).headers
+        [('source', b'radar')]
     """
 
     def __init__(self, value=None, key=None, *, headers=(), timestamp_ms=None, timestamp_type=0, offset=-1, topic=None,
@@ -402,7 +411,20 @@ cdef class Records:
             raise self.not_exported(error) from None
 
     def to_arrow(self):
-        """The rows as a pyarrow.RecordBatch that shares their memory. Needs the package pyarrow."""
+        """Return the rows as a pyarrow.RecordBatch that shares their memory.
+
+        Returns:
+            The pyarrow.RecordBatch.
+
+        Raises:
+            ImportError: pyarrow is not installed.
+            ProtocolError: the rows do not fit Arrow's columns.
+
+        Example:
+            >>> batch, = kafwire.records.decode_batches(kafwire.records.encode_batch([b"EWR-IAH", b"JFK-MIA"]))
+            >>> batch.to_arrow()["value"].to_pylist()
+            [b'EWR-IAH', b'JFK-MIA']
+        """
         cdef Columns shared
         cdef ArrowArray array
         if self.layout.importer is None:
@@ -425,10 +447,18 @@ cdef class Records:
 
 @cython.final
 cdef class Batch(Records):
-    """Consecutive wire batches of one partition, decoded in one call.
+    """Consecutive wire batches of one partition, decoded in one call: a sequence of `Record`.
 
-    A sequence of `Record`; `topic`, `partition`; `base_offset` of the first wire batch, and `next_offset` where
-    reading goes on (holes left by compaction and control records count as read).
+    `topic` and `partition` say where it was read. `base_offset` is the first offset of the first wire batch,
+    `next_offset` is where reading goes on. Holes left by compaction, and control records, count as read. A consumer or
+    a scan makes it.
+
+    Example:
+        >>> batch, = kafwire.scan(bootstrap, topic).batches()
+        >>> len(batch), batch[0].value, batch.next_offset
+        (3, b'EWR-IAH', 3)
+        >>> pa.record_batch(batch).num_rows
+        3
     """
 
     @property
@@ -471,8 +501,13 @@ _PLAIN = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
 cdef class RecordBatch(Records):
     """One wire batch (magic 2), or one message of magic 0 or 1 with what is compressed in it: a sequence of `Record`.
 
-    Fields are as on the wire: `producer_id`, `producer_epoch`, `base_sequence` and `partition_leader_epoch` are -1
-    where there is none; `max_timestamp_ms` is None where the wire says -1.
+    Its fields are those on the wire. `producer_id`, `producer_epoch`, `base_sequence` and `partition_leader_epoch` are
+    -1 where there is none; `max_timestamp_ms` is None where the wire says -1. `decode_batches` makes it.
+
+    Example:
+        >>> batch, = kafwire.records.decode_batches(kafwire.records.encode_batch([b"EWR-IAH"], base_offset=7))
+        >>> batch.base_offset, batch.magic, batch[0].value
+        (7, 2, b'EWR-IAH')
     """
 
     def __dealloc__(self):

@@ -41,23 +41,30 @@ _TIMESTAMP_TYPES = {0: 0, 1: 1, "create": 0, "log_append": 1}
 def decode_batches(
     data: Buffer, *, verify_crc: bool = True, max_decompressed: int = MAX_DECOMPRESSED
 ) -> list[RecordBatch]:
-    """Decode the wire batches of a records blob, as Produce, Fetch and log segments hold them, of magic 0, 1 and 2.
+    """Decode the record batches in a blob, as Produce, Fetch and log segments hold them, of magic 0, 1 and 2.
 
     An incomplete batch at the end is left out: brokers cut there. Control batches are included.
 
-    Every batch is decoded here, so what is wrong with any of them is raised here. All together hold at most
-    `max_decompressed` and 32 MiB: where that is not enough, batches keep their place in `data` instead of their
-    columns, and are decoded once more when they are used. `iter_batches` decodes each only once, whatever the size.
+    Every batch is decoded at once, so every error is raised here. Together the batches hold at most `max_decompressed`
+    and 32 MiB. Where that is not enough, batches keep their place in `data` instead of their columns, and are decoded
+    again when they are used. `iter_batches` decodes each only once, whatever the size.
 
     Args:
         data: any contiguous bytes-like object. It must not change while its batches are in use.
         verify_crc: compare checksums. Without it, lengths are still checked.
-        max_decompressed: the most bytes that one batch may decompress to, and with 32 MiB more the most memory that
-            it may take with its columns.
+        max_decompressed: the most bytes that one batch may decompress to, and with 32 MiB more the most memory that it
+            may take with its columns; 256 MiB by default.
+
+    Returns:
+        The batches.
 
     Raises:
         ProtocolError: the bytes are not record batches; `offset` is the byte position in `data`.
 
+    Example:
+        >>> blob = kafwire.records.encode_batch([(b"UA", b"EWR-IAH"), (b"AA", b"JFK-MIA")], compression="lz4")
+        >>> [(batch.compression, len(batch)) for batch in kafwire.records.decode_batches(blob)]
+        [('lz4', 2)]
     """
     return _decode_batches(memoryview(data).cast("B"), verify_crc, max_decompressed)
 
@@ -65,9 +72,25 @@ def decode_batches(
 def iter_batches(
     data: Buffer, *, verify_crc: bool = True, max_decompressed: int = MAX_DECOMPRESSED
 ) -> Iterator[RecordBatch]:
-    """Yield the batches that `decode_batches` returns, each decoded when it is asked for.
+    """Decode the record batches in a blob one by one, each when it is asked for.
 
-    So a log segment of any size takes the memory of one batch; a ProtocolError comes after the batches before it.
+    A log segment of any size takes the memory of one batch.
+
+    Args:
+        data: any contiguous bytes-like object. It must not change while its batches are in use.
+        verify_crc: compare checksums. Without it, lengths are still checked.
+        max_decompressed: the most bytes that one batch may decompress to; 256 MiB by default.
+
+    Returns:
+        An iterator of `RecordBatch`.
+
+    Raises:
+        ProtocolError: the bytes are not record batches. It comes after the batches before them.
+
+    Example:
+        >>> blob = kafwire.records.encode_batch([b"EWR-IAH"]) + kafwire.records.encode_batch([b"JFK-MIA"])
+        >>> [batch[0].value for batch in kafwire.records.iter_batches(blob)]
+        [b'EWR-IAH', b'JFK-MIA']
     """
     from kafwire.records._records import BatchIterator
 
@@ -88,24 +111,35 @@ def encode_batch(
     timestamp_type: Literal[0, 1, "create", "log_append"] = 0,
     max_timestamp_ms: int | None = None,
 ) -> bytes:
-    """Encode one batch of magic 2 (KIP-98), checksum included.
+    """Encode one record batch of magic 2 (KIP-98), with its checksum.
 
     Args:
-        records_or_arrow: records, each a `Record`, a dict (value, key, timestamp_ms, headers, offset), a tuple
-            (key, value[, timestamp_ms[, headers]]) or the value as bytes; or Arrow data with the columns value
-            [, key, timestamp, headers]. No timestamp means none on the wire (-1). A record that brings an offset
+        records_or_arrow: records, or Arrow data with the columns value [, key, timestamp, headers]. A record is a
+            `Record`, a dict (value, key, timestamp_ms, headers, offset), a tuple (key, value[, timestamp_ms[,
+            headers]]), or the value as bytes. No timestamp means none on the wire (-1). A record that brings an offset
             keeps it if it lies after the one before it, so that holes survive; the others count on.
-        compression: none, gzip, snappy, lz4 or zstd; `level` is the codec's own, None its default.
-        base_offset: offset of the first record; brokers assign their own.
-        producer_id, producer_epoch, base_sequence: of an idempotent or transactional producer, else -1.
-        transactional, control: the batch's flags.
-        timestamp_type: 0 or "create"; 1 or "log_append": readers then see `max_timestamp_ms` for every record.
-        max_timestamp_ms: None: the highest of the records.
+        compression: one of `kafwire.compression.CODECS`.
+        level: the codec's own level; None takes its default.
+        base_offset: the offset of the first record; brokers assign their own.
+        producer_id: the id of an idempotent or transactional producer; -1 for none.
+        producer_epoch: that producer's epoch; -1 for none.
+        base_sequence: that producer's sequence number of the first record; -1 for none.
+        transactional: set the batch's transactional flag.
+        control: set the batch's control flag.
+        timestamp_type: 0 or "create"; with 1 or "log_append" readers see `max_timestamp_ms` for every record.
+        max_timestamp_ms: the batch's highest timestamp; None takes the highest of the records.
+
+    Returns:
+        The batch.
 
     Raises:
         ConfigError: what was given is no record, no usable Arrow data or no known option value.
         RecordTooLargeError: the batch would pass 2 GiB.
 
+    Example:
+        >>> blob = kafwire.records.encode_batch([{"value": b"EWR-IAH", "key": b"UA"}], compression="lz4")
+        >>> kafwire.records.decode_batches(blob)[0][0].key
+        b'UA'
     """
     if timestamp_type not in _TIMESTAMP_TYPES:
         raise ConfigError(f"timestamp_type {timestamp_type!r}: expected 0 ('create') or 1 ('log_append')")

@@ -151,7 +151,18 @@ class BoundedRead:
         return self._reader.schema_capsule()
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """The records as a `pyarrow.RecordBatchReader`, which blocks whoever reads it."""
+        """Read the records as a `pyarrow.RecordBatchReader`.
+
+        Returns:
+            The reader, which blocks the thread that reads it.
+
+        Raises:
+            KafkaError: the process is a fork of the one that made the scan.
+
+        Example:
+            >>> kafwire.scan(bootstrap, topic, columns=["value"]).to_reader().read_all().num_rows
+            3
+        """
         from pyarrow import RecordBatchReader
 
         return RecordBatchReader.from_stream(self)

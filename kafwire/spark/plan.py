@@ -24,7 +24,7 @@ _SHOWN = 5
 
 
 class DataLossError(KafkaError):
-    """Records that the query asked for are no longer, or not yet, in the topic."""
+    """Records that the query asked for are no longer in the topic, or are not there yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,24 +19,56 @@ if TYPE_CHECKING:
 
 
 class KafwireDataSource(DataSource):
-    """`format("kafwire")`: batch reads and writes of Kafka topics.
+    """The data source `format("kafwire")`: batch reads and writes of Kafka topics.
 
-    Schema, option names and their meaning are those of Spark's own Kafka source, `docs/spark.md` lists them.
-    `.schema("value binary")` reads only the columns it names; nothing else is decoded.
+    Schema, option names and their meaning are those of Spark's own Kafka source; docs/spark.md lists them.
+    `.schema("value binary")` reads only the columns that it names; nothing else is decoded. Spark makes it.
+
+    Example:
+        >>> from kafwire.spark import KafwireDataSource
+        >>> source = KafwireDataSource({"kafka.bootstrap.servers": "localhost:9092", "subscribe": "flights"})
+        >>> source.schema().names
+        ['key', 'value', 'topic', 'partition', 'offset', 'timestamp', 'timestampType']
     """
 
     @classmethod
     def name(cls) -> str:
-        """Return the format's name."""
+        """Return the format's name.
+
+        Returns:
+            "kafwire".
+
+        Example:
+            >>> from kafwire.spark import KafwireDataSource
+            >>> KafwireDataSource.name()
+            'kafwire'
+        """
         return "kafwire"
 
     def schema(self) -> StructType:
-        """Return the schema of Spark's own Kafka source, with `headers` when `includeHeaders` is true."""
+        """Return the schema of Spark's own Kafka source, with `headers` if the option `includeHeaders` is true.
+
+        Returns:
+            The schema.
+
+        Raises:
+            ConfigError: an option is unknown or has a bad value.
+        """
         read_options(self.options)
         return full_schema(include_headers=includes_headers(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return a reader of the columns in `schema`; raises `ConfigError`."""
+        """Make a reader of the columns in a schema. Spark calls it.
+
+        Args:
+            schema: the columns.
+
+        Returns:
+            The reader.
+
+        Raises:
+            ConfigError: an option or a column is unknown or has a bad value.
+        """
         from kafwire.spark.reader import KafwireReader
 
         options = read_options(self.options)
@@ -44,7 +76,18 @@ class KafwireDataSource(DataSource):
         return KafwireReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Return a writer of the columns in `schema`, which can only append; raises `ConfigError`."""
+        """Make a writer of the columns in a schema. Spark calls it.
+
+        Args:
+            schema: the columns.
+            overwrite: whether the mode is "overwrite"; a topic can only be appended to.
+
+        Returns:
+            The writer.
+
+        Raises:
+            ConfigError: an option or a column is unknown or has a bad value, or `overwrite` is true.
+        """
         from kafwire.spark.writer import KafwireWriter
 
         if overwrite:

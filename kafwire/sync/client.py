@@ -24,8 +24,20 @@ if TYPE_CHECKING:
 class Client:
     """A connection to a cluster for single requests. Thread-safe; a context manager.
 
-    Options are those of `kafwire.config.ClientConfig`; an unknown one, or a bad value, raises `ConfigError`. Connecting
-    is put off to the first call.
+    It connects on the first call.
+
+    Args:
+        bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.
+        options: fields of `kafwire.config.ClientConfig`, for example `request_timeout_ms=5000`.
+
+    Raises:
+        ConfigError: an option is unknown, of the wrong type or out of range.
+
+    Example:
+        >>> with kafwire.Client(bootstrap) as client:
+        ...     client.create_topic(new_topic, partitions=3)
+        ...     sorted(client.partitions_for(new_topic))
+        [0, 1, 2]
     """
 
     def __init__(self, bootstrap_servers: str | Iterable[str], **options: Unpack[ClientOptions]) -> None:
@@ -37,7 +49,20 @@ class Client:
 
     @classmethod
     def from_config(cls, options: Mapping[str, Any]) -> Self:
-        """The same from Kafka's own option names: `{"bootstrap.servers": ...}`."""
+        """Make a client from Kafka's own option names.
+
+        Args:
+            options: names as Java's clients and librdkafka have them, with their values.
+
+        Returns:
+            The client.
+
+        Raises:
+            ConfigError: an option is unknown, not supported, or has a bad value.
+
+        Example:
+            >>> kafwire.Client.from_config({"bootstrap.servers": bootstrap, "request.timeout.ms": 5000}).close()
+        """
         return cls(**from_config(ClientConfig, options))
 
     def call(
@@ -48,34 +73,95 @@ class Client:
         version: int | None = None,
         timeout: float | None = None,
     ) -> Any:
-        """Send a request message and return its response message, in the highest stable version that both sides have.
+        """Send a request message, and return its response message.
 
-        `broker` is a node id; None asks any. `version` insists on one, be it unstable: a broker that lacks it answers
-        with UNSUPPORTED_VERSION or closes the connection, as Kafka does. Lost connections are retried for `timeout`
-        seconds (default: `default_api_timeout_ms`); error codes in the response are left for the caller to read. Raises
-        `KafkaConnectionError`, `KafkaTimeoutError`, `ProtocolError`.
+        The version is the highest stable one that client and broker share. A lost connection is retried. Error codes in
+        the response are left to the caller.
+
+        Args:
+            message: a request of `kafwire.protocol`.
+            broker: the node id of the broker to ask; None asks any broker.
+            version: the version to send, even an unstable one. A broker that lacks it answers with UNSUPPORTED_VERSION
+                or closes the connection.
+            timeout: seconds for all attempts; by default `default_api_timeout_ms`.
+
+        Returns:
+            The response message.
+
+        Raises:
+            KafkaConnectionError: no broker could be reached, or the broker does not exist.
+            KafkaTimeoutError: there was no answer in time.
+            ProtocolError: the message does not fit the version, or the response cannot be decoded.
+
+        Example:
+            >>> response = client.call(kafwire.protocol.DescribeClusterRequest())
+            >>> [broker.broker_id for broker in response.brokers]
+            [1]
         """
         self._check()
         return self._engine.run(self._requests.call(message, broker=broker, version=version, timeout=timeout))
 
     def topic(self, name: str) -> TopicInfo:
-        """A topic's id and partitions; `BrokerError` UNKNOWN_TOPIC_OR_PARTITION when it does not exist."""
+        """Look up a topic's id and its partitions.
+
+        Args:
+            name: the topic.
+
+        Returns:
+            A `TopicInfo` with `name`, `topic_id` and `partitions`, a dict by partition number.
+
+        Raises:
+            BrokerError: UNKNOWN_TOPIC_OR_PARTITION if the topic does not exist.
+            KafkaConnectionError: no broker could be reached.
+            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+
+        Example:
+            >>> client.topic(topic).partitions[0].leader
+            1
+        """
         self._check()
         return self._engine.run(self._requests.topic(name))
 
     def partitions_for(self, topic: str) -> set[int]:
-        """The numbers of a topic's partitions.
+        """Look up the numbers of a topic's partitions.
 
-        Raises `BrokerError` (UNKNOWN_TOPIC_OR_PARTITION) when it does not exist, `KafkaConnectionError`,
-        `KafkaTimeoutError`.
+        Args:
+            topic: the topic.
+
+        Returns:
+            The partition numbers.
+
+        Raises:
+            BrokerError: UNKNOWN_TOPIC_OR_PARTITION if the topic does not exist.
+            KafkaConnectionError: no broker could be reached.
+            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+
+        Example:
+            >>> client.partitions_for(topic)
+            {0}
         """
         self._check()
         return self._engine.run(self._requests.partitions_for(topic))
 
     def metadata(self, topics: Iterable[str] | None = None) -> ClusterMetadata:
-        """The cluster's brokers, and `topics` (None: all) with their partitions, as a broker knows them now.
+        """Ask a broker for the cluster's brokers and topics.
 
-        A topic that does not exist is there with its `error_code`.
+        Args:
+            topics: the topics to describe; None describes all of them.
+
+        Returns:
+            A `ClusterMetadata`. A topic that does not exist is in it with its `error_code`.
+
+        Raises:
+            KafkaConnectionError: no broker could be reached.
+            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+
+        Example:
+            >>> cluster = client.metadata([topic])
+            >>> [(broker.node_id, broker.host) for broker in cluster.brokers]
+            [(1, '...')]
+            >>> cluster.topics[0].partitions[0].leader_id
+            1
         """
         self._check()
         return self._engine.run(self._requests.metadata(topics))
@@ -87,7 +173,26 @@ class Client:
         *,
         isolation_level: str = "read_uncommitted",
     ) -> dict[TopicPartition, int]:
-        """For each partition the first offset at or after `when`, -1 where there is none."""
+        """Look up offsets by time.
+
+        Args:
+            partitions: the partitions to look in.
+            when: "earliest", "latest", a datetime with a time zone, or milliseconds since the epoch.
+            isolation_level: "read_uncommitted", or "read_committed", whose "latest" is the last stable offset.
+
+        Returns:
+            For each partition the first offset at or after `when`; -1 where there is none.
+
+        Raises:
+            ConfigError: `when` or `isolation_level` is not one of these.
+            BrokerError: a partition does not exist, or its leader refuses the request.
+            KafkaConnectionError: a leader could not be reached.
+            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+
+        Example:
+            >>> client.offsets([partition], "latest")[partition]
+            3
+        """
         self._check()
         return self._engine.run(self._requests.offsets(partitions, when, isolation_level))
 
@@ -104,7 +209,32 @@ class Client:
         progress: ProgressOption = False,
         **options: Unpack[ScanOptions],
     ) -> Scan:
-        """`kafwire.scan` over this client's connections; `options` are those of reading, like `isolation_level`."""
+        """Read records between two bounds over this client's connections. See `kafwire.scan`.
+
+        Args:
+            topics: one topic or several.
+            partitions: the partition numbers to read; None reads all.
+            start: where to begin.
+            end: where to stop; exclusive.
+            columns: the columns to decode; None decodes all.
+            layout: names and types of the columns.
+            timestamps: read only records with a timestamp in [from, to).
+            progress: True shows a progress bar on a terminal, "force" shows it anywhere.
+            options: fields of `kafwire.config.ScanConfig` that concern reading, for example `isolation_level`.
+
+        Returns:
+            A `Scan`.
+
+        Raises:
+            ConfigError: an argument or an option has a bad value.
+            BrokerError: a topic or an offset does not exist.
+            KafkaConnectionError: no broker could be reached.
+            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+
+        Example:
+            >>> pa.table(client.scan(topic, columns=["offset", "value"])).num_rows
+            3
+        """
         from kafwire.sync.scan import Scan
 
         self._check()
@@ -129,22 +259,67 @@ class Client:
         replication_factor: int = -1,
         config: Mapping[str, str] | None = None,
     ) -> None:
-        """Create a topic; -1 leaves a number to the broker's defaults. Returns when a broker knows all its leaders."""
+        """Create a topic, and wait until a broker knows the leaders of all its partitions.
+
+        Args:
+            name: the topic.
+            partitions: how many partitions; -1 takes the broker's default.
+            replication_factor: how many replicas of each; -1 takes the broker's default.
+            config: the topic's configuration, for example `{"cleanup.policy": "compact"}`.
+
+        Raises:
+            BrokerError: the cluster refuses it, for example with TOPIC_ALREADY_EXISTS.
+            KafkaConnectionError: no broker could be reached.
+            KafkaTimeoutError: the leaders were not known within `default_api_timeout_ms`.
+
+        Example:
+            >>> client.create_topic(new_topic, partitions=2, config={"retention.ms": "3600000"})
+            >>> client.topic_config(new_topic)["retention.ms"]
+            '3600000'
+        """
         self._check()
         self._engine.run(self._requests.create_topic(name, partitions, replication_factor, config))
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic and all its records."""
+        """Delete a topic and all its records.
+
+        Args:
+            name: the topic.
+
+        Raises:
+            BrokerError: the topic does not exist, or may not be deleted.
+            KafkaConnectionError: no broker could be reached.
+            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+
+        Example:
+            >>> client.delete_topic(topic)
+        """
         self._check()
         self._engine.run(self._requests.delete_topic(name))
 
     def topic_config(self, name: str) -> dict[str, str | None]:
-        """A topic's configuration as the broker sees it, defaults included; None for what is secret."""
+        """Read a topic's configuration, defaults included.
+
+        Args:
+            name: the topic.
+
+        Returns:
+            Each option with its value as text; None for a value that the broker keeps secret.
+
+        Raises:
+            BrokerError: the topic does not exist, or may not be described.
+            KafkaConnectionError: no broker could be reached.
+            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+
+        Example:
+            >>> client.topic_config(topic)["cleanup.policy"]
+            'delete'
+        """
         self._check()
         return self._engine.run(self._requests.topic_config(name))
 
     def close(self) -> None:
-        """Close all connections; a second close, or one in a forked child, does nothing."""
+        """Close all connections. A second close does nothing, nor does one in a forked child."""
         if self._closed or self._engine.is_over:
             return
         self._closed = True

@@ -45,21 +45,39 @@ _ARGUMENTS = ("topics", "assign", "start", "columns", "layout")
 class Consumer:
     """Reads partitions: all of `topics`, or those of `assign`. A context manager.
 
-    `start` is where reading begins: "earliest", "latest", a datetime with a time zone, `kafwire.Offset(n)`,
-    `kafwire.Tail(n)` (the last n of each partition), or a mapping of `TopicPartition` to one of these or to a plain
-    offset; a number alone is refused, as it may be any of these. Without it reading begins at the group's
-    committed offset, and where there is none, or no group, as `auto_offset_reset` says ("latest" by default). With
-    `topics`, partitions that are added later are read from their beginning. `group_id` allows to commit offsets of
-    `assign`ed partitions; membership in a group is not there yet. `columns` names the columns of Arrow data that are
-    wanted (others cost nothing), `layout` varies their schema, both as in `kafwire.scan`. Options are those of
-    `kafwire.config.ConsumerConfig`. Partitions that a mapping leaves out begin as without `start`; an offset that does
-    not exist is reset by `auto_offset_reset`.
+    Making one connects. Nothing is fetched before you read. A consumer is for one thread: reading in a second one
+    raises `KafkaError`, except by `partition_stream` and `arrow_stream`, which have their own readers.
 
-    Making one connects, and raises `BrokerError` for a topic that does not exist, `KafkaConnectionError`,
-    `KafkaTimeoutError`, `ConfigError`. Nothing is fetched before something is read. A batch counts as processed when
-    the next one is asked for, or when it is committed; to leave a loop by an exception does not count. It is for one
-    thread: to read in a second one at the same time raises `KafkaError`, except by `partition_stream` and
-    `arrow_stream`, which have readers of their own.
+    Reading begins at `start`: "earliest", "latest", a datetime with a time zone, `kafwire.Offset(n)`, `kafwire.Tail(n)`
+    (the last n of each partition), or a mapping of `TopicPartition` to one of these or to an offset. Without `start`,
+    and for partitions that the mapping leaves out, reading begins at the group's committed offset; where there is none,
+    at `auto_offset_reset`. An offset that does not exist is reset by `auto_offset_reset`. With `topics`, partitions
+    that are added later are read from their beginning.
+
+    A batch, or in a loop over records a record, counts as processed when you ask for the next one or commit it. Leaving
+    a loop by an exception does not count.
+
+    Args:
+        bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.
+        topics: the topics to read, with all their partitions.
+        assign: the partitions to read, instead of `topics`. With a `group_id` their offsets can be committed. There is
+            no group membership yet.
+        start: where reading begins.
+        columns: the Arrow columns to decode, as for `kafwire.scan`; None decodes all.
+        layout: names and types of the columns, as for `kafwire.scan`.
+        options: fields of `kafwire.config.ConsumerConfig`, for example `group_id="billing"`.
+
+    Raises:
+        ConfigError: an argument or an option has a bad value.
+        BrokerError: a topic does not exist.
+        KafkaConnectionError: no broker could be reached.
+        KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+
+    Example:
+        >>> with kafwire.Consumer(bootstrap, topics=[topic], start="earliest") as consumer:
+        ...     for batch in consumer.batches(timeout=1.0):
+        ...         print(batch.partition, [record.value for record in batch])
+        0 [b'EWR-IAH', b'JFK-MIA', b'JFK-BQN']
     """
 
     def __init__(
@@ -92,18 +110,49 @@ class Consumer:
 
     @classmethod
     def from_config(cls, options: Mapping[str, Any]) -> Self:
-        """The same from Kafka's own option names: `{"bootstrap.servers": ..., "topics": [...]}`."""
+        """Make a consumer from Kafka's own option names.
+
+        Args:
+            options: names as Java's clients and librdkafka have them, with their values; and the arguments `topics`,
+                `assign`, `start`, `columns` and `layout`.
+
+        Returns:
+            The consumer.
+
+        Raises:
+            ConfigError: an option is unknown, not supported, or has a bad value.
+            KafkaError: as making a `Consumer` does.
+
+        Example:
+            >>> kafwire.Consumer.from_config({"bootstrap.servers": bootstrap, "topics": [topic]}).close()
+        """
         return cls(**from_config(ConsumerConfig, options, arguments=_ARGUMENTS))
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
     def batches(self, timeout: float | None = None) -> Iterator[Batch]:
-        """The records as `Batch` objects, each of one partition, in the order of its offsets; partitions take turns.
+        """Iterate over the records as batches, each of one partition, in the order of its offsets.
 
-        Ends after `timeout` seconds without records (None: never), or when another thread closes the consumer. Raises
-        `CorruptBatchError`, `LogTruncatedError`, `BrokerError` for a partition that cannot be read on. That ends the
-        iterator: call `batches()` again. It is raised again and again, other partitions in between, until the partition
-        is sought in, paused or dropped.
+        Partitions take turns.
+
+        An error ends the iterator: call `batches()` again. The same error comes again, between batches of other
+        partitions, until you seek in the partition, pause it or drop it.
+
+        Args:
+            timeout: seconds without records after which the iterator ends; None: it never ends.
+
+        Returns:
+            An iterator of `Batch`. It also ends when another thread closes the consumer.
+
+        Raises:
+            CorruptBatchError: a batch cannot be decoded.
+            LogTruncatedError: records that were read are no longer in the log.
+            BrokerError: a partition cannot be read any further.
+            SerializationError: a deserializer failed.
+
+        Example:
+            >>> [len(batch) for batch in consumer.batches(timeout=1.0)]
+            [3]
         """
         while True:
             batch = self._next(timeout)
@@ -112,15 +161,42 @@ class Consumer:
             yield batch
 
     def __iter__(self) -> Iterator[Record]:
-        """The records one by one, for ever. Whoever stops and comes again goes on where he was."""
+        """Iterate over single records, for ever. A second loop goes on where the first one stopped.
+
+        Returns:
+            An iterator of `Record`.
+
+        Raises:
+            KafkaError: as `batches` does.
+
+        Example:
+            >>> for record in consumer:
+            ...     print(record.offset, record.key, record.value)
+            ...     if record.offset == 2:
+            ...         break
+            0 b'UA' b'EWR-IAH'
+            1 b'AA' b'JFK-MIA'
+            2 b'B6' b'JFK-BQN'
+        """
         self._check()
         self._reader.need_offsets()
         return self._hand.records
 
     def poll(self, timeout: float = 0.0) -> list[Batch]:
-        """What is there, partitions in turn, up to some 16 MiB decoded; waits up to `timeout` seconds for the first.
+        """Return the batches that are there, up to about 16 MiB decoded. Partitions take turns.
 
-        Raises what `batches` does, if there is nothing else to return.
+        Args:
+            timeout: seconds to wait for the first batch.
+
+        Returns:
+            The batches; an empty list if nothing came in time.
+
+        Raises:
+            KafkaError: as `batches` does, if there is nothing else to return.
+
+        Example:
+            >>> [batch.next_offset for batch in consumer.poll(timeout=10.0)]
+            [3]
         """
         found: list[Batch] = []
         size = 0
@@ -139,19 +215,48 @@ class Consumer:
         return found
 
     def partition_stream(self, partition: TopicPartition, timeout: float | None = None) -> Iterator[Batch]:
-        """The batches of one partition alone, which then no longer comes by other ways, until this is closed.
+        """Iterate over the batches of one partition alone, for example in a thread of its own.
 
-        May be read in a thread of its own. Nothing is fetched for it before it is read, and no more than its buffer
-        holds, however slow its reader is. `timeout` as of `batches`.
+        The partition's records come by no other way until this iterator is closed. Nothing is fetched before you read
+        it, and never more than its buffer holds.
+
+        Args:
+            partition: a partition that this consumer reads.
+            timeout: seconds without records after which the iterator ends; None: it never ends.
+
+        Returns:
+            An iterator of `Batch`, with a method `close`.
+
+        Raises:
+            KafkaError: the partition is not read by this consumer, or another stream has it; reading raises what
+                `batches` does.
+
+        Example:
+            >>> [batch.base_offset for batch in consumer.partition_stream(partition, timeout=1.0)]
+            [0]
         """
         self._check()
         self._put_back([partition])
         return _PartitionStream(self, partition, milliseconds(timeout))
 
     def arrow_stream(self, timeout: float | None = None) -> ArrowStream:
-        """The records as an Arrow stream over all partitions, for `pyarrow.RecordBatchReader.from_stream` and others.
+        """Read all partitions as one Arrow stream.
 
-        It decodes in whichever thread reads it, without the GIL, and ends after `timeout` seconds without records.
+        Whichever thread reads the stream decodes it, without the GIL.
+
+        Args:
+            timeout: seconds without records after which the stream ends; None: it never ends.
+
+        Returns:
+            An `ArrowStream`, for `pyarrow.RecordBatchReader.from_stream` and others.
+
+        Raises:
+            KafkaError: no partition is assigned; reading raises an error of the Arrow library with the text of the
+                `KafkaError`.
+
+        Example:
+            >>> consumer.arrow_stream(timeout=1.0).to_reader().read_all()["value"].to_pylist()
+            [b'EWR-IAH', b'JFK-MIA', b'JFK-BQN']
         """
         limit_ms = milliseconds(timeout)
         self._ask()
@@ -200,11 +305,25 @@ class Consumer:
 
     @property
     def subscription(self) -> set[str]:
-        """The topics that are read with all their partitions: those of `topics=`, or of `subscribe`."""
+        """The topics that are read with all their partitions: those of `topics=` or of `subscribe`."""
         return self._core.subscription
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these and no others; those that are read already go on where they are."""
+        """Read these partitions and no others. Those that are read already go on where they are.
+
+        Args:
+            partitions: the partitions.
+
+        Raises:
+            BrokerError: a topic or partition does not exist.
+            KafkaConnectionError: no broker could be reached.
+            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+
+        Example:
+            >>> consumer.assign([partition])
+            >>> consumer.assignment == {partition}
+            True
+        """
         self._check()
         self._put_back()
         wanted = list(partitions)
@@ -213,10 +332,24 @@ class Consumer:
     def subscribe(self, topics: str | Iterable[str]) -> None:
         """Read all partitions of these topics and no others, without a group.
 
-        Partitions that are read already go on where they are; what is buffered of others is dropped. New ones begin as
-        `start` says, partitions that are added later at their beginning. Raises `ConfigError` with a `group_id`, as
-        membership in a group is not there yet, `BrokerError` for a topic that does not exist, `KafkaConnectionError`,
-        `KafkaTimeoutError`: what was read until then is read on.
+        Partitions that are read already go on where they are. What is buffered of others is dropped. New partitions
+        begin at `start`; partitions that are added later begin at their beginning. After an error the consumer reads
+        what it read before.
+
+        Args:
+            topics: one topic or several.
+
+        Raises:
+            ConfigError: the consumer has a `group_id`: there is no group membership yet.
+            BrokerError: a topic does not exist.
+            KafkaConnectionError: no broker could be reached.
+            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+
+        Example:
+            >>> with kafwire.Consumer(bootstrap, topics=[topic]) as consumer:
+            ...     consumer.subscribe([topic, other_topic])
+            ...     len(consumer.assignment)
+            2
         """
         self._check()
         names = names_of(topics)
@@ -224,13 +357,31 @@ class Consumer:
         self._engine.run(self._core.subscribe(names))
 
     def unsubscribe(self) -> None:
-        """Read nothing any more, whether it was assigned or subscribed to."""
+        """Read nothing any more, whether partitions were assigned or topics subscribed to.
+
+        Raises:
+            KafkaError: the consumer is closed.
+        """
         self._check()
         self._put_back()
         self._engine.run(self._core.assign([]))
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Read on at `offset`; what is buffered of the partition is dropped."""
+        """Read on at an offset. What is buffered of the partition is dropped.
+
+        Args:
+            partition: a partition that is read.
+            offset: the offset of the next record to read. One that does not exist is reset by `auto_offset_reset`.
+
+        Raises:
+            ConfigError: `offset` is not a whole number from 0 on.
+            KafkaError: the partition is not read by this consumer.
+
+        Example:
+            >>> consumer.seek(partition, 2)
+            >>> next(iter(consumer)).value
+            b'JFK-BQN'
+        """
         self._check()
         self._put_back([partition])
         self._engine.run(self._core.seek(partition, offset))
@@ -238,9 +389,24 @@ class Consumer:
     def seek_to_timestamp(
         self, when: OffsetSpec, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, int]:
-        """Read on at the first record at or after `when` (a datetime with a time zone, or ms since the epoch).
+        """Read on at the first record at or after a time; at the end where there is none.
 
-        Where there is none, at the end. Of all partitions by default. Returns the offsets.
+        Args:
+            when: a datetime with a time zone, or milliseconds since the epoch.
+            partitions: the partitions; None takes all that are read.
+
+        Returns:
+            The offset of each partition.
+
+        Raises:
+            ConfigError: `when` is not a time.
+            BrokerError: a leader refuses the request.
+            KafkaConnectionError: a leader could not be reached.
+            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+
+        Example:
+            >>> consumer.seek_to_timestamp(1_700_000_000_001)[partition]
+            1
         """
         self._check()
         chosen = None if partitions is None else partitions_of(partitions)
@@ -248,24 +414,69 @@ class Consumer:
         return self._engine.run(self._core.seek_to(when, chosen))
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
-        """Read on at the first offsets, of all partitions by default. Returns them."""
+        """Read on at the first offsets.
+
+        Args:
+            partitions: the partitions; none named: all that are read.
+
+        Returns:
+            The offset of each partition.
+
+        Raises:
+            KafkaError: as `seek_to_timestamp` does.
+
+        Example:
+            >>> consumer.seek_to_beginning()[partition]
+            0
+        """
         return self.seek_to_timestamp("earliest", partitions or None)
 
     def seek_to_end(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
-        """Read on at the ends, of all partitions by default. Returns them."""
+        """Read on at the end offsets.
+
+        Args:
+            partitions: the partitions; none named: all that are read.
+
+        Returns:
+            The offset of each partition.
+
+        Raises:
+            KafkaError: as `seek_to_timestamp` does.
+
+        Example:
+            >>> consumer.seek_to_end()[partition]
+            3
+        """
         return self.seek_to_timestamp("latest", partitions or None)
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Hand out and fetch nothing of these (none named: of none); what is buffered stays for later.
+        """Stop fetching and delivering these partitions. What is buffered stays for later. No request is sent.
 
-        Nothing is sent for it.
+        Args:
+            partitions: the partitions; none named: nothing is paused.
+
+        Raises:
+            KafkaError: a partition is not read by this consumer.
+
+        Example:
+            >>> consumer.pause(partition)
+            >>> consumer.poll(timeout=0.1)
+            []
+            >>> consumer.resume(partition)
         """
         self._check()
         self._put_back(partitions)
         self._engine.run(self._core.pause(partitions, paused=True))
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Go on with these."""
+        """Fetch and deliver these partitions again.
+
+        Args:
+            partitions: the partitions; none named: nothing is resumed.
+
+        Raises:
+            KafkaError: a partition is not read by this consumer.
+        """
         self._check()
         self._engine.run(self._core.pause(partitions, paused=False))
 
@@ -275,7 +486,22 @@ class Consumer:
         return set(self._core.paused)
 
     def position(self, partition: TopicPartition) -> int:
-        """The offset of the next record that will be handed out."""
+        """Return the offset of the next record that will be delivered.
+
+        Args:
+            partition: a partition that is read.
+
+        Returns:
+            The offset.
+
+        Raises:
+            KafkaError: the partition is not read by this consumer.
+            KafkaTimeoutError: where reading begins was not known within `default_api_timeout_ms`.
+
+        Example:
+            >>> consumer.position(partition)
+            0
+        """
         self._check()
         rest = self._hand.next()
         if rest is not None and rest[0] == partition:
@@ -283,28 +509,89 @@ class Consumer:
         return self._engine.run(self._core.position(partition))
 
     def offsets_for_times(self, timestamps: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, int | None]:
-        """The first offset at or after a time, of each partition, asked of the leaders; None where there is none.
+        """Ask the leaders for the first offset at or after a time. The consumer need not read the partitions.
 
-        A time is a datetime with a time zone, or ms since the epoch. The partitions need not be read by this consumer.
+        Args:
+            timestamps: for each partition a datetime with a time zone, or milliseconds since the epoch.
+
+        Returns:
+            The offset of each partition; None where there is none.
+
+        Raises:
+            ConfigError: a time is not one of these.
+            BrokerError: a partition does not exist, or its leader refuses the request.
+            KafkaConnectionError: a leader could not be reached.
+            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+
+        Example:
+            >>> consumer.offsets_for_times({partition: 1_700_000_000_002})[partition]
+            2
         """
         self._check()
         return self._engine.run(self._core.offsets_for_times(times_of(timestamps)))
 
     def partitions_for(self, topic: str) -> set[int]:
-        """The numbers of a topic's partitions, whether it is read or not.
+        """Look up the numbers of a topic's partitions. The consumer need not read it.
 
-        Raises `BrokerError` (UNKNOWN_TOPIC_OR_PARTITION) when it does not exist.
+        Args:
+            topic: the topic.
+
+        Returns:
+            The partition numbers.
+
+        Raises:
+            BrokerError: UNKNOWN_TOPIC_OR_PARTITION if the topic does not exist.
+            KafkaConnectionError: no broker could be reached.
+            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+
+        Example:
+            >>> consumer.partitions_for(topic)
+            {0}
         """
         self._check()
         return self._engine.run(self._core.cluster.partitions(topic))
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
-        """The first offset of each partition (default: all that are read), asked of the leaders."""
+        """Ask the leaders for the first offset of each partition.
+
+        Args:
+            partitions: the partitions; None takes all that are read.
+
+        Returns:
+            The offset of each partition.
+
+        Raises:
+            BrokerError: a partition does not exist, or its leader refuses the request.
+            KafkaConnectionError: a leader could not be reached.
+            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+
+        Example:
+            >>> consumer.beginning_offsets()[partition]
+            0
+        """
         self._check()
         return self._engine.run(self._core.beginning_offsets(None if partitions is None else partitions_of(partitions)))
 
     def end_offsets(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
-        """The offset after the last record (with read_committed: the last stable offset), asked of the leaders."""
+        """Ask the leaders for the end offset of each partition: the one after the last record.
+
+        With `isolation_level="read_committed"` it is the last stable offset.
+
+        Args:
+            partitions: the partitions; None takes all that are read.
+
+        Returns:
+            The offset of each partition.
+
+        Raises:
+            BrokerError: a partition does not exist, or its leader refuses the request.
+            KafkaConnectionError: a leader could not be reached.
+            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+
+        Example:
+            >>> consumer.end_offsets()[partition]
+            3
+        """
         self._check()
         return self._engine.run(self._core.end_offsets(None if partitions is None else partitions_of(partitions)))
 
@@ -315,9 +602,23 @@ class Consumer:
     def lag(self) -> dict[TopicPartition, int | None]: ...
 
     def lag(self, partition: TopicPartition | None = None) -> int | dict[TopicPartition, int | None] | None:
-        """Records that are there and were not handed out, as the last fetch answer knew: no request is sent for it.
+        """Count the offsets between the position and the end of the log, as the last fetch response knew it.
 
-        None before the first answer. Without `partition`: {TopicPartition: lag} of all.
+        No request is sent.
+
+        Args:
+            partition: one partition; None returns all that are read.
+
+        Returns:
+            The lag, which is None before the first response; without `partition` a mapping of all partitions to theirs.
+
+        Raises:
+            KafkaError: the partition is not read by this consumer.
+
+        Example:
+            >>> _ = consumer.poll(timeout=10.0)
+            >>> consumer.lag(partition)
+            0
         """
         self._check()
         if partition is not None:
@@ -325,9 +626,23 @@ class Consumer:
         return {where: self._core.lag(where, self._hand.next()) for where in self._core.assignment}
 
     def high_watermark(self, partition: TopicPartition) -> int | None:
-        """The offset after the last record that readers may have, as the last fetch answer knew; None before the first.
+        """Return the high watermark of a partition as the last fetch response knew it. No request is sent.
 
-        No request is sent for it; `end_offsets` asks.
+        It is the offset after the last record that consumers may read. `end_offsets` asks the leaders.
+
+        Args:
+            partition: a partition that is read.
+
+        Returns:
+            The offset; None before the first response.
+
+        Raises:
+            KafkaError: the partition is not read by this consumer.
+
+        Example:
+            >>> _ = consumer.poll(timeout=10.0)
+            >>> consumer.high_watermark(partition)
+            3
         """
         self._check()
         return self._core.high_watermark(partition)
@@ -335,10 +650,22 @@ class Consumer:
     # --- commits ----------------------------------------------------------------------------------------------------
 
     def commit(self, what: Batch | Mapping[TopicPartition, int] | None = None) -> None:
-        """Commit offsets for the group, and wait until its coordinator has them.
+        """Commit offsets for the group, and wait until its coordinator has stored them.
 
-        A batch: everything up to its end is processed. A mapping: these offsets (of the next record to read). None:
-        what counts as processed. Raises `ConfigError` without a `group_id`, `BrokerError`, `KafkaTimeoutError`.
+        Args:
+            what: a batch: everything up to its end is processed. A mapping: for each partition the offset of the next
+                record to read. None: what counts as processed.
+
+        Raises:
+            ConfigError: the consumer has no `group_id`, or an offset is not valid.
+            BrokerError: the coordinator refuses the commit.
+            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+
+        Example:
+            >>> for batch in consumer.poll(timeout=10.0):
+            ...     consumer.commit(batch)
+            >>> consumer.committed()[partition]
+            3
         """
         self._check()
         if what is None:
@@ -346,33 +673,76 @@ class Consumer:
         self._engine.run(self._core.commit(what))
 
     def committed(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int | None]:
-        """What the group has committed for each partition (default: all that are read), None where nothing is."""
+        """Ask the coordinator for the group's committed offsets.
+
+        Args:
+            partitions: the partitions; None takes all that are read.
+
+        Returns:
+            The offset of each partition; None where nothing is committed.
+
+        Raises:
+            ConfigError: the consumer has no `group_id`.
+            BrokerError: the coordinator refuses the request.
+            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+
+        Example:
+            >>> consumer.committed()[partition] is None
+            True
+        """
         self._check()
         found = self._engine.run(self._core.committed(None if partitions is None else partitions_of(partitions)))
         return {where: None if one is None else one.offset for where, one in found.items()}
 
     def processed(self) -> dict[TopicPartition, int]:
-        """For each partition of which something is processed, the offset of the next record: what `commit()` commits.
+        """Return what `commit()` would commit, for `Producer.send_offsets`. No request is sent.
 
-        For `Producer.send_offsets`, which commits them with a transaction. Asks nobody.
+        Returns:
+            For each partition of which something is processed, the offset of the next record.
+
+        Raises:
+            KafkaError: the consumer is closed.
+
+        Example:
+            >>> batches = list(consumer.batches(timeout=1.0))
+            >>> consumer.processed()[partition]
+            3
         """
         self._check()
         self._hand.mark_processed()
         return self._core.processed()
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Who commits for the group, for `Producer.send_offsets`; `ConfigError` without a `group_id`."""
+        """Return who commits for the group, for `Producer.send_offsets`.
+
+        Returns:
+            The group and its member.
+
+        Raises:
+            ConfigError: the consumer has no `group_id`.
+
+        Example:
+            >>> consumer.group_metadata().group_id
+            'billing'
+        """
         return self._core.group_metadata()
 
     # --- the rest ---------------------------------------------------------------------------------------------------
 
     def metrics(self) -> dict[str, Any]:
-        """A snapshot of counters and states.
+        """Return a snapshot of counters and states. docs/fetching.md has their names and units.
 
-        `partitions`: {TopicPartition: position, lag, what is buffered, bytes, ...}; `fetcher`: the budget, and
-        `broker_fetchers` (one for each connection that fetches: requests, bytes, session); `connections`: each
-        connection's requests, bytes and latencies. Numbers are counted anyway; looking costs what it takes to build
-        this.
+        Returns:
+            `partitions`: position, lag, buffered bytes and others of each `TopicPartition`. `fetcher`: the memory
+            budget, and `broker_fetchers` with requests, bytes and session of each connection that fetches.
+            `connections`: requests, bytes and latencies of each connection.
+
+        Raises:
+            KafkaError: the consumer is closed.
+
+        Example:
+            >>> sorted(consumer.metrics())
+            ['connections', 'fetcher', 'partitions']
         """
         self._check()
         return self._engine.run(self._core.snapshot())
@@ -380,8 +750,10 @@ class Consumer:
     def close(self, timeout: float = CLOSE_SECONDS) -> None:
         """Commit what is processed (with `group_id` and `enable_auto_commit`), and close the connections.
 
-        The commit may take `timeout` seconds (and never more than `default_api_timeout_ms`); one that fails is logged.
-        A second close, or one in a forked child, does nothing.
+        A commit that fails is logged. A second close does nothing, nor does one in a forked child.
+
+        Args:
+            timeout: seconds for the commit, and never more than `default_api_timeout_ms`.
         """
         if self._closed or self._engine.is_over:
             return

@@ -25,11 +25,23 @@ from kafwire.types import ConsumerGroupMetadata, TopicPartition
 
 
 class Producer(RecordSender):
-    """Sends records. Idempotent with acks="all" unless told otherwise. Thread-safe; a context manager.
+    """Sends records: idempotent, with acks="all", unless configured otherwise. Thread-safe; a context manager.
 
-    Options are those of `kafwire.config.ProducerConfig`; an unknown one, or a bad value, raises `ConfigError`. Records
-    go out in batches of one partition, when `batch_size` bytes are together or `linger_ms` have passed; nothing has to
-    be polled for that.
+    Records are collected into batches, each of one partition. A batch is sent when it has `batch_size` bytes, or after
+    `linger_ms`. You need not poll anything for that.
+
+    Args:
+        bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.
+        options: fields of `kafwire.config.ProducerConfig`, for example `compression_type="lz4"`.
+
+    Raises:
+        ConfigError: an option is unknown, of the wrong type or out of range.
+
+    Example:
+        >>> with kafwire.Producer(bootstrap, linger_ms=5) as producer:
+        ...     delivery = producer.send(topic, b"EWR-IAH", key=b"UA")
+        ...     delivery.result(timeout=10).offset
+        3
     """
 
     _serializers: Serializers
@@ -48,18 +60,51 @@ class Producer(RecordSender):
 
     @classmethod
     def from_config(cls, options: Mapping[str, Any]) -> Self:
-        """The same from Kafka's own option names: `{"bootstrap.servers": ..., "linger.ms": 5}`."""
+        """Make a producer from Kafka's own option names.
+
+        Args:
+            options: names as Java's clients and librdkafka have them, with their values.
+
+        Returns:
+            The producer.
+
+        Raises:
+            ConfigError: an option is unknown, not supported, or has a bad value.
+
+        Example:
+            >>> kafwire.Producer.from_config({"bootstrap.servers": bootstrap, "linger.ms": 5}).close()
+        """
         return cls(**from_config(ProducerConfig, options))
 
     def send_batch(self, topic: str | None, data: Any, *, partition: int | None = None) -> BatchDelivery:
-        """Send every row of Arrow data: anything with `__arrow_c_stream__` or `__arrow_c_array__`.
+        """Send every row of Arrow data.
 
-        Columns: `value` (binary or string, large and view forms too), and optionally `key`, `partition` (an integer),
-        `timestamp` (a timestamp, or an integer in ms) and `headers` (list<struct<key: string, value: binary>>). Nulls
-        stand for: no key, no value, a partition of the partitioner's choice, now. With None for `topic`, a column
-        `topic` says where each row goes; otherwise such a column is passed over. Rows of one partition keep their
-        order. Blocks while `buffer_memory` is full, at most `max_block_ms` at a stretch. Raises as `send` does; what
-        was buffered before an error is sent, and the error's `delivery` is the handle of it.
+        Rows of one partition keep their order. The call blocks while `buffer_memory` is full, for at most
+        `max_block_ms` at a time.
+
+        Args:
+            topic: the topic. None: a column `topic` says where each row goes; otherwise such a column is ignored.
+            data: anything with `__arrow_c_stream__` or `__arrow_c_array__`. Columns: `value` (binary or string, large
+                and view types too), and optionally `key`, `partition` (integer), `timestamp` (timestamp, or integer
+                milliseconds) and `headers` (list<struct<key: string, value: binary>>). A null means: no value, no key,
+                a partition that the partitioner chooses, the current time.
+            partition: the partition of all rows; None leaves it to the column or to the partitioner.
+
+        Returns:
+            A `BatchDelivery`, the handle of all rows.
+
+        Raises:
+            ConfigError: the data has no usable columns, or an argument is not valid.
+            BrokerError: a topic does not exist.
+            RecordTooLargeError: a row is larger than `max_request_size`.
+            KafkaTimeoutError: there was no metadata or no room within `max_block_ms`.
+            KafkaError: all of these carry the handle of the rows that were buffered before the error as `delivery`.
+                Those are sent.
+
+        Example:
+            >>> delivery = producer.send_batch(topic, pa.table({"key": ["AA", "B6"], "value": ["JFK-MIA", "JFK-BQN"]}))
+            >>> [(r[2], r[3]) for r in delivery.result(timeout=10)]
+            [(3, 2)]
         """
         parts: list[tuple[Any, int, int]] = []
         try:
@@ -98,22 +143,48 @@ class Producer(RecordSender):
             row += len(rows)
 
     def flush(self, timeout: float | None = None) -> None:
-        """Send what was buffered before this call and wait until every outcome is known; the deliveries carry them.
+        """Send what was buffered before this call, and wait until every outcome is known.
 
-        Raises `KafkaTimeoutError` after `timeout` seconds (default: no limit but `delivery_timeout_ms`), which says how
-        many records of which partitions are left.
+        The deliveries carry the outcomes.
+
+        Args:
+            timeout: seconds to wait; None: no limit but `delivery_timeout_ms`.
+
+        Raises:
+            KafkaTimeoutError: records are left; the text says how many and of which partitions.
+
+        Example:
+            >>> delivery = producer.send(topic, b"EWR-IAH")
+            >>> producer.flush(timeout=10)
+            >>> delivery.done()
+            True
         """
         self._check()
         self._engine.run(self._sender.flush(timeout))
 
     def purge(self, *, in_flight: bool = False) -> int:
-        """Give up what is buffered, at once: its deliveries fail with `PurgedError`. Returns how many records it was.
+        """Give up buffered records at once. Their deliveries fail with `PurgedError`.
 
-        That is what is certainly not in the log: records that were not sent yet, and those that a broker refused and
-        that wait to be sent again. What is in flight, or had no answer, goes on, unless `in_flight` is true: then it
-        fails too, `in_doubt`. Nothing that is sent later waits for it but for the answer, or the lost connection, that
-        ends its request. In a transaction, what is given up keeps it from being committed: abort it. Rows that another
-        thread adds meanwhile may come after the purge. As librdkafka's; Java's producer has none.
+        Without `in_flight` these are records that are certainly not in the log: records that were not sent yet, and
+        records that a broker refused and that wait for a retry. In a transaction, purging keeps it from being
+        committed: abort it. Rows that another thread adds at the same time may stay.
+
+        Args:
+            in_flight: give up what is in flight or was not answered too; it fails as `in_doubt`.
+
+        Returns:
+            How many records were given up.
+
+        Raises:
+            KafkaError: the producer is closed.
+
+        Example:
+            >>> with kafwire.Producer(bootstrap, linger_ms=60_000) as producer:
+            ...     delivery = producer.send(topic, b"EWR-IAH")
+            ...     producer.purge()
+            1
+            >>> delivery.exception()
+            PurgedError(...)
         """
         self._check()
         return self._engine.run(self._sender.purge(in_flight=in_flight))
@@ -121,45 +192,106 @@ class Producer(RecordSender):
     # --- transactions -----------------------------------------------------------------------------------------------
 
     def transaction(self, timeout: float | None = None) -> TransactionBlock:
-        """A transaction as a block: `with producer.transaction(): ...` commits at its end, and aborts on any exception.
+        """Run a block as a transaction: commit at its end, abort on any exception.
 
-        The exception goes on; if aborting failed, it has a note of that. What is sent in the block is seen by readers
-        of committed records together, with the offsets of `send_offsets`, or not at all. Raises what
-        `begin_transaction` and `commit_transaction` do; a transaction that could not be committed is aborted, unless
-        the error is a `TransactionTimeoutError`: then its outcome is open, and `commit_transaction()` waits for it.
-        Each call may take `timeout` seconds (default: `max_block_ms`). The block gives the producer.
+        Readers of committed records see what the block sends all together, with the offsets of `send_offsets`, or not
+        at all. An exception goes on after the abort, with a note if aborting failed. A transaction that cannot be
+        committed is aborted, unless the error is a `TransactionTimeoutError`: then its outcome is open, and
+        `commit_transaction()` waits for it.
+
+        Args:
+            timeout: seconds for each call; by default `max_block_ms`.
+
+        Returns:
+            A context manager, which gives the producer.
+
+        Raises:
+            ConfigError: the producer has no `transactional_id`.
+            TransactionError: as `begin_transaction` and `commit_transaction` do.
+
+        Example:
+            >>> with kafwire.Producer(bootstrap, transactional_id=new_topic) as producer:
+            ...     with producer.transaction():
+            ...         delivery = producer.send(topic, b"EWR-IAH")
+            >>> delivery.result().offset
+            3
         """
         self._transactional()
         return TransactionBlock(self, timeout)
 
     def init_transactions(self, timeout: float | None = None) -> None:
-        """Make this producer the one that has the `transactional_id` (KIP-98).
+        """Take over the `transactional_id` (KIP-98).
 
-        What producers with the same id left open is aborted, and they are fenced. So do this before you ask where they
-        stopped, for committed offsets for instance; otherwise the first transaction does it. Raises
-        `TransactionTimeoutError` after `timeout` seconds (default: `max_block_ms`; call it again), `TransactionError`.
+        Open transactions of other producers with this id are aborted, and those producers are fenced. Call it before
+        you look up where they stopped, for example by committed offsets. Otherwise the first transaction does it.
+
+        Args:
+            timeout: seconds to wait; by default `max_block_ms`.
+
+        Raises:
+            ConfigError: the producer has no `transactional_id`.
+            TransactionTimeoutError: time ran out; call it again.
+            TransactionError: the coordinator refuses it.
+
+        Example:
+            >>> with kafwire.Producer(bootstrap, transactional_id=new_topic) as producer:
+            ...     producer.init_transactions()
         """
         self._engine.run(self._transactional().initialize(timeout))
 
     def begin_transaction(self, timeout: float | None = None) -> None:
-        """Begin a transaction. Raises `TransactionStateError` in one, `TransactionTimeoutError`, `TransactionError`."""
+        """Begin a transaction.
+
+        Args:
+            timeout: seconds to wait; by default `max_block_ms`.
+
+        Raises:
+            ConfigError: the producer has no `transactional_id`.
+            TransactionStateError: a transaction is open already.
+            TransactionTimeoutError: time ran out; call it again.
+            TransactionError: the coordinator refuses it.
+
+        Example:
+            >>> with kafwire.Producer(bootstrap, transactional_id=new_topic) as producer:
+            ...     producer.begin_transaction()
+            ...     delivery = producer.send(topic, b"EWR-IAH")
+            ...     producer.commit_transaction()
+        """
         self._engine.run(self._transactional().begin(timeout))
 
     def commit_transaction(self, timeout: float | None = None) -> None:
-        """Flush, and commit; returns when the coordinator has decided.
+        """Flush, and commit. Returns when the coordinator has decided.
 
-        `TransactionTimeoutError` after `timeout` seconds (default: `max_block_ms`): the commit goes on, call this again
-        to wait for its outcome. `TransactionAbortableError`: a record or an offset could not be sent; abort.
-        `TransactionFatalError` and `ProducerFencedError`: close the producer; whether the transaction was committed is
-        not known if it was on its way.
+        Args:
+            timeout: seconds to wait; by default `max_block_ms`.
+
+        Raises:
+            TransactionTimeoutError: time ran out; the commit goes on. Call this again to wait for its outcome.
+            TransactionAbortableError: a record or an offset could not be sent. Abort the transaction.
+            TransactionFatalError: close the producer. A commit that was under way has an unknown outcome.
+            ProducerFencedError: another producer has taken over the `transactional_id`. Close this one.
+            TransactionStateError: there is no transaction.
         """
         self._engine.run(self._transactional().commit(timeout))
 
     def abort_transaction(self, timeout: float | None = None) -> None:
-        """Drop what was not sent, and abort; deliveries of the transaction fail with `TransactionAbortedError`.
+        """Drop what was not sent, and abort. Deliveries of the transaction fail with `TransactionAbortedError`.
 
-        Those of records that were acknowledged before have succeeded, but readers of committed records do not see them.
-        Raises as `commit_transaction` does.
+        Deliveries of records that were acknowledged before have succeeded, but readers of committed records do not see
+        them.
+
+        Args:
+            timeout: seconds to wait; by default `max_block_ms`.
+
+        Raises:
+            TransactionTimeoutError: time ran out; the abort goes on. Call this again to wait for its outcome.
+            TransactionFatalError: close the producer.
+            TransactionStateError: there is no transaction.
+
+        Example:
+            >>> with kafwire.Producer(bootstrap, transactional_id=new_topic) as producer:
+            ...     producer.begin_transaction()
+            ...     producer.abort_transaction()
         """
         self._engine.run(self._transactional().abort(timeout))
 
@@ -169,12 +301,30 @@ class Producer(RecordSender):
         group: ConsumerGroupMetadata | str,
         timeout: float | None = None,
     ) -> None:
-        """Have offsets of a consumer group committed with the transaction, and only if it is (KIP-447).
+        """Commit offsets of a consumer group with the transaction, and only with it (KIP-447).
 
-        `offsets` are those of the next records to read, as for `Consumer.commit`; `group` is the group's id, or what
-        `Consumer.group_metadata()` returns. Returns when the group's coordinator has them, or raises
-        `TransactionAbortableError`, `TransactionTimeoutError` after `timeout` seconds (default: `max_block_ms`), and
-        `ConfigError` for what is no offset.
+        Returns when the group's coordinator has them.
+
+        Args:
+            offsets: for each partition the offset of the next record to read, as `Consumer.processed()` returns them.
+            group: the group's id, or what `Consumer.group_metadata()` returns.
+            timeout: seconds to wait; by default `max_block_ms`.
+
+        Raises:
+            ConfigError: an offset is not valid.
+            TransactionAbortableError: the offsets could not be added. Abort the transaction.
+            TransactionTimeoutError: time ran out.
+            TransactionStateError: there is no transaction.
+
+        Example:
+            >>> with kafwire.Producer(bootstrap, transactional_id=new_topic) as producer:
+            ...     with producer.transaction():
+            ...         for batch in consumer.batches(timeout=1.0):
+            ...             for record in batch:
+            ...                 delivery = producer.send(other_topic, record.value)
+            ...         producer.send_offsets(consumer.processed(), consumer.group_metadata())
+            >>> consumer.committed()[partition]
+            3
         """
         self._engine.run(self._transactional().send_offsets(offsets, group, timeout))
 
@@ -189,29 +339,62 @@ class Producer(RecordSender):
     # --- the rest ---------------------------------------------------------------------------------------------------
 
     def partitions_for(self, topic: str) -> set[int]:
-        """The numbers of a topic's partitions.
+        """Look up the numbers of a topic's partitions.
 
-        Raises `BrokerError` (UNKNOWN_TOPIC_OR_PARTITION) when it does not exist, `KafkaConnectionError`,
-        `KafkaTimeoutError`.
+        Args:
+            topic: the topic.
+
+        Returns:
+            The partition numbers.
+
+        Raises:
+            BrokerError: UNKNOWN_TOPIC_OR_PARTITION if the topic does not exist.
+            KafkaConnectionError: no broker could be reached.
+            KafkaTimeoutError: there was no answer within `max_block_ms`.
+
+        Example:
+            >>> producer.partitions_for(topic)
+            {0}
         """
         self._check()
         return self._engine.run(self._sender.cluster.partitions(topic))
 
     def metrics(self) -> dict[str, Any]:
-        """A snapshot of counters and states; docs/producing.md has their names and units.
+        """Return a snapshot of counters and states. docs/producing.md has their names and units.
 
-        `producer`: the totals, requests and the buffer; `partitions`: {TopicPartition: records, bytes, batches, time in
-        the queue, retries, errors, ...}; `connections`: each connection's requests, bytes and latencies. Numbers are
-        counted anyway, once for a batch; looking costs what it takes to build this.
+        Returns:
+            `producer`: the totals, requests and the buffer. `partitions`: records, bytes, batches, time in the queue,
+            retries, errors and others of each `TopicPartition`. `connections`: requests, bytes and latencies of each
+            connection.
+
+        Raises:
+            KafkaError: the producer is closed.
+
+        Example:
+            >>> sorted(producer.metrics())
+            ['connections', 'partitions', 'producer']
         """
         self._check()
         return self._engine.run(self._sender.snapshot())
 
     def close(self, timeout: float | None = None) -> None:
-        """Flush, then close. An open transaction is aborted; one that is being committed is seen through.
+        """Flush, then close. An open transaction is aborted; one that is being committed is completed.
 
-        What is not acknowledged after `timeout` seconds is given up, and a `KafkaTimeoutError` says how many records
-        of which partitions that are. A second close, or one in a forked child, does nothing.
+        A second close does nothing, nor does one in a forked child.
+
+        Args:
+            timeout: seconds for the flush; None: no limit but `delivery_timeout_ms`. What is not acknowledged then is
+                given up.
+
+        Raises:
+            KafkaTimeoutError: records were given up; the text says how many and of which partitions.
+
+        Example:
+            >>> producer = kafwire.Producer(bootstrap)
+            >>> delivery = producer.send(topic, b"EWR-IAH")
+            >>> producer.close(timeout=10)
+            >>> delivery.done()
+            True
         """
         if self._closed or self._engine.is_over:
             return

@@ -38,30 +38,49 @@ def scan(
     progress: ProgressOption = False,
     **options: Unpack[ScanOptions],
 ) -> Scan:
-    """Read the records of `topics` between `start` and `end`, all partitions in parallel, without a group or session.
+    """Read the records of topics between two bounds, all partitions in parallel, without a consumer group.
 
-    `start` and `end` are "earliest", "latest", a datetime with a time zone, `kafwire.Offset(n)`, `kafwire.Tail(n)` (n
-    before the end: the last n of each partition), or a mapping of `TopicPartition` to one of these or to a plain
-    offset, which then also chooses the partitions. A number alone is refused, as it may be any of these. `end` is
-    exclusive, and fixed by this call: records that arrive later are not read. With `isolation_level="read_committed"`
-    "latest" is the last stable offset, and an end that is named is waited for until that has passed it.
+    The end offsets are captured by this call. Records that arrive later are not read. With
+    `isolation_level="read_committed"`, "latest" is the last stable offset, and the read waits until the last stable
+    offset has passed an end that you name.
 
-    `columns` names those of the schema (topic, partition, offset, timestamp, timestamp_type, key, value, headers) that
-    are wanted, in that order; others cost nothing. `layout` varies the schema: {"names": {"timestamp": "ts"}} renames
-    columns, and there are "timestamp_unit" ("ms", "us") and "timestamp_type" ("int8", "int32"). Options are those of
-    `kafwire.config.ScanConfig`. `Client.scan` does the same over connections that stay.
+    A bound is "earliest", "latest", a datetime with a time zone (the first record at or after it), `kafwire.Offset(n)`,
+    `kafwire.Tail(n)` (n offsets before the end of each partition), or a mapping of `TopicPartition` to one of these or
+    to an offset. A mapping also chooses the partitions. A bare number is refused, as it could be an offset, a count or
+    a time.
 
-    `timestamps` keeps only records whose timestamp lies in [from, to): datetimes with a time zone, milliseconds, or
-    None for an open side. A datetime as `start` or `end` names an offset instead, that of the first record at or after
-    it, between which earlier and later records may lie. Batches that hold nothing of the time asked for are passed over
-    by their headers, without a look at their checksum; what comes before the first record of that time is not fetched.
+    Args:
+        bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.
+        topics: one topic or several.
+        partitions: the partition numbers to read; None reads all.
+        start: the bound at which reading begins.
+        end: the bound at which reading stops; exclusive.
+        columns: the columns to decode, in this order, out of topic, partition, offset, timestamp, timestamp_type, key,
+            value and headers. None decodes all. Columns that are left out cost nothing.
+        layout: variations of the schema: `{"names": {"timestamp": "ts"}}` renames columns, "timestamp_unit" is "ms" or
+            "us", "timestamp_type" is "int8" or "int32".
+        timestamps: a pair (from, to): only records with a timestamp in [from, to) are read. Each is a datetime with a
+            time zone, milliseconds since the epoch, or None for an open side. Batches outside of it are skipped by
+            their headers, without a look at their checksum.
+        progress: True shows a progress bar on standard error if that is a terminal, "force" shows it in any case. Needs
+            the package rich (`kafwire[progress]`).
+        options: fields of `kafwire.config.ScanConfig`, for example `isolation_level="read_committed"`.
 
-    `progress=True` shows a progress bar on standard error if that is a terminal, "force" in any case; it needs the
-    package rich (`kafwire[progress]`).
+    Returns:
+        A `Scan`, which is an Arrow stream.
 
-    Returns a `Scan`. Raises `ConfigError`, `BrokerError` for an unknown topic or an offset that does not exist,
-    `KafkaConnectionError`; reading raises `KafkaTimeoutError` where a partition gives no records for
-    `default_api_timeout_ms`.
+    Raises:
+        ConfigError: an argument or an option has a bad value.
+        BrokerError: a topic or an offset does not exist.
+        KafkaConnectionError: no broker could be reached.
+        KafkaTimeoutError: the bounds were not known within `default_api_timeout_ms`. Reading raises it too, if a
+            partition gives no records for that long.
+
+    Example:
+        >>> pa.table(kafwire.scan(bootstrap, topic, columns=["offset", "value"])).to_pylist()[0]
+        {'offset': 0, 'value': b'EWR-IAH'}
+        >>> pa.table(kafwire.scan(bootstrap, topic, start=kafwire.Tail(2), columns=["offset"]))["offset"].to_pylist()
+        [1, 2]
     """
     return Scan(
         None,
@@ -78,10 +97,15 @@ def scan(
 
 
 class Scan(BoundedRead):
-    """A bounded read, to be consumed once: as an Arrow stream (`pyarrow.table(scan)`), or by `batches()`.
+    """A bounded read. Consume it once: as an Arrow stream (`pyarrow.table(scan)`), or by `batches()`.
 
-    A partition's records come in order; partitions are mixed. `ranges` says what is read. `split` divides it among
-    several readers.
+    The records of a partition come in order; partitions are mixed. `ranges` says which offsets are read. `kafwire.scan`
+    makes it.
+
+    Example:
+        >>> with kafwire.scan(bootstrap, topic) as scan:
+        ...     [(r.partition, r.start, r.end) for r in scan.ranges]
+        [(0, 0, 3)]
     """
 
     def __init__(
@@ -143,17 +167,43 @@ class Scan(BoundedRead):
         super().__init__(running, cluster, reading, found, owns=owns, title=title, force=force)
 
     def batches(self) -> Iterator[Batch]:
-        """The records as `Batch` objects of one partition each; raises `KafkaError` where the stream would fail."""
+        """Iterate over the records as batches, each of one partition.
+
+        Returns:
+            An iterator of `Batch`.
+
+        Raises:
+            KafkaError: the read failed: `BrokerError`, `CorruptBatchError`, `KafkaTimeoutError` and others.
+
+        Example:
+            >>> for batch in kafwire.scan(bootstrap, topic).batches():
+            ...     print(batch.partition, [record.value for record in batch])
+            0 [b'EWR-IAH', b'JFK-MIA', b'JFK-BQN']
+        """
         self._start()
         yield from self._reader
 
     def split(self, pieces: int) -> list[Split]:
-        """Divide the read into at most `pieces` of about as many offsets each; this scan is closed.
+        """Divide the read into pieces of about the same number of offsets, and close this scan.
 
-        Partitions are given out whole where that fits, and cut where it does not. The pieces cover exactly what the
-        scan would have read, each record in one of them. Every `Split` is read over connections of its own, with
-        budgets of its own (`fetch_memory`): in threads, or in other processes, as it can be pickled. There is one piece
-        at least, which may be empty. Raises `KafkaError` for a scan that is being read.
+        The pieces cover exactly what the scan would have read, each record in one of them. Partitions are given out
+        whole where that fits, and cut where it does not. Each `Split` is read over its own connections and with its own
+        `fetch_memory`, in a thread or in another process.
+
+        Args:
+            pieces: how many pieces at most; 1 or more.
+
+        Returns:
+            The pieces. There is at least one, which may be empty.
+
+        Raises:
+            ConfigError: `pieces` is not a whole number from 1 on.
+            KafkaError: the scan is being read, or is closed.
+
+        Example:
+            >>> splits = kafwire.scan(bootstrap, topic).split(2)
+            >>> [pa.table(split).num_rows for split in splits]
+            [1, 2]
         """
         if isinstance(pieces, bool) or not isinstance(pieces, int) or pieces < 1:
             raise ConfigError(f"a scan is split into one piece or more, not {pieces!r}")
@@ -173,7 +223,7 @@ class Scan(BoundedRead):
         ]
 
     def close(self) -> None:
-        """Read no more, and close the connections if they are its own. Happens by itself at the end of the read."""
+        """Stop reading, and close the connections that the scan owns. The end of the read does this too."""
         self._end()
 
     def __enter__(self) -> Self:
@@ -187,11 +237,19 @@ class Scan(BoundedRead):
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A part of a scan, which is read by whoever has it, as often as wanted: pickle it to another process.
+    """A part of a scan. It can be pickled, and read as often as you like.
 
-    It holds the exact offsets (`ranges`), which topics are meant, and how to connect and read; connections are made
-    when it is read, and closed at the end. Each reading is as that of a `Scan`. A topic that was deleted and made anew
-    meanwhile raises `BrokerError`, as do offsets that were deleted.
+    It holds the exact offsets (`ranges`), the ids of the topics, and how to connect and read. It connects when it is
+    read, and closes the connections at the end. `Scan.split` makes it.
+
+    Raises:
+        BrokerError: when it is read: a topic was deleted and created again, or offsets were deleted.
+
+    Example:
+        >>> import pickle
+        >>> split, = kafwire.scan(bootstrap, topic).split(1)
+        >>> pa.table(pickle.loads(pickle.dumps(split))).num_rows
+        3
     """
 
     ranges: tuple[Range, ...]
@@ -203,7 +261,16 @@ class Split:
         return f"<Split of {len(self.ranges)} partitions, at most {rows} records>"
 
     def scan(self) -> Scan:
-        """A new `Scan` of this part."""
+        """Start to read this part.
+
+        Returns:
+            A new `Scan`.
+
+        Raises:
+            BrokerError: a topic was deleted and created again.
+            KafkaConnectionError: no broker could be reached.
+            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+        """
         return Scan._of(self)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
@@ -215,11 +282,25 @@ class Split:
         return self._reading.layout_of().__arrow_c_schema__()
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """The records as a `pyarrow.RecordBatchReader`."""
+        """Read this part as a `pyarrow.RecordBatchReader`.
+
+        Returns:
+            The reader, which blocks the thread that reads it.
+
+        Raises:
+            KafkaError: as `Split.scan` does.
+        """
         return self.scan().to_reader()
 
     def batches(self) -> Iterator[Batch]:
-        """The records as `Batch` objects of one partition each; raises `KafkaError` where the stream would fail."""
+        """Iterate over the records of this part as batches, each of one partition.
+
+        Returns:
+            An iterator of `Batch`.
+
+        Raises:
+            KafkaError: as `Split.scan` and `Scan.batches` do.
+        """
         with self.scan() as scan:
             yield from scan.batches()
 

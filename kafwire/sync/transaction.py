@@ -17,7 +17,13 @@ INTERRUPTED_S = 5.0
 
 
 class TransactionBlock:
-    """A context manager; see `Producer.transaction`."""
+    """A context manager that commits a transaction at its end, or aborts it. `Producer.transaction` makes it.
+
+    Example:
+        >>> with kafwire.Producer(bootstrap, transactional_id=new_topic) as producer:
+        ...     with producer.transaction(timeout=30) as same_producer:
+        ...         delivery = same_producer.send(topic, b"EWR-IAH")
+    """
 
     def __init__(self, producer: Producer, timeout: float | None) -> None:
         self._producer = producer

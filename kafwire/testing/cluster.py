@@ -109,7 +109,15 @@ class _Process:
 
 
 class Node:
-    """One broker and controller; made by `KafkaCluster`, and started, stopped and killed at will."""
+    """One node of a cluster: a broker and controller that can be started, stopped, paused and killed.
+
+    `KafkaCluster` makes it.
+
+    Example:
+        >>> node = cluster.node(1)
+        >>> node.address == cluster.direct, node.pid is not None
+        (True, True)
+    """
 
     def __init__(
         self, cluster: "KafkaCluster", node_id: int, folder: Path, port: int, properties: Mapping[str, str]
@@ -131,13 +139,18 @@ class Node:
 
     @property
     def pid(self) -> int | None:
-        """The process id while the node runs (or is paused), else None."""
+        """The process id while the node runs or is paused; None otherwise."""
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
     def start(self, *, wait: bool = True, timeout: float = 60.0) -> None:
-        """Start the node on its port, with the data it has; `wait` until it serves requests.
+        """Start the node on its port, with the data it has.
 
-        Raises `ClusterError` with the log's tail if it ends or does not serve within `timeout` seconds.
+        Args:
+            wait: wait until it serves requests.
+            timeout: seconds to wait.
+
+        Raises:
+            ClusterError: the node ended, or was not ready in time; the text has the end of its log.
         """
         if self.pid is not None:
             return
@@ -147,7 +160,14 @@ class Node:
             self.wait_ready(timeout)
 
     def wait_ready(self, timeout: float = 60.0) -> None:
-        """Return when the node answers requests and the cluster knows it as alive."""
+        """Wait until the node answers requests and the cluster knows it as alive.
+
+        Args:
+            timeout: seconds to wait.
+
+        Raises:
+            ClusterError: the node ended, or was not ready in time; the text has the end of its log.
+        """
         deadline = time.monotonic() + timeout
         while self.id not in _alive_brokers(self.port):
             if self.pid is None:
@@ -157,7 +177,11 @@ class Node:
             time.sleep(_POLL_SECONDS)
 
     def stop(self, timeout: float = 60.0) -> None:
-        """Stop the node in order (SIGTERM); killed if it has not ended after `timeout` seconds."""
+        """Stop the node in order (SIGTERM).
+
+        Args:
+            timeout: seconds after which it is killed.
+        """
         if self._process is None:
             return
         self.resume()
@@ -169,12 +193,17 @@ class Node:
         self._ended()
 
     def kill(self) -> None:
-        """End the node at once (SIGKILL), as a crash would."""
+        """Kill the node at once (SIGKILL), like a crash."""
         self._signal(signal.SIGKILL)
         self._ended()
 
     def pause(self) -> None:
-        """Freeze the node (SIGSTOP): its sockets stay open and nothing is answered, from the return of this call on."""
+        """Freeze the node (SIGSTOP). Its sockets stay open, and nothing is answered once this has returned.
+
+        Example:
+            >>> cluster.node(1).pause()
+            >>> cluster.node(1).resume()
+        """
         self._signal(signal.SIGSTOP)
         if self.pid is not None:  # its threads stop one after the other
             os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
@@ -184,11 +213,22 @@ class Node:
         self._signal(signal.SIGCONT)
 
     def log(self) -> str:
-        """All that the node has logged so far, over all its starts."""
+        """Return all that the node has logged, over all its starts.
+
+        Returns:
+            The text.
+        """
         return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
 
     def log_tail(self, lines: int = _TAIL_LINES) -> str:
-        """The last lines of the log."""
+        """Return the last lines of the log.
+
+        Args:
+            lines: how many.
+
+        Returns:
+            The text.
+        """
         return "\n".join(self.log().splitlines()[-lines:])
 
     def _signal(self, number: int) -> None:
@@ -207,22 +247,38 @@ class Node:
 
 
 class KafkaCluster:
-    """Apache Kafka on free ports of this machine, as a context manager.
+    """Apache Kafka on free ports of this machine. A context manager.
 
-    `nodes` is 1 to 3; `version` any release from 3.9.1 on; `properties` are broker properties that win over the
-    helper's own, and `node_properties` those of single nodes, by id. `heap` is Java's `-Xmx`, `jvm_options` are further
-    options of the JVM, and `format_options` those of Kafka's storage tool (`("--feature", "transaction.version=0")`).
-    `start_timeout` is in seconds. `quick` has Java compile in haste: a node starts with half the CPU time, and is
-    slower than others after half a minute under load.
-
-    `proxies` puts a `FaultProxy` before the nodes, with no rules or with those given; `fault_seed` is its seed.
-    `partitions` puts another one between the nodes, before their listeners for each other and for controllers, so that
-    `part` can cut nodes off from others, which clients still reach; Linux only.
-
-    Topics are not created by asking for them, logs are kept forever, groups form without delay, and the internal topics
+    Topics are not created by asking for them. Logs are kept forever, groups form without delay, and internal topics
     have one partition and as many replicas as there are nodes.
 
-    Raises `SetupError` if Java or the jars cannot be had, `ClusterError` if a node does not start.
+    Args:
+        nodes: 1 to 3.
+        version: a release of Apache Kafka from 3.9.1 on.
+        properties: broker properties, which override this class's own.
+        node_properties: broker properties of single nodes, by id.
+        heap: Java's `-Xmx`.
+        jvm_options: further options of the JVM.
+        format_options: options of Kafka's storage tool, for example `("--feature", "transaction.version=0")`.
+        start_timeout: seconds to wait for a node.
+        quick: have Java compile quickly: a node starts with half the CPU time, and is slower than others after half a
+            minute under load.
+        proxies: put a `FaultProxy` before the nodes: True, or its rules.
+        fault_seed: the seed of that proxy; None draws one.
+        partitions: put a proxy between the nodes too, so that `part` can cut nodes off from each other while clients
+            still reach them. Linux only.
+
+    Raises:
+        ValueError: `nodes` is not 1 to 3.
+        SetupError: when it starts: there is no Java, or no jars of Kafka.
+        ClusterError: when it starts: a node did not start.
+
+    Example:
+        >>> from kafwire.testing import KafkaCluster
+        >>> with KafkaCluster(properties={"auto.create.topics.enable": True}) as own:
+        ...     with kafwire.Producer(own.bootstrap) as own_producer:
+        ...         own_producer.send("flights", b"EWR-IAH").result(timeout=30).offset
+        0
     """
 
     def __init__(
@@ -269,12 +325,12 @@ class KafkaCluster:
 
     @property
     def bootstrap(self) -> str:
-        """`host:port[,host:port]` of all nodes, running or not; of the proxies before them, if there are some."""
+        """`host:port[,host:port]` of all nodes, running or not; of the proxies before them if there are any."""
         return self._proxy.bootstrap if self._proxy is not None else self.direct
 
     @property
     def direct(self) -> str:
-        """`host:port[,host:port]` of all nodes themselves: a client that begins there meets no faults."""
+        """`host:port[,host:port]` of all nodes themselves. A client that begins there meets no faults."""
         return ",".join(node.address for node in self.nodes)
 
     @property
@@ -284,20 +340,32 @@ class KafkaCluster:
 
     @property
     def proxy(self) -> FaultProxy:
-        """What stands before the nodes. Raises `ClusterError` without `proxies`, and before the start."""
+        """The proxy before the nodes. Raises `ClusterError` without `proxies`, and before the start."""
         if self._proxy is None:
             message = "no proxy stands before these nodes: KafkaCluster(..., proxies=True) puts one there"
             raise ClusterError(message)
         return self._proxy
 
     def node(self, node_id: int) -> Node:
-        """The node with this id; ids count from 1."""
+        """Return the node with an id.
+
+        Args:
+            node_id: the id; ids count from 1.
+
+        Returns:
+            The node.
+        """
         return self.nodes[node_id - 1]
 
     def part(self, one: int, *others: int) -> None:
-        """Cut a node off from these others (none named: from all), either way, until `rejoin`.
+        """Cut a node off from others, in both directions, until `rejoin`.
 
-        Raises `ClusterError` without `partitions`.
+        Args:
+            one: the node's id.
+            others: the ids of the nodes that it is cut off from; none named: all.
+
+        Raises:
+            ClusterError: the cluster was made without `partitions`.
         """
         if self._between is None:
             message = "nothing stands between these nodes: KafkaCluster(..., partitions=True) does"
@@ -308,17 +376,26 @@ class KafkaCluster:
                 self._between.sever(_CONTROLLER + target, source)
 
     def use_version(self, version: str) -> None:
-        """Start nodes that are started from now on with another version, on the data that they have."""
+        """Start nodes with another version from now on, on the data that they have.
+
+        Args:
+            version: a release of Apache Kafka.
+        """
         self._class_path = class_path(version)
         self.version = version
 
     def rejoin(self) -> None:
-        """End all that `part` began."""
+        """Undo all that `part` did."""
         if self._between is not None:
             self._between.heal()
 
     def start(self) -> None:
-        """Format and start all nodes; returns when each of them serves requests and knows all the others."""
+        """Format and start all nodes. Returns when each of them serves requests and knows all the others.
+
+        Raises:
+            SetupError: there is no Java, or no jars of Kafka.
+            ClusterError: a node did not start; the text has the end of its log.
+        """
         self._class_path = class_path(self.version)
         for attempt in range(1, _STARTS + 1):
             try:
@@ -360,15 +437,30 @@ class KafkaCluster:
         self.close()
 
     def describe(self) -> str:
-        """What another process needs for `attach`."""
+        """Return what another process needs for `attach`.
+
+        Returns:
+            JSON.
+
+        Example:
+            >>> from kafwire.testing import KafkaCluster
+            >>> KafkaCluster.attach(cluster.describe()).direct == cluster.direct
+            True
+        """
         nodes = [(node.port, node.pid, str(node._folder), node.properties) for node in self.nodes]
         return json.dumps({"version": self.version, "nodes": nodes})
 
     @classmethod
     def attach(cls, description: str) -> "KafkaCluster":
-        """The running cluster of another process, by what its `describe` returned: to talk to, to read, to signal.
+        """Return the running cluster of another process: to talk to, to read, to signal.
 
-        Proxies stay the other process's, and so do starts. Closing it here ends nothing.
+        Proxies stay with the other process, and so does starting nodes. Closing this cluster ends nothing.
+
+        Args:
+            description: what `describe` returned there.
+
+        Returns:
+            The cluster.
         """
         told = json.loads(description)
         cluster = cls(len(told["nodes"]), told["version"])
@@ -380,11 +472,22 @@ class KafkaCluster:
         return cluster
 
     def logs(self, lines: int = _TAIL_LINES) -> str:
-        """The tails of all nodes' logs, under a heading each."""
+        """Return the ends of all nodes' logs, each under a heading.
+
+        Args:
+            lines: how many lines of each.
+
+        Returns:
+            The text.
+        """
         return "\n".join(f"--- Kafka {self.version} node {node.id}\n{node.log_tail(lines)}" for node in self.nodes)
 
     def keep_logs(self) -> Path:
-        """Copy the logs and configurations to a temporary folder that stays, and return it."""
+        """Copy logs and configurations to a new folder, which is not removed.
+
+        Returns:
+            The folder.
+        """
         kept = Path(tempfile.mkdtemp(prefix="kafwire-logs-"))
         for node in self.nodes:
             for file in (node.log_file, node._configuration):

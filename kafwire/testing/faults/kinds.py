@@ -32,10 +32,23 @@ Scope = Literal["connection", "broker"]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What can happen to a frame, a connection or a broker's port."""
+    """What can happen to a frame, a connection or a broker's port: the base class of all faults.
+
+    Example:
+        >>> from kafwire.testing.faults import Fault, Reset
+        >>> isinstance(Reset(), Fault)
+        True
+    """
 
     def drawn(self, chance: Chance) -> Self:  # noqa: ARG002 - for those that leave something to it
-        """The same fault with nothing left to chance."""
+        """Return the same fault with all random choices made.
+
+        Args:
+            chance: draws a number in [0, 1).
+
+        Returns:
+            The fault.
+        """
         return self
 
 
@@ -52,7 +65,14 @@ class _Timed(Fault):
             raise ValueError(message)
 
     def drawn(self, chance: Chance) -> Self:
-        """The same with one duration."""
+        """Return the same fault with one duration.
+
+        Args:
+            chance: draws a number in [0, 1).
+
+        Returns:
+            The fault.
+        """
         if not isinstance(self.seconds, tuple):
             return self
         least, most = self.seconds
@@ -60,16 +80,25 @@ class _Timed(Fault):
 
     @property
     def duration(self) -> float:
-        """The duration of a fault that was drawn."""
+        """The duration in seconds, of a fault that was drawn."""
         assert not isinstance(self.seconds, tuple)
         return self.seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Delay(_Timed):
-    """The request or response is delivered so much later, and with it all that comes behind it on its way.
+    """The request or response is delivered later, and so is all that comes after it in its direction.
 
-    A request whose client has given up and closed meanwhile is delivered all the same.
+    A request is delivered even if its client has given up and closed the connection.
+
+    Args:
+        seconds: how much later; a pair (least, most) draws a number between them.
+        way: "request" or "response".
+
+    Example:
+        >>> from kafwire.testing.faults import Delay
+        >>> Delay(0.5).way
+        'response'
     """
 
     way: Way = "response"
@@ -77,14 +106,29 @@ class Delay(_Timed):
 
 @dataclass(frozen=True, slots=True)
 class Hold(_Timed):
-    """The client's connection is reset at once, and the request reaches the broker so much later, unexpected."""
+    """The client's connection is reset at once, and the request reaches the broker later, when nobody expects it.
+
+    Args:
+        seconds: how much later; a pair (least, most) draws a number between them.
+
+    Example:
+        >>> from kafwire.testing.faults import Hold
+        >>> Hold((0.5, 1.0)).seconds
+        (0.5, 1.0)
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class DropResponse(Fault):
-    """The broker gets the request and does it; its response is dropped, then the client's connection is reset.
+    """The broker executes the request. Its response is dropped, and the client's connection is reset.
 
-    Without `reset` the connection goes on, with that one response missing.
+    Args:
+        reset: reset the connection; without it the connection goes on, and this one response is missing.
+
+    Example:
+        >>> from kafwire.testing.faults import DropResponse
+        >>> DropResponse(reset=False).reset
+        False
     """
 
     reset: bool = True
@@ -92,15 +136,32 @@ class DropResponse(Fault):
 
 @dataclass(frozen=True, slots=True)
 class Reset(Fault):
-    """The client's connection is reset before the broker gets the request, or as soon as it is made (`CONNECT`)."""
+    """The client's connection is reset before the broker gets the request, or as soon as it is made (`CONNECT`).
+
+    Example:
+        >>> from kafwire.testing.faults import Reset
+        >>> Reset()
+        Reset()
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Cut(Fault):
     """The connection ends in the middle of the request or response.
 
-    `part` of the frame still arrives, more than 0 and less than 1, drawn if None; at least one of its bytes does and
-    one does not. The end is an orderly one, or a `reset`.
+    Args:
+        part: how much of the frame arrives, more than 0 and less than 1; None draws it. At least one byte arrives, and
+            at least one does not.
+        way: "request" or "response".
+        reset: end the connection by a reset instead of an orderly close.
+
+    Raises:
+        ValueError: `part` is out of range.
+
+    Example:
+        >>> from kafwire.testing.faults import Cut
+        >>> Cut(0.5, way="request").part
+        0.5
     """
 
     part: float | None = None
@@ -111,19 +172,39 @@ class Cut(Fault):
         _check_part("part", self.part)
 
     def drawn(self, chance: Chance) -> Self:
-        """The same with its place."""
+        """Return the same fault with its position.
+
+        Args:
+            chance: draws a number in [0, 1).
+
+        Returns:
+            The fault.
+        """
         return self if self.part is not None else replace(self, part=chance())
 
 
 @dataclass(frozen=True, slots=True)
 class Corrupt(Fault):
-    """One byte of the request or response is changed, by exclusive or with `mask` (1 to 255).
+    """One byte of the request or response is changed by exclusive or.
 
-    `where` it lies: in "records", what the checksums of record batches cover, in Produce requests and Fetch responses;
-    a frame without any passes, and counts as not met; the sign of a batch's sequence stays, as brokers call a negative
-    one out of order before they look at the checksum. Or "anywhere" behind the frame's size, which can change the
-    meaning of a message unseen, as only records have checksums. `spot` is the place in there, from 0 to below 1. Spot
-    and mask are drawn if None.
+    With `where="records"` it is a byte that the checksum of a record batch covers, in Produce requests and Fetch
+    responses. A frame without one passes and does not count. The sign of a batch's sequence stays, as brokers call a
+    negative sequence out of order before they look at the checksum. With `where="anywhere"` it is any byte after the
+    frame's size. That can change the meaning of a message unnoticed, as only records have checksums.
+
+    Args:
+        way: "request" or "response".
+        where: "records" or "anywhere".
+        spot: the position, from 0 to below 1; None draws it.
+        mask: what the byte is changed with, 1 to 255; None draws it.
+
+    Raises:
+        ValueError: `spot` or `mask` is out of range.
+
+    Example:
+        >>> from kafwire.testing.faults import Corrupt
+        >>> Corrupt(way="request").where
+        'records'
     """
 
     way: Way = "response"
@@ -138,23 +219,47 @@ class Corrupt(Fault):
             raise ValueError(message)
 
     def drawn(self, chance: Chance) -> Self:
-        """The same with its place and its change."""
+        """Return the same fault with its position and its change.
+
+        Args:
+            chance: draws a number in [0, 1).
+
+        Returns:
+            The fault.
+        """
         spot = self.spot if self.spot is not None else chance()
         return replace(self, spot=spot, mask=self.mask or 1 + int(chance() * 255))
 
 
 @dataclass(frozen=True, slots=True)
 class Duplicate(Fault):
-    """The response is delivered twice; or the request is, and the client sees the answer to the first of the two."""
+    """The response is delivered twice; or the request is, and the client sees the answer to the first of the two.
+
+    Args:
+        way: "request" or "response".
+
+    Example:
+        >>> from kafwire.testing.faults import Duplicate
+        >>> Duplicate("request").way
+        'request'
+    """
 
     way: Way = "response"
 
 
 @dataclass(frozen=True, slots=True)
 class Reorder(_Timed):
-    """The response waits until the next one of its connection has gone before it; for so long at most.
+    """The response waits until the next one of its connection has been sent before it.
 
-    If none came, what was done is a `Delay`, and the event says so.
+    If no response comes in time, what was injected is a `Delay`, and the event says so.
+
+    Args:
+        seconds: how long it waits at most; a pair (least, most) draws a number between them.
+
+    Example:
+        >>> from kafwire.testing.faults import Reorder
+        >>> Reorder().seconds
+        1.0
     """
 
     seconds: Span = 1.0
@@ -162,10 +267,19 @@ class Reorder(_Timed):
 
 @dataclass(frozen=True, slots=True)
 class BlackHole(Fault):
-    """From the matched request on nothing arrives any more, on one `way` or both; connections stay open.
+    """From the matched request on nothing arrives any more. Connections stay open.
 
-    After `seconds` (None: never) what was sent meanwhile arrives, as TCP would repeat it. `scope` is the connection, or
-    all those of its "broker", the new ones too. A later black hole replaces an earlier one, as throttles do.
+    A later black hole replaces an earlier one, as throttles do.
+
+    Args:
+        way: "request", "response" or "both".
+        seconds: how long; None: for ever. What was sent meanwhile arrives then, as TCP would repeat it.
+        scope: "connection", or "broker" for all connections of the broker, new ones too.
+
+    Example:
+        >>> from kafwire.testing.faults import BlackHole
+        >>> BlackHole(seconds=5.0).way
+        'both'
     """
 
     way: Ways = "both"
@@ -175,7 +289,22 @@ class BlackHole(Fault):
 
 @dataclass(frozen=True, slots=True)
 class Throttle(Fault):
-    """From the matched request on only so many bytes a second get through, each way; for `seconds` (None: for ever)."""
+    """From the matched request on, only so many bytes a second get through, each way.
+
+    Args:
+        bytes_per_second: the limit.
+        way: "request", "response" or "both".
+        seconds: how long; None: for ever.
+        scope: "connection", or "broker" for all connections of the broker, new ones too.
+
+    Raises:
+        ValueError: `bytes_per_second` is not positive.
+
+    Example:
+        >>> from kafwire.testing.faults import Throttle
+        >>> Throttle(10_000).way
+        'both'
+    """
 
     bytes_per_second: float
     way: Ways = "both"
@@ -190,7 +319,16 @@ class Throttle(Fault):
 
 @dataclass(frozen=True, slots=True)
 class Refuse(Fault):
-    """The broker's port refuses connections for `seconds` (None: for ever); those that are open stay."""
+    """The broker's port refuses connections. Open ones stay.
+
+    Args:
+        seconds: how long; None: for ever.
+
+    Example:
+        >>> from kafwire.testing.faults import Refuse
+        >>> Refuse(2.0).seconds
+        2.0
+    """
 
     seconds: float | None = None
 

@@ -21,19 +21,30 @@ T = TypeVar("T")
 
 
 class FaultProxy:
-    """A proxy before brokers of this machine, as a context manager; `KafkaCluster(proxies=True)` makes its own.
+    """A proxy before brokers of this machine. A context manager; `KafkaCluster(proxies=True)` makes its own.
 
-    `targets` maps broker ids to the "host:port" that each really listens at; the brokers must advertise `addresses`
-    instead. `rules` are asked in order for each request, and the first that wants it plays its fault. `seed` decides
-    all that is left to chance; a new one if None. `ports` are the ports to listen at, any free ones by default.
+    The brokers must advertise `addresses`. For each request the rules are asked in order, and the first one that
+    matches injects its fault. One thread serves all brokers. The methods may be called from any other thread, and
+    return when they are done.
 
-    Without `frames` bytes pass as they come: nothing is known of requests, and what is for them meets none. With
-    `source_of`, which tells by a client's port who it is, `sever` can part that client from a broker.
+    Args:
+        targets: for each broker id the `host:port` at which it listens.
+        rules: the rules.
+        seed: the seed of all random choices; None draws one.
+        ports: for each broker id the port to listen at; by default free ones.
+        frames: understand frames. Without it bytes pass as they come, and no request meets a fault.
+        source_of: tells who a client is by its port, for `sever`.
 
-    One thread, which sleeps until a socket or a fault is due, serves all brokers. The methods may be called from any
-    other thread, and return when what they say is done.
+    Raises:
+        OSError: when it starts: a port is taken, or a target's name is unknown.
 
-    `start` raises `OSError` if a port is taken or a target's name is unknown.
+    Example:
+        >>> from kafwire.testing.faults import DropResponse, FaultProxy, Rule
+        >>> with FaultProxy({1: cluster.direct}, [Rule(DropResponse(), api="ApiVersions", count=1)], seed=7) as proxy:
+        ...     with kafwire.Client(proxy.bootstrap) as unlucky:
+        ...         _ = unlucky.metadata()
+        ...     [event.kind for event in proxy.events]
+        ['DropResponse']
     """
 
     def __init__(
@@ -58,7 +69,20 @@ class FaultProxy:
     # -- what a test says
 
     def add(self, *rules: Rule) -> None:
-        """Ask these rules too, behind those that are there."""
+        """Add rules, after those that are there.
+
+        Args:
+            rules: the rules.
+
+        Example:
+            >>> from kafwire.testing.faults import Delay, FaultProxy, Rule
+            >>> with FaultProxy({1: cluster.direct}) as proxy:
+            ...     proxy.add(Rule(Delay(0.01), api="Metadata"))
+            ...     with kafwire.Client(proxy.bootstrap) as slowed:
+            ...         _ = slowed.metadata()
+            ...     proxy.events[0].kind
+            'Delay'
+        """
 
         def command() -> None:
             for rule in rules:
@@ -67,9 +91,13 @@ class FaultProxy:
         self._call(command)
 
     def restart(self, *rules: Rule, seed: int | None = None) -> None:
-        """Begin anew, with these rules alone: faults end, events and counts are forgotten, time starts at 0.
+        """Start again with these rules alone: faults end, events and counts are cleared, and time starts at 0.
 
-        Connections stay; what is delayed already comes when it is due.
+        Connections stay. What is delayed already arrives when it is due.
+
+        Args:
+            rules: the rules.
+            seed: the seed of all random choices; None draws one.
         """
 
         def command() -> None:
@@ -82,9 +110,20 @@ class FaultProxy:
         self._call(command)
 
     def play(self, fault: Reset | BlackHole | Throttle | Refuse, broker: int | None = None) -> None:
-        """Play a fault at once, on all open connections of a broker or of all; a broker's own on the broker.
+        """Inject a fault at once, on all open connections; a fault of a broker on the broker.
 
-        Raises `TypeError` for faults of requests and responses, and `KeyError` for a broker that is not there.
+        Args:
+            fault: `Reset`, `BlackHole`, `Throttle` or `Refuse`.
+            broker: the broker's id; None takes all.
+
+        Raises:
+            TypeError: the fault is one of requests and responses: aim it with a `Rule`.
+            KeyError: there is no such broker.
+
+        Example:
+            >>> from kafwire.testing.faults import FaultProxy, Reset
+            >>> with FaultProxy({1: cluster.direct}) as proxy:
+            ...     proxy.play(Reset())
         """
         if not isinstance(fault, Reset | BlackHole | Throttle | Refuse):
             message = f"{fault!r} is for a request or response: aim it with a Rule"
@@ -98,26 +137,42 @@ class FaultProxy:
         self._call(command)
 
     def sever(self, broker: int, source: int) -> None:
-        """Let nothing through between a broker and a client that `source_of` names, either way, until `heal`."""
+        """Let nothing through between a broker and a client, in both directions, until `heal`.
+
+        Args:
+            broker: the broker's id.
+            source: the client, as `source_of` names it.
+        """
         self._call(lambda: self._stage.fronts[broker].sever(source))
 
     def heal(self) -> None:
-        """End black holes, throttles and refusals now; what is delayed comes when it is due, and the rules stay."""
+        """End black holes, throttles and refusals now.
+
+        Delayed frames still arrive when they are due, and the rules stay.
+        """
         self._call(self._stage.heal)
 
     def shut(self, broker: int) -> None:
-        """Refuse connections to a broker that is down; those that are open end when the broker ends them."""
+        """Refuse connections to a broker that is down. Open ones end when the broker ends them.
+
+        Args:
+            broker: the broker's id.
+        """
         self._call(lambda: self._stage.fronts[broker].set_up(up=False))
 
     def serve(self, broker: int) -> None:
-        """Accept connections to a broker again."""
+        """Accept connections to a broker again.
+
+        Args:
+            broker: the broker's id.
+        """
         self._call(lambda: self._stage.fronts[broker].set_up(up=True))
 
     # -- what a test asks
 
     @property
     def seed(self) -> int:
-        """What all that is left to chance follows from."""
+        """The seed from which all random choices follow."""
         return self._stage.seed
 
     @property
@@ -127,23 +182,34 @@ class FaultProxy:
 
     @property
     def bootstrap(self) -> str:
-        """All `addresses`, with commas."""
+        """All `addresses`, separated by commas."""
         return ",".join(self._addresses.values())
 
     @property
     def events(self) -> list[FaultEvent]:
-        """What was played so far, in order."""
+        """The faults that were injected so far, in order."""
         with self._stage.changed:
             return list(self._stage.events)
 
     @property
     def requests(self) -> Counter[tuple[int, str | None, str]]:
-        """How many requests came by, by (broker, client id, API); connections by (broker, None, `CONNECT`)."""
+        """How many requests were seen, by (broker, client id, API); connections by (broker, None, `CONNECT`)."""
         with self._stage.changed:
             return Counter(self._stage.requests)
 
     def wait_for(self, condition: Callable[[Sequence[FaultEvent]], object], timeout: float = 10.0) -> list[FaultEvent]:
-        """The events, as soon as a condition on them holds. Raises `TimeoutError` after `timeout` seconds."""
+        """Wait until a condition on the events holds.
+
+        Args:
+            condition: a function of the events so far.
+            timeout: seconds to wait.
+
+        Returns:
+            The events.
+
+        Raises:
+            TimeoutError: the condition did not hold in time.
+        """
         stage = self._stage
         with stage.changed:
             if not stage.changed.wait_for(lambda: condition(stage.events), timeout):
@@ -155,11 +221,15 @@ class FaultProxy:
 
     @property
     def running(self) -> bool:
-        """Whether clients are served: since `start`, until `close`."""
+        """Whether clients are served: from `start` to `close`."""
         return self._reactor is not None and self._reactor.running
 
     def start(self) -> None:
-        """Listen before all brokers, which need not run yet."""
+        """Listen before all brokers, which need not run yet.
+
+        Raises:
+            OSError: a port is taken, or a target's name is unknown.
+        """
         stage = self._stage
         reactor = self._reactor = Reactor("fault proxy", stage.close)
         numbers = count(1)

@@ -38,14 +38,29 @@ class Occasion:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A fault, and what it is aimed at; the faults of responses too are aimed by their requests.
+    """A fault, and what it is aimed at. Faults of responses are aimed by their requests.
 
-    `api` is Kafka's name without "Request" ("Produce", "EndTxn"), several names, None for every request, or `CONNECT`.
-    `broker` is one id, several, or None for all. Of what matches, the first `skip` pass; each other is met with
-    `probability`, until `count` (None: no limit) were. `after` and `until` are seconds since the script began.
+    Of what matches, the first `skip` pass. Each other is met with `probability`, until `count` were.
 
-    Raises `ValueError` for an API that there is not, for numbers that make no sense, and for a fault of frames that is
-    aimed at connections.
+    Args:
+        fault: the fault.
+        api: Kafka's name without "Request" ("Produce", "EndTxn"), several names, None for every request, or `CONNECT`
+            for new connections.
+        broker: one id, several, or None for all.
+        client_id: the client's id, or None for all.
+        probability: from 0 to 1.
+        count: how many times at most; None: no limit.
+        skip: how many matches pass first.
+        after: seconds since the start, from which on the rule holds.
+        until: seconds since the start, up to which the rule holds.
+
+    Raises:
+        ValueError: there is no such API, a number is out of range, or a fault of frames is aimed at connections.
+
+    Example:
+        >>> from kafwire.testing.faults import DropResponse, Rule
+        >>> Rule(DropResponse(), api="Produce", count=2).probability
+        1.0
     """
 
     fault: Fault
@@ -77,7 +92,15 @@ class Rule:
             raise ValueError(message)
 
     def matches(self, occasion: Occasion, now: float) -> bool:
-        """Whether this is what the rule is aimed at, chance and counts aside."""
+        """Return whether the rule is aimed at an occasion; `probability`, `skip` and `count` are not applied.
+
+        Args:
+            occasion: a request or a new connection.
+            now: seconds since the start.
+
+        Returns:
+            Whether it matches.
+        """
         apis = self._apis()
         return (
             (occasion.api in apis if apis is not None else occasion.api != CONNECT)
@@ -92,9 +115,21 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class FaultEvent:
-    """A fault that was played, all that was left to chance filled in.
+    """A fault that was injected, with all random choices filled in.
 
-    `at` is `time.monotonic()` when it took effect. What `FaultProxy.play` does to a broker has connection 0 and no API.
+    Args:
+        at: `time.monotonic()` when it took effect.
+        broker: the broker's id.
+        connection: the connection's number, from 1; 0 for what `FaultProxy.play` does to a broker.
+        client_id: the client's id, or None.
+        api: the request's API.
+        correlation_id: the request's correlation id.
+        fault: the fault.
+
+    Example:
+        >>> from kafwire.testing.faults import FaultEvent, Reset
+        >>> FaultEvent(12.5, 1, 3, "test", "Produce", 7, Reset()).kind
+        'Reset'
     """
 
     at: float

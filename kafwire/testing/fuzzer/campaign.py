@@ -50,9 +50,27 @@ class RemoteError(Exception):
 
 @dataclass
 class Options:
-    """What a campaign is told. `seconds` and `requests` are the budget.
+    """What a campaign does, and for how long.
 
-    `revive` starts a dead server again; `found` gets each find as it is made.
+    Args:
+        seed: the seed of all cases.
+        only_case: the number of the one case to send; None sends all.
+        seconds: how long it runs.
+        requests: how many requests it sends at most; None: no limit.
+        apis: the APIs to send; none: all.
+        exclude: the APIs not to send.
+        destructive: send cases that may change the server's data.
+        timeout: seconds to wait for each response.
+        shrink_seconds: how long to make a find smaller.
+        late_seconds: how long to wait for a response that is late, before it counts as missing.
+        revive: starts a dead server again.
+        found: is called with each find as it is made.
+        progress: where to write the progress.
+
+    Example:
+        >>> from kafwire.testing.fuzzer import Options
+        >>> Options(seed=7, requests=1000).seconds
+        60.0
     """
 
     seed: int = 1
@@ -98,7 +116,23 @@ def resolve(address: str, *, allow_remote: bool, timeout: float = 5.0) -> Target
 
 
 class Campaign:
-    """Fuzzes one server."""
+    """Fuzzes one server. Making it surveys the server.
+
+    Args:
+        target: the server.
+        options: what to do.
+
+    Raises:
+        KafkaError: the server cannot be reached, or does not speak the protocol.
+
+    Example:
+        >>> from kafwire.testing.fuzzer import Campaign, Options
+        >>> from kafwire.testing.fuzzer.campaign import resolve
+        >>> target = resolve(cluster.direct, allow_remote=False)
+        >>> campaign = Campaign(target, Options(seed=7, requests=20, apis=frozenset({"ApiVersions"})))
+        >>> campaign.run().dead
+        False
+    """
 
     def __init__(self, target: Target, options: Options) -> None:
         """Survey the server. Raises `KafkaError` if it cannot be reached or does not speak the protocol."""
@@ -128,7 +162,14 @@ class Campaign:
     # -- cases
 
     def case(self, number: int) -> Case:
-        """Case `number` of the seed."""
+        """Return a case of the seed.
+
+        Args:
+            number: the case's number.
+
+        Returns:
+            The case.
+        """
         rng = random.Random(f"{self.options.seed}:{number}")
         api, version = self.pairs[number % len(self.pairs)]
         first_round = number < len(self.pairs)
@@ -166,7 +207,11 @@ class Campaign:
     # -- the run
 
     def run(self) -> Result:
-        """Run until the budget is used up, Ctrl-C is pressed, or the server is dead for good."""
+        """Run until the budget is used up, Ctrl-C is pressed, or the server is dead for good.
+
+        Returns:
+            The result.
+        """
         began = time.monotonic()
         numbers: Iterable[int] = _count() if self.options.only_case is None else [self.options.only_case]
         if not self.pairs:
@@ -390,7 +435,11 @@ class Campaign:
         return find
 
     def summary(self) -> dict[str, Any]:
-        """The result as JSON."""
+        """Return the result as JSON.
+
+        Returns:
+            A dict that `json.dumps` takes.
+        """
         return {
             "target": self.target.name,
             "seed": self.options.seed,

@@ -43,7 +43,25 @@ def test_{name}() -> None:
 
 @dataclass
 class Find:
-    """A broken promise with its smallest case. `versions` and `count` are of all cases that broke it alike."""
+    """A broken promise with its smallest case.
+
+    Args:
+        violation: the promise.
+        api: the API.
+        case: the smallest case.
+        transcript: what was sent and received.
+        reproduced: how often it was seen again, as "3 of 3".
+        shrunk: whether the case was made smaller.
+        destructive: whether the campaign was destructive.
+        original: seed and number of the case that it was found with.
+        versions: the versions of all cases that broke it alike.
+        count: how many cases broke it alike.
+
+    Example:
+        >>> from kafwire.testing.fuzzer import Find
+        >>> "versions" in Find.__dataclass_fields__
+        True
+    """
 
     violation: Violation
     api: str
@@ -58,7 +76,7 @@ class Find:
 
     @property
     def flaky(self) -> bool:
-        """Whether it did not come up each time that the case was sent."""
+        """Whether it was not seen each time that the case was sent."""
         tries = self.reproduced.split(" of ")
         return tries[0] != tries[1]
 
@@ -75,7 +93,11 @@ class Find:
         return str(low) if low == high else f"{low}-{high}"
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON: what `--replay` reads."""
+        """Return the find as JSON, which `--replay` reads.
+
+        Returns:
+            A dict that `json.dumps` takes.
+        """
         return {
             "kafwire_fuzz": FORMAT,
             "rule": self.violation.rule,
@@ -94,7 +116,14 @@ class Find:
         }
 
     def write(self, folder: Path) -> list[Path]:
-        """Write the JSON and the test into `folder`."""
+        """Write the JSON and a test.
+
+        Args:
+            folder: the folder; it is made if needed.
+
+        Returns:
+            The files.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps(self.to_json(), indent=2)
         json_file = folder / f"{self.name}.json"

@@ -20,10 +20,29 @@ def replay(
     allow_remote: bool = False,
     timeout: float = 5.0,
 ) -> list[str]:
-    """Send the case of a find (the JSON that was written) to `address`; a sentence for each promise that it breaks.
+    """Send the case of a find again.
 
-    Raises `ValueError` for what is no find, `ForbiddenError` if the case needs `destructive`, `RemoteError` for an
-    address that is not loopback, and `KafkaError` if the server cannot be reached.
+    Args:
+        find: the JSON that a campaign wrote.
+        address: the server, as `host:port`.
+        destructive: send cases that may change the server's data.
+        allow_remote: allow addresses other than loopback.
+        timeout: seconds to wait for each response.
+
+    Returns:
+        A sentence for each promise of the protocol that the server breaks.
+
+    Raises:
+        ValueError: `find` is no find.
+        ForbiddenError: the case needs `destructive`.
+        RemoteError: the address is not loopback.
+        KafkaError: the server cannot be reached.
+
+    Example:
+        >>> from kafwire.testing.fuzzer import replay
+        >>> replay({}, "localhost:9092")
+        Traceback (most recent call last):
+        ValueError: this is no find of `kafwire fuzz`, or one of another release
     """
     if find.get("kafwire_fuzz") != FORMAT:
         raise ValueError("this is no find of `kafwire fuzz`, or one of another release")

@@ -24,7 +24,7 @@ _HEAD_SIZE = _HEAD.size + _CHECKS.size
 
 
 class HistoryError(Exception):
-    """A history that cannot be: a damaged file, or operations that contradict each other. Says where."""
+    """A history that is not possible: a damaged file, or operations that contradict each other. The text says where."""
 
 
 class Placed(NamedTuple):

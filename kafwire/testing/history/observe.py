@@ -33,12 +33,40 @@ def observe(
     timeout_s: float = 60.0,
     **options: Any,
 ) -> int:
-    """Read all partitions of `topics` to their present ends, as a view of the history; returns the number of records.
+    """Read all partitions of topics to their current ends, into a view of the history.
 
-    `client` is "kafwire" (`kafwire.scan`) or "confluent-kafka", which has to be installed; `name` is what reports call
-    it. `options` are the client's own: Kafka's names, with underscores or dots. Read_uncommitted ends at high
-    watermarks, read_committed at last stable offsets. Raises what the client raises, and `KafkaTimeoutError` when
-    confluent-kafka gets nothing for `timeout_s` seconds; the view then does not count.
+    With read_uncommitted a partition ends at its high watermark, with read_committed at its last stable offset.
+
+    Args:
+        history: where to write it down.
+        bootstrap_servers: `host:port`, several of them separated by commas.
+        topics: one topic or several.
+        client: "kafwire" (`kafwire.scan`), or "confluent-kafka", which has to be installed.
+        isolation_level: "read_uncommitted" or "read_committed".
+        name: what reports call the view; by default the client.
+        timeout_s: seconds without records after which confluent-kafka gives up.
+        options: the client's own options: Kafka's names, with underscores or dots.
+
+    Returns:
+        How many records were read.
+
+    Raises:
+        KafkaError: the client failed; the view then does not count.
+        KafkaTimeoutError: confluent-kafka got nothing for `timeout_s` seconds.
+
+    Example:
+        >>> import tempfile
+        >>> from kafwire.testing.history import History, check, observe
+        >>> path = f"{tempfile.mkdtemp()}/run.history"
+        >>> with History(path) as history:
+        ...     writer = history.producer(1, "kafwire")
+        ...     for sequence, value in writer.invoke([7, 8]):
+        ...         metadata = producer.send(other_topic, value, key=b"any").result(timeout=10)
+        ...         writer.ok(sequence, other_topic, metadata.partition, metadata.offset)
+        ...     observe(history, bootstrap, other_topic)
+        2
+        >>> check(path).ok
+        True
     """
     reader = _reader(client)
     names = [topics] if isinstance(topics, str) else list(topics)
@@ -71,7 +99,28 @@ def _reader(client: str) -> Callable[..., Iterator[Rows]]:
 def observe_group(
     history: History, bootstrap_servers: str, group: str, partitions: Iterable[TopicPartition], **options: Any
 ) -> dict[TopicPartition, int | None]:
-    """Read a group's committed offsets into the history; returns them, None for none. `options` are a Consumer's."""
+    """Read a group's committed offsets into the history.
+
+    Args:
+        history: where to write them down.
+        bootstrap_servers: `host:port`, several of them separated by commas.
+        group: the group's id.
+        partitions: the partitions.
+        options: fields of `kafwire.config.ConsumerConfig`.
+
+    Returns:
+        The offset of each partition; None for none.
+
+    Raises:
+        KafkaError: the client failed.
+
+    Example:
+        >>> import tempfile
+        >>> from kafwire.testing.history import History, observe_group
+        >>> with History(f"{tempfile.mkdtemp()}/run.history") as history:
+        ...     observe_group(history, bootstrap, "billing", [partition])[partition] is None
+        True
+    """
     wanted = list(partitions)
     with kafwire.Consumer(
         bootstrap_servers, assign=wanted, group_id=group, enable_auto_commit=False, **options

@@ -25,12 +25,31 @@ _LAST = 0xFFFFFFFF
 
 
 class History:
-    """A history in the file `path`, made anew or gone on with.
+    """A history in a file: a new one, or one that is continued. A context manager.
 
     What is about to be sent is in the file before `Writer.invoke` returns. Acknowledgements are gathered, up to 4096 of
-    them, and written by `flush` and `close` too: those that a SIGKILL takes along leave outcomes that nobody knows,
-    which weakens the judgement and never falsifies it. Raises `HistoryError` for a damaged file, one that another
-    process writes, and for what cannot have happened. A context manager.
+    them, and written by `flush` and `close` too. Those that a SIGKILL loses leave unknown outcomes, which weaken the
+    judgement and never make it wrong.
+
+    Args:
+        path: the file.
+
+    Raises:
+        HistoryError: the file is damaged, or another process writes it.
+
+    Example:
+        >>> import tempfile
+        >>> from kafwire.testing.history import History, check
+        >>> path = f"{tempfile.mkdtemp()}/run.history"
+        >>> with History(path) as history:
+        ...     writer = history.producer(1, "my producer")
+        ...     (sequence, value), = writer.invoke([7])
+        ...     writer.ok(sequence, "flights", 0, 0)
+        ...     view = history.view("my consumer")
+        ...     view.add("flights", 0, [0], [value])
+        ...     view.close({("flights", 0): (0, 1)})
+        >>> check(path).ok
+        True
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -47,11 +66,22 @@ class History:
         return self._log.path
 
     def producer(self, number: int, name: str = "", *, promises: Collection[str] = PROMISES) -> Writer:
-        """Who writes down what producer `number` (1 to 65534, one for each over all files checked together) does.
+        """Begin to write down what a producer does.
 
-        `promises` says what the checker may demand of it: "lost" that nothing acknowledged is, "duplicated" and
-        "misordered" likewise; a producer with acks=1 does not promise the first. In a history that is gone on with, a
-        producer keeps its name and promises, and its sequences and transactions go on where they were.
+        In a history that is continued, a producer keeps its name and promises, and its sequences and transactions go
+        on.
+
+        Args:
+            number: the producer's number, 1 to 65534, unique over all files that are checked together.
+            name: what reports call it.
+            promises: what the checker may demand of it: that no acknowledged record is "lost", and that none is
+                "duplicated" or "misordered". A producer with acks=1 does not promise the first.
+
+        Returns:
+            The writer.
+
+        Raises:
+            HistoryError: the number is out of range, or a promise is none of these.
         """
         with self._lock:
             known = self._writers.get(number)
@@ -68,10 +98,19 @@ class History:
             return writer
 
     def view(self, observer: str, isolation_level: str = "read_uncommitted", *, live: bool = False) -> View:
-        """Who writes down what an observer reads; to be asked for before it learns where its topics end.
+        """Begin to write down what an observer reads. Call it before the observer learns where its topics end.
 
-        A `live` one reads while producers and faults go on. It is judged by what the others see in the end, and says
-        nothing of the logs itself; what it has read counts even if it never comes to its end.
+        Args:
+            observer: what reports call the observer.
+            isolation_level: "read_uncommitted" or "read_committed".
+            live: the observer reads while producers and faults go on. It is judged by what the others see in the end,
+                and says nothing of the logs itself; what it has read counts even if it never comes to its end.
+
+        Returns:
+            The view.
+
+        Raises:
+            HistoryError: `isolation_level` is none of these.
         """
         isolation = _ISOLATION.get(isolation_level)
         if isolation is None:
@@ -84,7 +123,12 @@ class History:
         return View(self, number)
 
     def group_offsets(self, group: str, offsets: Mapping[TopicPartition, int | None]) -> None:
-        """A group's committed offsets as they were seen, None for none. The last ones seen are judged."""
+        """Write down a group's committed offsets as they were seen. The last ones seen are judged.
+
+        Args:
+            group: the group's id.
+            offsets: the offset of each partition; None for none.
+        """
         with self._lock:
             self.flush()
             for where, offset in offsets.items():
@@ -152,10 +196,19 @@ class History:
 
 
 class Writer:
-    """Writes down what one producer does. It is in order for each key only if one thread at a time invokes and sends.
+    """Writes down what one producer does. `History.producer` makes it.
 
-    A record that was invoked and has no outcome may be in the log or not. `next_sequence` and `next_transaction` are
-    the numbers that the next record and the next transaction get.
+    Order is judged for each key if one thread at a time invokes and sends. A record that was invoked and has no outcome
+    may be in the log or not. `next_sequence` and `next_transaction` are the numbers that the next record and the next
+    transaction get.
+
+    Example:
+        >>> import tempfile
+        >>> from kafwire.testing.history import History
+        >>> with History(f"{tempfile.mkdtemp()}/run.history") as history:
+        ...     writer = history.producer(1, "kafwire")
+        ...     [sequence for sequence, value in writer.invoke([7, 8])]
+        [0, 1]
     """
 
     def __init__(self, history: History, number: int, name: str) -> None:
@@ -169,10 +222,22 @@ class Writer:
     def invoke(
         self, keys: Iterable[int], *, transaction: int = 0, size: int = SIZE, dresses: Sequence[Dress] | None = None
     ) -> list[tuple[int, bytes]]:
-        """Say that a record for each key (uint32) is about to be sent; returns (sequence, value of `size` bytes).
+        """Write down that a record for each key is about to be sent.
 
-        `dresses` say what else each record is sent with; whoever reads it then judges that too. Order is promised
-        within a partition. What is then not sent at all has to `fail`, at the latest before its transaction commits.
+        Order is judged within a partition. Call `fail` for what is not sent after all, at the latest before its
+        transaction commits.
+
+        Args:
+            keys: for each record a number below 2**32.
+            transaction: the transaction's number; 0 for none.
+            size: bytes of each value.
+            dresses: what else each record is sent with; readers then judge that too.
+
+        Returns:
+            For each record its sequence and the value to send.
+
+        Raises:
+            HistoryError: `size` is too small, or the transaction did not begin.
         """
         if size < SIZE:
             raise HistoryError(f"a value has {SIZE} bytes at least, not {size}")
@@ -196,11 +261,25 @@ class Writer:
         return made
 
     def ok(self, sequence: int, topic: str, partition: int, offset: int | None) -> None:
-        """A record was acknowledged at this offset; None or -1 where the broker does not say."""
+        """Write down that a record was acknowledged.
+
+        Args:
+            sequence: the record's sequence.
+            topic: the topic.
+            partition: the partition.
+            offset: the record's offset; None or -1 if the broker did not tell it.
+        """
         self.ok_all((sequence,), topic, partition, (offset,))
 
     def ok_all(self, sequences: Sequence[int], topic: str, partition: int, offsets: Sequence[int | None]) -> None:
-        """Records were acknowledged in one partition, each at its offset."""
+        """Write down that records of one partition were acknowledged.
+
+        Args:
+            sequences: the records' sequences.
+            topic: the topic.
+            partition: the partition.
+            offsets: the offset of each record; None or -1 if the broker did not tell it.
+        """
         with self._history._lock:
             self._sent(sequences)
             found = self._acks.setdefault(TopicPartition(topic, partition), (array("I"), array("q")))
@@ -210,15 +289,29 @@ class Writer:
             self._history._acknowledged(len(sequences))
 
     def fail(self, sequences: Sequence[int], why: str = "") -> None:
-        """Records are not in the log and never will be: they were refused, or never sent."""
+        """Write down that records are not in the log and never will be: they were refused, or never sent.
+
+        Args:
+            sequences: the records' sequences.
+            why: the reason.
+        """
         self._outcome(sequences, why, certain=True)
 
     def unknown(self, sequences: Sequence[int], why: str = "") -> None:
-        """Nobody knows whether records are in the log, and why. The same as saying nothing, but for the reason."""
+        """Write down why nobody knows whether records are in the log. No outcome at all means the same.
+
+        Args:
+            sequences: the records' sequences.
+            why: the reason.
+        """
         self._outcome(sequences, why, certain=False)
 
     def begin(self) -> int:
-        """A transaction begins; returns its number, from 1."""
+        """Write down that a transaction begins.
+
+        Returns:
+            Its number, from 1.
+        """
         with self._history._lock:
             number = self.next_transaction
             self._history._write(entries.Begin(self.number, number))
@@ -226,7 +319,13 @@ class Writer:
         return number
 
     def offsets(self, transaction: int, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """A transaction takes these offsets of a group along: the next ones to be read. A group's offsets only rise."""
+        """Write down that a transaction commits offsets of a group. A group's offsets only rise.
+
+        Args:
+            transaction: the transaction's number.
+            group: the group's id.
+            offsets: for each partition the offset of the next record to read.
+        """
         with self._history._lock:
             self._known(transaction)
             for where, offset in offsets.items():
@@ -234,9 +333,17 @@ class Writer:
                 self._history._write(entries.Offset(self.number, transaction, number, offset, group))
 
     def end(self, transaction: int, outcome: str, why: str = "") -> None:
-        """A transaction ended: "commit" and "abort" for certain, or "unknown".
+        """Write down that a transaction ended.
 
-        The same as "unknown" is a transaction without an end: it may be there or not, but wholly.
+        A transaction without an end counts as "unknown": it may be there or not, but only as a whole.
+
+        Args:
+            transaction: the transaction's number.
+            outcome: "commit" or "abort" if that is certain, else "unknown".
+            why: the reason.
+
+        Raises:
+            HistoryError: `outcome` is none of these, or the transaction did not begin.
         """
         if outcome not in _OUTCOMES:
             raise HistoryError(f"a transaction ends in one of {', '.join(_OUTCOMES)}, not in {outcome!r}")
@@ -267,7 +374,16 @@ class Writer:
 
 
 class View:
-    """Writes down what one observer reads. What it does not end with `close` does not count."""
+    """Writes down what one observer reads. `History.view` makes it. Without `close` it does not count.
+
+    Example:
+        >>> import tempfile
+        >>> from kafwire.testing.history import History
+        >>> with History(f"{tempfile.mkdtemp()}/run.history") as history:
+        ...     view = history.view("my client")
+        ...     view.add("flights", 0, [0], [b"EWR-IAH"])
+        ...     view.close({("flights", 0): (0, 1)})
+    """
 
     def __init__(self, history: History, number: int) -> None:
         self._history = history
@@ -283,9 +399,17 @@ class View:
         values: Iterable[bytes | None],
         dresses: Iterable[Dress] | None = None,
     ) -> None:
-        """Records of one partition, in the order in which the observer was given them.
+        """Write down records of one partition, in the order in which the observer got them.
 
-        `dresses` are what they had besides their values, if the observer looked; then that is judged too.
+        Args:
+            topic: the topic.
+            partition: the partition.
+            offsets: the records' offsets.
+            values: their values.
+            dresses: what they had besides their values, if the observer looked; then that is judged too.
+
+        Raises:
+            HistoryError: there are not as many values as offsets.
         """
         where = TopicPartition(topic, partition)
         read = list(offsets)
@@ -306,9 +430,16 @@ class View:
             self._write(where)
 
     def move(self, topic: str, partition: int, offset: int, why: str = "", *, told: bool = False) -> None:
-        """A live observer reads on at `offset`, as it chose to, or as it was `told` that what lies before is gone.
+        """Write down that a live observer reads on at an offset.
 
-        To be said of each partition before its first record. Without being told it must not pass over anything.
+        Call it for each partition before its first record. An observer that was not told must not skip anything.
+
+        Args:
+            topic: the topic.
+            partition: the partition.
+            offset: the offset of the next record.
+            why: the reason.
+            told: the client reported that the records before are gone; False: the observer chose to move.
         """
         where = TopicPartition(topic, partition)
         self.flush(where)
@@ -317,13 +448,21 @@ class View:
             history._write(entries.Moved(self._number, history._number(where), offset, told, why))
 
     def flush(self, *only: TopicPartition) -> None:
-        """Write what was gathered, of these partitions or all: more than that is not lost with the process."""
+        """Write what was gathered, so that it is not lost with the process.
+
+        Args:
+            only: the partitions; none named: all.
+        """
         for where in only or list(self._gathered):
             if where in self._gathered:
                 self._write(where)
 
     def close(self, ranges: Mapping[TopicPartition, tuple[int, int]]) -> None:
-        """The observer came to its end: in these ranges of offsets (start, end) it has seen all there is."""
+        """Write down that the observer came to its end.
+
+        Args:
+            ranges: for each partition the range of offsets (start, end) in which it has seen all there is.
+        """
         self.flush()
         history = self._history
         with history._lock:

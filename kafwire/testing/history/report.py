@@ -19,9 +19,19 @@ KINDS = (*PROMISES, TORN, PHANTOM, DISAGREEMENT, ALTERED, SKIPPED, REPEATED, DIR
 class Finding:
     """One thing that is wrong.
 
-    `kind` is one of `KINDS`; `what` says it in words; `partition` and `offset` are None where there is no place.
-    `amount` is the number of records it is about, 1 for a torn transaction. `operations` are those of the records and
-    transactions involved, in the order of the files, times in seconds since the history's begin.
+    Args:
+        kind: one of `KINDS`.
+        what: the description.
+        partition: the partition, or None.
+        offset: the offset, or None.
+        amount: how many records it is about; 1 for a torn transaction.
+        operations: the operations of the records and transactions involved, in the order of the files, with times in
+            seconds since the start of the history.
+
+    Example:
+        >>> from kafwire.testing.history import Finding
+        >>> print(Finding("lost", "acknowledged, and not in the log", kafwire.TopicPartition("flights", 0), 7, 1, ()))
+        lost flights-0@7: acknowledged, and not in the log
     """
 
     kind: str
@@ -45,14 +55,20 @@ class Finding:
 class Report:
     """The judgement of a history.
 
-    `found` counts by kind of finding, all of them; `findings` holds the first ones of each kind. `tolerated` counts
-    what its producers never promised. `counts` are of what was judged:
+    Args:
+        found: how many findings there are of each kind.
+        tolerated: how many there are of what the producers never promised.
+        counts: how much was judged. Records: "invoked", "acked", "failed", "unknown" (without an outcome;
+            "unknown_there" of them are in the log), "unread" (acknowledged where no observer looked, so not judged: it
+            should be 0). Transactions: "committed", "aborted", "undecided" (unknown or without an end;
+            "undecided_there" of them are seen), "unjudged" (with records where no read_committed observer looked: it
+            should be 0 too). Then "views" that came to their end, "read" (records in the log), and "offsets" of groups.
+        findings: the first findings of each kind.
 
-    - records: "invoked", "acked", "failed", "unknown" (without an outcome; "unknown_there" of them are in the log),
-      "unread" (acknowledged where no observer looked: not judged, so it should be 0);
-    - transactions: "committed", "aborted", "undecided" (unknown or without an end; "undecided_there" of them are seen),
-      "unjudged" (with records where no read_committed observer looked: it should be 0 too);
-    - "views" that came to their end, "read" (records in the log), "offsets" of groups that were judged.
+    Example:
+        >>> from kafwire.testing.history import Report
+        >>> Report({"lost": 0}, {}, {"invoked": 2}, ()).ok
+        True
     """
 
     found: Mapping[str, int]

@@ -35,7 +35,18 @@ Headers = Sequence[tuple[str, bytes | None]]
 class Dress(NamedTuple):
     """What a record has besides its value.
 
-    A time or a partition of None was left to the client, so it may be any when the record is read.
+    A time or a partition of None was left to the client: then any is right when the record is read.
+
+    Args:
+        key: the key, or None.
+        headers: the headers.
+        timestamp_ms: milliseconds since the epoch, or None.
+        partition: the partition, or None.
+
+    Example:
+        >>> from kafwire.testing.history import Dress
+        >>> Dress(key=b"UA").headers
+        ()
     """
 
     key: bytes | None = None

@@ -1,0 +1,56 @@
+"""The examples in public docstrings that need a broker run as they stand.
+
+They find `bootstrap`, the broker's address; `topic`, which has three records in its one `partition`; `other_topic`,
+which has one partition and no records; `new_topic`, a name that is free; a `client`, a `producer`, and a `consumer` of
+the partition that begins with the first record; and `cluster`, the `KafkaCluster` itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import kafwire
+from kafwire.testing import KafkaCluster
+from tests.support.public_names import Documented, documented, run_example
+
+RECORDS = [(b"UA", b"EWR-IAH"), (b"AA", b"JFK-MIA"), (b"B6", b"JFK-BQN")]
+FIRST_MS = 1_700_000_000_000
+
+
+@pytest.fixture
+def names(cluster: KafkaCluster, topic_name: str) -> Iterator[dict[str, Any]]:
+    """What examples find."""
+    bootstrap = cluster.bootstrap
+    partition = kafwire.TopicPartition(f"{topic_name}-flights", 0)
+    other_topic = f"{topic_name}-other"
+    with kafwire.Client(bootstrap) as client, kafwire.Producer(bootstrap, linger_ms=0) as producer:
+        for name in (partition.topic, other_topic):
+            client.create_topic(name, partitions=1)
+        for number, (key, value) in enumerate(RECORDS):
+            producer.send(partition.topic, value, key=key, timestamp_ms=FIRST_MS + number)
+        producer.flush(timeout=30)
+        with kafwire.Consumer(bootstrap, assign=[partition], start="earliest", group_id="billing") as consumer:
+            yield {
+                "asyncio": asyncio,
+                "kafwire": kafwire,
+                "pa": pa,
+                "bootstrap": bootstrap,
+                "topic": partition.topic,
+                "partition": partition,
+                "other_topic": other_topic,
+                "new_topic": f"{topic_name}-new",
+                "client": client,
+                "producer": producer,
+                "consumer": consumer,
+                "cluster": cluster,
+            }
+
+
+@pytest.mark.parametrize("example", [one for one in documented() if one.needs_broker], ids=str)
+def test_example_runs(example: Documented, names: dict[str, Any]) -> None:
+    assert run_example(example, names) == ""

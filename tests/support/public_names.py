@@ -1,0 +1,113 @@
+"""The public names of kafwire, from the `__all__` of its public modules, and the examples in their docstrings."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+MODULES = (
+    "kafwire",
+    "kafwire.records",
+    "kafwire.errors",
+    "kafwire.types",
+    "kafwire.compression",
+    "kafwire.serialization",
+    "kafwire.arrow",
+    "kafwire.testing",
+    "kafwire.testing.faults",
+    "kafwire.testing.history",
+    "kafwire.testing.fuzzer",
+    "kafwire.spark",
+)
+# What public calls return, under names of other modules.
+RETURNED = (
+    "kafwire.aio.deliveries.AsyncBatchDelivery",
+    "kafwire.aio.deliveries.AsyncDelivery",
+    "kafwire.aio.transaction.AsyncTransactionBlock",
+    "kafwire.cluster.metadata.TopicInfo",
+    "kafwire.consumer.core.ArrowStream",
+    "kafwire.producer._batch.BatchDelivery",
+    "kafwire.producer._batch.Delivery",
+    "kafwire.sync.transaction.TransactionBlock",
+)
+# Public where they are described.
+ITERATED = {"__iter__", "__aiter__", "__await__"}
+# Names that the examples of those use who have a broker; see `tests/integration/test_doctests.py`.
+ON_BROKER = frozenset({"bootstrap", "client", "cluster", "consumer", "producer", "proxy", "topic", "partition"})
+
+
+@dataclass(frozen=True)
+class Documented:
+    """A public class, function, method or property."""
+
+    name: str  # as users write it
+    value: Any
+    owner: type | None = None  # the class of a method or property
+
+    @property
+    def function(self) -> Any:
+        """What is called: itself, a property's getter, or the function below a decorator."""
+        value = self.value.fget if isinstance(self.value, property) else self.value
+        return getattr(value, "__func__", value)
+
+    @property
+    def doc(self) -> str:
+        """Its docstring, without indentation, and without the signature that Cython writes before it."""
+        text = inspect.cleandoc(self.value.__doc__ or "").strip()
+        return re.sub(r"\A[\w.]+\(.*\)\n\n", "", text)
+
+    @property
+    def needs_broker(self) -> bool:
+        """Whether its example talks to a broker."""
+        source = "".join(example.source for example in doctest.DocTestParser().get_examples(self.doc))
+        return any(isinstance(node, ast.Name) and node.id in ON_BROKER for node in ast.walk(ast.parse(source)))
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def documented() -> Iterator[Documented]:
+    """All of them, each once."""
+    seen: set[int] = set()
+    named = [(f"{module}.{name}", getattr(import_module(module), name)) for module in MODULES for name in _all(module)]
+    for path in RETURNED:
+        module, _, name = path.rpartition(".")
+        named.append((path, getattr(import_module(module), name)))
+    for path, value in named:
+        if id(value) in seen or inspect.ismodule(value) or not callable(value):
+            continue
+        seen.add(id(value))
+        if getattr(value, "__module__", "typing").startswith("kafwire"):
+            yield Documented(path, value)
+            if inspect.isclass(value):
+                yield from _members(path, value)
+
+
+def _all(module: str) -> list[str]:
+    names: list[str] = import_module(module).__all__
+    return names
+
+
+def _members(path: str, cls: type) -> Iterator[Documented]:
+    found: dict[str, Documented] = {}
+    for base in cls.__mro__:
+        if base.__module__.startswith("kafwire"):
+            for name, value in vars(base).items():
+                is_public = not name.startswith("_") or (name in ITERATED and value.__doc__)
+                if is_public and (callable(value) or isinstance(value, property | classmethod | staticmethod)):
+                    found.setdefault(name, Documented(f"{path}.{name}", value, cls))
+    yield from found.values()
+
+
+def run_example(documented: Documented, names: dict[str, Any]) -> str:
+    """Run an example with these names; what differs from what it says, or nothing."""
+    test = doctest.DocTestParser().get_doctest(documented.doc, names, documented.name, None, 0)
+    found: list[str] = []
+    doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE).run(test, out=found.append)
+    return "".join(found)

@@ -1,0 +1,155 @@
+"""Public docstrings are complete, and the examples in them that need no broker run."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+from enum import EnumType
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import kafwire
+from tests.support.public_names import Documented, documented, run_example
+
+DOCUMENTED = {str(one): one for one in documented()}
+SECTIONS = ("Args", "Returns", "Raises", "Example")
+# What has its arguments, result and errors described elsewhere names the place.
+REFERENCE = re.compile(r"as `(\w+\.\w+)` does")
+# A method that asks the engine to do something raises a KafkaError if that fails.
+ASKS = re.compile(r"\b(?:_engine\.run|_run|on_engine)\(")
+# Of a class that users do not make.
+MADE = re.compile(r"\bmakes it\b")
+# What is asked at the end of a client's life is told by the log, and by nobody in particular.
+SILENT = ("close", "__aexit__")
+# Written by scripts/option_types.py, whose names and types are all there is; `kafwire.config` describes each.
+GENERATED = ("kafwire.ClientOptions", "kafwire.ConsumerOptions", "kafwire.ProducerOptions", "kafwire.ScanOptions")
+# Users call these first.
+FIRST = {
+    "kafwire.Client": ["call", "topic", "metadata", "offsets", "scan", "create_topic", "delete_topic", "topic_config"],
+    "kafwire.AsyncClient": ["call", "offsets", "scan", "create_topic"],
+    "kafwire.Consumer": ["batches", "__iter__", "poll", "arrow_stream", "partition_stream", "seek", "commit", "lag"],
+    "kafwire.AsyncConsumer": ["batches", "__aiter__", "poll", "arrow_stream", "partition_stream", "seek", "commit"],
+    "kafwire.Producer": ["send", "send_batch", "flush", "transaction", "send_offsets", "close"],
+    "kafwire.AsyncProducer": ["send", "send_and_wait", "send_batch", "flush", "transaction"],
+    "kafwire.Scan": ["batches", "split", "to_reader"],
+    "kafwire.AsyncScan": ["batches"],
+    "kafwire.Batch": ["to_arrow"],
+}
+
+
+def sections(doc: str) -> dict[str, str]:
+    """The sections of a docstring in Google's style, by their headings."""
+    found = re.split(rf"^({'|'.join(SECTIONS)}):\n", doc, flags=re.MULTILINE)[1:]
+    return dict(zip(found[::2], found[1::2], strict=True))
+
+
+def described(one: Documented, section: str) -> str:
+    """A section of its own, or of what its docstring refers to."""
+    own = sections(one.doc).get(section, "")
+    reference = REFERENCE.search(one.doc)
+    if own or reference is None:
+        return own
+    return sections(DOCUMENTED[f"kafwire.{reference[1]}"].doc).get(section, "")
+
+
+def is_error(one: Documented) -> bool:
+    """Whether it is an exception: users catch it, and make none."""
+    return inspect.isclass(one.value) and issubclass(one.value, BaseException)
+
+
+def parameters(one: Documented) -> list[str]:
+    """What users may give it."""
+    if isinstance(one.value, property | EnumType) or is_error(one) or str(one) in GENERATED:
+        return []
+    if inspect.isclass(one.value) and MADE.search(one.doc):
+        return []
+    if inspect.isclass(one.value) and (
+        one.value.__init__ is object.__init__ or getattr(one.value, "_is_protocol", False)
+    ):
+        return list(getattr(one.value, "_fields", ()))
+    try:
+        found = inspect.signature(one.function)
+    except ValueError:  # a compiled class
+        written = re.match(r"\w+\((.*)\)\n", one.value.__doc__)
+        found = inspect.signature(eval(f"lambda {written[1]}: 0")) if written else inspect.Signature()
+    return [name for name in found.parameters if name not in {"self", "cls"} and not name.startswith("_")]
+
+
+def returns(one: Documented) -> bool:
+    """Whether a function says that it returns something, other than whether something holds."""
+    if inspect.isclass(one.value) or isinstance(one.value, property):
+        return False
+    return getattr(one.function, "__annotations__", {}).get("return", "None") not in {"None", "bool", None, bool}
+
+
+def raises(one: Documented) -> bool:
+    """Whether its own code raises something, or asks the engine."""
+    if inspect.isclass(one.value) or isinstance(one.value, property) or one.function.__name__ in SILENT:
+        return False
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(one.function)))
+    except (OSError, TypeError):  # compiled
+        return False
+    made = any(isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) for node in ast.walk(tree))
+    return made or ASKS.search(ast.unparse(tree)) is not None
+
+
+@pytest.mark.parametrize("one", DOCUMENTED.values(), ids=str)
+def test_docstring_is_complete(one: Documented) -> None:
+    lines = one.doc.splitlines()
+    assert lines, "no docstring"
+    assert lines[0].endswith("."), "no summary of one line"
+    assert not lines[1:] or not lines[1], "no summary of one line"
+    assert set(re.findall(r"^(\w+):$", one.doc, re.MULTILINE)) <= set(SECTIONS)
+    names = re.findall(r"^    (\w+): ", described(one, "Args"), re.MULTILINE)
+    assert sorted(set(parameters(one)) - set(names)) == [], "not in Args"
+    assert bool(described(one, "Returns")) or not returns(one)
+    assert bool(described(one, "Raises")) or not raises(one)
+
+
+@pytest.mark.parametrize("one", DOCUMENTED.values(), ids=str)
+def test_args_are_those_of_the_signature(one: Documented) -> None:
+    names = re.findall(r"^    (\w+): ", sections(one.doc).get("Args", ""), re.MULTILINE)
+    assert sorted(set(names) - set(parameters(one))) == []
+
+
+@pytest.mark.parametrize(
+    "one",
+    [one for one in DOCUMENTED.values() if one.owner is None and not is_error(one) and str(one) not in GENERATED],
+    ids=str,
+)
+def test_a_class_or_function_has_an_example(one: Documented) -> None:
+    assert ">>> " in sections(one.doc).get("Example", "")
+
+
+@pytest.mark.parametrize("name", [f"{cls}.{method}" for cls, methods in FIRST.items() for method in methods])
+def test_what_users_call_first_has_an_example(name: str) -> None:
+    assert ">>> " in sections(DOCUMENTED[name].doc).get("Example", "")
+
+
+def test_references_lead_somewhere() -> None:
+    for one in DOCUMENTED.values():
+        reference = REFERENCE.search(one.doc)
+        if reference is not None and one.owner is not None:
+            other = DOCUMENTED[f"kafwire.{reference[1]}"]
+            assert set(parameters(one)) <= set(parameters(other)), f"{one} takes more than {other}"
+
+
+@pytest.mark.parametrize("one", [one for one in DOCUMENTED.values() if ">>> " in one.doc], ids=str)
+def test_example_is_in_its_section_and_found(one: Documented) -> None:
+    assert one.doc.count(">>> ") == sections(one.doc)["Example"].count(">>> ")
+
+
+def names() -> dict[str, Any]:
+    return {"kafwire": kafwire, "pa": pa}
+
+
+@pytest.mark.parametrize(
+    "one", [one for one in DOCUMENTED.values() if not one.needs_broker and ">>> " in one.doc], ids=str
+)
+def test_example_runs(one: Documented) -> None:
+    assert run_example(one, names()) == ""
