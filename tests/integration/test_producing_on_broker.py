@@ -17,6 +17,7 @@ import kafwire
 from kafwire.errors import TransactionAbortedError
 from kafwire.testing.cluster import KafkaCluster
 from tests.support import seeds
+from tests.support.complaints import complaints
 from tests.support.deadlines import comes
 
 COMMAND = [sys.executable, "-m", "kafwire"]
@@ -27,7 +28,7 @@ def run(cluster: KafkaCluster, *arguments: str, data: bytes = b"") -> bytes:
     ran = subprocess.run(
         [*COMMAND, *arguments], input=data, capture_output=True, check=False, timeout=60, env=environment
     )
-    assert (ran.returncode, ran.stderr) == (0, b"")
+    assert (ran.returncode, complaints(ran.stderr)) == (0, b"")
     return ran.stdout
 
 

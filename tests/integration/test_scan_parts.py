@@ -22,6 +22,7 @@ import pytest
 import kafwire
 from kafwire.errors import BrokerError, ConfigError, KafkaError
 from kafwire.testing.cluster import KafkaCluster
+from tests.support.complaints import complaints
 
 NOW_MS = 1_760_000_000_000
 MINUTE_MS = 60_000
@@ -245,7 +246,8 @@ def test_a_bar_is_not_drawn_elsewhere_unless_forced(cluster: KafkaCluster, topic
     make_topic(cluster, topic_name, [300, 200])
     code = READS[how].format(progress=True) + "\nprint(rows, 'rich' in sys.modules)"
     with program(cluster, topic_name, code, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.communicate(timeout=60) == (b"500 False\n", b"")
+        out, err = process.communicate(timeout=60)
+    assert (out, complaints(err)) == (b"500 False\n", b"")
     code = READS[how].format(progress="'force'") + "\nprint(rows)"
     with program(cluster, topic_name, code, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         out, err = process.communicate(timeout=60)

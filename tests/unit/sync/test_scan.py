@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 import pytest
@@ -187,35 +187,52 @@ def test_the_interpreters_end_lets_go_a_consumers_reader(flavour: Flavour) -> No
             flavour.get(consumer.poll())
 
 
-@awaited
-def test_a_scan_is_read_by_one_task_at_a_time(flavour: Flavour) -> None:
-    scan = scanned(flavour)
-    gate: list[asyncio.Future[None]] = []
-    real = flavour.world.loop.run_in_executor
+class Gate:
+    """What a loop has done in other threads waits until the gate is opened; `calls` of it were made."""
 
-    def slow(executor: Any, function: Any, *args: Any) -> Any:
-        gate.append(flavour.world.loop.create_future())
+    def __init__(self, loop: Any) -> None:
+        self.calls = 0
+        self._loop = loop
+        self._opened = loop.create_future()
+        self._run = loop.run_in_executor
+
+    def __enter__(self) -> Self:
+        self._loop.run_in_executor = self._held
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.run_in_executor = self._run
+
+    def open(self) -> None:
+        self._opened.set_result(None)
+
+    def _held(self, executor: Any, function: Any, *args: Any) -> Any:
+        self.calls += 1
 
         async def later() -> Any:
-            await gate[-1]
-            return await real(executor, function, *args)
+            await self._opened
+            return await self._run(executor, function, *args)
 
         return asyncio.ensure_future(later())
 
+
+@awaited
+def test_a_scan_is_read_by_one_task_at_a_time(flavour: Flavour) -> None:
+    scan = scanned(flavour)
+
     async def both() -> list[Any]:
-        flavour.world.loop.run_in_executor = slow  # type: ignore[method-assign, assignment]
-        first = asyncio.ensure_future(anext(scan.batches()))
-        await asyncio.sleep(0.1)
-        with pytest.raises(KafkaError, match="a scan is read by one task at a time"):
-            await anext(scan.batches())
-        first.cancel()
-        await asyncio.wait([first])
-        second = asyncio.ensure_future(anext(scan.batches()))  # what the first had begun
-        await asyncio.sleep(0.1)
-        gate[0].set_result(None)
-        found = [await second]
-        assert len(gate) == 1
-        flavour.world.loop.run_in_executor = real  # type: ignore[method-assign]
+        with Gate(flavour.world.loop) as gate:
+            first = asyncio.ensure_future(anext(scan.batches()))
+            await asyncio.sleep(0.1)
+            with pytest.raises(KafkaError, match="a scan is read by one task at a time"):
+                await anext(scan.batches())
+            first.cancel()
+            await asyncio.wait([first])
+            second = asyncio.ensure_future(anext(scan.batches()))  # what the first had begun
+            await asyncio.sleep(0.1)
+            gate.open()
+            found = [await second]
+            assert gate.calls == 1
         return found + [batch async for batch in scan.batches()]
 
     assert rows(flavour.world.run(both())) == ALL
@@ -224,28 +241,19 @@ def test_a_scan_is_read_by_one_task_at_a_time(flavour: Flavour) -> None:
 @awaited
 def test_a_close_waits_for_what_is_being_decoded(flavour: Flavour) -> None:
     scan = scanned(flavour)
-    gate: asyncio.Future[None] = flavour.world.loop.create_future()
-    real = flavour.world.loop.run_in_executor
-
-    def slow(executor: Any, function: Any, *args: Any) -> Any:
-        async def later() -> Any:
-            await gate
-            return await real(executor, function, *args)
-
-        return asyncio.ensure_future(later())
 
     async def close() -> None:
-        flavour.world.loop.run_in_executor = slow  # type: ignore[method-assign, assignment]
-        reading = asyncio.ensure_future(anext(scan.batches()))
-        await asyncio.sleep(0.1)
-        reading.cancel()
-        await asyncio.wait([reading])
-        closing = asyncio.ensure_future(scan.close())
-        await asyncio.sleep(1)
-        assert not closing.done()
-        gate.set_result(None)
-        await closing
-        flavour.world.loop.run_in_executor = real  # type: ignore[method-assign]
+        with Gate(flavour.world.loop) as gate:
+            reading = asyncio.ensure_future(anext(scan.batches()))
+            await asyncio.sleep(0.1)
+            reading.cancel()
+            await asyncio.wait([reading])
+            closing = asyncio.ensure_future(scan.close())
+            await asyncio.sleep(1)
+            assert gate.calls == 1
+            assert not closing.done()
+            gate.open()
+            await closing
 
     flavour.world.run(close())
     assert scan._reader.ended
