@@ -6,11 +6,10 @@ import gc
 import signal
 import subprocess
 import sys
-import textwrap
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,9 @@ import pytest
 import kafwire
 from kafwire import TopicPartition
 from kafwire.testing.cluster import KafkaCluster
-from tests.support import seeds
+from tests.support import programs, seeds
 from tests.support.api_flavours import Flavour, flavour_named
-from tests.support.deadlines import PATIENCE_S, ended, happened, until
+from tests.support.deadlines import ended, happened, until
 from tests.support.known_topics import fill, make_topic, partitions_of, take, value_of
 from tests.support.time_limits import within
 
@@ -52,26 +51,12 @@ def flavour(request: pytest.FixtureRequest) -> Iterator[Flavour]:
         yield found
 
 
-@contextmanager
-def program(cluster: KafkaCluster, topic: str, code: str) -> Iterator[subprocess.Popen[str]]:
-    """A Python process that runs `code`; killed if it still runs at the end."""
-    command = [sys.executable, "-X", "faulthandler", "-W", "error", "-c", BEGIN + textwrap.dedent(code)]
-    pipe = subprocess.PIPE
-    process = subprocess.Popen(
-        [*command, cluster.bootstrap, topic], cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe, text=True
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate(timeout=PATIENCE_S)
+def program(cluster: KafkaCluster, topic: str, code: str) -> AbstractContextManager[subprocess.Popen[str]]:
+    return programs.program(BEGIN, code, cluster.bootstrap, topic)
 
 
 def run(cluster: KafkaCluster, topic: str, code: str) -> tuple[int, str, str]:
-    """(exit code, output, error output) of a program that ends by itself."""
-    with program(cluster, topic, code) as process:
-        out, err = process.communicate(timeout=30)
-        return process.returncode, out, err
+    return programs.run(BEGIN, code, cluster.bootstrap, topic)
 
 
 # -- Ctrl-C

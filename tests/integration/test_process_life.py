@@ -2,18 +2,16 @@
 
 import signal
 import subprocess
-import sys
 import textwrap
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
+from tests.support import programs, seeds
 from tests.support import scripted_broker as scripted
-from tests.support import seeds
-from tests.support.deadlines import PATIENCE_S
 from tests.support.scripted_broker import ScriptedBroker, Step, batch_of
 from tests.support.time_limits import within
 
@@ -35,33 +33,12 @@ def broker() -> Iterator[ScriptedBroker]:
         yield running
 
 
-@contextmanager
-def program(broker: ScriptedBroker, code: str) -> Iterator["subprocess.Popen[str]"]:
-    """A Python process that runs `code`; killed if it still runs at the end."""
-    command = [
-        sys.executable,
-        "-X",
-        "faulthandler",
-        "-W",
-        "error",
-        "-c",
-        BEGIN + textwrap.dedent(code),
-        broker.bootstrap,
-    ]
-    pipe = subprocess.PIPE
-    process = subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate(timeout=PATIENCE_S)
+def program(broker: ScriptedBroker, code: str) -> AbstractContextManager[subprocess.Popen[str]]:
+    return programs.program(BEGIN, code, broker.bootstrap)
 
 
 def run(broker: ScriptedBroker, code: str) -> tuple[int, str, str]:
-    """(exit code, output, error output) of a program that ends by itself."""
-    with program(broker, code) as process:
-        out, err = process.communicate(timeout=30)
-        return process.returncode, out, err
+    return programs.run(BEGIN, code, broker.bootstrap)
 
 
 # -- exit
