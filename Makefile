@@ -1,19 +1,19 @@
-# make test     tests of every run: unit, conformance, integration, spark; those of C on the newest other CPython too
-# make test-all what that leaves out: long tests, fresh seeds, ten times the examples, every CPython here (SHARD=number)
-# make demo     the flights of 2013 through Kafka and Spark, and back
-# make bench    speed beside other clients, on one broker (BENCH=name: only that row)
-# make bench-strategies   the strategies of fetching beside each other, into docs/fetching.md
-# make bench-sweep        a producer's linger_ms, batch_size and requests in flight, into docs/producing.md
-# make fuzz     hostile bytes into every decoder, under sanitizers too, which takes clang (SECONDS=60, SEED=chance; FUZZ=targets)
-# make soak     producers under faults, everything read back (MINUTES=3, SEED=chance, RATE=1; DETACH=1; RESUME=folder)
-# make soak-status  where the last one is
-# make mutants  deliberate breaks, and whether the unit tests see them (SEED=chance, COUNT=60, AREA=net)
-# make lint     ruff, cython-lint, mypy, basedpyright, import-linter
-# make format   what ruff can put right by itself
-# make loc      lines of code by package: library, tests, the rest
-# make dist     the source distribution and the wheel built from it in build/dist, tried by a new user in an empty environment
-# make build    the environment in .venv and the compiled extensions
-# make clean    away with all that was made here (the jars in the user's cache stay)
+# make test     run the tests: unit, conformance, integration, spark; those of C also on the newest other CPython
+# make test-all run the long tests: more tests, fresh seeds, ten times the examples, every installed CPython (SHARD=number)
+# make demo     send the flights of 2013 through Kafka and Spark, and back
+# make bench    compare the speed with other clients, on one broker (BENCH=name: only that row)
+# make bench-strategies   compare the fetch strategies, in docs/fetching.md
+# make bench-sweep        measure a producer's linger_ms, batch_size and requests in flight, in docs/producing.md
+# make fuzz     fuzz every decoder, with sanitizers too, which needs clang (SECONDS=60, SEED=random; FUZZ=targets)
+# make soak     run producers under faults, and read everything back (MINUTES=3, SEED=random, RATE=1; DETACH=1; RESUME=folder)
+# make soak-status  show the progress of the last soak
+# make mutants  draw mutants, and run the unit tests on them (SEED=random, COUNT=60, AREA=net)
+# make lint     run ruff, cython-lint, mypy, basedpyright, import-linter
+# make format   apply ruff's automatic fixes
+# make loc      print lines of code by package: library, tests, the rest
+# make dist     build the source distribution and the wheel in build/dist, and test the wheel in an empty environment
+# make build    create the environment in .venv, and compile the extensions
+# make clean    remove everything that was made here (the jars in the user's cache stay)
 #
 # PYTHON=python3.13 chooses the interpreter; TESTS="tests/unit -k records" what `make test` runs (default: all).
 
