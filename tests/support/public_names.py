@@ -22,6 +22,7 @@ MODULES = (
     "kafwire.testing",
     "kafwire.testing.faults",
     "kafwire.testing.history",
+    "kafwire.testing.strategies",
     "kafwire.testing.fuzzer",
     "kafwire.spark",
 )
@@ -100,6 +101,8 @@ def _members(path: str, cls: type) -> Iterator[Documented]:
         if base.__module__.startswith("kafwire"):
             for name, value in vars(base).items():
                 is_public = not name.startswith("_") or (name in ITERATED and value.__doc__)
+                if any(mark.startswith("hypothesis_stateful") for mark in getattr(value, "__dict__", ())):
+                    continue  # a step that hypothesis takes
                 if is_public and (callable(value) or isinstance(value, property | classmethod | staticmethod)):
                     found.setdefault(name, Documented(f"{path}.{name}", value, cls))
     yield from found.values()

@@ -68,7 +68,8 @@ def parameters(one: Documented) -> list[str]:
     if inspect.isclass(one.value) and MADE.search(one.doc):
         return []
     if inspect.isclass(one.value) and (
-        one.value.__init__ is object.__init__ or getattr(one.value, "_is_protocol", False)
+        (one.value.__init__ is object.__init__ and "__new__" not in vars(one.value))
+        or getattr(one.value, "_is_protocol", False)
     ):
         return list(getattr(one.value, "_fields", ()))
     try:

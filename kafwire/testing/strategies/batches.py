@@ -45,24 +45,32 @@ def record_batches(
 ) -> SearchStrategy[EncodedBatch]:
     """Draw a valid batch of records.
 
-    Records have null and empty keys and values, headers, gaps in their offsets, timestamps of any size; batches are of
-    any codec, with the broker's or the producer's time, of idempotent and transactional producers, or hold one control
-    record that ends a transaction. Some are empty, as compaction leaves them.
-
-        @given(record_batches(codec="lz4"))
-        def test_lz4(batch):
-            assert my_decoder(batch.data) == [(r.offset, r.value) for r in batch.records]
+    Records have null and empty keys and values, headers, gaps in their offsets, timestamps of any size. Batches have
+    any codec, the broker's or the producer's time, idempotent and transactional producers, or one control record that
+    ends a transaction. Some are empty, as compaction leaves them.
 
     Args:
-        magic: 2, or 1 or 0 for what came before Kafka 0.11 (then `control` and `transactional` do not apply, nor
-            headers; a batch is one message, or a compressed set of them), or a strategy of those.
+        magic: 2, or 1 or 0 for batches from before Kafka 0.11, or a strategy of those. With 1 and 0 a batch is one
+            message, or a compressed set of them, without headers, and `control` and `transactional` do not apply.
         codec: a name in `kafwire.compression.CODECS`, or a strategy of names; None: any that the magic has.
-        base_offset: of the batch; None: any that leaves room for its records.
+        base_offset: the batch's base offset; None: any that leaves room for its records.
         max_records: the most records.
-        control, transactional: whether it is; None: sometimes.
-        values: what records hold; None: null, empty, short and long bytes.
+        control: whether it is a control batch; None: sometimes.
+        transactional: whether it is transactional; None: sometimes.
+        values: a strategy of values; None: null, empty, short and long bytes.
         gaps: whether offsets may skip, before the end and at it.
 
+    Returns:
+        A strategy of `EncodedBatch`.
+
+    Example:
+        >>> from hypothesis import given
+        >>> from kafwire.testing.strategies import record_batches
+        >>> @given(record_batches(codec="lz4"))
+        ... def test_lz4(batch):
+        ...     decoded, = kafwire.records.decode_batches(batch.data)
+        ...     assert [record.value for record in decoded] == [record.value for record in batch.records]
+        >>> test_lz4()
     """
     codecs = (
         st.sampled_from(CODECS) if codec is None else codec if isinstance(codec, SearchStrategy) else st.just(codec)
@@ -222,11 +230,30 @@ def records_blobs(
     max_batches: int = 3,
     partial_tail: bool = True,
 ) -> SearchStrategy[RecordsBlob]:
-    """Draw what a Fetch answer holds of a partition: batches with rising offsets, and maybe the beginning of one more.
+    """Draw the records of a partition in a Fetch response: batches with rising offsets, maybe a cut one at the end.
 
-    Offsets may skip between batches, and begin anywhere. With `partial_tail` the last batch may be cut, so that a
-    reader has to leave it out; `max_batches` counts whole ones, and may be none. The other arguments are those of
-    `record_batches`.
+    Offsets may skip between batches, and begin anywhere.
+
+    Args:
+        magic: as for `record_batches`.
+        codec: as for `record_batches`.
+        max_records: the most records of each batch.
+        control: as for `record_batches`.
+        transactional: as for `record_batches`.
+        values: as for `record_batches`.
+        max_batches: the most whole batches; there may be none.
+        partial_tail: whether an incomplete batch may follow, which readers must leave out.
+
+    Returns:
+        A strategy of `RecordsBlob`.
+
+    Example:
+        >>> from hypothesis import given
+        >>> from kafwire.testing.strategies import records_blobs
+        >>> @given(records_blobs())
+        ... def test_whole_batches_are_decoded(blob):
+        ...     assert len(kafwire.records.decode_batches(blob.data)) == len(blob.batches)
+        >>> test_whole_batches_are_decoded()
     """
 
     def batches(base: SearchStrategy[int]) -> SearchStrategy[EncodedBatch]:

@@ -24,7 +24,17 @@ gaps = st.integers(0, 2) | st.integers(0, 100_000_000)
 class ExpectedRecord:
     """What a reader must see of one record.
 
-    `timestamp_ms` is -1 where there is none: in magic 0, or when the producer set none. Header keys are UTF-8.
+    Args:
+        offset: its offset.
+        timestamp_ms: its timestamp; -1 if there is none: in magic 0, or if the producer set none.
+        key: its key, or None.
+        value: its value, or None.
+        headers: its headers; their keys are UTF-8.
+
+    Example:
+        >>> from kafwire.testing.strategies import ExpectedRecord
+        >>> ExpectedRecord(value=b"EWR-IAH").timestamp_ms
+        -1
     """
 
     offset: int = 0
@@ -36,11 +46,16 @@ class ExpectedRecord:
 
 @dataclass(frozen=True)
 class EncodedBatch:
-    """One batch as bytes, and what those say.
+    """One batch as bytes, and what a reader must see of it. `record_batches` makes it.
 
-    `records` may have holes among their offsets, and be empty: compaction leaves both. A reader goes on at
-    `last_offset` + 1. Of a control batch, `records` is the marker, which readers of data do not show. With
-    `log_append_time` the records' timestamp is the batch's `max_timestamp_ms`. Magic 0 and 1 know no producers: -1.
+    `records` may be empty and have holes in their offsets: compaction leaves both. A reader goes on at `last_offset` +
+    1. Of a control batch, `records` is the marker, which readers of data do not show. With `log_append_time` the
+    timestamp of the records is the batch's `max_timestamp_ms`. In magic 0 and 1 there are no producers: -1.
+
+    Example:
+        >>> from kafwire.testing.strategies import EncodedBatch, Wire
+        >>> EncodedBatch(Wire(b""), ()).codec
+        'none'
     """
 
     data: Wire
@@ -61,10 +76,15 @@ class EncodedBatch:
 
 @dataclass(frozen=True)
 class RecordsBlob:
-    """Batches one after the other, as a Fetch answer and a log segment hold them.
+    """Batches one after the other, as a Fetch response and a log segment hold them. `records_blobs` makes it.
 
-    `tail` is how many bytes at the end are the beginning of one more batch: brokers cut at a size. `records` are those
-    of all whole batches, control batches included, with rising offsets.
+    `tail` is how many bytes at the end belong to an incomplete batch: brokers cut at a size. `records` are those of all
+    whole batches, control batches included, with rising offsets.
+
+    Example:
+        >>> from kafwire.testing.strategies import RecordsBlob, Wire
+        >>> RecordsBlob(Wire(b""), ()).records
+        ()
     """
 
     data: Wire

@@ -22,9 +22,14 @@ _CORRELATION_IDS = st.integers(0, 100) | st.integers(-(1 << 31), (1 << 31) - 1)
 
 @dataclass(frozen=True)
 class Frame:
-    """A request or a response as it is on the wire, and what it says.
+    r"""A request or a response as it is on the wire, and its content. `frames` makes it.
 
     `data` begins with the size prefix (4 bytes); `payload` is what follows it, header and body.
+
+    Example:
+        >>> from kafwire.testing.strategies import Frame, Wire
+        >>> Frame(Wire(b"\x00\x00\x00\x02\x00\x07"), kafwire.protocol.MetadataResponse(), 0, 7).payload
+        b'\x00\x07'
     """
 
     data: Wire
@@ -41,10 +46,15 @@ class Frame:
 
 @dataclass(frozen=True)
 class Connection:
-    """What one client sent and what it was answered: `responses[i]` is owed to `requests[i]`.
+    """What one client sent and what it was answered: `responses[i]` answers `requests[i]`. `connections` makes it.
 
     A Produce request with acks=0 has no answer, None. `sent` and `received` are the two streams, in the pieces in which
     they arrived.
+
+    Example:
+        >>> from kafwire.testing.strategies import Connection
+        >>> Connection((), (), (), ()).sent
+        ()
     """
 
     requests: tuple[Frame, ...]
@@ -66,10 +76,25 @@ def frames(
 
     Args:
         kind: "request" or "response"; None: either.
-        names: APIs ("Metadata"); None: all.
-        correlation_ids: default: any number of 32 bits.
-        unknown_tags, records, unstable: as for `messages`.
+        names: names of APIs ("Metadata"); None: all.
+        correlation_ids: a strategy of correlation ids; None: any number of 32 bits.
+        unknown_tags: as for `messages`.
+        records: as for `messages`.
+        unstable: as for `messages`.
 
+    Returns:
+        A strategy of `Frame`.
+
+    Raises:
+        ValueError: `kind` is none of these.
+
+    Example:
+        >>> from hypothesis import given
+        >>> from kafwire.testing.strategies import frames
+        >>> @given(frames("request", ["Metadata"]))
+        ... def test_size_prefix(frame):
+        ...     assert int.from_bytes(frame.data[:4]) == len(frame.payload)
+        >>> test_size_prefix()
     """
     options: dict[str, Any] = {"unknown_tags": unknown_tags, "records": records, "unstable": unstable}
     ids = _CORRELATION_IDS if correlation_ids is None else correlation_ids
@@ -81,9 +106,23 @@ def frames(
 
 
 def split(data: bytes | Sequence[bytes], *, max_pieces: int = 8) -> SearchStrategy[tuple[bytes, ...]]:
-    """Draw the bytes cut into at most `max_pieces` pieces, none of them empty; simplest: one piece.
+    """Draw the bytes cut into pieces, none of them empty. The simplest is one piece.
 
-    Given several frames, half of the cuts are near their ends, where a reader changes its mind.
+    Args:
+        data: the bytes, or several frames: then half of the cuts are near the ends of frames, where readers change
+            state.
+        max_pieces: the most pieces.
+
+    Returns:
+        A strategy of tuples of bytes.
+
+    Example:
+        >>> from hypothesis import given
+        >>> from kafwire.testing.strategies import split
+        >>> @given(split(b"EWR-IAH"))
+        ... def test_nothing_is_lost(pieces):
+        ...     assert b"".join(pieces) == b"EWR-IAH"
+        >>> test_nothing_is_lost()
     """
     whole = bytes(data) if isinstance(data, (bytes, bytearray, memoryview)) else b"".join(data)
     if len(whole) < 2:
@@ -110,10 +149,21 @@ def connections(
     Answers come in the order of requests, as Kafka's do. Both streams come in pieces, cut anywhere.
 
     Args:
-        names: APIs ("Metadata"); None: all.
+        names: names of APIs ("Metadata"); None: all.
         max_requests: the most requests; the least is one.
-        unknown_tags, records: as for `messages`.
+        unknown_tags: as for `messages`.
+        records: as for `messages`.
 
+    Returns:
+        A strategy of `Connection`.
+
+    Example:
+        >>> from hypothesis import given
+        >>> from kafwire.testing.strategies import connections
+        >>> @given(connections(["ApiVersions"], max_requests=2))
+        ... def test_all_is_sent(connection):
+        ...     assert b"".join(connection.sent) == b"".join(frame.data for frame in connection.requests)
+        >>> test_all_is_sent()
     """
     return _connections(names, max_requests, {"unknown_tags": unknown_tags, "records": records})
 

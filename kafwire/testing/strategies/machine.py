@@ -33,7 +33,13 @@ _COUNTS = st.just(_ALL) | st.integers(1, 4) | st.sampled_from([5, 7, 8, 9, 12, 1
 
 
 class ConnectionAdapter(ABC):
-    """What `ConnectionMachine` drives: one connection that moves no bytes by itself."""
+    """What `ConnectionMachine` drives: one connection that moves no bytes by itself. Subclass it for your client.
+
+    Example:
+        >>> from kafwire.testing.strategies import ConnectionAdapter
+        >>> sorted(ConnectionAdapter.__abstractmethods__)
+        ['close', 'completions', 'feed', 'queue', 'take']
+    """
 
     refusals: ClassVar[tuple[type[Exception], ...]] = (ProtocolError,)
     """What `feed` raises for bytes that break the protocol; anything else is a failure."""
@@ -42,35 +48,63 @@ class ConnectionAdapter(ABC):
     def queue(self, token: int, correlation_id: int, request: bytes, *, answered: bool) -> None:
         """Take a request to be sent: header and body, without the size prefix.
 
-        The header has `correlation_id` in it. `answered` is false for what a broker does not answer, Produce with
-        acks=0.
+        Args:
+            token: names the request in `completions`.
+            correlation_id: the id in the header.
+            request: the bytes.
+            answered: False for a request that a broker does not answer: Produce with acks=0.
         """
 
     @abstractmethod
     def take(self, limit: int) -> bytes:
-        """Return the next bytes to send, at least one if there are any and at most `limit`; none after a refusal."""
+        """Return the next bytes to send: at least one if there are any; none after a refusal.
+
+        Args:
+            limit: the most bytes.
+
+        Returns:
+            The bytes.
+        """
 
     @abstractmethod
     def feed(self, data: bytes) -> None:
-        """Receive bytes. Raises one of `refusals` if they break the protocol, and on every call after that.
+        """Receive bytes.
 
         A frame's size is judged by its four bytes, the correlation id once it is there or when the frame is complete.
+
+        Args:
+            data: the bytes.
+
+        Raises:
+            Exception: one of `refusals`, if the bytes break the protocol, and on every later call.
         """
 
     @abstractmethod
     def completions(self) -> list[tuple[int, bytes | None]]:
-        """Return what has completed since the last call, in that order: the token, and the frame after its size prefix.
+        """Return what has completed since the last call, in that order.
 
-        None instead of a frame: a request that is not answered has been taken whole.
+        Returns:
+            For each request its token, and the frame after its size prefix; None for a request that is not answered and
+            was taken whole.
         """
 
     @abstractmethod
     def close(self) -> list[int]:
-        """End the connection; return the tokens that have not completed, oldest first."""
+        """End the connection.
+
+        Returns:
+            The tokens that have not completed, oldest first.
+        """
 
 
 class Fault(enum.Enum):
-    """What a broken broker may send."""
+    """What a broken broker may send.
+
+    Example:
+        >>> from kafwire.testing.strategies import Fault
+        >>> Fault.TOO_LARGE.value
+        'a frame above the limit'
+    """
 
     UNKNOWN_ID = "an id that no request has had"
     REPEATED_ID = "a second answer to a request"
@@ -97,19 +131,35 @@ class _Incoming(NamedTuple):
 
 
 class ConnectionMachine(RuleBasedStateMachine):
-    """Requests are pipelined, taken and answered in pieces of any size; answers break rules; connections end anywhere.
+    """A stateful test of the client's side of a connection.
 
-    Subclasses say how to `connect`, may set `max_frame` (bytes after the size prefix, the largest that the adapter
-    takes), and `faults`, the kinds of broken answers to try: leave out those that your client does not promise to
-    refuse. A failure is an AssertionError that says what was expected; Hypothesis prints the fewest steps that lead to
-    it.
+    Requests are pipelined and answered in pieces of any size, and connections end anywhere. Answers may break the
+    protocol. Subclasses define `connect`, and may set `max_frame` (bytes after the size prefix, the largest that the
+    adapter takes) and `faults`, the kinds of broken answers to try: leave out those that your client does not promise
+    to refuse. A failure is an AssertionError that says what was expected. Hypothesis prints the fewest steps that lead
+    to it. Hypothesis makes it.
+
+    Example:
+        >>> from kafwire.testing.strategies import ConnectionMachine, Fault
+        >>> class MyConnections(ConnectionMachine):
+        ...     faults = frozenset({Fault.TOO_LARGE})
+        ...     def connect(self):
+        ...         return MyAdapter()
+        >>> MyTest = MyConnections.TestCase
     """
 
     max_frame: ClassVar[int] = 1 << 20
     faults: ClassVar[frozenset[Fault]] = frozenset(Fault)
 
     def connect(self) -> ConnectionAdapter:
-        """Return a fresh connection."""
+        """Return a fresh connection. Subclasses define it.
+
+        Returns:
+            A `ConnectionAdapter`.
+
+        Raises:
+            NotImplementedError: the subclass does not define it.
+        """
         raise NotImplementedError(f"{type(self).__name__} has to define connect()")
 
     def __init__(self) -> None:

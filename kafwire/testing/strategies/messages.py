@@ -47,7 +47,17 @@ _SIMPLEST: dict[str, object] = {"bool": False, "float64": 0.0, "string": "", "by
 
 
 class Versioned(NamedTuple, Generic[M]):
-    """A message and a version that can carry it; unpacks as such a pair."""
+    r"""A message and a version that can carry it. It unpacks as such a pair.
+
+    Args:
+        message: the message.
+        version: the version.
+
+    Example:
+        >>> from kafwire.testing.strategies import Versioned
+        >>> bytes(Versioned(kafwire.protocol.MetadataRequest(topics=None), 1).data)
+        b'\xff\xff\xff\xff'
+    """
 
     message: M
     version: int
@@ -131,27 +141,34 @@ def messages(
     records: SearchStrategy[Any] | None = None,
     unstable: bool = False,
 ) -> SearchStrategy[Any]:
-    """Draw a message; with `version`, as that version can carry it, else a `Versioned` with a version drawn too.
+    """Draw a message.
 
-    A field that the version lacks is at its default, so the message survives encoding and decoding unchanged.
-    Values take their whole range, are null where null is allowed, and sometimes have lengths at which a varint grows.
-    They are well-formed, not sensible: a topic's name may be empty, a port negative.
-
-        messages("MetadataRequest", 12)             # MetadataRequest
-        messages(MetadataRequest)                   # Versioned(MetadataRequest, 0 to 13)
+    A field that the version lacks has its default, so the message survives encoding and decoding unchanged. Values take
+    their whole range, are null where null is allowed, and sometimes have lengths at which a varint grows. They are
+    well-formed, not sensible: a topic's name may be empty, a port negative.
 
     Args:
-        cls_or_name: a class of `kafwire.protocol`, or Kafka's name of it.
-        version: one that the message has, unstable ones included.
-        unknown_tags: also draw tagged fields that no version declares, in flexible versions, two at most per struct.
-        max_elements: the most elements of an array of the message itself; arrays further in have two at most.
-        records: what to put into fields of record bytes (`bytes`, or None where null is allowed); default: any bytes.
-            `records_blobs().map(lambda blob: blob.data)` are valid ones.
+        cls_or_name: a class of `kafwire.protocol`, or Kafka's name for it.
+        version: a version of the message, unstable ones included; None draws it.
+        unknown_tags: also draw tagged fields that no version declares, in flexible versions, at most two per struct.
+        max_elements: the most elements of an array of the message itself; nested arrays have at most two.
+        records: a strategy for fields of record bytes (`bytes`, or None where null is allowed); None: any bytes.
+            `records_blobs().map(lambda blob: blob.data)` draws valid ones.
         unstable: without `version`: also draw a version that Kafka marks unstable.
 
-    Raises:
-        ValueError: no such message, or version.
+    Returns:
+        A strategy of messages; without `version`, of `Versioned`.
 
+    Raises:
+        ValueError: there is no such message or version.
+
+    Example:
+        >>> from hypothesis import given
+        >>> from kafwire.testing.strategies import messages
+        >>> @given(messages("MetadataRequest", 12))
+        ... def test_decoding_undoes_encoding(message):
+        ...     assert type(message).decode(message.encode(12), 12) == message
+        >>> test_decoding_undoes_encoding()
     """
     cls = message_class(cls_or_name)
     options = _Options(unknown_tags, max_elements, _BYTES if records is None else records)
@@ -170,9 +187,21 @@ def api_messages(
     records: SearchStrategy[Any] | None = None,
     unstable: bool = False,
 ) -> SearchStrategy[Versioned[Any]]:
-    """Draw any message at any version: requests, responses, headers, and what lies inside of others.
+    """Draw any message in any version: requests, responses, headers, and messages inside others.
 
-    `names` are Kafka's, as in `kafwire.protocol.MESSAGES`; None: all. The other arguments are those of `messages`.
+    Args:
+        names: Kafka's names, as in `kafwire.protocol.MESSAGES`; None: all.
+        unknown_tags: as for `messages`.
+        max_elements: as for `messages`.
+        records: as for `messages`.
+        unstable: as for `messages`.
+
+    Returns:
+        A strategy of `Versioned`.
+
+    Example:
+        >>> from kafwire.testing.strategies import api_messages
+        >>> strategy = api_messages(["ConsumerProtocolSubscription"])
     """
     return _any_of(sorted(MESSAGES if names is None else names), unknown_tags, max_elements, records, unstable)
 
@@ -185,9 +214,21 @@ def requests(
     records: SearchStrategy[Any] | None = None,
     unstable: bool = False,
 ) -> SearchStrategy[Versioned[Request[Response]]]:
-    """Draw any request at any version; `names` are those of APIs ("Metadata"), None: all.
+    """Draw any request in any version.
 
-    The other arguments are those of `messages`.
+    Args:
+        names: names of APIs ("Metadata"); None: all.
+        unknown_tags: as for `messages`.
+        max_elements: as for `messages`.
+        records: as for `messages`.
+        unstable: as for `messages`.
+
+    Returns:
+        A strategy of `Versioned`.
+
+    Example:
+        >>> from kafwire.testing.strategies import requests
+        >>> strategy = requests(["Metadata", "Fetch"])
     """
     chosen = _api_names(names, "Request")
     return _any_of(chosen, unknown_tags, max_elements, records, unstable)
@@ -201,9 +242,21 @@ def responses(
     records: SearchStrategy[Any] | None = None,
     unstable: bool = False,
 ) -> SearchStrategy[Versioned[Response]]:
-    """Draw any response at any version; `names` are those of APIs ("Metadata"), None: all.
+    """Draw any response in any version.
 
-    The other arguments are those of `messages`.
+    Args:
+        names: names of APIs ("Metadata"); None: all.
+        unknown_tags: as for `messages`.
+        max_elements: as for `messages`.
+        records: as for `messages`.
+        unstable: as for `messages`.
+
+    Returns:
+        A strategy of `Versioned`.
+
+    Example:
+        >>> from kafwire.testing.strategies import responses
+        >>> strategy = responses(["Metadata", "Fetch"])
     """
     chosen = _api_names(names, "Response")
     return _any_of(chosen, unknown_tags, max_elements, records, unstable)

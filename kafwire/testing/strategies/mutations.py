@@ -28,9 +28,17 @@ class HasData(Protocol):
 
 
 class Mutated(bytes):
-    """Damaged bytes; `origin` is the valid value as it was drawn, `changes` says in words what was done to it.
+    r"""Damaged bytes. They may be equal to the valid bytes: damage shrinks to nothing.
 
-    May be equal to the valid bytes: that is what damage shrinks to.
+    Args:
+        data: the bytes.
+        origin: the valid value as it was drawn.
+        changes: a description of each change.
+
+    Example:
+        >>> from kafwire.testing.strategies import Mutated
+        >>> Mutated(b"\x01", b"\x00", ("a bit of byte 0 flipped",)).origin
+        b'\x00'
     """
 
     origin: Any
@@ -60,22 +68,37 @@ class Mutated(bytes):
 def mutated(
     strategy: SearchStrategy[T], *, max_changes: int = 4, version: int | None = None
 ) -> SearchStrategy[Mutated]:
-    """Draw bytes that are valid but for one to `max_changes` changes.
+    """Draw bytes that are valid except for some changes.
 
-    `strategy` draws bytes, or anything with `data`: a `Versioned`, `EncodedBatch`, `RecordsBlob` or `Frame`; or
-    messages by themselves if `version` says how to encode them. What was drawn is the result's `origin`.
+    Changes are bits flipped, bytes cut off, removed, repeated or inserted, a piece of another drawn value in place of
+    one, and wrong numbers: a length or count that is one off, zero, negative or huge, or a varint without an end. In a
+    `Wire`, which the strategies of this package draw, wrong numbers are put where the numbers are; in other bytes,
+    anywhere. Every other time the checksums of batches are corrected after the damage, so that it passes the check.
 
-    Changes are bits flipped, bytes cut off, removed, repeated or put in, a piece of another drawn value in place of
-    one, and lies: a length or count that is one off, zero, negative or huge, or a varint without an end. Where the
-    bytes are a `Wire`, as those of this package are, lies go where its numbers are; in other bytes, anywhere. Batches
-    get their checksum put right after the damage every other time, so that it gets past the check.
+    The simplest form of every change is "nothing", so a failing example shrinks to valid bytes with the least damage.
 
-        @given(mutated(record_batches()))
-        def test_hostile(damaged):
-            try: my_decoder(bytes(damaged))
-            except MyProtocolError: pass
+    Args:
+        strategy: draws bytes, or anything with `data`: a `Versioned`, `EncodedBatch`, `RecordsBlob` or `Frame`; or
+            messages, with a `version`.
+        max_changes: the most changes; there is at least one.
+        version: the version in which to encode messages.
 
-    Every change has "nothing" as its simplest form, so what fails shrinks to valid bytes with the least damage.
+    Returns:
+        A strategy of `Mutated`.
+
+    Raises:
+        ValueError: `max_changes` is below 1.
+
+    Example:
+        >>> from hypothesis import given
+        >>> from kafwire.testing.strategies import mutated, record_batches
+        >>> @given(mutated(record_batches()))
+        ... def test_damage_raises_one_error(damaged):
+        ...     try:
+        ...         kafwire.records.decode_batches(bytes(damaged))
+        ...     except kafwire.ProtocolError:
+        ...         pass
+        >>> test_damage_raises_one_error()
     """
     if max_changes < 1:
         raise ValueError(f"max_changes is {max_changes}; at least 1 is needed")

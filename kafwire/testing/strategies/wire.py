@@ -27,10 +27,19 @@ Repair = Callable[[bytes], bytes]
 
 
 class Place(NamedTuple):
-    """Where a length, a count or a presence marker lies in some bytes.
+    """The position of a length, a count or a presence marker in some bytes.
 
-    `offset` and `size` are in bytes, `form` is how the number is written: int8, int16, int32, uvarint (unsigned; a
-    compact length is the length plus one) or varint (zigzag). `name` says what it measures: `topics[0].name`.
+    Args:
+        offset: the position in bytes.
+        size: how many bytes it has.
+        form: how the number is written: int8, int16, int32, uvarint (unsigned; a compact length is the length plus one)
+            or varint (zigzag).
+        name: what it measures, for example `topics[0].name`.
+
+    Example:
+        >>> from kafwire.testing.strategies import Place
+        >>> Place(0, 4, "int32", "topics").form
+        'int32'
     """
 
     offset: int
@@ -40,7 +49,18 @@ class Place(NamedTuple):
 
 
 class Wire(bytes):
-    """Bytes with the places of their lengths; `repair`, if any, puts checksums right after damage."""
+    r"""Bytes that know the positions of their lengths.
+
+    Args:
+        data: the bytes.
+        places: the positions.
+        repair: a function that corrects checksums after damage, or None.
+
+    Example:
+        >>> from kafwire.testing.strategies import Place, Wire
+        >>> Wire(b"\x00\x00\x00\x00", [Place(0, 4, "int32", "topics")]).places[0].name
+        'topics'
+    """
 
     places: tuple[Place, ...]
     repair: Repair | None
@@ -102,9 +122,21 @@ class Writer:
 
 
 def encoded(message: Message, version: int) -> Wire:
-    """Return the body of `message` in `version`, with its places.
+    """Return the body of a message, with the positions of its lengths.
 
-    The same bytes as `message.encode(version)`, for a message that has a form there; anything else fails in some way.
+    The bytes are those of `message.encode(version)`.
+
+    Args:
+        message: a message that the version can carry.
+        version: the version.
+
+    Returns:
+        The body.
+
+    Example:
+        >>> from kafwire.testing.strategies import encoded
+        >>> [place.name for place in encoded(kafwire.protocol.MetadataRequest(topics=None), 1).places]
+        ['topics: number of elements']
     """
     writer = Writer()
     _struct(writer, message, version, version >= type(message).flexible_from, "")
