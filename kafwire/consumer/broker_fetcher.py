@@ -47,7 +47,6 @@ SESSION_ERRORS = frozenset(
 # Of records that the I/O thread has queued: generation, start, next offset, leader epoch of the last batch, bytes.
 Taken = tuple[int, int, int, int, int]
 
-END_OF_TIME = 2**63 - 1
 BATCH_HEAD = struct.Struct(">qiib")  # base offset, length, leader epoch, magic
 MAGIC_WITH_EPOCH = 2
 # A request that is not answered in that time is parked: cursors with new demand are fetched immediately.
@@ -69,22 +68,23 @@ class BrokerFetcher:
         immediate: bool = False,
     ) -> None:
         """An `immediate` one has no session and its requests are not parked."""
-        config, policy = fetcher.config, fetcher.policy
+        config, policy = fetcher.config, fetcher.plan.policy
         self.connection = connection
         self.role = role
-        self.session: FetchSession[FetchCursor] = FetchSession(
-            sessions=policy.sessions and not immediate, name=self._on_wire
-        )
+        self._in_sessions = policy.sessions and not immediate
+        self.session: FetchSession[FetchCursor] = FetchSession(sessions=self._in_sessions, name=self._on_wire)
         self.cursors: dict[FetchCursor, None] = {}
         self._max_wait_ms = 0 if immediate else policy.wait_ms(config.fetch_max_wait_ms)
         self._fetcher = fetcher
         self._immediate_fetches = policy.immediate_fetches and not immediate
         self._all_or_none = policy.all_or_none
+        self._committed_only = config.isolation_level == "read_committed"
         self._full: dict[FetchCursor, None] = {}
         self._by_wire: dict[tuple[object, int], FetchCursor] = {}
         self._lent: dict[FetchCursor, None] = {}  # to the broker fetcher for immediate fetches
         self._owner: BrokerFetcher | None = None  # who lent them, of a broker fetcher for immediate fetches
         self._reserved = 0
+        self._left = False  # cursors that the request in flight asks for are read elsewhere
         self._fast_path = FetchFastPath(fetcher.queue)
         self._token = 0
         self._fed_by: object = None  # the connection whose answers it sees
@@ -116,6 +116,7 @@ class BrokerFetcher:
 
     def release(self, cursor: FetchCursor) -> None:
         """Read it no more."""
+        self._left = self._left or self.session.covers(cursor)
         self._withdraw(cursor)
         self.session.drop(cursor)
         if self.cursors.pop(cursor, self) is None:
@@ -140,19 +141,25 @@ class BrokerFetcher:
         if not cursor.is_wanted:
             self.session.drop(cursor)
             return
-        if self._fetcher.is_full(cursor):
+        free = self._fetcher.free
+        if self._fetcher.is_full(cursor, free):
             self._full[cursor] = None
             if not self._all_or_none:
                 self.session.drop(cursor)
                 return
-        budget = self._fetcher.budget
-        self.session.want(cursor, cursor.asked(budget.partition_bytes(self._fetcher.free, cursor.batch_bytes)))
+        room = self._fetcher.budget.partition_bytes(free, cursor.batch_bytes)
+        self.session.want(cursor, cursor.asked(room, names_epochs=self._fetcher.plan.names_epochs))
         if self._immediate_fetches and self.session.in_flight and not self.session.covers(cursor):
             self._schedule_immediate()
 
     def keeps_waiting(self, cursor: FetchCursor) -> bool:
         """Whether it is wanted, and the request in flight does not ask for it."""
         return self.session.in_flight and cursor in self.session and not self.session.covers(cursor)
+
+    @property
+    def is_left(self) -> bool:
+        """Whether a request is in flight for cursors that are read elsewhere by now."""
+        return self._left and self.session.in_flight
 
     def _on_wire(self, cursor: FetchCursor) -> tuple[object, int]:
         """What the broker calls a cursor's partition."""
@@ -275,6 +282,7 @@ class BrokerFetcher:
             self._by_id = by_id
             self.session.renew()
         plan = self.session.plan()
+        self._left = False
         fetcher.part(self)
         correlation_id = self.connection.next_correlation_id()
         request = self._encode(plan, correlation_id, fetcher.budget.records_bytes(need))
@@ -283,7 +291,8 @@ class BrokerFetcher:
         self._sent_ms = fetcher.cluster.engine.now_ms()
         self.requests += 1
         timeout_ms = config.request_timeout_ms + config.fetch_max_wait_ms
-        self._prepare_fast_path(plan, correlation_id)
+        if fetcher.plan.fast_path:
+            self._prepare_fast_path(plan, correlation_id)
         self.connection.send(correlation_id, [request], self._answered, timeout_ms=timeout_ms)
 
     def _prepare_fast_path(self, plan: Plan[FetchCursor], token: int) -> None:
@@ -343,9 +352,9 @@ class BrokerFetcher:
             correlation_id,
             config.client_id,
             max_wait_ms=self._max_wait_ms,
-            min_bytes=config.fetch_min_bytes,
+            min_bytes=self._fetcher.plan.min_bytes,
             max_bytes=max_bytes,
-            isolation_level=int(config.isolation_level == "read_committed"),
+            isolation_level=int(self._committed_only),
             session_id=plan.session_id,
             session_epoch=plan.epoch,
             add=[
@@ -361,7 +370,7 @@ class BrokerFetcher:
                 for cursor, asked in plan.add
             ],
             forget=[(cursor.topic, cursor.topic_id.bytes, cursor.partition) for cursor in plan.forget],
-            rack_id=config.client_rack,
+            rack_id=self._fetcher.plan.rack,
         )
 
     # --- answers ----------------------------------------------------------------------------------------------------
@@ -396,7 +405,7 @@ class BrokerFetcher:
         served = [
             cursor
             for part in answer.partitions
-            if part.size and (cursor := self._by_wire.get((part.topic, part.partition))) is not None
+            if self._is_served(part, frame) and (cursor := self._by_wire.get((part.topic, part.partition))) is not None
         ]
         if self.session.on_answer(answer.error_code, answer.session_id, served):
             self._backoff.succeeded()
@@ -406,6 +415,14 @@ class BrokerFetcher:
         if self._owner is not None:
             self._give_back(arrived=bool(served))
         fetcher.next_turn(self)
+
+    def _is_served(self, part: PartitionAnswer, frame: Buffer) -> bool:
+        """Whether records came, so that others are first now: one batch at least, or, as brokers see it in a session,
+        the beginning of one.
+        """
+        if self._in_sessions:
+            return part.size > 0
+        return part.size > OVERHEAD and _batch_bytes(frame, part) <= part.size
 
     def _on_error(self, error: BrokerError) -> None:
         """The whole request was refused: the next one is a full one. Who has no reason for it must not hammer."""
@@ -451,6 +468,7 @@ class BrokerFetcher:
         returning: list[FetchCursor] = []
         unknown: list[FetchCursor] = []
         lost: dict[int, tuple[BrokerError, list[FetchCursor]]] = {}  # by error code
+        done: list[FetchCursor] = []
         arrived = False
         first = next((part for part in answer.partitions if part.size), None)
         partial: FetchCursor | None = None
@@ -461,8 +479,12 @@ class BrokerFetcher:
             sent = self.session.sent(cursor)
             if cursor in absorbed:
                 arrived = True
-                cursor.judge(part, from_replica=cursor.replica == self.connection.node)
-                _note_batch(cursor, answer.frame, part)
+                cursor.judge(
+                    part,
+                    from_replica=cursor.replica == self.connection.node,
+                    committed_only=self._committed_only,
+                )
+                cursor.batch_bytes = _batch_bytes(answer.frame, part)
                 _, start, next_offset, epoch, size = absorbed[cursor]
                 _note_epochs(cursor, answer.frame, part.position, size, start, next_offset, epoch)
                 self.update(cursor)
@@ -470,7 +492,7 @@ class BrokerFetcher:
             if sent is None or sent.offset != cursor.position:
                 continue  # it was sought in meanwhile
             from_replica = cursor.replica == self.connection.node
-            verdict = cursor.judge(part, from_replica=from_replica)
+            verdict = cursor.judge(part, from_replica=from_replica, committed_only=self._committed_only)
             if verdict is FetchDisposition.TAKE:
                 if not part.size:
                     continue
@@ -479,6 +501,8 @@ class BrokerFetcher:
                 elif part is first:
                     partial = cursor
                 self.update(cursor)
+                if cursor.done:
+                    done.append(cursor)
             elif verdict is FetchDisposition.FOLLOW:
                 cursor.replica = part.preferred_read_replica
                 cursor.replica_until_ms = fetcher.cluster.engine.now_ms() + fetcher.config.metadata_max_age_ms
@@ -511,7 +535,11 @@ class BrokerFetcher:
         if partial is not None:  # asked again, it would be the same
             what = f"{self.connection.where} answered for {partial.name} with no whole batch, not even the first"
             fetcher.halt(partial, ProtocolError(what, api="FetchResponse", version=self._version))
-        if fetcher.config.client_rack:  # else no leader names a replica
+        elif fetcher.plan.ends and not arrived:
+            self._on_empty(answer)
+        for cursor in done:
+            fetcher.finish(cursor)
+        if fetcher.plan.rack:  # else no leader names a replica
             now = fetcher.cluster.engine.now_ms()
             moving += [c for c in self.cursors if c.replica == self.connection.node and now >= c.replica_until_ms]
         for error, cursors in lost.values():
@@ -522,6 +550,26 @@ class BrokerFetcher:
             fetcher.leave_replica(cursor)
         for cursor in unknown:
             fetcher.leave_replica(cursor, unknown=True)
+
+    def _on_empty(self, answer: FetchAnswer) -> None:
+        """No partition has records at its position: whichever the broker may answer to its end is done.
+
+        Records of the others may be late; but a log that lost them will never have them.
+        """
+        if any(part.error_code for part in answer.partitions):
+            return
+        asked = {
+            cursor: None
+            for cursor in self.session
+            if (sent := self.session.sent(cursor)) is not None and sent.offset == cursor.position
+        }
+        for part in answer.partitions:
+            cursor = self._by_wire.get((part.topic, part.partition))
+            if cursor in asked and cursor.may_end(part, committed_only=self._committed_only):
+                cursor.ended = True
+                del asked[cursor]
+                self._fetcher.finish(cursor)
+        self._fetcher.check_stalled(asked)
 
     def _queue(self, frame: Buffer, part: PartitionAnswer, cursor: FetchCursor) -> bool:
         """Queue the whole batches of an answer; False when there is none."""
@@ -542,15 +590,16 @@ class BrokerFetcher:
             cursor.advance(next_offset, epoch)
             cursor.fetches += 1
             cursor.bytes += size
-            _note_batch(cursor, frame, part)
-            _note_epochs(cursor, frame, part.position, size, position, next_offset, epoch)
+            cursor.batch_bytes = _batch_bytes(frame, part)
+            if self._fetcher.plan.names_epochs:
+                _note_epochs(cursor, frame, part.position, size, position, next_offset, epoch)
             self._fetcher.queue.push(
                 frame,
                 part.position,
                 size,
                 cursor.number,
                 position,
-                END_OF_TIME,
+                cursor.end,
                 part.aborted,
                 generation,
                 self.connection.where,
@@ -559,7 +608,7 @@ class BrokerFetcher:
             # It is not asked for again: who asks from there may get the batch after it, and nobody would notice.
             where = f"{cursor.name}, after offset {cursor.position}, from {self.connection.where}"
             told = CorruptBatchError(
-                f"{where}: {problem.message}; where the next batch begins is not known: seek past it",
+                f"{where}: {problem.message}; {self._fetcher.plan.advice.damaged}",
                 topic=cursor.topic,
                 partition=cursor.partition,
                 base_offset=-1,
@@ -590,10 +639,10 @@ class BrokerFetcher:
         }
 
 
-def _note_batch(cursor: FetchCursor, frame: Buffer, part: PartitionAnswer) -> None:
+def _batch_bytes(frame: Buffer, part: PartitionAnswer) -> int:
     """How large this partition's batches are, as far as the first one tells."""
     length = memoryview(frame)[part.position + LENGTH_AT : part.position + OVERHEAD]
-    cursor.batch_bytes = OVERHEAD + int.from_bytes(length, "big")
+    return OVERHEAD + int.from_bytes(length, "big")
 
 
 def _note_epochs(

@@ -27,6 +27,7 @@ from kafwire.cluster.offset_spec import (
 )
 from kafwire.config import ConsumerConfig
 from kafwire.consumer._fetch_buffer import FetchReader, stream_threads
+from kafwire.consumer.fetch_plan import consumer_budget, consumer_plan
 from kafwire.consumer.fetcher import Fetcher
 from kafwire.consumer.partition_claim import Claim
 from kafwire.consumer.partition_cursor import FetchCursor
@@ -95,7 +96,7 @@ class ConsumerCore:
             raise _no_membership()
         self.cluster = cluster
         self.config = config
-        self.fetcher = Fetcher(cluster, config)
+        self.fetcher = Fetcher(cluster, config, consumer_plan(config), consumer_budget(config))
         self.closed = False
         self._selection = selection
         self._layout = layout

@@ -1,5 +1,5 @@
-"""The fetch engine of a consumer: cursors and their positions, the broker fetchers that ask for them, and what goes
-wrong.
+"""The fetch engine of consumers and scans: cursors and their positions, the broker fetchers that ask for them, and what
+goes wrong. What differs is their plan (`fetch_plan.py`).
 
 `broker_fetcher.py` has the requests and answers; here is whatever concerns more than one broker: where each cursor is
 assigned, how much may be fetched, and where reading goes on after a seek, a truncation, or a deletion.
@@ -18,16 +18,18 @@ from functools import partial
 from typing import Any
 
 from kafwire.cluster.backoff import delay_ms
+from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.list_offsets import EARLIEST, LATEST, end_of_epoch, list_offsets
 from kafwire.cluster.metadata import TopicInfo
-from kafwire.config import ConsumerConfig, duration_ms
+from kafwire.config import FetchConfig, duration_ms
 from kafwire.consumer._fetch import FetchAnswer, PartitionAnswer
 from kafwire.consumer._fetch_buffer import FetchBuffer
 from kafwire.consumer.broker_fetcher import BrokerFetcher
 from kafwire.consumer.fetch_errors import FetchErrors
-from kafwire.consumer.fetch_policies import IMMEDIATE, policy_of
-from kafwire.consumer.partition_cursor import Budget, FetchCursor
+from kafwire.consumer.fetch_plan import FetchPlan
+from kafwire.consumer.fetch_policies import IMMEDIATE
+from kafwire.consumer.partition_cursor import NO_END, Budget, FetchCursor
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import (
     BrokerError,
@@ -51,21 +53,21 @@ UNREADABLE = 3
 class Fetcher:
     """Keeps the `queue` filled for whoever asks. Lives on the engine."""
 
-    def __init__(self, cluster: Cluster, config: ConsumerConfig) -> None:
+    def __init__(self, cluster: Cluster, config: FetchConfig, plan: FetchPlan, budget: Budget) -> None:
         self.cluster = cluster
         self.config = config
-        self.policy = policy_of(config.fetch_strategy, single_socket=config.single_socket)
+        self.plan = plan
+        self.policy = plan.policy
+        self.budget = budget
         self._cookie = cluster.engine.transport.listen(self._on_credit)
         self.queue = FetchBuffer(cluster.engine.native, self._cookie)
-        self.budget = Budget(
-            config.fetch_memory, config.fetch_max_bytes, config.max_partition_fetch_bytes, config.max_prefetch_batches
-        )
         self.cursors: dict[tuple[str, int], FetchCursor] = {}
         self.stopped = False
         self.resets = 0  # positions that had to be looked up again, for metrics
         self.truncations = 0
         self.errors = FetchErrors()
         self._numbered: dict[int, FetchCursor] = {}
+        self._unfinished: dict[FetchCursor, None] = {}  # of those that have an end
         self._vacant: dict[tuple[str, uuid.UUID, int], int] = {}  # places of partitions that were dropped
         self._broker_fetchers: dict[tuple[int, str], BrokerFetcher] = {}
         self._assigned: dict[FetchCursor, BrokerFetcher] = {}
@@ -81,18 +83,31 @@ class Fetcher:
         self._tasks: set[asyncio.Task[None]] = set()
         self._unreadable: dict[int, int] = {}
         self._listeners: dict[object, Callable[[], object]] = {}
+        self._watches: list[Callable[[], None]] = []  # what ends them
         cluster.engine.join(self)
 
-    # --- what the consumer asks for ---------------------------------------------------------------------------------
+    # --- what is asked for ------------------------------------------------------------------------------------------
 
-    def add(self, info: TopicInfo, partition: int, layout: Layout) -> FetchCursor:
-        """A cursor for a partition; it is read once it has a position, and somebody asks."""
+    def start(self) -> None:
+        """Read what was added to its end, wherever brokers say that it is by now. Not after `stop`."""
+        if self.stopped:
+            return
+        self._watches = [self.cluster.on_change(self.on_metadata), self.cluster.on_overdue(self._leave_hung)]
+        self.ask(list(self._unfinished))
+        self._check_end()
+
+    def add(
+        self, info: TopicInfo, partition: int, layout: Layout, *, start: int = -1, end: int = NO_END
+    ) -> FetchCursor:
+        """A cursor for a partition, up to an `end`; it is read once it has a position, and somebody asks."""
         number = self._vacant.pop((info.name, info.topic_id, partition), None)
         if number is None:
             number = self.queue.add(info.name, partition, layout)
         # A vacant place is of a later generation than a new one.
-        generation = self.queue.reset(number, -1)
-        cursor = FetchCursor(number, info.name, info.topic_id, partition, generation)
+        generation = self.queue.reset(number, start)
+        cursor = FetchCursor(number, info.name, info.topic_id, partition, generation, start, end)
+        if end != NO_END and not cursor.done:
+            self._unfinished[cursor] = None
         self.cursors[info.name, partition] = cursor
         self._numbered[number] = cursor
         return cursor
@@ -180,6 +195,8 @@ class Fetcher:
     def stop(self) -> None:
         """Fetch no more; answers still to come are dropped."""
         self.stopped = True
+        for end_watch in self._watches:
+            end_watch()
         self.cluster.engine.transport.unlisten(self._cookie)
         for task in self._tasks:
             task.cancel()
@@ -197,9 +214,7 @@ class Fetcher:
 
     async def end(self) -> None:
         """The interpreter ends: whoever waits for records in a thread is let go."""
-        if not self.stopped:
-            self.queue.fail(KafkaError("the interpreter is ending: nothing more is read"))
-            self.stop()
+        self.fail(KafkaError("the interpreter is ending: nothing more is read"))
 
     def abandon(self) -> None:
         """In a forked child: the reader notices by itself; the queue may be locked by a thread that is not here."""
@@ -239,16 +254,17 @@ class Fetcher:
         """Whether a request for `need` bytes fits; if not, `broker_fetcher` is pumped when there may be room."""
         if self.budget.has_room(self.queue.queued_bytes(), need):
             return True
-        self.queue.compact()
+        if self.plan.compacts:
+            self.queue.compact()
         if self.budget.has_room(self.queue.queued_bytes(starved=True), need):
             return True
         self._to_pump[broker_fetcher] = None
         return False
 
-    def is_full(self, cursor: FetchCursor) -> bool:
-        """Whether a cursor's buffer has enough; if so, its next release is told."""
+    def is_full(self, cursor: FetchCursor, free: int) -> bool:
+        """Whether a cursor's buffer has enough, if so much is free; if so, its next release is told."""
         slices, size = self.queue.queued(cursor.number)
-        if not self.budget.is_full(slices, size, self.free):
+        if not self.budget.is_full(slices, size, free):
             return False
         slices, size = self.queue.queued(cursor.number, watch=True)
         return self.budget.is_full(slices, size, self.free)
@@ -294,8 +310,7 @@ class Fetcher:
     def _on_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self.queue.fail(error)
-            self._tell()
+            self.fail(error)
 
     def _update(self, cursor: FetchCursor) -> None:
         broker_fetcher = self._assigned.get(cursor)
@@ -312,24 +327,47 @@ class Fetcher:
         """Records came."""
         self._tell()
 
+    def finish(self, cursor: FetchCursor) -> None:
+        """All of it is queued, or is known not to exist."""
+        self._leave(cursor)
+        self._unfinished.pop(cursor, None)
+        self._check_end()
+
+    def _check_end(self) -> None:
+        if not self._unfinished and not self.stopped:
+            self.queue.end()
+            self.stop()
+
+    def fail(self, error: BaseException) -> None:
+        """End the read: once what is buffered is read, readers raise `error`."""
+        if not self.stopped:
+            self.queue.fail(error)
+            self.stop()
+
     def halt(self, cursor: FetchCursor, error: KafkaError) -> None:
-        """Nothing more of this partition until a seek: once what is buffered is read, its reader raises `error`."""
+        """Nothing more of this partition until a seek: once what is buffered is read, its reader raises `error`.
+
+        A read that ends does so now.
+        """
         cursor.halted = True
+        if self.plan.ends:
+            self.fail(error)
+            return
         self.queue.fail_place(cursor.number, cursor.generation, error)
         self._update(cursor)
         self._tell()
 
     def out_of_range(self, cursor: FetchCursor, where: str) -> None:
         """There is no such offset: go where the policy says, or tell the user (KIP-1106)."""
-        policy = self.config.auto_offset_reset
+        policy = self.plan.reset
         self.resets += 1
         if policy == "error":
             self.halt(
                 cursor,
                 broker_error(
                     ErrorCode.OFFSET_OUT_OF_RANGE,
-                    f"{cursor.name} has no offset {cursor.position}, says {where}: the records were deleted, or the "
-                    "log was cut; seek to another, or choose an auto_offset_reset",
+                    f"{cursor.name} has no offset {cursor.position} any more: the records were deleted, or the log "
+                    f"was cut, says {where}; {self.plan.advice.no_such_offset}",
                 ),
             )
             return
@@ -355,7 +393,7 @@ class Fetcher:
             f"only up to {offset}: a leader without the rest was elected"
         )
         self._jump(cursor, offset, last_epoch=epoch)
-        if self.config.auto_offset_reset == "error":
+        if self.plan.reset == "error":
             self.halt(
                 cursor,
                 LogTruncatedError(
@@ -440,7 +478,7 @@ class Fetcher:
             log.debug("%s and %d more: %s", lost[0].name, len(lost) - 1, error)
         self.move(lost)
         for cursor in lost:
-            self._lose(cursor)
+            self._lose(cursor, error)
         self._warn(lost, error)
 
     def note_error(self, where: str, error: BrokerError, cursors: Iterable[FetchCursor]) -> None:
@@ -467,8 +505,10 @@ class Fetcher:
                 "%s%s could not be read for %d s: %s; this is tried again", late[0].name, more, WARN_MS // 1000, error
             )
 
-    def _lose(self, cursor: FetchCursor) -> None:
-        """Note that a cursor has no broker: the metadata has to be refreshed before it can be settled."""
+    def _lose(self, cursor: FetchCursor, why: object) -> None:
+        """Note that a cursor has no broker: the metadata has to be refreshed before it can be settled. A read that ends
+        fails when that has been so for long.
+        """
         self._connecting.pop(cursor, None)
         if cursor not in self._unassigned:
             return
@@ -478,8 +518,20 @@ class Fetcher:
         if cursor.failures == 1:
             self._newly_lost.set()
             self.cluster.hasten()
-        if cursor.failing_since_ms is None:
-            cursor.failing_since_ms = self.cluster.engine.now_ms()
+        if self._is_failing_for_long(cursor) and self.plan.ends:
+            self.fail(
+                KafkaTimeoutError(
+                    f"{cursor.name} could not be read further than offset {cursor.position} for {self._patience_s:g} "
+                    f"s: {why}"
+                )
+            )
+
+    def check_stalled(self, cursors: Iterable[FetchCursor]) -> None:
+        """Their leaders answer, without records."""
+        committed_only = self.config.isolation_level == "read_committed"
+        for cursor in cursors:
+            if self._is_failing_for_long(cursor):
+                self.fail(KafkaTimeoutError(cursor.why_stalled(self._patience_s, committed_only=committed_only)))
 
     def _settle_all(self) -> None:
         """Assign every cursor that has no broker to one; a slow broker holds up nobody else. Look for the others."""
@@ -490,11 +542,14 @@ class Fetcher:
                 self._unassigned.pop(cursor, None)
                 self._connecting.pop(cursor, None)
             elif node < 0:
-                self._lose(cursor)
-                self._warn([cursor], self._why_nowhere(cursor))
+                why = self._why_nowhere(cursor)
+                self._lose(cursor, why)
+                self._warn([cursor], why)
             elif self._connecting.get(cursor) != node:
                 self._connecting[cursor] = node
                 groups.setdefault(node, []).append(cursor)
+        if self.stopped:
+            return
         for node, group in groups.items():
             self._begin(self._settle(node, group))
         if self._lost and self._looking is None:
@@ -517,6 +572,8 @@ class Fetcher:
                     self.tell_once("metadata", error, "where to fetch from could not be found: ")
                     for cursor in lost:
                         cursor.failures += 1
+                        if self._is_failing_for_long(cursor) and self.plan.ends:
+                            self.fail(error)
                     continue
                 for cursor in lost:
                     self._lost.pop(cursor, None)
@@ -537,14 +594,14 @@ class Fetcher:
             error = broker_error(
                 ErrorCode.UNKNOWN_TOPIC_ID,
                 f"topic {cursor.topic!r} was deleted and made anew while {cursor.name} was read, up to offset "
-                f"{cursor.position}: its offsets are those of other records now; assign it again to read them",
+                f"{cursor.position}: {self.plan.advice.topic_made_anew}",
             )
         elif code and not broker_error(code).retriable:
             error = broker_error(code, f"fetching {cursor.name} at offset {cursor.position}")
         elif code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and self._is_failing_for_long(cursor):
             error = broker_error(
                 code,
-                f"topic {cursor.topic!r} has been gone for {self.config.default_api_timeout_ms / 1000:g} s; "
+                f"topic {cursor.topic!r} has been gone for {self._patience_s:g} s; "
                 f"{cursor.name} was read up to offset {cursor.position}",
             )
         elif not code and self._is_behind(cursor):
@@ -604,7 +661,7 @@ class Fetcher:
             cursor.last_epoch = -1
             cursor.failing_since_ms = None
             self.move([cursor])
-        elif position > end and self.config.auto_offset_reset == "error":
+        elif position > end and self.plan.reset == "error":
             self.truncations += 1
             self.halt(
                 cursor,
@@ -620,10 +677,11 @@ class Fetcher:
             self.out_of_range(cursor, "its leader")
 
     def _is_failing_for_long(self, cursor: FetchCursor) -> bool:
-        now = self.cluster.engine.now_ms()
-        if cursor.failing_since_ms is None:
-            cursor.failing_since_ms = now
-        return now - cursor.failing_since_ms > self.config.default_api_timeout_ms
+        return cursor.failing_ms(self.cluster.engine.now_ms()) > self.config.default_api_timeout_ms
+
+    @property
+    def _patience_s(self) -> float:
+        return self.config.default_api_timeout_ms / 1000
 
     async def _settle(self, node: int, cursors: list[FetchCursor]) -> None:
         """Open what leads to a broker and hand it these cursors, unless they were moved or dropped meanwhile."""
@@ -638,7 +696,7 @@ class Fetcher:
             self.tell_once(f"broker {node}", error)
             for cursor in cursors:
                 if self._connecting.get(cursor) == node:
-                    self._lose(cursor)
+                    self._lose(cursor, error)
             self._do_soon(self._settle_all)
             return
         broker_fetcher = self._broker_fetchers.get((node, role))
@@ -693,6 +751,12 @@ class Fetcher:
     def readable(self, node: int) -> None:
         """A broker's answer was read."""
         self._unreadable.pop(node, None)
+
+    def _leave_hung(self, connection: BrokerConnection) -> None:
+        """What a broker that hangs was asked for is read elsewhere by now: do not keep room for its answer."""
+        for broker_fetcher in list(self._broker_fetchers.values()):
+            if broker_fetcher.connection is connection and broker_fetcher.is_left:
+                connection.fail("the broker hangs, and others lead partitions of its now")
 
     def on_metadata(self, changed: set[str]) -> None:
         """Leaders moved: do not wait until the old ones say so. And a topic made anew is not the one that was read."""

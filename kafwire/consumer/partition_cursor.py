@@ -1,4 +1,4 @@
-"""A consumer's cursor: where it is in one partition, whom to ask, whether to ask at all, and what answers mean for it.
+"""A cursor: where a read is in one partition, whom to ask, whether to ask at all, and what answers mean for it.
 
 Pure: events and times come in, decisions go out. `consumer/fetcher.py` carries them out.
 """
@@ -19,6 +19,7 @@ from kafwire.error_codes import ErrorCode
 # What another replica answers, the leader may not: this one lags behind, or is damaged.
 REPLICA_ERRORS = LEADER_ERRORS | {ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.CORRUPT_MESSAGE}
 UNKNOWN = -1
+NO_END = 2**63 - 1
 # What each partition finds free, however much others have buffered: some small batches.
 LEAST_SHARE = 16 << 10
 ENVELOPE = 64 << 10  # more than an answer has beside the records, unless it has thousands of partitions
@@ -71,7 +72,7 @@ class FetchDisposition(enum.Enum):
 
 @dataclass(slots=True, eq=False)
 class FetchCursor:
-    """One partition of a consumer. Offsets and epochs are -1 where they are not known; times are in milliseconds."""
+    """One partition of a read. Offsets and epochs are -1 where they are not known; times are in milliseconds."""
 
     number: int
     topic: str
@@ -79,6 +80,8 @@ class FetchCursor:
     partition: int
     generation: int = 0  # rises with every seek; what was asked for in an older one is not taken
     position: int = UNKNOWN  # the next offset to ask for
+    end: int = NO_END  # nothing is wanted from here on
+    ended: bool = False  # there is nothing between the position and the end, nor will be
     last_epoch: int = UNKNOWN  # leader epoch of the batch before it
     leader_epoch: int = UNKNOWN  # of the leader that is asked
     high_watermark: int = UNKNOWN
@@ -108,10 +111,24 @@ class FetchCursor:
     @property
     def is_wanted(self) -> bool:
         """Whether more is to be fetched, as far as the room in its buffer allows."""
-        return self.asked_for and not self.paused and not self.halted and not self.doubted and self.position >= 0
+        return (
+            self.asked_for
+            and not self.paused
+            and not self.halted
+            and not self.doubted
+            and not self.done
+            and self.position >= 0
+        )
 
-    def asked(self, max_bytes: int) -> Asked:
+    @property
+    def done(self) -> bool:
+        """Whether everything below the end was received, or is known not to exist."""
+        return self.ended or self.position >= self.end
+
+    def asked(self, max_bytes: int, *, names_epochs: bool = True) -> Asked:
         """What the next request asks of this partition."""
+        if not names_epochs:
+            return Asked(self.position, max_bytes)
         return Asked(self.position, max_bytes, self.leader_epoch, self.last_epoch)
 
     def seek(self, position: int, generation: int, *, last_epoch: int = UNKNOWN) -> None:
@@ -121,7 +138,7 @@ class FetchCursor:
         self.last_epoch = last_epoch
         if last_epoch >= 0:
             self.epochs.note(position - 1, position, last_epoch)
-        self.halted = self.doubted = False
+        self.halted = self.doubted = self.ended = False
         self.failing_since_ms = None
 
     def advance(self, next_offset: int, epoch: int) -> None:
@@ -129,6 +146,19 @@ class FetchCursor:
         self.position = next_offset
         self.last_epoch = epoch
         self.returns = 0
+        self.recover()
+
+    def recover(self) -> None:
+        """All is well: the next failure is a first one again."""
+        self.failing_since_ms = None
+        self.warned = False
+        self.failures = 0
+
+    def failing_ms(self, now_ms: float) -> float:
+        """For how long it has been failing; it begins to, if it was well."""
+        if self.failing_since_ms is None:
+            self.failing_since_ms = now_ms
+        return now_ms - self.failing_since_ms
 
     def read_from(self, leader: int, now_ms: float) -> int:
         """The broker to ask: the preferred replica while its lease lasts, else the leader."""
@@ -136,17 +166,17 @@ class FetchCursor:
             self.replica = UNKNOWN
         return self.replica if self.replica >= 0 else leader
 
-    def judge(self, part: Part, *, from_replica: bool) -> FetchDisposition:
+    def judge(self, part: Part, *, from_replica: bool, committed_only: bool = False) -> FetchDisposition:
         """What `part` means. Takes in watermarks, which are true whatever else the answer says.
 
         A replica may be behind the leader, or be gone: what it cannot serve is not lost, the leader is asked before
-        anything is believed.
+        anything is believed. And a new leader may not know yet that records below the end are committed, or may have
+        lost them: an answer of its without records is no success.
         """
         code = part.error_code
         if code == 0:
-            self.failing_since_ms = None
-            self.warned = False
-            self.failures = 0
+            if self.end == NO_END or self.may_end(part, committed_only=committed_only):
+                self.recover()
             if part.high_watermark >= 0:
                 self.high_watermark = part.high_watermark
                 self.last_stable = part.last_stable_offset
@@ -162,6 +192,29 @@ class FetchCursor:
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             return FetchDisposition.OUT_OF_RANGE
         return FetchDisposition.FIND_LEADER if may_pass(code) else FetchDisposition.FAILED
+
+    def may_end(self, part: Part, *, committed_only: bool) -> bool:
+        """Whether a broker that says `part` may answer up to the end: then records that it does not have do not exist.
+
+        It answers up to the high watermark, or with committed records up to the last stable offset. Below that there is
+        a batch at each position, unless its offsets were taken away (compaction, deletion). So a full answer without
+        any records ends all partitions of which this is true.
+        """
+        stable = part.last_stable_offset
+        return (stable if committed_only and stable >= 0 else part.high_watermark) >= self.end
+
+    def why_stalled(self, seconds: float, *, committed_only: bool) -> str:
+        """Why there were no records for so long, although there are, or were, some below the end."""
+        text = f"{self.name} gave no records from offset {self.position} on for {seconds:g} s"
+        if committed_only and 0 <= self.last_stable < self.end <= self.high_watermark:
+            return (
+                f"{text}: its last stable offset is {self.last_stable}, and the read ends at {self.end}; a transaction "
+                "that began there is still open, or its marker is not written"
+            )
+        return (
+            f"{text}, although it had some up to {self.end}; now it ends at {self.high_watermark}: did an election of "
+            "a leader cut the log?"
+        )
 
     def lag(self, delivered: int, *, committed_only: bool, fed_end: int = -1) -> int | None:
         """Records that are there and not delivered yet, as the last answer knew; None before the first.

@@ -21,7 +21,7 @@ from rich.progress import (
 
 if TYPE_CHECKING:
     from kafwire.consumer._fetch_buffer import FetchBuffer
-    from kafwire.scanner.plan import Cursor
+    from kafwire.consumer.partition_cursor import FetchCursor
 
 __all__ = ["Bar", "ProgressBar"]
 
@@ -80,7 +80,7 @@ class ProgressBar:
 class Bar(ProgressBar):
     """How many offsets of a scan are read, or are known not to exist."""
 
-    def __init__(self, title: str, cursors: Sequence[Cursor], queue: FetchBuffer, *, force: bool) -> None:
+    def __init__(self, title: str, cursors: Sequence[FetchCursor], queue: FetchBuffer, *, force: bool) -> None:
         self._cursors = [(cursor, cursor.position) for cursor in cursors]
         self._queue = queue
         super().__init__(title, sum(cursor.end - start for cursor, start in self._cursors), force=force)
@@ -89,9 +89,9 @@ class Bar(ProgressBar):
         """The offsets that were read, or are known not to exist."""
         return sum(self._read(cursor, start) for cursor, start in self._cursors)
 
-    def _read(self, cursor: Cursor, start: int) -> int:
+    def _read(self, cursor: FetchCursor, start: int) -> int:
         read = max(start, self._queue.position(cursor.number))
-        return (cursor.end if cursor.done and read >= cursor.received else min(read, cursor.end)) - start
+        return (cursor.end if cursor.done and read >= cursor.position else min(read, cursor.end)) - start
 
 
 class _Watching(Progress):

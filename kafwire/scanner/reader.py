@@ -14,11 +14,11 @@ from kafwire.cluster.offset_spec import Bound, Timestamps
 from kafwire.config import ClientConfig, ScanConfig
 from kafwire.consumer._fetch_buffer import FetchReader
 from kafwire.consumer.core import LASTING_LAYOUTS
+from kafwire.consumer.fetcher import Fetcher
 from kafwire.errors import ConfigError
 from kafwire.records._arrow import Layout
 from kafwire.runtime.engine import Engine
-from kafwire.scanner.fetcher import ScanFetcher
-from kafwire.scanner.plan import Cursor
+from kafwire.scanner.plan import SCAN, ScanBudget
 from kafwire.scanner.ranges import Bounds, Range, plan_ranges
 from kafwire.serializer_calls import Deserializers
 
@@ -108,14 +108,18 @@ class BoundedRead:
         self._reading = reading
         self.ranges = [r for r, _ in found]
         self._topic_ids = {r.topic: info.topic_id for r, info in found}
+        fetcher = Fetcher(cluster, reading.config, SCAN, ScanBudget.of(reading.config))
+        transient = len(self.ranges) > LASTING_LAYOUTS
         cursors = [
-            Cursor(number, r.topic, info.topic_id, r.partition, r.start, r.end)
-            for number, (r, info) in enumerate(found)
+            fetcher.add(
+                info,
+                r.partition,
+                reading.layout_of(r.topic, r.partition, transient=transient),
+                start=r.start,
+                end=r.end,
+            )
+            for r, info in found
         ]
-        fetcher = ScanFetcher(cluster, reading.config, cursors)
-        for r in self.ranges:
-            layout = reading.layout_of(r.topic, r.partition, transient=len(self.ranges) > LASTING_LAYOUTS)
-            fetcher.queue.add(r.topic, r.partition, layout)
         self._bar = None
         if title is not None:
             from kafwire.scanner.progress import Bar
@@ -196,7 +200,7 @@ def _is_shown(progress: ProgressOption) -> bool:
     return progress == "force" or (sys.stderr is not None and sys.stderr.isatty())
 
 
-def _closer(engine: Engine, cluster: Cluster | None, fetcher: ScanFetcher, bar: Bar | None) -> Callable[[], None]:
+def _closer(engine: Engine, cluster: Cluster | None, fetcher: Fetcher, bar: Bar | None) -> Callable[[], None]:
     """What ends a read, from whichever thread its reader dies in. Must not know the Scan, or it would never die."""
 
     def on_engine() -> None:

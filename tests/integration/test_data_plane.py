@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import kafwire
+from kafwire.consumer.fetcher import Fetcher
 from kafwire.runtime.engine import engine
 from kafwire.runtime.native_transport import NativeConnection
 from kafwire.testing.cluster import KafkaCluster
@@ -155,7 +156,7 @@ class Attempt(NamedTuple):
 def fetcher_of(scan: kafwire.Scan) -> Any:
     """The engine's side of the scan made last."""
     assert scan is not None
-    fetchers: list[Any] = [member for member in engine()._members if type(member).__name__ == "ScanFetcher"]
+    fetchers = [member for member in engine()._members if isinstance(member, Fetcher)]
     return max(fetchers, key=lambda fetcher: fetcher._cookie)
 
 
@@ -231,6 +232,6 @@ def test_what_a_scan_fetches_ahead_stays_within_its_budget(cluster: KafkaCluster
     scan = kafwire.scan(cluster.bootstrap, million, fetch_memory=1_000_000, fetch_max_bytes=200_000)
     fetcher = fetcher_of(scan)
     scan._start()
-    until(lambda: fetcher.queue.queued_bytes() > 500_000 and fetcher.reserved == 0)
+    until(lambda: fetcher.queue.queued_bytes() > 500_000 and fetcher.budget.reserved == 0)
     assert fetcher.queue.queued_bytes() < 1_000_000
     assert sum(len(batch) for batch in scan.batches()) == ROWS

@@ -14,11 +14,11 @@ from kafwire.cluster.group_offsets import GroupOffsets, OffsetToCommit
 from kafwire.config import ClientConfig
 from tests.support import seeds
 from tests.support.simulated import World
-from tests.support.simulated_consumer import Consuming
+from tests.support.simulated_consumer import Consuming, fill
 from tests.support.simulated_consumer import write as write_to
 from tests.support.simulated_kafka import NEVER, Call
 from tests.support.simulated_producer import Work, log_of
-from tests.unit.scanner.test_fetcher import Read, fill
+from tests.support.simulated_scan import Scanning
 
 SEEDS = 20
 # Until the controller takes its partitions away.
@@ -69,7 +69,7 @@ def test_a_partition_that_moved_away_is_read_on(seed: int) -> None:
 def test_a_scan_of_a_partition_that_moved_away_ends(seed: int) -> None:
     with World(brokers=3, seed=seed) as world:
         rows = fill(world, "t", partitions=3, replicas=3)
-        read = Read(world, "t")
+        read = Scanning(world, "t")
         world.run(open_all(read.cluster, "fetch"))
         hang(world, 1)
         started = world.loop.time()

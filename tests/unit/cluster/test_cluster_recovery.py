@@ -14,8 +14,9 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaTimeoutError
 from tests.support.simulated import LATENCY_S, Node, World
 from tests.support.simulated_cluster import make_cluster, metadata
+from tests.support.simulated_consumer import fill
 from tests.support.simulated_kafka import HANGUP, NEVER, Call
-from tests.unit.scanner.test_fetcher import Read, fill
+from tests.support.simulated_scan import Scanning
 
 
 def answer_of(world: World, *nodes: int, cluster_id: str = "simulated", error: int = 0) -> protocol.MetadataResponse:
@@ -341,7 +342,7 @@ def test_a_connection_that_its_broker_closed_for_idleness_is_opened_again() -> N
 
 @pytest.mark.parametrize("strategy", ["rebootstrap", "none"])
 def test_a_scan_goes_on_when_all_brokers_have_moved(boot: list[str], strategy: str) -> None:
-    async def move(world: World, read: Read) -> None:
+    async def move(world: World, read: Scanning) -> None:
         reading = asyncio.ensure_future(read.beside(0.05))
         await asyncio.sleep(0.3)
         assert sum(map(len, read.rows.values())) > 0
@@ -355,7 +356,7 @@ def test_a_scan_goes_on_when_all_brokers_have_moved(boot: list[str], strategy: s
     with World(brokers=3) as world:
         rows = fill(world, "t", partitions=6, batches=30)
         options: dict[str, Any] = {"default_api_timeout_ms": 20_000, "metadata_recovery_strategy": strategy}
-        read = Read(
+        read = Scanning(
             world, ["t"], bootstrap_servers="boot.example:9092", fetch_max_bytes=200, fetch_memory=400, **options
         )
         if strategy == "rebootstrap":
@@ -375,7 +376,7 @@ def test_a_scan_ends_loudly_when_its_cluster_was_replaced(boot: list[str]) -> No
         answer.cluster_id = "other"
         return answer
 
-    async def replace(read: Read) -> None:
+    async def replace(read: Scanning) -> None:
         reading = asyncio.ensure_future(read.beside(0.05))
         await asyncio.sleep(0.3)
         del world.topics["t"]
@@ -390,7 +391,7 @@ def test_a_scan_ends_loudly_when_its_cluster_was_replaced(boot: list[str]) -> No
     boot.append("10.0.0.1")
     with World() as world:
         fill(world, "t", batches=50)
-        read = Read(world, ["t"], bootstrap_servers="boot.example:9092", fetch_max_bytes=200, fetch_memory=400)
+        read = Scanning(world, ["t"], bootstrap_servers="boot.example:9092", fetch_max_bytes=200, fetch_memory=400)
         with pytest.raises(BrokerError, match="'t' was deleted and made anew while t-0 was read"):
             world.run(replace(read))
         assert b"not asked for" not in {value for _, value in read.rows["t", 0]}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kafwire.consumer.fetch_session import LAST_EPOCH, Asked, FetchSession, Plan
 
@@ -333,6 +335,44 @@ def test_renewal(in_flight: bool) -> None:
     assert session.plan() == (7, 0, [("a", FIRST)], [])
     assert session.on_answer(0, 8, ())
     assert next_plan(session, session_id=8) == (8, 1, [], [])
+
+
+batch_sizes = st.lists(st.integers(1, 40), min_size=0, max_size=12)
+
+
+@given(st.lists(batch_sizes, min_size=1, max_size=10), st.integers(1, 50))
+def test_without_sessions_none_with_data_waits_for_more_answers_than_there_are_keys(
+    partitions: list[list[int]], max_bytes: int
+) -> None:
+    """The broker's side: it goes through the request in order and fills the answer to `max_bytes`.
+
+    The first partition that has data gives one batch whatever its size; a later one gives the batches that are whole
+    within what is left. A partition without batches is one whose tail is invisible: it stays, and hinders nobody.
+    """
+    left = {number: list(sizes) for number, sizes in enumerate(partitions)}
+    session: FetchSession[int] = FetchSession(sessions=False)
+    for number in left:
+        session.want(number, FIRST)
+    waited = dict.fromkeys(left, 0)
+    taken = dict.fromkeys(left, 0)
+    while any(left.values()):
+        served: list[int] = []
+        room = max_bytes
+        plan = session.plan()
+        assert {number for number, _ in plan.add} == set(left)
+        for number, _ in plan.add:
+            sizes, before = left[number], taken[number]
+            while sizes and (sizes[0] <= room or not (served or taken[number] > before)):
+                room -= sizes.pop(0)
+                taken[number] += 1
+            if taken[number] > before:
+                served.append(number)
+        assert session.on_answer(0, 0, served)
+        for number in served:
+            session.want(number, Asked(taken[number], 1 << 20))
+        for number, sizes in left.items():
+            waited[number] = 0 if number in served or not sizes else waited[number] + 1
+        assert max(waited.values()) < len(left)
 
 
 def test_closing() -> None:

@@ -29,6 +29,11 @@ def cursor() -> FetchCursor:
     return FetchCursor(0, "t", uuid.UUID(int=1), 0)
 
 
+def bounded(position: int, end: int = 10) -> FetchCursor:
+    """One that somebody reads up to an end."""
+    return FetchCursor(3, "t", uuid.UUID(int=1), 3, position=position, end=end, asked_for=True)
+
+
 # ---- verdicts
 
 
@@ -76,6 +81,17 @@ def test_an_answer_with_an_error_says_nothing_about_the_log(
     assert it.log_start == (start if start >= 0 else 10)
     assert it.failures == 0
     assert it.failing_since_ms is None
+
+
+@pytest.mark.parametrize("committed_only", [True, False])
+@pytest.mark.parametrize("part", [Part(0, 20, 9), Part(0, 9, 9), Part(0, -1, -1), Part(0, 20, -1), Part(0, 10, 10)])
+def test_an_answer_counts_as_a_success_if_the_broker_may_answer_to_the_end(part: Part, *, committed_only: bool) -> None:
+    """Another may have lost what was there, or not know yet that it is committed."""
+    it = bounded(0)
+    it.failures, it.failing_since_ms = 3, 5.0
+    assert it.judge(part, from_replica=False, committed_only=committed_only) is FetchDisposition.TAKE
+    good = part.high_watermark >= 10 and not (committed_only and 0 <= part.last_stable_offset < 10)
+    assert (it.failures, it.failing_since_ms) == ((0, None) if good else (3, 5.0))
 
 
 # ---- the budget
@@ -187,6 +203,57 @@ def test_a_seek_forgets_what_was_wrong_where_it_was() -> None:
     assert it.failing_since_ms is None
     it.advance(50, 6)
     assert it.asked(9) == Asked(50, 9, -1, 6)
+
+
+def test_it_is_done_at_its_end_and_wanted_until_then() -> None:
+    assert (bounded(9).done, bounded(9).is_wanted) == (False, True)
+    assert (bounded(10).done, bounded(10).is_wanted) == (True, False)
+    it = bounded(5)
+    it.advance(100, -1)
+    assert it.done
+    it.seek(5, 1)
+    assert not it.done
+
+
+def test_records_are_progress() -> None:
+    it = bounded(5)
+    it.failing_since_ms, it.failures, it.warned = 1.0, 2, True
+    it.advance(7, -1)
+    assert (it.position, it.failures, it.warned) == (7, 0, False)
+    assert it.failing_since_ms is None
+    assert it.failing_ms(30.0) == 0
+    assert it.failing_ms(35.0) == 5
+
+
+def test_it_is_done_where_there_is_nothing_more() -> None:
+    it = bounded(5)
+    it.ended = True
+    assert (it.done, it.is_wanted, it.position) == (True, False, 5)
+    it.seek(5, 1)
+    assert it.is_wanted
+
+
+@pytest.mark.parametrize(("told", "may_end"), [(11, True), (10, True), (9, False), (-1, False)])
+def test_an_empty_answer_may_end_those_whose_end_the_broker_has_passed(told: int, *, may_end: bool) -> None:
+    assert bounded(0).may_end(Part(0, told, 0), committed_only=False) is may_end
+    assert bounded(0).may_end(Part(0, 50, told), committed_only=True) is (may_end or told < 0), "-1: it does not say"
+    assert not cursor().may_end(Part(0, told, told), committed_only=False)
+
+
+def test_why_there_were_no_records() -> None:
+    it = bounded(5)
+    it.judge(Part(0, 20, 6), from_replica=False)
+    text = "t-3 gave no records from offset 5 on for 60 s"
+    assert it.why_stalled(60, committed_only=True).startswith(f"{text}: its last stable offset is 6, and the read ends")
+    lost = f"{text}, although it had some up to 10; now it ends at 20"
+    assert it.why_stalled(60, committed_only=False).startswith(lost)
+
+
+def test_epochs_are_named_if_the_plan_says_so() -> None:
+    it = bounded(5)
+    it.leader_epoch, it.last_epoch = 3, 2
+    assert it.asked(9) == Asked(5, 9, 3, 2)
+    assert it.asked(9, names_epochs=False) == Asked(5, 9)
 
 
 def test_the_lease_of_a_replica_ends() -> None:

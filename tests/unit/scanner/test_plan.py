@@ -1,102 +1,44 @@
-"""`scanner.plan`: cursors move forward only, and nobody waits for ever for its turn."""
+"""`scanner.plan`: what a scan may fetch at once. What it then does is in `test_plan_fetching.py`."""
 
 from __future__ import annotations
 
-import uuid
-
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafwire.errors import ProtocolError
-from kafwire.scanner.plan import Cursor, Rotation, finish_invisible
+from kafwire.config import ScanConfig
+from kafwire.scanner.plan import SCAN, ScanBudget
 
-TOPIC_ID = uuid.UUID(int=1)
-
-
-def cursor(number: int, position: int = 0, end: int = 10) -> Cursor:
-    return Cursor(number, "t", TOPIC_ID, number, position, end)
+SIZES = st.integers(1, 1 << 30)
 
 
-def test_a_cursor_is_done_at_its_end() -> None:
-    assert cursor(0, 10, 10).done
-    assert not cursor(0, 9, 10).done
+def test_the_budget_is_that_of_the_options() -> None:
+    config = ScanConfig.build({"bootstrap_servers": "a:1", "fetch_max_bytes": 300, "fetch_memory": 1000})
+    budget = ScanBudget.of(config)
+    assert (budget.limit, budget.fetch_max_bytes) == (1000, 300)
 
 
-def test_a_cursor_moves_forward_only() -> None:
-    it = cursor(3, 5)
-    it.failing_since_ms = 1.0
-    it.advance(7)
-    assert it.position == 7
-    assert it.failing_since_ms is None
-    for offset in (7, 6, -1):
-        with pytest.raises(ProtocolError, match="answered t-3 from offset 7 with batches that end before it"):
-            it.advance(offset)
-    it.advance(100)
-    assert it.done
+def test_a_scan_has_no_session_and_ends() -> None:
+    assert not SCAN.policy.sessions
+    assert SCAN.ends
 
 
-def test_finished_cursors_are_not_taken_in() -> None:
-    rotation = Rotation([cursor(0), cursor(1, 10)])
-    rotation.add([cursor(2, 11), cursor(3)])
-    assert [c.number for c in rotation.order] == [0, 3]
-    assert len(rotation) == 2
-
-
-def test_the_served_go_to_the_back_and_the_lost_leave() -> None:
-    cursors = [cursor(n) for n in range(5)]
-    rotation = Rotation(cursors)
-    cursors[3].position = 10
-    assert rotation.settle({0, 2}, {1}) == [cursors[1]]
-    assert [c.number for c in rotation.order] == [4, 0, 2]
-
-
-def test_the_order_is_a_copy() -> None:
-    rotation = Rotation([cursor(0)])
-    rotation.order.clear()
-    assert len(rotation) == 1
-
-
-batch_sizes = st.lists(st.integers(1, 40), min_size=0, max_size=12)
-
-
-@given(st.lists(batch_sizes, min_size=1, max_size=10), st.integers(1, 50))
-def test_no_cursor_with_data_waits_for_more_answers_than_there_are_cursors(
-    partitions: list[list[int]], max_bytes: int
+@given(SIZES, SIZES, st.integers(0, 100), st.integers(0, 1 << 30), st.integers(0, 1 << 30))
+def test_each_request_is_for_as_much_and_any_partition_may_fill_it(
+    limit: int, fetch_max_bytes: int, broker_fetchers: int, free: int, batch_bytes: int
 ) -> None:
-    """The broker's side: it goes through the request in order and fills the answer to `max_bytes`.
-
-    The first partition that has data gives one batch whatever its size; a later one gives the batches that are whole
-    within what is left. A partition without batches is one whose tail is invisible: it stays, and hinders nobody.
-    """
-    left = {number: list(sizes) for number, sizes in enumerate(partitions)}
-    cursors = {number: cursor(number, 0, len(sizes) + 1) for number, sizes in left.items()}
-    rotation = Rotation(cursors.values())
-    waited = dict.fromkeys(left, 0)
-    while any(left.values()):
-        served: set[int] = set()
-        room = max_bytes
-        for asked in rotation.order:
-            sizes = left[asked.number]
-            taken = 0
-            while taken < len(sizes) and (sizes[taken] <= room or not (served or taken)):
-                room -= sizes[taken]
-                taken += 1
-            if taken:
-                served.add(asked.number)
-                asked.advance(asked.position + taken)
-                del sizes[:taken]
-        for number, sizes in left.items():
-            waited[number] = 0 if number in served or not sizes else waited[number] + 1
-        assert max(waited.values()) < len(left)
-        rotation.settle(served, set())
+    budget = ScanBudget(limit, fetch_max_bytes, fetch_max_bytes, 0)
+    need = budget.request_bytes(broker_fetchers, free)
+    assert need == fetch_max_bytes
+    assert budget.records_bytes(need) == need
+    assert budget.partition_bytes(free, batch_bytes) == need
+    assert not budget.is_full(1000, limit, 0)
 
 
-def test_an_empty_answer_ends_those_whose_end_the_broker_has_passed() -> None:
-    passed, exactly, behind, untold = cursor(0), cursor(1), cursor(2), cursor(3)
-    finished = finish_invisible([passed, exactly, behind, untold], {0: 11, 1: 10, 2: 9})
-    assert finished == [passed, exactly]
-    assert passed.done
-    assert exactly.done
-    assert not behind.done
-    assert not untold.done
+@given(SIZES, SIZES, st.integers(0, 1 << 31), st.integers(0, 1 << 31))
+def test_requests_fit_into_the_limit_but_for_the_only_one(
+    limit: int, fetch_max_bytes: int, reserved: int, buffered: int
+) -> None:
+    budget = ScanBudget(limit, fetch_max_bytes, fetch_max_bytes, 0)
+    budget.reserved = reserved
+    fits = reserved + buffered + fetch_max_bytes <= limit
+    assert budget.has_room(buffered, fetch_max_bytes) == (fits or reserved + buffered == 0)

@@ -9,8 +9,8 @@ from typing import Any, Self
 import pyarrow as pa
 import pytest
 
+from kafwire.consumer.fetcher import Fetcher
 from kafwire.errors import BrokerError, ConfigError, KafkaError
-from kafwire.scanner.fetcher import ScanFetcher
 from kafwire.sync import scan as sync_scan
 from tests.support.simulated_consumer import fill
 from tests.support.simulated_flavours import Flavour, rows
@@ -52,7 +52,7 @@ def test_a_block_ends_the_read(flavour: Flavour) -> None:
 @pytest.mark.parametrize("end", ["read", "closed", "block"])
 def test_whatever_ends_the_read_ends_its_fetching(flavour: Flavour, end: str) -> None:
     scan = scanned(flavour)
-    [fetcher] = [member for member in flavour.engine.members if isinstance(member, ScanFetcher)]
+    [fetcher] = [member for member in flavour.engine.members if isinstance(member, Fetcher)]
     if end == "read":
         assert rows(flavour.all(scan.batches())) == ALL
     elif end == "closed":
@@ -61,7 +61,7 @@ def test_whatever_ends_the_read_ends_its_fetching(flavour: Flavour, end: str) ->
         flavour.enter(scan)
         flavour.leave(scan)
     flavour.world.pass_time(0.1)
-    assert fetcher._stopped
+    assert fetcher.stopped
 
 
 @blocking
@@ -169,9 +169,9 @@ def test_the_interpreters_end_lets_go_whoever_reads(flavour: Flavour) -> None:
     scan = flavour.get(flavour.client().scan("t"))
     scan._start()
     for member in flavour.engine.members:
-        if type(member).__name__ == "ScanFetcher":
-            flavour.world.run(member.end())  # type: ignore[attr-defined]
-            flavour.world.run(member.end())  # type: ignore[attr-defined]
+        if isinstance(member, Fetcher):
+            flavour.world.run(member.end())
+            flavour.world.run(member.end())
     with pytest.raises(KafkaError, match="the interpreter is ending"):
         flavour.all(scan.batches())
 
