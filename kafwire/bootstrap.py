@@ -34,8 +34,8 @@ def _parse(part: str) -> tuple[str, int]:
         address = part
     elif scheme.upper() in _SECURE:
         raise ValueError(
-            f"{part!r}: this version of kafwire has no TLS and no SASL yet; it needs a listener of the broker that "
-            "speaks PLAINTEXT"
+            f"{part!r}: kafwire does not support TLS and SASL yet; connect to a listener of the broker that "
+            "uses PLAINTEXT"
         )
     elif scheme.upper() != "PLAINTEXT":
         raise ValueError(f"{part!r}: leave {scheme + separator!r} out: Kafka's own protocol is spoken; write {FORMS}")
@@ -44,7 +44,7 @@ def _parse(part: str) -> tuple[str, int]:
         host.encode("idna")
     except UnicodeError:
         raise ValueError(
-            f"{part!r}: {host!r} is no host name: what stands between two dots has 1 to 63 characters"
+            f"{part!r}: {host!r} is not a host name: each label between dots has 1 to 63 characters"
         ) from None
     return host, port
 

@@ -156,7 +156,10 @@ class Deserializers:
 def _refuse_async(codecs: Mapping[str, Codec | None], other: str) -> None:
     for name, codec in codecs.items():
         if codec is not None and codec.is_async:
-            raise ConfigError(f"option {name}={codec!r} is async, and nobody awaits it here: take kafwire.{other}")
+            raise ConfigError(
+                f"option {name}={codec!r} is an async function, which a blocking client cannot await: "
+                f"use kafwire.{other}"
+            )
 
 
 def _pairs(headers: Any) -> Headers:
@@ -242,7 +245,7 @@ def _failed(error: Exception, topic: str, part: str, record: Record | None) -> S
         return SerializationError(text, topic=topic, part=part)
     return SerializationError(
         f"the {part} of {topic}-{record.partition} at offset {record.offset} cannot be deserialized: {_told(error)}; "
-        f"to pass it over, seek(TopicPartition({topic!r}, {record.partition}), {record.offset + 1})",
+        f"to skip it, seek(TopicPartition({topic!r}, {record.partition}), {record.offset + 1})",
         topic=topic,
         part=part,
         partition=record.partition,

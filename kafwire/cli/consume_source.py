@@ -70,7 +70,7 @@ def parse_window(given: Sequence[str]) -> Window:
                 start = int(text)
             except ValueError:
                 raise click.UsageError(
-                    f"-o {text}: known are beginning, end, stored, an offset, -N for the last N, s@TIME and e@TIME"
+                    f"-o {text}: expected beginning, end, stored, an offset, -N for the last N, s@TIME or e@TIME"
                 ) from None
             if text == "-0":
                 start = "latest"
@@ -89,7 +89,7 @@ def _milliseconds(text: str) -> int:
         moment = dt.datetime.fromisoformat(value)
     except ValueError:
         raise click.UsageError(
-            f"-o {text}: milliseconds since the epoch are needed, or a time like 2026-01-31T12:00:00Z"
+            f"-o {text}: expected milliseconds since the epoch, or a time like 2026-01-31T12:00:00Z"
         ) from None
     if moment.tzinfo is None:
         raise click.UsageError(f"-o {text}: the time has no zone: add Z, or +01:00")

@@ -51,7 +51,7 @@ def unescape(text: str) -> bytes:
             return bytes([int(code, 8 if code[:1] == b"0" else 10)])
         except ValueError:
             raise click.UsageError(
-                f"\\{code.decode()} in {text!r} is no byte: \\0 to \\0377, or \\1 to \\255"
+                f"\\{code.decode()} in {text!r} is not a byte: \\0 to \\0377, or \\1 to \\255"
             ) from None
 
     return _ESCAPE.sub(byte, text.encode(errors="surrogateescape"))

@@ -110,10 +110,10 @@ def _check_length(length: int, position: int, limit: int | None) -> None:
             offset=position,
         )
     if length < _SMALLEST:
-        raise ProtocolError(f"a batch of length {length}: this is no log, or a damaged one", offset=position)
+        raise ProtocolError(f"a batch of length {length}: this is not a log, or it is damaged", offset=position)
     if limit is not None and length > limit:
         raise ProtocolError(
-            f"a batch of length {length}, the limit is {limit}: this is no log, or a damaged one", offset=position
+            f"a batch of length {length}, the limit is {limit}: this is not a log, or it is damaged", offset=position
         )
 
 

@@ -128,7 +128,7 @@ def plan(options: ReadOptions, places: Sequence[TopicPartition], now: Situation)
 def data_loss(what: str) -> DataLossError:
     """The error for records that are gone, with the way out."""
     return DataLossError(
-        f"{what}. Records may have been deleted by retention, or the topic made anew; set the option failOnDataLoss to "
+        f"{what}. Records may have been deleted by retention, or the topic recreated; set the option failOnDataLoss to "
         "false to read what is there, or correct the offsets"
     )
 

@@ -78,13 +78,13 @@ def test_an_ipv6_address_without_brackets_is_refused(given: str) -> None:
 
 @pytest.mark.parametrize("host", ["foo..bar", ".foo", "x" * 64 + ".example"])
 def test_a_host_name_that_cannot_be_one(host: str) -> None:
-    with pytest.raises(ConfigError, match=f"'{host}' is no host name: .* 1 to 63 characters"):
+    with pytest.raises(ConfigError, match=f"'{host}' is not a host name: .* 1 to 63 characters"):
         ClientConfig.build({"bootstrap_servers": f"{host}:9092"})
 
 
 @pytest.mark.parametrize("scheme", ["SSL", "SASL_SSL", "sasl_plaintext"])
 def test_a_listener_that_is_not_spoken_yet_is_explained(scheme: str) -> None:
-    with pytest.raises(ConfigError, match=f"{scheme}://b:9093.*no TLS and no SASL yet.*speaks PLAINTEXT"):
+    with pytest.raises(ConfigError, match=f"{scheme}://b:9093.*not support TLS and SASL yet.*uses PLAINTEXT"):
         ClientConfig.build({"bootstrap_servers": f"a,{scheme}://b:9093"})
 
 

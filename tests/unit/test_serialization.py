@@ -137,7 +137,7 @@ def test_what_cannot_be_deserialized(spec: Any, data: bytes) -> None:
     with pytest.raises(SerializationError, match=r"the value of t-3 at offset 7 cannot be deserialized: ") as caught:
         deserialized(spec, data)
     error = caught.value
-    assert "to pass it over, seek(TopicPartition('t', 3), 8)" in str(error)
+    assert "to skip it, seek(TopicPartition('t', 3), 8)" in str(error)
     assert (error.topic, error.part, error.partition, error.offset) == ("t", "value", 3, 7)
     assert error.__cause__ is not None
     same = pickle.loads(pickle.dumps(error))
@@ -146,11 +146,15 @@ def test_what_cannot_be_deserialized(spec: Any, data: bytes) -> None:
 
 @pytest.mark.parametrize("function", [awaited, functools.partial(awaited)])
 def test_async_ones_are_refused_where_nobody_awaits(function: Any) -> None:
-    with pytest.raises(ConfigError, match=r"option value_serializer=.* is async.*take kafwire\.AsyncProducer"):
+    with pytest.raises(
+        ConfigError, match=r"option value_serializer=.* is an async function.*use kafwire\.AsyncProducer"
+    ):
         kafwire.Producer("127.0.0.1:1", value_serializer=function)
-    with pytest.raises(ConfigError, match=r"option key_deserializer=.* is async.*take kafwire\.AsyncConsumer"):
+    with pytest.raises(
+        ConfigError, match=r"option key_deserializer=.* is an async function.*use kafwire\.AsyncConsumer"
+    ):
         kafwire.Consumer("127.0.0.1:1", topics="t", key_deserializer=function)
-    with pytest.raises(ConfigError, match=r"option key_deserializer=.* is async"):
+    with pytest.raises(ConfigError, match=r"option key_deserializer=.* is an async function"):
         kafwire.scan("127.0.0.1:1", "t", key_deserializer=function)
 
 

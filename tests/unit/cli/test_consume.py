@@ -319,7 +319,7 @@ def test_options_are_listed() -> None:
         (["consume", "-b", "h", "orders", "-Z", "--null", "x"], "either -Z or --null"),
         (["consume", "-b", "h", "orders", "-f", "%y"], "there is no %y"),
         (["consume", "-b", "h", "orders", "-o", "stored"], "-o stored needs --group"),
-        (["consume", "-b", "h", "orders", "-o", "there"], "known are beginning"),
+        (["consume", "-b", "h", "orders", "-o", "there"], "expected beginning"),
         (["consume", "-b", "h", "orders", "-p", "-1"], "-1 is not in the range"),
         (["consume", "-b", "h", "orders", "-c", "0"], "0 is not in the range"),
         (["consume", "-b", "h", "orders", "--progress"], "--progress is for a read that ends"),

@@ -29,7 +29,7 @@ def test_escapes(text: str, expected: bytes) -> None:
 
 @pytest.mark.parametrize("text", [r"\256", r"\999", r"\0400", r"\xg", r"a\x"])
 def test_wrong_escapes(text: str) -> None:
-    with pytest.raises(click.UsageError, match=r"needs one or two hex digits|is no byte"):
+    with pytest.raises(click.UsageError, match=r"needs one or two hex digits|is not a byte"):
         unescape(text)
 
 
@@ -108,11 +108,11 @@ def test_where_to_read(given: list[str], expected: Window) -> None:
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        (["ende"], "known are beginning, end, stored"),
-        (["1.5"], "known are"),
-        (["s@"], "milliseconds since the epoch are needed"),
-        (["s@-5"], "milliseconds since the epoch are needed"),
-        (["e@yesterday"], "milliseconds since the epoch are needed"),
+        (["ende"], "expected beginning, end, stored"),
+        (["1.5"], "expected beginning"),
+        (["s@"], "expected milliseconds since the epoch"),
+        (["s@-5"], "expected milliseconds since the epoch"),
+        (["e@yesterday"], "expected milliseconds since the epoch"),
         (["s@2026-01-31T12:00:00"], "has no zone"),
         (["1", "2"], "twice where to begin"),
         (["s@1", "end"], "twice where to begin"),
