@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 MODULES = (
@@ -24,7 +25,7 @@ MODULES = (
     "kafwire.testing.history",
     "kafwire.testing.strategies",
     "kafwire.testing.fuzzer",
-    "kafwire.spark",
+    *(("kafwire.spark",) if find_spec("pyspark") else ()),  # other Pythons are tried without
 )
 # What public calls return, under names of other modules.
 RETURNED = (
