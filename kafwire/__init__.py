@@ -1,4 +1,4 @@
-"""kafwire: a Kafka client that owns the wire.
+"""kafwire: a Kafka client with its own implementation of the protocol.
 
 Public names are loaded when they are first used: `import kafwire` starts nothing and imports neither asyncio nor
 pyarrow.
