@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -25,7 +24,6 @@ from tests.support.deadlines import ended, happened, until
 from tests.support.known_topics import fill, make_topic, partitions_of, take, value_of
 from tests.support.time_limits import within
 
-ROOT = Path(__file__).parent.parent.parent
 BEGIN = """
 import asyncio, os, signal, sys, threading, time
 import kafwire

@@ -6,7 +6,6 @@ import textwrap
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from pathlib import Path
 
 import pytest
 
@@ -14,8 +13,6 @@ from tests.support import programs, seeds
 from tests.support import scripted_broker as scripted
 from tests.support.scripted_broker import ScriptedBroker, Step, batch_of
 from tests.support.time_limits import within
-
-ROOT = Path(__file__).parent.parent.parent
 
 BEGIN = """
 import asyncio, os, signal, sys, threading, time

@@ -13,39 +13,23 @@ from tests.support.fault_stage import response
 from tests.support.socket_server import SocketServer, receive_frame
 
 
-class FrameServer:
+class FrameServer(SocketServer):
     """Answers all frames; `received` are the correlation ids that came, in order, -1 for the end of a connection."""
 
     def __init__(self, port: int = 0, answer: Callable[[int], bytes] = response) -> None:
         self.received: list[int] = []
         self._answer = answer
         self._changed = threading.Condition()
-        self._server = SocketServer(self._serve, port)
-
-    @property
-    def port(self) -> int:
-        return self._server.port
-
-    @property
-    def address(self) -> str:
-        return self._server.address
+        super().__init__(self._serve, port)
 
     def wait_for(self, *correlation_ids: int) -> None:
         """Return when exactly these have come."""
         with self._changed:
             assert self._changed.wait_for(lambda: self.received == list(correlation_ids), 10), self.received
 
-    def close(self) -> None:
+    def close(self, *, reset: bool = True) -> None:
         """End everything, connections by reset."""
-        self._server.close(reset=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        super().close(reset=reset)
 
     def _serve(self, connection: socket.socket) -> None:
         with contextlib.suppress(OSError):

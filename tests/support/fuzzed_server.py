@@ -7,10 +7,8 @@ bug is a function that gets each request and changes what becomes of it; `None` 
 import itertools
 import socket
 import struct
-import threading
 from collections.abc import Callable
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode, ProtocolError
@@ -50,7 +48,7 @@ class Exchange:
         ]
 
 
-class FuzzedServer:
+class FuzzedServer(SocketServer):
     """Listens on a free port of the loopback address."""
 
     def __init__(
@@ -60,39 +58,12 @@ class FuzzedServer:
         self.on_bytes = on_bytes
         self.counter = itertools.count()
         self.deaths = 0
-        self.stopped = threading.Event()
-        self._server = SocketServer(self._serve)
-
-    @property
-    def port(self) -> int:
-        return self._server.port
-
-    @property
-    def address(self) -> str:
-        """host:port."""
-        return self._server.address
-
-    def start(self) -> None:
-        """Listen again on the same port after a death."""
-        self._server.start()
+        super().__init__(self._serve)
 
     def die(self) -> None:
         """Stop listening and drop all connections, as a crash would."""
         self.deaths += 1
-        self._server.stop()
-
-    def close(self) -> None:
-        """End everything."""
-        self.stopped.set()
-        self._server.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
-        self.close()
+        self.stop()
 
     def _serve(self, connection: socket.socket) -> None:
         # Or an answer is held back until the one before is acknowledged, though it is dealt with.

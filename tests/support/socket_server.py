@@ -18,7 +18,7 @@ class SocketServer:
 
     def __init__(self, serve: Callable[[socket.socket], None], port: int = 0) -> None:
         self.port = port
-        self._serve = serve
+        self._each = serve
         self._listener: socket.socket | None = None
         self._connections: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
@@ -28,10 +28,6 @@ class SocketServer:
     @property
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
-
-    @property
-    def listens(self) -> bool:
-        return self._listener is not None
 
     def start(self) -> None:
         """Listen; at the port that it had before, after `stop`."""
@@ -90,7 +86,7 @@ class SocketServer:
     def _talk(self, connection: socket.socket) -> None:
         try:
             with connection, contextlib.suppress(OSError):
-                self._serve(connection)
+                self._each(connection)
         finally:
             with self._lock:
                 self._connections.discard(connection)
