@@ -88,8 +88,6 @@ NOT_IN_REAL_TIME = {
 REAL_TIME = ("tests/integration/", "tests/spark/", "tests/conformance/")
 # What tests import of tests: helpers, and programs, which are tested themselves.
 IMPORTED_OF_TESTS = {"support", "soak", "scenarios"}
-# They import a scan from the tests of the scanner's fetcher.
-IMPORTING_TESTS = {"tests/unit/cluster/test_cluster_hung_broker.py", "tests/unit/cluster/test_cluster_recovery.py"}
 # What is still set of private fields, by file.
 PRIVATE_FIELDS_SET: dict[str, list[str]] = {
     "tests/support/simulated_flavours.py": ["_simulated_engine"],
@@ -534,7 +532,7 @@ def test_tests_import_their_helpers_from_support_only() -> None:
         for file in sorted((ROOT / "tests").rglob("*.py"))
         for module in imported.findall(file.read_text())
         for name in [file.relative_to(ROOT).as_posix()]
-        if f"{module}.".split(".")[1] not in IMPORTED_OF_TESTS and name not in IMPORTING_TESTS
+        if f"{module}.".split(".")[1] not in IMPORTED_OF_TESTS
     ]
     assert not wrong, "helpers live in tests/support:\n" + "\n".join(wrong)
 

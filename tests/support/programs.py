@@ -30,5 +30,5 @@ def program(begin: str, code: str, *arguments: str) -> Iterator[subprocess.Popen
 def run(begin: str, code: str, *arguments: str) -> tuple[int, str, str]:
     """(exit code, output, error output) of a program that ends by itself."""
     with program(begin, code, *arguments) as process:
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=PATIENCE_S)
         return process.returncode, out, err
