@@ -2,24 +2,15 @@
 
 The wire side of decision "columns, not objects": `decode_chunk` walks wire batches, checks CRC-32C, decompresses
 and appends records to `Columns`, whose large buffers come from the process's pool. Nothing here is Python, nothing
-here is shared between threads except what `_compress` guards. `_arrow` exports Columns, `_records` wraps them,
-`_encode` goes the other way.
+here is shared between threads except what `_compress` guards. Below it, `_columns` has the columns and `_decode` the
+loop over records. `_arrow` exports Columns, `_records` wraps them, `_encode` goes the other way.
 """
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 
-from kafwire.memory._buffer cimport kw_buf
+from kafwire.records._columns cimport Columns
 
 
 cdef enum:
-    # DecodeSpec.columns, ArrowLayout: which columns
-    COLUMN_OFFSET = 1
-    COLUMN_TIMESTAMP = 2
-    COLUMN_TIMESTAMP_TYPE = 4
-    COLUMN_KEY = 8
-    COLUMN_VALUE = 16
-    COLUMN_HEADERS = 32
-    COLUMN_ALL = 63
-
     # DecodeStatus.kind, the answer of decode_chunk
     DECODE_OK = 0
     DECODE_NEED_CODEC = 1  # take the GIL, resolve_codec(status.codec), call again
@@ -91,43 +82,6 @@ cdef struct DecodeStatus:
     char message[192]
 
 
-# A variable-length column. `length` rows live in Columns; offsets has length + 1 entries.
-cdef struct Bytes:
-    kw_buf *offsets  # int32
-    kw_buf *data
-    kw_buf *validity  # bit set = there; NULL: no nulls seen
-    int64_t used  # bytes in data
-    int64_t nulls
-
-
-# Rows decoded so far. Start from columns_init(); decode_chunk appends. NULL buffer: column not asked for, or no row
-# yet.
-cdef struct Columns:
-    uint32_t columns
-    int64_t length
-    int64_t capacity  # rows there is room for
-    size_t raw_bytes  # decompressed bytes of the batches in here
-    int64_t base_offset  # of the first wire batch; -1 before it
-    int64_t next_offset
-    kw_buf *offset  # int64
-    kw_buf *timestamp  # int64, ms; -1 = none
-    kw_buf *timestamp_validity  # bitmap; NULL: no nulls seen
-    int64_t timestamp_nulls
-    kw_buf *timestamp_type  # int8; NULL: every row has timestamp_type_all
-    int8_t timestamp_type_all  # -1 before the first row
-    Bytes key
-    Bytes value
-    # headers: rows -> [header_offsets[i], header_offsets[i + 1]) of header_key and header_value
-    kw_buf *header_offsets  # int32
-    int64_t header_count
-    int64_t header_capacity
-    Bytes header_key
-    Bytes header_value
-    bint header_key_not_utf8  # some header key is not UTF-8
-    double ratio  # decompressed / compressed bytes of the last compressed batch, 0 unknown
-    kw_buf *scratch  # where batches are decompressed; freed by columns_finish
-
-
 # The header of one magic 2 batch, or of one magic 0/1 message.
 cdef extern from "kafwire/records/native/batch.h" nogil:
     ctypedef struct BatchHeader "kw_batch_header":
@@ -146,12 +100,6 @@ cdef extern from "kafwire/records/native/batch.h" nogil:
         int32_t count
     int batch_header "kw_batch_header_read"(const uint8_t *data, size_t size, BatchHeader *out, const char **reason)
 
-
-cdef void columns_init(Columns *columns) noexcept nogil
-cdef void columns_clear(Columns *columns) noexcept nogil  # drop all buffers; ready to be filled again
-cdef void columns_finish(Columns *columns) noexcept nogil  # drop scratch, and what is much larger than its content
-cdef void columns_share(const Columns *columns, Columns *out) noexcept nogil  # a second holder of the same buffers
-cdef size_t columns_bytes(const Columns *columns) noexcept nogil  # memory held by buffers, after columns_finish
 
 cdef void spec_init(DecodeSpec *spec) noexcept nogil  # all columns, verify, skip control, no limits but 256 MiB
 cdef void aborted_sort(AbortedTransaction *aborted, int32_t count) noexcept nogil

@@ -16,15 +16,16 @@ from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 from posix.unistd cimport getpid
 
 from kafwire._codec cimport (
-    COLUMN_OFFSET, DECODE_CORRUPT, DECODE_CRC, DECODE_NEED_CODEC, DECODE_OK, DECODE_ORDER, DECODE_TOO_LARGE,
-    DECODE_UNSUPPORTED, STOP_CHUNK_FULL, AbortedTransaction, BatchHeader, Columns, DecodeSpec, DecodeStatus,
-    aborted_sort, batch_header, columns_clear, columns_finish, columns_init, decode_chunk, decode_error, spec_init,
+    DECODE_CORRUPT, DECODE_CRC, DECODE_NEED_CODEC, DECODE_OK, DECODE_ORDER, DECODE_TOO_LARGE, DECODE_UNSUPPORTED,
+    STOP_CHUNK_FULL, AbortedTransaction, BatchHeader, DecodeSpec, DecodeStatus, aborted_sort, batch_header,
+    decode_chunk, decode_error, spec_init,
 )
 from kafwire.memory._buffer cimport Buffer, kw_buf, kw_buf_ref, kw_buf_unref
 from kafwire.records._arrow cimport (
     EXPORT_NO_MEMORY, ArrowArray, ArrowArrayStream, ArrowLayout, ArrowSchema, Layout, columns_export, export_error,
     layout_schema,
 )
+from kafwire.records._columns cimport COLUMN_OFFSET, Columns, columns_clear, columns_finish, columns_init
 from kafwire.records._compress cimport resolve_codec
 from kafwire.records._records cimport Batch, unexported
 from kafwire.runtime._io cimport Loop, kw_loop, kw_loop_post, kw_loop_set_response_filter, kw_loop_tell

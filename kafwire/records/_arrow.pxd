@@ -3,8 +3,8 @@ cimport cython
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from libc.string cimport memcpy
 
-from kafwire._codec cimport Columns
 from kafwire.memory._buffer cimport kw_buf
+from kafwire.records._columns cimport Columns
 
 
 cdef extern from "kafwire/records/native/arrow.h" nogil:

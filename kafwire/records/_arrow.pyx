@@ -12,12 +12,12 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset, strlen
 
-from kafwire._codec cimport (
-    COLUMN_HEADERS, COLUMN_KEY, COLUMN_OFFSET, COLUMN_TIMESTAMP, COLUMN_TIMESTAMP_TYPE, COLUMN_VALUE, Bytes, Columns,
-    columns_clear,
-)
 from kafwire.memory._buffer cimport (
     kw_buf, kw_buf_new, kw_buf_ref, kw_buf_unref, kw_utf8_character, kw_utf8_replaced, process_generation, process_pool,
+)
+from kafwire.records._columns cimport (
+    COLUMN_HEADERS, COLUMN_KEY, COLUMN_OFFSET, COLUMN_TIMESTAMP, COLUMN_TIMESTAMP_TYPE, COLUMN_VALUE, Bytes, Columns,
+    columns_clear,
 )
 from kafwire.records._compress cimport SLACK
 

@@ -2,8 +2,9 @@
 from cpython.ref cimport PyObject
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
-from kafwire._codec cimport BatchHeader, Columns, DecodeSpec
+from kafwire._codec cimport BatchHeader, DecodeSpec
 from kafwire.records._arrow cimport Layout
+from kafwire.records._columns cimport Columns
 
 
 cdef str unexported(object topic, object partition, int64_t base_offset, int64_t next_offset, object problem)

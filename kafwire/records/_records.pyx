@@ -13,12 +13,14 @@ from libc.string cimport memcpy
 
 from kafwire._codec cimport (
     ATTRIBUTE_CODEC, ATTRIBUTE_CONTROL, ATTRIBUTE_LOG_APPEND, ATTRIBUTE_TRANSACTIONAL, COLUMN_ROOM, DECODE_NEED_CODEC,
-    DECODE_OK, DECODE_TOO_LARGE, AbortedTransaction, Bytes, Columns, DecodeSpec, DecodeStatus, aborted_sort,
-    batch_header, columns_bytes, columns_clear, columns_finish, columns_init, columns_share, decode_chunk, decode_error,
-    spec_init,
+    DECODE_OK, DECODE_TOO_LARGE, AbortedTransaction, DecodeSpec, DecodeStatus, aborted_sort, batch_header, decode_chunk,
+    decode_error, spec_init,
 )
 from kafwire.memory._buffer cimport kw_buf, kw_buf_unref
 from kafwire.records._arrow cimport ArrowArray, Layout, Rows, RowsReader
+from kafwire.records._columns cimport (
+    Bytes, Columns, columns_bytes, columns_clear, columns_finish, columns_init, columns_share,
+)
 from kafwire.records._compress cimport CODEC_LEVEL_DEFAULT, CODEC_NO_MEMORY, resolve_codec
 from kafwire.records._encode cimport (
     WRITER_NO_MEMORY, WRITER_TOO_LARGE, BatchWriter, batch_stamp, encode_headers, writer_append_at, writer_append_rows,
