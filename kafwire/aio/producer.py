@@ -28,7 +28,7 @@ from kafwire.producer.arguments import (
 )
 from kafwire.producer.sender import Sender, undelivered
 from kafwire.producer.transaction_manager import Transactions
-from kafwire.records._arrow import RowsReader
+from kafwire.records._arrow_rows import RowsReader
 from kafwire.runtime.engine import engine
 from kafwire.serializer_calls import Serializers
 from kafwire.types import ConsumerGroupMetadata, RecordMetadata, TopicPartition

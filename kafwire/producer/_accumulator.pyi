@@ -10,7 +10,7 @@ from kafwire.producer._direct_send import DirectSend
 from kafwire.producer._partitioner import PartitionWeights
 from kafwire.producer.partitioner import Rule
 from kafwire.producer.sequencer import Sequencer
-from kafwire.records._arrow import Rows
+from kafwire.records._arrow_rows import Rows
 from kafwire.runtime._io import Loop
 
 CODEC_IDS: Final[dict[str, int]]

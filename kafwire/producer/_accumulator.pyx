@@ -28,7 +28,7 @@ from kafwire.producer._partitioner cimport (
     ELSEWHERE, HASH_NONE, SPREAD_FUNCTION, SPREAD_RANDOM, SPREAD_STICKY, SPREAD_TURNS, PartitionWeights, Rule,
     StickyState, WeightTable, assign, by_key, by_topic, draw, is_over, move_on, pick, read_rule, take_turn,
 )
-from kafwire.records._arrow cimport Rows, RowsView, bytes_at
+from kafwire.records._arrow_rows cimport Rows, RowsView, bytes_at
 from kafwire.records._compress cimport CODEC_LEVEL_DEFAULT, SLACK, decompress, resolve_codec, runs_python
 from kafwire.records._encode cimport (
     WRITER_BAD_ROW, WRITER_TOO_LARGE, BatchWriter, batch_base_timestamp, batch_stamp, encode_headers, record_bound,

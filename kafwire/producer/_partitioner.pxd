@@ -1,7 +1,7 @@
 """Where records go that name no partition: hashes of keys, the weights of partitions, and whole tables at once."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-from kafwire.records._arrow cimport Rows, RowsView
+from kafwire.records._arrow_rows cimport Rows, RowsView
 
 cdef enum:
     HASH_NONE = 0

@@ -11,7 +11,7 @@ from libc.string cimport memcmp, memset
 
 from kafwire._codec cimport BATCH_HEADER, crc32c
 from kafwire.memory._buffer cimport kw_le32
-from kafwire.records._arrow cimport BytesView, Rows, RowsView, bytes_at, number_at
+from kafwire.records._arrow_rows cimport BytesView, Rows, RowsView, bytes_at, number_at
 
 from kafwire.errors import ConfigError
 

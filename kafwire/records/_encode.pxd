@@ -2,7 +2,7 @@
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
 
 from kafwire.memory._buffer cimport kw_buf
-from kafwire.records._arrow cimport RowsView
+from kafwire.records._arrow_rows cimport RowsView
 
 
 cdef enum:

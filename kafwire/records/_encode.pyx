@@ -13,7 +13,7 @@ from kafwire.memory._buffer cimport (
     kw_be64, kw_buf, kw_buf_new, kw_buf_reserve, kw_buf_unref, kw_put_be16, kw_put_be32, kw_put_be64, kw_put_uvarint,
     kw_unzigzag, kw_uvarint_size, kw_uvarlong, kw_zigzag, process_pool,
 )
-from kafwire.records._arrow cimport FORM_ABSENT, RowsView, bytes_at, number_at
+from kafwire.records._arrow_rows cimport FORM_ABSENT, RowsView, bytes_at, number_at
 from kafwire.records._compress cimport CODEC_NONE, CODEC_OK, SLACK, compress
 
 from kafwire.errors import ConfigError

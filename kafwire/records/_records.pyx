@@ -17,7 +17,8 @@ from kafwire._codec cimport (
     decode_error, spec_init,
 )
 from kafwire.memory._buffer cimport kw_buf, kw_buf_unref
-from kafwire.records._arrow cimport ArrowArray, Layout, Rows, RowsReader
+from kafwire.records._arrow cimport ArrowArray, Layout
+from kafwire.records._arrow_rows cimport Rows, RowsReader
 from kafwire.records._columns cimport (
     Bytes, Columns, columns_bytes, columns_clear, columns_finish, columns_init, columns_share,
 )

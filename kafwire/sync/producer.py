@@ -17,7 +17,7 @@ from kafwire.producer._batch import BatchDelivery, Delivery
 from kafwire.producer.arguments import CLOSED, carry, check_partition, check_topic, given_up, no_room, wrong_argument
 from kafwire.producer.sender import Sender
 from kafwire.producer.transaction_manager import Transactions
-from kafwire.records._arrow import RowsReader
+from kafwire.records._arrow_rows import RowsReader
 from kafwire.runtime.engine import engine
 from kafwire.serializer_calls import Serializers
 from kafwire.sync.transaction import TransactionBlock

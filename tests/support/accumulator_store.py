@@ -9,7 +9,7 @@ from kafwire.producer._batch import BatchDelivery, Delivery, ProducerBatch
 from kafwire.producer._partitioner import PartitionWeights
 from kafwire.producer.partitioner import even, rule_of
 from kafwire.records import Record, decode_batches
-from kafwire.records._arrow import RowsReader
+from kafwire.records._arrow_rows import RowsReader
 from kafwire.runtime._io import Loop
 
 COOKIE = 7

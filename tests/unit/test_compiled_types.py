@@ -20,7 +20,8 @@ from kafwire.errors import ConfigError, KafkaError, ProtocolError
 from kafwire.memory._buffer import Buffer
 from kafwire.producer._batch import Delivery
 from kafwire.records import decode_batches, encode_batch
-from kafwire.records._arrow import Layout, RowsReader
+from kafwire.records._arrow import Layout
+from kafwire.records._arrow_rows import RowsReader
 from scripts.tree import COMPILED
 from tests.support.accumulator_store import Store
 from tests.support.deadlines import ended

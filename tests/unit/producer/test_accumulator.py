@@ -18,7 +18,7 @@ from kafwire.memory._buffer import pool_bytes
 from kafwire.producer._batch import BatchDelivery, Delivery, ProducerBatch
 from kafwire.producer._partitioner import PartitionWeights
 from kafwire.records import decode_batches
-from kafwire.records._arrow import RowsReader
+from kafwire.records._arrow_rows import RowsReader
 from tests.support import seeds
 from tests.support.accumulator_store import COOKIE, Store
 from tests.support.deadlines import ended, until

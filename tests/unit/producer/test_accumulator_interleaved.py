@@ -16,7 +16,7 @@ import pytest
 
 from kafwire.producer._batch import ProducerBatch
 from kafwire.producer._partitioner import PartitionWeights
-from kafwire.records._arrow import RowsReader
+from kafwire.records._arrow_rows import RowsReader
 from tests.support import seeds
 from tests.support.accumulator_store import Store
 from tests.support.deadlines import ended

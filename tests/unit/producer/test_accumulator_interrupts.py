@@ -23,7 +23,7 @@ import pytest
 from kafwire.memory._buffer import pool_bytes
 from kafwire.producer._batch import BatchDelivery, Delivery, ProducerBatch
 from kafwire.records import _compress
-from kafwire.records._arrow import RowsReader
+from kafwire.records._arrow_rows import RowsReader
 from tests.support import seeds
 from tests.support.accumulator_store import Store
 from tests.support.deadlines import ended

@@ -15,7 +15,7 @@ import pytest
 from kafwire.errors import ConfigError
 from kafwire.producer._partitioner import PartitionWeights
 from kafwire.producer.partitioner import weighted
-from kafwire.records._arrow import RowsReader
+from kafwire.records._arrow_rows import RowsReader
 from tests.support.accumulator_store import Store
 from tests.support.reference_partitions import HASHED, place
 

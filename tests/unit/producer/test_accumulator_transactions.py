@@ -10,7 +10,7 @@ import pytest
 
 from kafwire.errors import KafkaError, TransactionStateError
 from kafwire.producer._accumulator import RowPlan
-from kafwire.records._arrow import RowsReader
+from kafwire.records._arrow_rows import RowsReader
 from kafwire.runtime._io import POSTED
 from tests.support.accumulator_store import COOKIE, Store
 

@@ -10,7 +10,7 @@ import pytest
 from kafwire.aio.producer import _RowsToSend
 from kafwire.producer._batch import BatchDelivery
 from kafwire.records import decode_batches
-from kafwire.records._arrow import RowsReader
+from kafwire.records._arrow_rows import RowsReader
 from tests.support.simulated import World
 from tests.support.simulated_producer import Work, log_of
 

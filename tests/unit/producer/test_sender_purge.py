@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from kafwire.errors import KafkaError, PurgedError, TransactionAbortableError
-from kafwire.records._arrow import RowsReader
+from kafwire.records._arrow_rows import RowsReader
 from tests.support.simulated import World
 from tests.support.simulated_kafka import HANGUP, NEVER, Call
 from tests.support.simulated_producer import Work

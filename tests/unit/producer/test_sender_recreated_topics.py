@@ -12,7 +12,7 @@ import pytest
 from kafwire.errors import ConfigError, ErrorCode, KafkaError
 from kafwire.producer._batch import BatchDelivery
 from kafwire.records import decode_batches
-from kafwire.records._arrow import RowsReader
+from kafwire.records._arrow_rows import RowsReader
 from tests.support.simulated import World
 from tests.support.simulated_kafka import HANGUP, NEVER, Call
 from tests.support.simulated_producer import Work, errors, log_of, produced

@@ -12,7 +12,7 @@ from kafwire import protocol
 from kafwire.errors import BrokerError, ErrorCode, KafkaTimeoutError, RecordTooLargeError
 from kafwire.producer._batch import BatchDelivery
 from kafwire.producer.sequencer import Identity
-from kafwire.records._arrow import RowsReader
+from kafwire.records._arrow_rows import RowsReader
 from tests.support.simulated import World
 from tests.support.simulated_kafka import HANGUP, Call
 from tests.support.simulated_producer import Work, errors, log_of, produced, values

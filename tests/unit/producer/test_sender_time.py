@@ -12,7 +12,7 @@ import pytest
 
 from kafwire.errors import ErrorCode, KafkaTimeoutError
 from kafwire.producer.sender import undelivered
-from kafwire.records._arrow import RowsReader
+from kafwire.records._arrow_rows import RowsReader
 from tests.support import seeds
 from tests.support.deadlines import ended
 from tests.support.simulated import World

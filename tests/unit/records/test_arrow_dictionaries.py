@@ -13,7 +13,7 @@ import pytest
 
 import kafwire
 from kafwire.records import decode_batches, encode_batch
-from kafwire.records._arrow import RowsReader
+from kafwire.records._arrow_rows import RowsReader
 from tests.support import seeds
 from tests.support.arrow_records import EXPECTED, HEADERS, PAIR, records
 

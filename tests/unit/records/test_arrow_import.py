@@ -12,7 +12,8 @@ import pytest
 
 from kafwire.errors import ConfigError
 from kafwire.records import encode_batch
-from kafwire.records._arrow import Layout, RowsReader
+from kafwire.records._arrow import Layout
+from kafwire.records._arrow_rows import RowsReader
 from kafwire.records._records import decode_chunks
 from tests.support.arrow_records import EXPECTED, HEADERS, PAIR, records
 
