@@ -3,8 +3,9 @@
 #endif
 #include "kafwire/runtime/native/loop.h"
 
+#include "kafwire/runtime/native/poller.h"
+
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
@@ -15,14 +16,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#if defined(__linux__) && !defined(KW_USE_POLL)
-#define KW_EPOLL 1
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#else
-#define KW_EPOLL 0
-#include <poll.h>
-#endif
 #ifndef MSG_NOSIGNAL
 #define MSG_NOSIGNAL 0 /* then SO_NOSIGPIPE is there */
 #endif
@@ -47,7 +40,6 @@ _Static_assert(EAGAIN == EWOULDBLOCK, "one name will do for a socket that is emp
 
 enum {
     BUCKETS = 256,
-    EVENTS = 64,
     SLICES = 64,
     STEP = KW_STEP,
     TURN = KW_TURN,
@@ -57,7 +49,6 @@ enum {
     THREAD_STACK = 1 << 20,
 };
 enum { NEW, CONNECTING, OPEN, DEAD };
-enum { READABLE = 1, WRITABLE = 2 };
 
 typedef struct connection {
     kw_completion connected; /* these two hold a reference while they are out */
@@ -68,12 +59,12 @@ typedef struct connection {
     struct connection *next_busy; /* loop->lock: in the list for attention, which holds a reference */
     int busy;
     pthread_mutex_t lock;
-    int state, fd;
+    int state;
+    kw_watched socket; /* the I/O thread's */
     int close_wanted;
     kw_frames frames;
     kw_response_filter filter;
     void *filter_context;
-    int interest, slot; /* the I/O thread's: what the poller watches for */
     int send_buffer, receive_buffer;
     socklen_t address_size;
     struct sockaddr_storage address;
@@ -88,7 +79,8 @@ struct kw_loop {
     kw_pool *pool;
     pid_t pid;
     pthread_t thread;
-    int poller, wake_read, wake_write, notify_read, notify_write;
+    kw_poller poller;
+    int wake_read, wake_write, notify_read, notify_write;
 
     pthread_mutex_t lock;
     connection *table[BUCKETS];
@@ -107,161 +99,11 @@ struct kw_loop {
     int joined;
 
     kw_loop_statistics statistics; /* atomic, relaxed */
-#if !KW_EPOLL
-    struct pollfd *watched;
-    connection **watched_connections;
-    int watched_count, watched_room;
-#endif
 };
 
 static void count(uint64_t *counter, uint64_t n) { __atomic_fetch_add(counter, n, __ATOMIC_RELAXED); }
 
 static int forked(const kw_loop *loop) { return getpid() != loop->pid; }
-
-/* ---- wake descriptors: an eventfd, or a pipe where there is none ---- */
-
-static int descriptor_flags(int fd) {
-    int flags = fcntl(fd, F_GETFL);
-    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) < 0) return -1;
-    return 0;
-}
-
-static int wake_open(int *read_end, int *write_end) {
-#if KW_EPOLL
-    *read_end = *write_end = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    return *read_end < 0 ? -1 : 0;
-#else
-    int ends[2];
-    if (pipe(ends)) return -1;
-    *read_end = ends[0];
-    *write_end = ends[1];
-    return descriptor_flags(ends[0]) || descriptor_flags(ends[1]) ? -1 : 0;
-#endif
-}
-
-static void wake_close(int *read_end, int *write_end) {
-    if (*read_end >= 0) close(*read_end);
-    if (*write_end >= 0 && *write_end != *read_end) close(*write_end);
-    *read_end = *write_end = -1;
-}
-
-/* Eight bytes suit both kinds. A full pipe or counter is readable already, which is all a wake is for. */
-static void wake_set(int write_end) {
-    uint64_t one = 1;
-    while (write(write_end, &one, sizeof one) < 0 && errno == EINTR) continue;
-}
-
-static void wake_clear(int read_end) {
-    uint64_t some[8];
-    while (read(read_end, some, KW_EPOLL ? sizeof some[0] : sizeof some) < 0 && errno == EINTR) continue;
-}
-
-/* ---- the poller: which connections can be read or written ---- */
-
-typedef struct event {
-    connection *connection; /* NULL: the wake descriptor */
-    int ready;
-} event;
-
-#if KW_EPOLL
-static int poller_open(kw_loop *loop) {
-    struct epoll_event e = {.events = EPOLLIN, .data.ptr = NULL};
-    loop->poller = epoll_create1(EPOLL_CLOEXEC);
-    if (loop->poller < 0) return -1;
-    return epoll_ctl(loop->poller, EPOLL_CTL_ADD, loop->wake_read, &e);
-}
-
-static void poller_close(kw_loop *loop) {
-    if (loop->poller >= 0) close(loop->poller);
-    loop->poller = -1;
-}
-
-/* interest 0 forgets the connection. 0 or -1 with errno. */
-static int poller_watch(kw_loop *loop, connection *c, int interest) {
-    if (interest == c->interest) return 0;
-    struct epoll_event e = {.events = (interest & READABLE ? EPOLLIN : 0u) | (interest & WRITABLE ? EPOLLOUT : 0u),
-                            .data.ptr = c};
-    int operation = !interest ? EPOLL_CTL_DEL : c->interest ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
-    if (epoll_ctl(loop->poller, operation, c->fd, &e)) return -1;
-    c->interest = interest;
-    return 0;
-}
-
-static int poller_wait(kw_loop *loop, event *events) {
-    struct epoll_event ready[EVENTS];
-    int n = epoll_wait(loop->poller, ready, EVENTS, -1);
-    for (int i = 0; i < n; i++) {
-        uint32_t what = ready[i].events;
-        events[i].connection = ready[i].data.ptr;
-        events[i].ready = (what & (EPOLLIN | EPOLLERR | EPOLLHUP) ? READABLE : 0) |
-                          (what & (EPOLLOUT | EPOLLERR | EPOLLHUP) ? WRITABLE : 0);
-    }
-    return n;
-}
-#else
-static int poller_open(kw_loop *loop) {
-    loop->watched_room = 16;
-    loop->watched = calloc(16, sizeof *loop->watched);
-    loop->watched_connections = calloc(16, sizeof *loop->watched_connections);
-    if (!loop->watched || !loop->watched_connections) return errno = ENOMEM, -1;
-    loop->watched[0] = (struct pollfd){.fd = loop->wake_read, .events = POLLIN};
-    loop->watched_count = 1;
-    return 0;
-}
-
-static void poller_close(kw_loop *loop) {
-    free(loop->watched);
-    free(loop->watched_connections);
-    loop->watched = NULL;
-    loop->watched_connections = NULL;
-}
-
-static int poller_watch(kw_loop *loop, connection *c, int interest) {
-    if (interest == c->interest) return 0;
-    if (!c->interest) {
-        if (loop->watched_count == loop->watched_room) {
-            int room = loop->watched_room * 2;
-            void *watched = realloc(loop->watched, (size_t)room * sizeof *loop->watched);
-            if (watched) loop->watched = watched;
-            void *owners = realloc(loop->watched_connections, (size_t)room * sizeof *loop->watched_connections);
-            if (owners) loop->watched_connections = owners;
-            if (!watched || !owners) return errno = ENOMEM, -1;
-            loop->watched_room = room;
-        }
-        c->slot = loop->watched_count++;
-        loop->watched_connections[c->slot] = c;
-    } else if (!interest) {
-        int last = --loop->watched_count;
-        loop->watched[c->slot] = loop->watched[last];
-        loop->watched_connections[c->slot] = loop->watched_connections[last];
-        loop->watched_connections[c->slot]->slot = c->slot;
-        c->interest = 0;
-        return 0;
-    }
-    short wanted = (short)((interest & READABLE ? POLLIN : 0) | (interest & WRITABLE ? POLLOUT : 0));
-    loop->watched[c->slot] = (struct pollfd){.fd = c->fd, .events = wanted};
-    c->interest = interest;
-    return 0;
-}
-
-/* Ready ones beyond EVENTS are left for the next call. The search starts one place further on each time, so that
- * none is left for ever. */
-static int poller_wait(kw_loop *loop, event *events) {
-    static const short trouble = POLLERR | POLLHUP | POLLNVAL;
-    int n = poll(loop->watched, (nfds_t)loop->watched_count, -1), filled = 0;
-    if (n < 0) return n;
-    if (loop->watched[0].revents) events[filled++] = (event){NULL, READABLE};
-    int others = loop->watched_count - 1;
-    int start = others ? (int)(__atomic_load_n(&loop->statistics.polls, __ATOMIC_RELAXED) % (uint64_t)others) : 0;
-    for (int i = 0; i < others && filled < EVENTS; i++) {
-        int slot = 1 + (start + i) % others;
-        short what = loop->watched[slot].revents;
-        int ready = (what & (POLLIN | trouble) ? READABLE : 0) | (what & (POLLOUT | trouble) ? WRITABLE : 0);
-        if (ready) events[filled++] = (event){loop->watched_connections[slot], ready};
-    }
-    return filled;
-}
-#endif
 
 /* ---- completions ---- */
 
@@ -300,7 +142,7 @@ static void notify(kw_loop *loop) {
     if (loop->notified) return;
     loop->notified = 1;
     count(&loop->statistics.notifications, 1);
-    wake_set(loop->notify_write);
+    kw_wake_set(loop->notify_write);
 }
 
 static void publish(kw_loop *loop, kw_completion *completion) {
@@ -371,7 +213,7 @@ kw_completion *kw_loop_drain(kw_loop *loop, int *error) {
     loop->out.first = loop->out.last = NULL;
     if (loop->notified) {
         memset(loop->posts, 0, sizeof loop->posts);
-        wake_clear(loop->notify_read);
+        kw_wake_clear(loop->notify_read);
         loop->notified = 0;
     }
     pthread_mutex_unlock(&loop->out_lock);
@@ -398,11 +240,11 @@ static void close_now(kw_loop *loop, connection *c, int error, const char *forma
     vsnprintf(c->closing.reason, sizeof c->closing.reason, format, arguments);
     va_end(arguments);
     c->state = DEAD;
-    if (c->fd >= 0) {
-        poller_watch(loop, c, 0);
-        shutdown(c->fd, SHUT_RDWR);
-        close(c->fd);
-        c->fd = -1;
+    if (c->socket.fd >= 0) {
+        kw_poller_watch(&loop->poller, &c->socket, 0);
+        shutdown(c->socket.fd, SHUT_RDWR);
+        close(c->socket.fd);
+        c->socket.fd = -1;
     }
     publish_frames(loop, c);
     kw_frames_clear(&c->frames);
@@ -447,7 +289,7 @@ static ssize_t send_step(kw_loop *loop, connection *c) {
     }
     if (!filled) return 0;
     ssize_t sent;
-    do sent = sendmsg(c->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    do sent = sendmsg(c->socket.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     while (sent < 0 && errno == EINTR);
     int error = errno;
     count(&loop->statistics.send_calls, 1);
@@ -477,7 +319,7 @@ static void flush(kw_loop *loop, connection *c) {
     if (!error) {
         /* Under the lock: a submitter who finds bytes pending before his own relies on this watch. */
         pthread_mutex_lock(&c->lock);
-        if (poller_watch(loop, c, READABLE | (c->frames.pending_bytes ? WRITABLE : 0))) {
+        if (kw_poller_watch(&loop->poller, &c->socket, KW_READABLE | (c->frames.pending_bytes ? KW_WRITABLE : 0))) {
             error = errno;
             what = "poll";
         }
@@ -511,7 +353,7 @@ static void receive(kw_loop *loop, connection *c, size_t turn) {
     while (!bad) {
         if (room > STEP) room = STEP;
         ssize_t received;
-        do received = recv(c->fd, data, room, MSG_DONTWAIT);
+        do received = recv(c->socket.fd, data, room, MSG_DONTWAIT);
         while (received < 0 && errno == EINTR);
         int error = errno;
         count(&loop->statistics.receive_calls, 1);
@@ -547,8 +389,8 @@ static void on_connected(kw_loop *loop, connection *c) {
     socklen_t mine_size = sizeof mine, theirs_size = sizeof theirs;
     memset(&mine, 0, sizeof mine);
     memset(&theirs, 0, sizeof theirs);
-    if (!getsockname(c->fd, (struct sockaddr *)&mine, &mine_size) &&
-        !getpeername(c->fd, (struct sockaddr *)&theirs, &theirs_size) && mine_size == theirs_size &&
+    if (!getsockname(c->socket.fd, (struct sockaddr *)&mine, &mine_size) &&
+        !getpeername(c->socket.fd, (struct sockaddr *)&theirs, &theirs_size) && mine_size == theirs_size &&
         !memcmp(&mine, &theirs, mine_size)) {
         close_by_errno(loop, c, ECONNREFUSED, "connect");
         return;
@@ -564,7 +406,7 @@ static void on_connected(kw_loop *loop, connection *c) {
 static void on_connect_ready(kw_loop *loop, connection *c) {
     int error = 0;
     socklen_t size = sizeof error;
-    if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &size)) error = errno;
+    if (getsockopt(c->socket.fd, SOL_SOCKET, SO_ERROR, &error, &size)) error = errno;
     if (error)
         close_by_errno(loop, c, error, "connect");
     else
@@ -582,7 +424,7 @@ static void start_connecting(kw_loop *loop, connection *c) {
 #else
     int fd = socket(c->address.ss_family, SOCK_STREAM, 0);
 #endif
-    if (fd < 0 || descriptor_flags(fd)) {
+    if (fd < 0 || kw_set_nonblocking(fd)) {
         int error = errno;
         if (fd >= 0) close(fd);
         close_by_errno(loop, c, error, "socket");
@@ -606,14 +448,14 @@ static void start_connecting(kw_loop *loop, connection *c) {
     if (c->send_buffer > 0) set_option(fd, SOL_SOCKET, SO_SNDBUF, c->send_buffer);
     if (c->receive_buffer > 0) set_option(fd, SOL_SOCKET, SO_RCVBUF, c->receive_buffer);
     pthread_mutex_lock(&c->lock);
-    c->fd = fd;
+    c->socket.fd = fd;
     c->state = CONNECTING;
     pthread_mutex_unlock(&c->lock);
     if (!connect(fd, (struct sockaddr *)&c->address, c->address_size)) {
         on_connected(loop, c);
     } else if (errno != EINPROGRESS && errno != EINTR) { /* interrupted: it goes on in the background as well */
         close_by_errno(loop, c, errno, "connect");
-    } else if (poller_watch(loop, c, WRITABLE)) {
+    } else if (kw_poller_watch(&loop->poller, &c->socket, KW_WRITABLE)) {
         close_by_errno(loop, c, errno, "poll");
     }
 }
@@ -624,8 +466,8 @@ static void on_ready(kw_loop *loop, connection *c, int ready) {
     if (c->state == CONNECTING) {
         on_connect_ready(loop, c);
     } else {
-        if (c->state == OPEN && ready & READABLE) receive(loop, c, TURN);
-        if (c->state == OPEN && ready & WRITABLE) flush(loop, c);
+        if (c->state == OPEN && ready & KW_READABLE) receive(loop, c, TURN);
+        if (c->state == OPEN && ready & KW_WRITABLE) flush(loop, c);
     }
     connection_unref(c);
 }
@@ -661,13 +503,17 @@ static connection *next_busy(kw_loop *loop, connection *c) {
     return next;
 }
 
+static connection *owner_of(kw_watched *socket) {
+    return (connection *)((char *)socket - offsetof(connection, socket));
+}
+
 static void *run(void *argument) {
     kw_loop *loop = argument;
-    event events[EVENTS];
+    kw_event events[KW_POLLER_EVENTS];
     int stopping = 0;
     const char *reason = "the I/O thread was stopped";
     while (!stopping) {
-        int n = poller_wait(loop, events);
+        int n = kw_poller_wait(&loop->poller, events);
         count(&loop->statistics.polls, 1);
         if (n < 0 && errno != EINTR) {
             /* Somebody closed descriptors that are not theirs. Waiting is impossible, and trying again would spin. */
@@ -679,10 +525,10 @@ static void *run(void *argument) {
         /* A connection is at most once among the events and can only be closed by its own, so none of them is
          * stale. Whatever else closes connections comes afterwards. */
         for (int i = 0; i < n; i++) {
-            if (events[i].connection)
-                on_ready(loop, events[i].connection, events[i].ready);
+            if (events[i].watched)
+                on_ready(loop, owner_of(events[i].watched), events[i].ready);
             else
-                wake_clear(loop->wake_read);
+                kw_wake_clear(loop->wake_read);
         }
         connection *c = take_busy(loop, &stopping), *next;
         for (; c; c = next) {
@@ -720,7 +566,7 @@ static void want_attention(kw_loop *loop, connection *c) {
         else
             loop->busy_last->next_busy = c;
         loop->busy_last = c;
-        if (first) wake_set(loop->wake_write);
+        if (first) kw_wake_set(loop->wake_write);
     }
     pthread_mutex_unlock(&loop->lock);
 }
@@ -746,7 +592,7 @@ int64_t kw_loop_connect(kw_loop *loop, const struct sockaddr *address, socklen_t
     c->connected.kind = KW_CONNECTED;
     c->closing.done.kind = KW_CLOSED;
     c->refs = 2; /* the table's and the caller's */
-    c->fd = -1;
+    c->socket.fd = -1;
     c->send_buffer = send_buffer;
     c->receive_buffer = receive_buffer;
     c->address_size = address_size;
@@ -864,8 +710,8 @@ int kw_loop_get_statistics(kw_loop *loop, kw_loop_statistics *statistics) {
 /* ---- life ---- */
 
 static void close_thread_descriptors(kw_loop *loop) {
-    poller_close(loop);
-    wake_close(&loop->wake_read, &loop->wake_write);
+    kw_poller_close(&loop->poller);
+    kw_wake_close(&loop->wake_read, &loop->wake_write);
 }
 
 kw_loop *kw_loop_new(kw_pool *pool, int *error) {
@@ -874,12 +720,13 @@ kw_loop *kw_loop_new(kw_pool *pool, int *error) {
     if (!loop) return NULL;
     loop->pool = pool;
     loop->pid = getpid();
-    loop->poller = loop->wake_read = loop->wake_write = loop->notify_read = loop->notify_write = -1;
+    loop->poller = KW_POLLER_CLOSED;
+    loop->wake_read = loop->wake_write = loop->notify_read = loop->notify_write = -1;
     pthread_mutex_init(&loop->lock, NULL);
     pthread_mutex_init(&loop->out_lock, NULL);
     pthread_mutex_init(&loop->stop_lock, NULL);
-    int failed = wake_open(&loop->wake_read, &loop->wake_write) ||
-                 wake_open(&loop->notify_read, &loop->notify_write) || poller_open(loop);
+    int failed = kw_wake_open(&loop->wake_read, &loop->wake_write) ||
+                 kw_wake_open(&loop->notify_read, &loop->notify_write) || kw_poller_open(&loop->poller, loop->wake_read);
     *error = failed ? -errno : 0;
     if (!failed) {
         /* Signals are for the interpreter's own threads: this one takes none. */
@@ -900,7 +747,7 @@ kw_loop *kw_loop_new(kw_pool *pool, int *error) {
         return loop;
     }
     close_thread_descriptors(loop);
-    wake_close(&loop->notify_read, &loop->notify_write);
+    kw_wake_close(&loop->notify_read, &loop->notify_write);
     free(loop);
     return NULL;
 }
@@ -908,7 +755,7 @@ kw_loop *kw_loop_new(kw_pool *pool, int *error) {
 void kw_loop_stop(kw_loop *loop) {
     if (forked(loop)) return;
     pthread_mutex_lock(&loop->lock);
-    if (!loop->stopping) wake_set(loop->wake_write);
+    if (!loop->stopping) kw_wake_set(loop->wake_write);
     loop->stopping = 1;
     pthread_mutex_unlock(&loop->lock);
     pthread_mutex_lock(&loop->stop_lock); /* a second caller returns when the first one is done */
@@ -932,7 +779,7 @@ void kw_loop_free(kw_loop *loop) {
         next = completion->next;
         kw_completion_free(completion);
     }
-    wake_close(&loop->notify_read, &loop->notify_write);
+    kw_wake_close(&loop->notify_read, &loop->notify_write);
     pthread_mutex_destroy(&loop->lock);
     pthread_mutex_destroy(&loop->out_lock);
     pthread_mutex_destroy(&loop->stop_lock);
