@@ -13,7 +13,7 @@ from kafwire.aio.bridge import INLINE_BYTES, on_engine
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.offset_spec import Bound, OffsetSpec
 from kafwire.config import ConsumerConfig, from_config
-from kafwire.consumer._fetch_buffer import FetchReader
+from kafwire.consumer._fetch_reader import FetchReader
 from kafwire.consumer.core import (
     CLOSE_SECONDS,
     POLL_BATCHES,

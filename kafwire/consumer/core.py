@@ -26,7 +26,7 @@ from kafwire.cluster.offset_spec import (
     timestamp_of,
 )
 from kafwire.config import ConsumerConfig
-from kafwire.consumer._fetch_buffer import FetchReader, stream_threads
+from kafwire.consumer._fetch_reader import FetchReader, stream_threads
 from kafwire.consumer.fetch_plan import consumer_budget, consumer_plan
 from kafwire.consumer.fetcher import Fetcher
 from kafwire.consumer.partition_claim import Claim

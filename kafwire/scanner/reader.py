@@ -12,7 +12,7 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.metadata import TopicInfo
 from kafwire.cluster.offset_spec import Bound, Timestamps
 from kafwire.config import ClientConfig, ScanConfig
-from kafwire.consumer._fetch_buffer import FetchReader
+from kafwire.consumer._fetch_reader import FetchReader
 from kafwire.consumer.core import LASTING_LAYOUTS
 from kafwire.consumer.fetcher import Fetcher
 from kafwire.errors import ConfigError

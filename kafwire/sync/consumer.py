@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.offset_spec import Bound, OffsetSpec
 from kafwire.config import ConsumerConfig, from_config
-from kafwire.consumer._fetch_buffer import FetchReader
+from kafwire.consumer._fetch_reader import FetchReader
 from kafwire.consumer.core import (
     CLOSE_SECONDS,
     POLL_BATCHES,

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ConsumerConfig
-from kafwire.consumer._fetch_buffer import FetchReader
+from kafwire.consumer._fetch_reader import FetchReader
 from kafwire.consumer.core import ConsumerCore, Selection, layouts
 from kafwire.consumer.partition_claim import Claim
 from kafwire.consumer.partition_cursor import FetchCursor

@@ -14,7 +14,7 @@ from typing import Any
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.offset_spec import Bound
 from kafwire.config import ScanConfig
-from kafwire.consumer._fetch_buffer import FetchReader
+from kafwire.consumer._fetch_reader import FetchReader
 from kafwire.consumer.fetcher import Fetcher
 from kafwire.records._arrow import Layout
 from kafwire.scanner.plan import SCAN, ScanBudget

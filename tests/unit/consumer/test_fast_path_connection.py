@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from kafwire.consumer._fetch_buffer import FetchFastPath, FetchReader
+from kafwire.consumer._fetch_buffer import FetchFastPath
+from kafwire.consumer._fetch_reader import FetchReader
 from kafwire.errors import KafkaError
 from kafwire.memory._buffer import Buffer
 from kafwire.records import encode_batch

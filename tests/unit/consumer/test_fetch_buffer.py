@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafwire.consumer._fetch_buffer import FetchReader
+from kafwire.consumer._fetch_reader import FetchReader
 from kafwire.errors import KafkaError, ProtocolError
 from kafwire.memory._buffer import Buffer, pool_bytes
 from kafwire.records import encode_batch

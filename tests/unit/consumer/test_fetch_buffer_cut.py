@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafwire.consumer._fetch_buffer import FetchBuffer, FetchReader
+from kafwire.consumer._fetch_buffer import FetchBuffer
+from kafwire.consumer._fetch_reader import FetchReader
 from kafwire.errors import KafkaError
 from kafwire.memory._buffer import Buffer
 from kafwire.records import encode_batch

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafwire.consumer._fetch_buffer import FetchReader
+from kafwire.consumer._fetch_reader import FetchReader
 from kafwire.errors import KafkaError
 from kafwire.memory._buffer import Buffer
 from kafwire.records._arrow import Layout

@@ -1,0 +1,81 @@
+"""Slices of fetched records: the queue in C, and what Python knows of its partitions. `_fetch_reader` reads from it."""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from kafwire.memory._buffer cimport kw_buf
+from kafwire.records._arrow cimport ArrowLayout, Layout
+from kafwire.runtime._io cimport Loop
+
+
+cdef extern from "kafwire/consumer/native/queue.h" nogil:
+    ctypedef struct kw_queue:
+        pass
+    ctypedef struct kw_place:
+        pass
+    ctypedef struct kw_records:
+        kw_buf *frame
+        const uint8_t *data
+        size_t size
+        kw_place *place
+        uint32_t generation
+        int64_t start
+        int64_t end
+        void *aborted
+        int32_t aborted_count
+    enum:
+        KW_QUEUE_FAILED
+        KW_QUEUE_ENDED
+        KW_QUEUE_RECORDS
+        KW_QUEUE_IDLE
+        KW_QUEUE_PLACE_FAILED
+    kw_queue *kw_queue_new()
+    void kw_queue_free(kw_queue *queue)
+    kw_place *kw_queue_add(kw_queue *queue, void *owner)
+    kw_place *kw_queue_place(kw_queue *queue, int32_t number)
+    void *kw_place_owner(const kw_place *place)
+    int32_t kw_place_number(const kw_place *place)
+    int kw_queue_push(kw_queue *queue, const kw_records *slice)
+    void kw_queue_seal(kw_queue *queue)
+    int kw_queue_pop(kw_queue *queue, kw_place *place, kw_records *out, int wait_ms)
+    int kw_queue_next(kw_queue *queue, kw_records *slice, int64_t offset)
+    int kw_queue_done(kw_queue *queue, kw_records *slice, size_t used, int64_t position)
+    uint32_t kw_queue_refuse(kw_queue *queue, kw_records *slice, int64_t position)
+    size_t kw_queue_bytes(kw_queue *queue, int starved)
+    void kw_queue_compact(kw_queue *queue)
+    uint32_t kw_place_reset(kw_queue *queue, kw_place *place, int64_t position)
+    void kw_place_cut(kw_queue *queue, kw_place *place, int64_t offset)
+    int64_t kw_place_position(kw_queue *queue, kw_place *place)
+    int64_t kw_place_end(kw_queue *queue, kw_place *place, int committed_only)
+    void kw_queue_settle(kw_queue *queue, kw_place *only)
+    int64_t kw_place_processed(kw_queue *queue, kw_place *place)
+    void kw_place_process(kw_queue *queue, kw_place *place, int64_t offset)
+    int32_t kw_place_queued(kw_queue *queue, kw_place *place, size_t *bytes, int watch)
+    kw_place *kw_queue_noticed(kw_queue *queue)
+    void kw_place_pause(kw_queue *queue, kw_place *place, int paused)
+    void kw_place_claim(kw_queue *queue, kw_place *place, int claimed)
+    void kw_place_fail(kw_queue *queue, kw_place *place, uint32_t generation)
+    int kw_queue_ready(kw_queue *queue, kw_place *place, size_t *size)
+    void kw_queue_end(kw_queue *queue)
+    void kw_queue_fail(kw_queue *queue)
+    void kw_queue_close(kw_queue *queue)
+    int kw_queue_owed(kw_queue *queue)
+
+
+cdef class PartitionSlot:
+    cdef readonly object topic
+    cdef readonly object partition
+    cdef readonly Layout layout
+    cdef readonly object error  # why it failed
+    cdef readonly object where  # the broker that its records came from last
+    cdef readonly int64_t skipped  # batches passed over because they were corrupt
+    cdef ArrowLayout *arrow
+    cdef kw_place *place
+
+
+cdef class FetchBuffer:
+    cdef kw_queue *queue
+    cdef Loop native
+    cdef uint64_t cookie
+    cdef list places
+    cdef public object error
+
+    cdef kw_place *at(self, int32_t number) except NULL

@@ -1,0 +1,43 @@
+from collections.abc import Callable
+from typing import Self, final
+
+from kafwire.consumer._fetch_buffer import FetchBuffer
+from kafwire.records._arrow import Layout
+from kafwire.records._records import Batch
+
+@final
+class FetchReader:
+    def __init__(
+        self,
+        queue: FetchBuffer,
+        schema: Layout,
+        *,
+        chunk_bytes: int,
+        max_decompressed: int,
+        verify_crc: bool,
+        on_close: Callable[[], object] | None = None,
+        on_refuse: Callable[[int, int, int], object] | None = None,
+        only: int = -1,
+        owns: bool = True,
+        skip_corrupt: bool = False,
+        silence_ms: int = -1,
+        what: str = "scan",
+        timestamps: tuple[int, int] | None = None,
+        deserializer: object = None,
+    ) -> None: ...
+    @property
+    def what(self) -> str: ...
+    @property
+    def error(self) -> BaseException | None: ...
+    @property
+    def ended(self) -> bool: ...
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Batch: ...
+    def read(self, timeout_ms: int) -> Batch | None: ...
+    def need_offsets(self) -> None: ...
+    def settle(self) -> None: ...
+    def close(self) -> None: ...
+    def schema_capsule(self) -> object: ...
+    def stream_capsule(self) -> object: ...
+
+def stream_threads() -> list[int]: ...
