@@ -6,7 +6,7 @@ from pathlib import Path
 import kafwire
 from benchmarks.workers.common import Options, Pass, Stopwatch, work
 from kafwire.records._arrow import Layout
-from kafwire.records._records import decode_chunks
+from kafwire.records._record_batches import decode_chunks
 
 COLUMNS = ["offset", "timestamp", "key", "value"]
 TIMES = 20

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-    from kafwire.records._records import Batch, Record, RecordBatch
+    from kafwire.records._record_batches import RecordBatch
+    from kafwire.records._records import Batch, Record
     from kafwire.records.batches import decode_batches, encode_batch, iter_batches
 
 __all__ = ["Batch", "Record", "RecordBatch", "decode_batches", "encode_batch", "iter_batches"]

@@ -1,10 +1,9 @@
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, SupportsIndex, final, overload
 
 import pyarrow as pa
-from typing_extensions import Buffer
 
-from kafwire.records._arrow import Layout
+from kafwire.records._record_batches import RecordBatch
 
 @final
 class Record:
@@ -81,76 +80,3 @@ class Batch(Records):
     def base_offset(self) -> int: ...
     @property
     def next_offset(self) -> int: ...
-
-@final
-class RecordBatch(Records):
-    @property
-    def base_offset(self) -> int: ...
-    @property
-    def last_offset(self) -> int: ...
-    @property
-    def magic(self) -> int: ...
-    @property
-    def compression(self) -> str: ...
-    @property
-    def crc(self) -> int: ...
-    @property
-    def attributes(self) -> int: ...
-    @property
-    def producer_id(self) -> int: ...
-    @property
-    def producer_epoch(self) -> int: ...
-    @property
-    def base_sequence(self) -> int: ...
-    @property
-    def is_transactional(self) -> bool: ...
-    @property
-    def is_control(self) -> bool: ...
-    @property
-    def timestamp_type(self) -> int: ...
-    @property
-    def partition_leader_epoch(self) -> int: ...
-    @property
-    def base_timestamp_ms(self) -> int | None: ...
-    @property
-    def max_timestamp_ms(self) -> int | None: ...
-
-@final
-class DecodedBatchCache:
-    def __init__(self, data: Buffer, verify_crc: bool, max_decompressed: int) -> None: ...
-
-@final
-class BatchIterator:
-    def __init__(self, data: Buffer, verify_crc: bool, max_decompressed: int) -> None: ...
-    def __iter__(self) -> Iterator[RecordBatch]: ...
-    def __next__(self) -> RecordBatch: ...
-
-def decode_batches(data: Buffer, verify_crc: bool, max_decompressed: int) -> list[RecordBatch]: ...
-def decode_chunks(
-    data: Buffer,
-    layout: Layout,
-    *,
-    topic: str | None = None,
-    partition: int | None = None,
-    chunk_bytes: int = 4194304,
-    start: int | None = None,
-    end: int | None = None,
-    verify_crc: bool = True,
-    check_order: bool = False,
-    aborted: Sequence[tuple[int, int]] | None = None,
-    max_decompressed: int = 268435456,
-    timestamps: tuple[int, int] | None = None,
-) -> list[Batch]: ...
-def encode_batch(
-    records_or_arrow: object,
-    compression: str,
-    level: int | None,
-    base_offset: int,
-    producer_id: int,
-    producer_epoch: int,
-    base_sequence: int,
-    transactional: bool,
-    control: bool,
-    timestamp_type: int,
-    max_timestamp_ms: int | None,
-) -> bytes: ...

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from kafwire.errors import ConfigError
-from kafwire.records._records import Batch, Record, RecordBatch
-from kafwire.records._records import decode_batches as _decode_batches
-from kafwire.records._records import encode_batch as _encode_batch
+from kafwire.records._encode_batch import encode_batch as _encode_batch
+from kafwire.records._record_batches import RecordBatch
+from kafwire.records._record_batches import decode_batches as _decode_batches
+from kafwire.records._records import Batch, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -92,7 +93,7 @@ def iter_batches(
         >>> [batch[0].value for batch in kafwire.records.iter_batches(blob)]
         [b'EWR-IAH', b'JFK-MIA']
     """
-    from kafwire.records._records import BatchIterator
+    from kafwire.records._record_batches import BatchIterator
 
     return BatchIterator(memoryview(data).cast("B"), verify_crc, max_decompressed)
 

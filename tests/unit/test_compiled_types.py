@@ -191,7 +191,7 @@ def test_a_layout_that_another_thread_uses_serves_a_fork() -> None:
 
 
 def decode(data: bytes, layout: Layout) -> Any:
-    from kafwire.records._records import decode_chunks
+    from kafwire.records._record_batches import decode_chunks
 
     return decode_chunks(data, layout)[0]
 

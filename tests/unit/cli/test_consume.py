@@ -24,7 +24,8 @@ from kafwire.cluster.broker_connection import host_and_port
 from kafwire.errors import KafkaError
 from kafwire.records import encode_batch
 from kafwire.records._arrow import Layout
-from kafwire.records._records import Batch, Record, decode_chunks
+from kafwire.records._record_batches import decode_chunks
+from kafwire.records._records import Batch, Record
 from kafwire.scanner.ranges import Range
 from kafwire.types import TopicPartition
 

@@ -17,7 +17,7 @@ from kafwire.errors import ConfigError, ProtocolError
 from kafwire.memory._buffer import pool_bytes
 from kafwire.records import Batch, decode_batches, encode_batch
 from kafwire.records._arrow import Layout
-from kafwire.records._records import decode_chunks
+from kafwire.records._record_batches import decode_chunks
 from tests.support.deadlines import ended
 
 HEADERS = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))

@@ -14,7 +14,7 @@ from kafwire.errors import ConfigError
 from kafwire.records import encode_batch
 from kafwire.records._arrow import Layout
 from kafwire.records._arrow_rows import RowsReader
-from kafwire.records._records import decode_chunks
+from kafwire.records._record_batches import decode_chunks
 from tests.support.arrow_records import EXPECTED, HEADERS, PAIR, records
 
 VALUES = [b"one", b"", None, b"a value of more than twelve bytes", b"x" * 1000]

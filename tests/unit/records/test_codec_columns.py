@@ -14,7 +14,7 @@ from kafwire.errors import ProtocolError
 from kafwire.memory._buffer import fail_after, pool_bytes
 from kafwire.records import Record, encode_batch
 from kafwire.records._arrow import Layout
-from kafwire.records._records import decode_chunks
+from kafwire.records._record_batches import decode_chunks
 from tests.support.fetch_line import Line
 from tests.support.hostile_batches import MIB, batch, record, varint
 

@@ -22,7 +22,7 @@ from kafwire import compression
 from kafwire.errors import ProtocolError
 from kafwire.records import Record, _compress, decode_batches, encode_batch
 from kafwire.records._arrow import Layout
-from kafwire.records._records import decode_chunks
+from kafwire.records._record_batches import decode_chunks
 from tests.support.hostile_batches import batch, record_start, unsigned_varint, varint, xerial
 from tests.support.reference_codec import PlainBatch, PlainRecord
 from tests.support.reference_codec import encode_batch as reference_encode

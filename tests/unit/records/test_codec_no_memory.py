@@ -14,7 +14,7 @@ from kafwire.compression import CODECS, compress, decompress
 from kafwire.memory._buffer import budget, fail_after, pool_bytes, trim_pool
 from kafwire.records import decode_batches, encode_batch
 from kafwire.records._arrow import Layout
-from kafwire.records._records import decode_chunks
+from kafwire.records._record_batches import decode_chunks
 from tests.support.hostile_batches import message
 
 ROWS: list[Any] = [

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kafwire.records import Record, decode_batches, encode_batch
 from kafwire.records._arrow import Layout
-from kafwire.records._records import decode_chunks
+from kafwire.records._record_batches import decode_chunks
 from tests.support import seeds
 from tests.support.reference_codec import CODECS, PlainBatch, PlainRecord, decode_batch
 from tests.support.reference_codec import encode_batch as reference_encode

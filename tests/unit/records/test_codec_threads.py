@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from kafwire.records import encode_batch
 from kafwire.records._arrow import Layout
-from kafwire.records._records import decode_chunks
+from kafwire.records._record_batches import decode_chunks
 from tests.support.reference_codec import CODECS
 
 

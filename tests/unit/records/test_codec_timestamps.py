@@ -16,7 +16,7 @@ from kafwire.compression import CODECS
 from kafwire.errors import ProtocolError
 from kafwire.records import encode_batch
 from kafwire.records._arrow import Layout
-from kafwire.records._records import decode_chunks
+from kafwire.records._record_batches import decode_chunks
 from kafwire.testing.strategies import EncodedBatch, record_batches
 from tests.support import seeds
 

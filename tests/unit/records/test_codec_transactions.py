@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kafwire.records import encode_batch
 from kafwire.records._arrow import Layout
-from kafwire.records._records import decode_chunks
+from kafwire.records._record_batches import decode_chunks
 
 PRODUCERS = (11, 12, 13)
 

@@ -14,7 +14,7 @@ from kafwire.errors import ConfigError, ProtocolError
 from kafwire.memory._buffer import pool_bytes
 from kafwire.records import Batch, Record, RecordBatch, decode_batches, encode_batch
 from kafwire.records._arrow import Layout
-from kafwire.records._records import decode_chunks
+from kafwire.records._record_batches import decode_chunks
 from kafwire.types import OffsetRange, RecordMetadata, TopicPartition
 
 ROWS: list[Any] = [

@@ -12,7 +12,7 @@ from kafwire.errors import ProtocolError
 from kafwire.memory._buffer import pool_bytes
 from kafwire.records import decode_batches, encode_batch, iter_batches
 from kafwire.records._arrow import Layout
-from kafwire.records._records import decode_chunks
+from kafwire.records._record_batches import decode_chunks
 from tests.support.deadlines import ended
 from tests.support.hostile_batches import batch, large_record, record_with_headers
 

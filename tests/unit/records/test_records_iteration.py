@@ -13,7 +13,8 @@ import pytest
 from kafwire.errors import ProtocolError
 from kafwire.records import Batch, Record, decode_batches, encode_batch
 from kafwire.records._arrow import Layout
-from kafwire.records._records import RecordIterator, decode_chunks
+from kafwire.records._record_batches import decode_chunks
+from kafwire.records._records import RecordIterator
 from tests.support.hostile_batches import large_record
 
 

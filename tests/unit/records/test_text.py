@@ -11,7 +11,8 @@ import pytest
 from kafwire.errors import ConfigError
 from kafwire.records import encode_batch
 from kafwire.records._arrow import Layout
-from kafwire.records._records import Batch, Record, decode_chunks
+from kafwire.records._record_batches import decode_chunks
+from kafwire.records._records import Batch, Record
 from kafwire.records._text import Renderer
 from tests.support import seeds
 
