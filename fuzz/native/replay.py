@@ -10,7 +10,6 @@ import contextlib
 import random
 import struct
 import zlib
-from functools import cache
 
 import crc32c
 
@@ -23,7 +22,7 @@ from kafwire.errors import ProtocolError
 from kafwire.memory._buffer import Buffer
 from kafwire.records import decode_batches
 from kafwire.records._arrow import Layout
-from kafwire.runtime._io import Loop
+from kafwire.runtime._interfaces import Notifier
 
 RIGHT_CRC, PACK = 1, 2
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -66,7 +65,7 @@ def fast_path(data: bytes) -> None:
     if len(data) < 2:
         return
     version, offsets, frame_ = 13 + data[0] % 6, [data[1] * number for number in range(4)], Buffer(data[2:])
-    queue = FetchBuffer(_loop(), 1)
+    queue = FetchBuffer(Notifier())
     fed = FetchFastPath(queue)
     for number, offset in enumerate(offsets):
         fed.expect(bytes(16), number, queue.add("t", number, Layout("t", number)), 0, offset, "a broker")
@@ -82,11 +81,6 @@ def fast_path(data: bytes) -> None:
             assert start == offset < after
             assert not part.error_code
     queue.close()
-
-
-@cache
-def _loop() -> Loop:
-    return Loop()
 
 
 def codec(data: bytes) -> None:

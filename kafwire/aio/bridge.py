@@ -12,7 +12,7 @@ from collections.abc import Coroutine
 from typing import Any, Generic, TypeVar
 
 from kafwire.errors import KafkaError
-from kafwire.runtime.engine import Engine
+from kafwire.runtime.interfaces import Engine
 
 _T = TypeVar("_T")
 
@@ -37,11 +37,9 @@ async def on_engine(engine: Engine, coroutine: Coroutine[Any, Any, _T]) -> _T:
         raise
     crossing = _Crossing(asyncio.get_running_loop(), coroutine)
     cancelled: asyncio.CancelledError | None = None
-    try:
-        engine._loop.call_soon_threadsafe(crossing.begin)
-    except RuntimeError:  # the engine ended since it was asked
+    if not engine.start(crossing.begin):  # the engine ended since it was asked
         coroutine.close()
-        raise KafkaError(CLOSED) from None
+        raise KafkaError(CLOSED)
     try:
         while not crossing.is_over:
             try:
@@ -61,10 +59,10 @@ async def on_engine(engine: Engine, coroutine: Coroutine[Any, Any, _T]) -> _T:
 class _Crossing(Generic[_T]):
     """One coroutine on its way over and back. Each method says whose loop it runs on."""
 
-    __slots__ = ("_coroutine", "_loop_state", "_task", "_waiter", "is_over")
+    __slots__ = ("_coroutine", "_loop", "_task", "_waiter", "is_over")
 
-    def __init__(self, loop_state: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, _T]) -> None:
-        self._loop_state = loop_state
+    def __init__(self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, _T]) -> None:
+        self._loop = loop
         self._coroutine = coroutine
         self._task: asyncio.Task[_T] | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -85,7 +83,7 @@ class _Crossing(Generic[_T]):
         if not task.cancelled():
             task.exception()  # looked at, should nobody be left to whom it matters
         with contextlib.suppress(RuntimeError):  # the user's loop was closed without waiting for this
-            self._loop_state.call_soon_threadsafe(self._arrive)
+            self._loop.call_soon_threadsafe(self._arrive)
 
     def _arrive(self) -> None:
         """The user's loop: it has ended."""
@@ -95,7 +93,7 @@ class _Crossing(Generic[_T]):
 
     async def wait(self) -> None:
         """The user's loop: until it has ended. A new future each time, as a cancelled caller cancels what it awaits."""
-        self._waiter = self._loop_state.create_future()
+        self._waiter = self._loop.create_future()
         await self._waiter
 
     def outcome(self) -> _T:

@@ -35,7 +35,8 @@ from kafwire.consumer.core import (
 from kafwire.consumer.partition_claim import Claim
 from kafwire.errors import KafkaError
 from kafwire.options import ConsumerOptions
-from kafwire.runtime.engine import engine
+from kafwire.runtime.engine import default_engine
+from kafwire.runtime.interfaces import Engine
 from kafwire.serializer_calls import Deserializers
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
 
@@ -83,12 +84,13 @@ class AsyncConsumer:
         start: Bound | None = None,
         columns: Sequence[str] | None = None,
         layout: Mapping[str, Any] | None = None,
+        engine: Engine | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> None:
         config = ConsumerConfig.build({"bootstrap_servers": bootstrap_servers, **options}, others=_ARGUMENTS)
         make_layout = layouts(columns, layout)
         selection = Selection(topics, assign, start)
-        self._engine = engine()
+        self._engine = default_engine() if engine is None else engine
         deserializers = Deserializers.of(config, layout)
         self._core = ConsumerCore(Cluster(self._engine, config), config, selection, make_layout, deserializers)
         self._reading = _Reading(self, None)
@@ -99,9 +101,9 @@ class AsyncConsumer:
         self._returning = False
 
     @classmethod
-    def from_config(cls, options: Mapping[str, Any]) -> Self:
+    def from_config(cls, options: Mapping[str, Any], *, engine: Engine | None = None) -> Self:
         """Make a consumer from Kafka's own option names, as `Consumer.from_config` does. It does not connect yet."""
-        return cls(**from_config(ConsumerConfig, options, arguments=_ARGUMENTS))
+        return cls(engine=engine, **from_config(ConsumerConfig, options, arguments=_ARGUMENTS))
 
     async def start(self) -> None:
         """Connect, and find where reading begins. `async with` does it, and so does the first call.

@@ -29,7 +29,8 @@ from kafwire.producer.arguments import (
 from kafwire.producer.sender import Sender, undelivered
 from kafwire.producer.transaction_manager import Transactions
 from kafwire.records._arrow_rows import RowsReader
-from kafwire.runtime.engine import engine
+from kafwire.runtime.engine import default_engine
+from kafwire.runtime.interfaces import Engine
 from kafwire.serializer_calls import Serializers
 from kafwire.types import ConsumerGroupMetadata, RecordMetadata, TopicPartition
 
@@ -65,10 +66,16 @@ class AsyncProducer:
 
     _serializers: Serializers
 
-    def __init__(self, bootstrap_servers: str | Iterable[str], **options: Unpack[ProducerOptions]) -> None:
+    def __init__(
+        self,
+        bootstrap_servers: str | Iterable[str],
+        *,
+        engine: Engine | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None:
         self._config = ProducerConfig.build({"bootstrap_servers": bootstrap_servers, **options})
         serializers = Serializers.of(self._config)
-        self._engine = engine()
+        self._engine = default_engine() if engine is None else engine
         self._sender = Sender(Cluster(self._engine, self._config), self._config)
         self._accumulator = self._sender.accumulator
         self._loops = LoopRegistry(self._accumulator.budget)
@@ -78,9 +85,9 @@ class AsyncProducer:
             self.__class__ = _serializing(type(self))
 
     @classmethod
-    def from_config(cls, options: Mapping[str, Any]) -> Self:
+    def from_config(cls, options: Mapping[str, Any], *, engine: Engine | None = None) -> Self:
         """Make a producer from Kafka's own option names, as `Producer.from_config` does."""
-        return cls(**from_config(ProducerConfig, options))
+        return cls(engine=engine, **from_config(ProducerConfig, options))
 
     async def send(
         self,

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import re
-import socket
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafwire import __version__, protocol
 from kafwire.cluster.backoff import delay_ms
@@ -25,11 +23,7 @@ from kafwire.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, 
 from kafwire.memory._buffer import Buffer
 from kafwire.protocol import versions
 from kafwire.protocol.spec import MAX_MEMORY
-from kafwire.runtime.engine import Engine
-from kafwire.runtime.native_transport import NativeConnection
-
-if TYPE_CHECKING:
-    from kafwire.consumer._fetch_buffer import FetchFastPath
+from kafwire.runtime.interfaces import Connection, Engine, PendingRequest, RequestTable, ResponseFilter, SocketAddress
 
 # Before a broker has proved itself it may not claim more (see docs/design.md, "Hostile bytes").
 GREETING_MAX_FRAME = 8 << 20
@@ -89,17 +83,17 @@ class BrokerConnection:
         self.versions: dict[int, tuple[int, int]] = {}
         self.features: tuple[int, dict[str, int]] = (-1, {})  # finalised ones, and the epoch of that news (KIP-584)
         self.muted_until_ms = 0.0
-        self._socket: NativeConnection | None = None
+        self._socket: Connection | None = None
         self._events: _Events | None = None
         self._connecting: asyncio.Future[None] | None = None
         self._opening: asyncio.Task[None] | None = None
-        self._pending: dict[int, tuple[Answered, asyncio.TimerHandle | None, float]] = {}
+        self._requests = RequestTable()  # of the socket; those that are owed a response
         self._correlation = 0
         self.failures = 0  # to connect, since the last success
         # Addresses of the host that failed, by their turn to be tried again (see `_blame`).
-        self._failed: dict[tuple[Any, ...], int] = {}
+        self._failed: dict[SocketAddress, int] = {}
         self._blamed = 0
-        self._address: tuple[Any, ...] | None = None
+        self._address: SocketAddress | None = None
         self._causes: list[str] = []  # of the last attempt to connect
         self._not_before_ms = 0.0
         self._ready = False
@@ -143,17 +137,17 @@ class BrokerConnection:
     @property
     def in_flight(self) -> int:
         """Requests that are owed an answer."""
-        return len(self._pending)
+        return len(self._requests)
 
     @property
     def is_overdue(self) -> bool:
         """Whether an answer is owed for so long that the broker may hang."""
-        return bool(self._pending) and self._overdue_in_ms() <= 0
+        return len(self._requests) > 0 and self._overdue_in_ms() <= 0
 
     def _overdue_in_ms(self) -> float:
         """How long the oldest request may still take; threads that send by themselves change the table meanwhile."""
-        oldest = list(self._pending.values())[:1]
-        return oldest[0][2] + self._overdue_ms - self._engine.now_ms() if oldest else self._overdue_ms
+        oldest = self._requests.oldest()
+        return self._overdue_ms if oldest is None else oldest.sent_ms + self._overdue_ms - self._engine.now_ms()
 
     def watch_over(self) -> None:
         """See in time whether the request just sent is answered, and those that follow."""
@@ -166,7 +160,7 @@ class BrokerConnection:
         if self.is_overdue and self._on_overdue is not None:
             self._on_overdue(self)
             self._look = asyncio.get_running_loop().call_later(OVERDUE_MS / 1000, self._on_look)
-        elif self._pending:
+        elif len(self._requests):
             self.watch_over()
 
     def stats(self) -> dict[str, Any]:
@@ -182,7 +176,7 @@ class BrokerConnection:
             "host": self.host,
             "port": self.port,
             "connected": self._ready,
-            "in_flight": len(self._pending),
+            "in_flight": len(self._requests),
             "connects": self.connects,
             "requests": self.requests,
             "responses": self.responses,
@@ -233,7 +227,7 @@ class BrokerConnection:
                 self.failures,
                 self._config.reconnect_backoff_ms,
                 self._config.reconnect_backoff_max_ms,
-                random.random(),
+                self._engine.random.random(),
             )
             self._not_before_ms = self._engine.now_ms() + wait
 
@@ -284,7 +278,7 @@ class BrokerConnection:
     def _closed_because(self, reason: str) -> str:
         return f"the connection to {self.where} was closed: {reason}"
 
-    async def _addresses(self) -> list[tuple[int, tuple[Any, ...]]]:
+    async def _addresses(self) -> list[tuple[int, SocketAddress]]:
         """All addresses of the host (KIP-302): those that never failed, then the others, the latest to fail last."""
         found = await self._resolve()
         self._failed = {address: turn for _, address in found if (turn := self._failed.get(address))}
@@ -299,19 +293,11 @@ class BrokerConnection:
             self._blamed += 1
             self._failed[self._address] = self._blamed
 
-    async def _resolve(self) -> list[tuple[int, tuple[Any, ...]]]:
-        def look_up(flags: int) -> list[tuple[int, tuple[Any, ...]]]:
-            found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM, flags=flags)
-            return [(int(family), address) for family, _, _, _, address in found]
-
-        try:
-            return look_up(socket.AI_NUMERICHOST)
-        except (OSError, UnicodeError):
-            pass
+    async def _resolve(self) -> list[tuple[int, SocketAddress]]:
         limit_ms = self._config.socket_connection_setup_timeout_ms
         try:
             async with asyncio.timeout(limit_ms / 1000):
-                return await self._engine.look_up(look_up, 0)
+                return await self._engine.resolver.resolve(self.host, self.port)
         except TimeoutError:
             raise KafkaConnectionError(
                 f"cannot resolve {self.host!r} within socket_connection_setup_timeout_ms ({limit_ms})"
@@ -321,16 +307,17 @@ class BrokerConnection:
                 f"cannot resolve {self.host!r}: {getattr(error, 'strerror', None) or error}"
             ) from None
 
-    async def _connect(self, family: int, address: tuple[Any, ...]) -> None:
+    async def _connect(self, family: int, address: SocketAddress) -> None:
         self._connecting = asyncio.get_running_loop().create_future()
         self._events = _Events(self)
         self._socket = self._engine.transport.connect(family, address, self._events, GREETING_MAX_FRAME)
+        self._requests = self._socket.requests
         try:
             await self._connecting
         finally:
             self._connecting = None
 
-    async def _greet(self, family: int, address: tuple[Any, ...]) -> None:
+    async def _greet(self, family: int, address: SocketAddress) -> None:
         """Connect and negotiate; a server that closes the connection on a newer ApiVersions is asked in version 0.
 
         Azure Event Hubs does that. The next connection begins with what the server has, as long as it says so: one that
@@ -391,10 +378,15 @@ class BrokerConnection:
         """What moves this connection's bytes now; another object after each reconnection, None without one."""
         return self._socket
 
-    def fast_path(self, fast_path: FetchFastPath) -> None:
-        """Let `fast_path` take from this connection's answers what can do without the engine."""
+    @property
+    def direct(self) -> RequestTable | None:
+        """The table by which threads may send on the socket that this has now; None where they may not."""
+        return self._requests if self._ready and self._requests.accepts_threads else None
+
+    def set_response_filter(self, response_filter: ResponseFilter) -> None:
+        """Let it see the responses that come on the present socket before the engine does."""
         if self._socket is not None:
-            self._socket.fast_path(fast_path)
+            self._socket.set_response_filter(response_filter)
 
     def went_by(self, counts: Mapping[str, Any]) -> None:
         """Requests were sent and answered on this connection's socket past it (see `kafwire.producer._direct_send`)."""
@@ -443,14 +435,14 @@ class BrokerConnection:
         timer = None
         if timeout_ms is not None:
             timer = asyncio.get_running_loop().call_later(timeout_ms / 1000, self.time_out, correlation_id)
-        self._pending[correlation_id] = (answered, timer, self._engine.now_ms())
+        self._requests.put(correlation_id, PendingRequest(answered, timer, self._engine.now_ms()))
         try:
             self._socket.submit(correlation_id, correlation_id, segments, expect_response=expect_response)
         except BrokenPipeError:
             # It closed a moment ago: the event that says so is on its way, and fails all that waits.
             pass
         except BaseException:
-            del self._pending[correlation_id]
+            self._requests.pop(correlation_id)
             if timer is not None:
                 timer.cancel()
             raise
@@ -468,7 +460,7 @@ class BrokerConnection:
         limit_ms = self._config.connections_max_idle_ms
         if limit_ms <= 0:
             return
-        left_ms = limit_ms if self._pending else self._used_ms + limit_ms - self._engine.now_ms()
+        left_ms = limit_ms if len(self._requests) else self._used_ms + limit_ms - self._engine.now_ms()
         if left_ms > 0:
             self._idle = asyncio.get_running_loop().call_later(left_ms / 1000, self._close_when_idle)
         else:
@@ -547,14 +539,14 @@ class BrokerConnection:
 
     def limit(self, correlation_id: int, timeout_ms: float) -> None:
         """Let a request that was sent without one have a time-out; nothing if it was answered."""
-        entry = self._pending.get(correlation_id)
-        if entry is not None:
-            timer = asyncio.get_running_loop().call_later(max(0.0, timeout_ms) / 1000, self.time_out, correlation_id)
-            self._pending[correlation_id] = (entry[0], timer, entry[2])
+        request = self._requests.get(correlation_id)
+        if request is not None:
+            loop = asyncio.get_running_loop()
+            request.timer = loop.call_later(max(0.0, timeout_ms) / 1000, self.time_out, correlation_id)
 
     def time_out(self, correlation_id: int) -> None:
         """A request was not answered in time: it fails, and the connection is given up."""
-        if correlation_id in self._pending:
+        if correlation_id in self._requests:
             error = KafkaTimeoutError(
                 f"no answer from {self.where} in time on its {self.role} connection: it hangs, or request_timeout_ms "
                 f"({self._config.request_timeout_ms}) is too short"
@@ -582,15 +574,14 @@ class BrokerConnection:
         error = KafkaConnectionError(self._closed_because(reason))
         if self._connecting is not None and not self._connecting.done():
             self._connecting.set_exception(error)
-        pending, self._pending = self._pending, {}
-        for correlation_id, (answered, timer, _) in pending.items():
-            if timer is not None:
-                timer.cancel()
-            self._engine.start(self._tell, answered, errors.get(correlation_id, error))
+        for correlation_id, request in self._requests.close().items():
+            if request.timer is not None:
+                request.timer.cancel()
+            self._engine.start(self._tell, request, errors.get(correlation_id, error))
 
-    def _tell(self, answered: Answered, error: KafkaError) -> None:
+    def _tell(self, request: PendingRequest, error: KafkaError) -> None:
         try:
-            answered(None, error)
+            request.answer(None, error)
         except Exception:
             log.exception("kafwire: that a request to %s failed could not be handled", self.where)
 
@@ -599,22 +590,21 @@ class BrokerConnection:
             self._connecting.set_result(None)
 
     def _on_answer(self, token: int, frame: Buffer | None) -> None:
-        entry = self._pending.pop(token, None)
-        if entry is not None:
-            answered, timer, sent_ms = entry
-            if timer is not None:
-                timer.cancel()
+        request = self._requests.pop(token)
+        if request is not None:
+            if request.timer is not None:
+                request.timer.cancel()
             self._heard_ms = self._used_ms = self._engine.now_ms()
-            latency_ms = self._heard_ms - sent_ms
+            latency_ms = self._heard_ms - request.sent_ms
             self.responses += 1
             self.latency_ms_sum += latency_ms
             self.latency_ms_max = max(self.latency_ms_max, latency_ms)
             if frame is not None:
                 self.bytes_in += SIZE_PREFIX + len(frame)
-            answered(frame, None)
+            request.answer(frame, None)
 
     def _on_closed(self, reason: str) -> None:
-        if self._pending:
+        if len(self._requests):
             self._blame()
         self._drop(reason)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -31,7 +30,7 @@ from kafwire.errors import (
     KafkaTimeoutError,
     broker_error,
 )
-from kafwire.runtime.engine import Engine
+from kafwire.runtime.interfaces import Engine
 
 _T = TypeVar("_T")
 
@@ -180,7 +179,9 @@ class Cluster:
             except TimeoutError:  # the time for all attempts, not that of one request
                 break
             failures += 1
-            wait = delay_ms(failures, self.config.retry_backoff_ms, self.config.retry_backoff_max_ms, random.random())
+            wait = delay_ms(
+                failures, self.config.retry_backoff_ms, self.config.retry_backoff_max_ms, self.engine.random.random()
+            )
             if self.engine.now_ms() + wait >= deadline:
                 break
             await asyncio.sleep(wait / 1000)
@@ -196,7 +197,7 @@ class Cluster:
         those that owe somebody an answer for long.
         """
         known = [self.connection(node, "control") for node in self.metadata.brokers]
-        random.shuffle(known)
+        self.engine.random.shuffle(known)
         slow = {connection.node for connection in self.connections if connection.is_overdue}
         known.sort(
             key=lambda connection: (

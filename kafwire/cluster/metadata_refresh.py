@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 from collections.abc import Awaitable, Callable
 
 from kafwire.cluster.backoff import delay_ms
 from kafwire.config import ClientConfig
-from kafwire.runtime.engine import Engine
+from kafwire.runtime.interfaces import Engine
 
 
 class Refresher:
@@ -71,7 +70,7 @@ class Refresher:
             self._is_asking = False
             self._in_vain = 0 if is_news else self._in_vain + 1
             base, limit = self._config.retry_backoff_ms, self._config.retry_backoff_max_ms
-            wait = min(delay_ms(self._in_vain + 1, base, limit, random.random()), limit)
+            wait = min(delay_ms(self._in_vain + 1, base, limit, self._engine.random.random()), limit)
             self._ended_ms = self._engine.now_ms()
             self._not_before_ms = self._ended_ms + wait
 

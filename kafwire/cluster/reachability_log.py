@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kafwire.cluster.reachability import PATIENCE_MS, Watch
-from kafwire.runtime.engine import Engine
+from kafwire.runtime.interfaces import Engine
 
 if TYPE_CHECKING:
     from kafwire.cluster.broker_connection import BrokerConnection

@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from kafwire.memory._buffer cimport kw_buf
 from kafwire.records._arrow cimport ArrowLayout, Layout
-from kafwire.runtime._io cimport Loop
+from kafwire.runtime._interfaces cimport Notifier
 
 
 cdef extern from "kafwire/consumer/native/queue.h" nogil:
@@ -73,8 +73,7 @@ cdef class PartitionSlot:
 
 cdef class FetchBuffer:
     cdef kw_queue *queue
-    cdef Loop native
-    cdef uint64_t cookie
+    cdef Notifier notifier
     cdef list places
     cdef public object error
 

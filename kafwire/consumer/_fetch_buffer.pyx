@@ -11,7 +11,7 @@ from libc.string cimport memset
 from kafwire._codec cimport AbortedTransaction, aborted_sort
 from kafwire.memory._buffer cimport Buffer, kw_buf, kw_buf_ref, kw_buf_unref
 from kafwire.records._arrow cimport Layout
-from kafwire.runtime._io cimport Loop, kw_loop_set_response_filter
+from kafwire.runtime._interfaces cimport Notifier, ResponseFilter
 
 
 cdef extern from "kafwire/consumer/native/fast_path.h" nogil:
@@ -44,14 +44,13 @@ cdef class PartitionSlot:
 
 @cython.final
 cdef class FetchBuffer:
-    """Slices on their way from the engine to readers; `cookie` is posted to the loop when bytes free up.
+    """Slices on their way from the engine to readers; `notifier` is notified when bytes free up.
 
     Partitions have numbers, in the order in which they were added.
     """
 
-    def __cinit__(self, Loop native, uint64_t cookie):
-        self.native = native
-        self.cookie = cookie
+    def __cinit__(self, Notifier notifier not None):
+        self.notifier = notifier
         self.places = []
         self.queue = kw_queue_new()
         if self.queue is NULL:
@@ -127,8 +126,8 @@ cdef class FetchBuffer:
         kw_queue_seal(self.queue)
 
     def queued_bytes(self, *, bint starved=False):
-        """Bytes of the frames that are queued or being decoded; with `starved`, the cookie is posted when the next of
-        their slices is done."""
+        """Bytes of the frames that are queued or being decoded; with `starved`, the notifier is notified when the
+        next of their slices is done."""
         return kw_queue_bytes(self.queue, starved)
 
     def compact(self):
@@ -169,8 +168,8 @@ cdef class FetchBuffer:
         kw_place_process(self.queue, self.at(number), offset)
 
     def queued(self, int32_t number, *, bint watch=False):
-        """(slices, bytes) that wait for a partition's reader, or that it reads; with `watch`, the cookie is posted when
-        it has read the next, and `noticed` names it."""
+        """(slices, bytes) that wait for a partition's reader, or that it reads; with `watch`, the notifier is
+        notified when it has read the next, and `noticed` names it."""
         cdef size_t size = 0
         slices = kw_place_queued(self.queue, self.at(number), &size, watch)
         return slices, size
@@ -225,39 +224,26 @@ cdef class FetchBuffer:
 # The I/O thread works on what it holds: that stays until it is detached, whatever the collector clears first.
 @cython.final
 @cython.no_gc_clear
-cdef class FetchFastPath:
+cdef class FetchFastPath(ResponseFilter):
     """The shortest way of a source's answers: from the I/O thread into the queue, before the engine looks at them.
 
     `native/fast_path.h` says what is taken that way, and what is left to the engine.
     """
 
     cdef FetchBuffer queue
-    cdef Loop native
     cdef kw_fast_path *fast_path
-    cdef uint32_t connection
 
     def __cinit__(self, FetchBuffer queue not None):
         self.queue = queue
-        self.native = queue.native
         self.fast_path = kw_fast_path_new(queue.queue)
         if self.fast_path is NULL:
             raise MemoryError
+        self.function = kw_fast_path_take
+        self.context = self.fast_path
 
     def __dealloc__(self):
         self.detach()
         kw_fast_path_free(self.fast_path)
-
-    cpdef detach(self):
-        """Take nothing more."""
-        if self.connection:
-            kw_loop_set_response_filter(self.native.loop, self.connection, NULL, NULL)
-        self.connection = 0
-
-    def attach(self, uint32_t connection):
-        """Take the answers of a connection, from the next that is armed on."""
-        self.detach()
-        if kw_loop_set_response_filter(self.native.loop, connection, kw_fast_path_take, <void *> self.fast_path) == 0:
-            self.connection = connection
 
     def expect(self, bytes topic_id, int32_t partition, int32_t number, uint32_t generation, int64_t offset, where):
         """The next answer may have records of this partition, from `offset` on, asked for in that generation."""
@@ -292,10 +278,6 @@ cdef class FetchFastPath:
         Session 0: a full request, which may be answered by any.
         """
         kw_fast_path_arm(self.fast_path, token, version, session)
-
-    def deliver(self, uint64_t token, Buffer frame not None):
-        """What the I/O thread does with an answer, for who has none; whether a reader owes word of it."""
-        return frame.buf is not NULL and kw_fast_path_take(<void *> self.fast_path, token, frame.buf) != 0
 
     def taken(self, uint64_t token):
         """What was queued of the answer to `token`: {number: (generation, start, next offset, leader epoch, bytes)}.

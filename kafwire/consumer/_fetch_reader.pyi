@@ -4,6 +4,7 @@ from typing import Self, final
 from kafwire.consumer._fetch_buffer import FetchBuffer
 from kafwire.records._arrow import Layout
 from kafwire.records._records import Batch
+from kafwire.runtime._interfaces import Waiter
 
 @final
 class FetchReader:
@@ -24,6 +25,7 @@ class FetchReader:
         what: str = "scan",
         timestamps: tuple[int, int] | None = None,
         deserializer: object = None,
+        waiter: Waiter | None = None,
     ) -> None: ...
     @property
     def what(self) -> str: ...

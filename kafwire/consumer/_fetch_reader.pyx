@@ -31,7 +31,7 @@ from kafwire.records._arrow cimport (
 from kafwire.records._columns cimport COLUMN_OFFSET, Columns, columns_clear, columns_finish, columns_init
 from kafwire.records._compress cimport resolve_codec
 from kafwire.records._records cimport Batch, unexported
-from kafwire.runtime._io cimport kw_loop, kw_loop_post, kw_loop_tell
+from kafwire.runtime._interfaces cimport Waiter, kw_notifier
 
 import logging
 
@@ -58,8 +58,7 @@ cdef struct ReaderState:
     kw_queue *queue
     ArrowLayout *schema
     kw_place *only  # the one partition that is read; NULL: all that nobody claimed
-    kw_loop *loop
-    uint64_t cookie
+    kw_notifier notifier
     DecodeSpec spec
     bint skip_corrupt
     int silence_ms  # a stream ends after so long without records; -1: never
@@ -116,12 +115,12 @@ cdef int wait_for_slice(ReaderState *state, kw_records *slice, int timeout_ms, i
 cdef void pay(ReaderState *state) noexcept nogil:
     """Tell the engine what the I/O thread left to whoever waited for it (see kafwire/consumer/native/fast_path.h)."""
     if kw_queue_owed(state.queue):
-        kw_loop_tell(state.loop)
+        state.notifier.tell(&state.notifier)
 
 
 cdef void give_back(ReaderState *state, kw_records *slice, size_t used, int64_t offset) noexcept nogil:
     if kw_queue_done(state.queue, slice, used, offset):
-        kw_loop_post(state.loop, state.cookie)
+        state.notifier.notify(&state.notifier)
 
 
 cdef int hold(ReaderState *state, kw_records *slice, size_t used, int64_t begin, int64_t offset) noexcept nogil:
@@ -151,7 +150,7 @@ cdef void refuse(ReaderState *state, object error) noexcept:
     state.holds = False
     number = kw_place_number(state.held.place)
     generation = kw_queue_refuse(state.queue, &state.held, state.held_from)
-    kw_loop_post(state.loop, state.cookie)
+    state.notifier.notify(&state.notifier)
     if owner.on_refuse is None:
         owner.queue.fail(error)
     elif generation:
@@ -230,7 +229,7 @@ cdef int next_columns(ReaderState *state, Columns *out, PyObject **place, int ti
                 got = kw_queue_next(state.queue, &slice, offset)
                 if got:
                     if got > 1:
-                        kw_loop_post(state.loop, state.cookie)
+                        state.notifier.notify(&state.notifier)
                     prepare(state, &slice)
                     at = 0
                     continue
@@ -339,9 +338,11 @@ cdef class FetchReader:
     with the GIL, when nothing more will be read. `on_refuse` is called with a partition's number, its new generation
     and an offset when rows from there on could be handed out to nobody: they are to be queued again. A reader that
     `owns` the queue closes it at the end. `what` is how errors name it. `deserializer` is what its batches use.
+    `waiter` is how `read` waits; a stream waits in its thread in any case.
     """
 
     cdef FetchBuffer queue
+    cdef Waiter waiter
     cdef Layout schema
     cdef object on_close
     cdef object on_refuse
@@ -356,9 +357,10 @@ cdef class FetchReader:
     def __cinit__(self, FetchBuffer queue not None, Layout schema not None, *, size_t chunk_bytes,
                   size_t max_decompressed, bint verify_crc, object on_close=None, object on_refuse=None,
                   int32_t only=-1, bint owns=True, bint skip_corrupt=False, int silence_ms=-1, str what="scan",
-                  timestamps=None, object deserializer=None):
+                  timestamps=None, object deserializer=None, Waiter waiter=None):
         self.deserializer = deserializer
         self.queue = queue
+        self.waiter = Waiter() if waiter is None else waiter
         self.schema = schema
         self.state.schema = &schema.layout
         self.on_close = on_close
@@ -369,8 +371,7 @@ cdef class FetchReader:
         self.state.pid = getpid()
         self.state.queue = queue.queue
         self.state.only = NULL if only < 0 else queue.at(only)
-        self.state.loop = queue.native.loop
-        self.state.cookie = queue.cookie
+        self.state.notifier = queue.notifier.notifier
         self.state.skip_corrupt = skip_corrupt
         self.state.silence_ms = silence_ms
         spec_init(&self.state.spec)
@@ -405,6 +406,12 @@ cdef class FetchReader:
 
     cpdef Batch read(self, int timeout_ms):
         """The next chunk; None when there is none within `timeout_ms` (-1: no limit), or nothing more will come."""
+        found = self.waiter.wait(self.read_within, None if timeout_ms < 0 else timeout_ms / 1000)
+        return None if found is False else found
+
+    def read_within(self, seconds):
+        """Block for the next chunk, at most `seconds` (None: no limit); None without one, False: no more will come."""
+        cdef int timeout_ms = -1 if seconds is None else <int> round(seconds * 1000)
         cdef Columns columns
         cdef PyObject *place = NULL
         cdef PartitionSlot where
@@ -412,7 +419,7 @@ cdef class FetchReader:
         if self.busy:
             raise self.taken()
         if self.state.ended:
-            return None
+            return False
         self.busy = True
         columns_init(&columns)
         try:
@@ -427,7 +434,7 @@ cdef class FetchReader:
                                                   &self.state.spec))
             if got == READ_FAILED:
                 raise self.error.with_traceback(None)  # of those who met it before
-            return None
+            return False if self.state.ended else None
         except BaseException as error:
             refuse(&self.state, error)
             raise

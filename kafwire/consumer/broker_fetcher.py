@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import struct
 from typing import TYPE_CHECKING, Any
 
@@ -316,7 +315,7 @@ class BrokerFetcher:
         self._fast_path.arm(token, self._version, 0 if plan.full else plan.session_id)
         if self._fed_by is not self.connection.socket:
             self._fed_by = self.connection.socket
-            self.connection.fast_path(self._fast_path)
+            self.connection.set_response_filter(self._fast_path)
 
     def withdraw(self, cursor: FetchCursor) -> None:
         """It goes on elsewhere, in the same generation: whatever is in flight for it is not to be queued any more."""
@@ -427,7 +426,7 @@ class BrokerFetcher:
     def _on_error(self, error: BrokerError) -> None:
         """The whole request was refused: the next one is a full one. Who has no reason for it must not hammer."""
         fetcher, now = self._fetcher, self._fetcher.cluster.engine.now_ms()
-        wait = self._backoff.failed(random.random())
+        wait = self._backoff.failed(fetcher.cluster.engine.random.random())
         if error.code in SESSION_ERRORS:
             self.session_errors += 1
             log.debug("%s; the next request is a full one", error)

@@ -133,6 +133,7 @@ class ConsumerCore:
             silence_ms=silence_ms,
             what="consumer",
             deserializer=self.deserializers,
+            waiter=self.cluster.engine.waiter,
         )
 
     # --- partitions -------------------------------------------------------------------------------------------------

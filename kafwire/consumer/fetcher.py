@@ -10,8 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
-import time
 import uuid
 from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
@@ -59,8 +57,8 @@ class Fetcher:
         self.plan = plan
         self.policy = plan.policy
         self.budget = budget
-        self._cookie = cluster.engine.transport.listen(self._on_credit)
-        self.queue = FetchBuffer(cluster.engine.native, self._cookie)
+        self._notifier = cluster.engine.transport.listen(self._on_credit)
+        self.queue = FetchBuffer(self._notifier)
         self.cursors: dict[tuple[str, int], FetchCursor] = {}
         self.stopped = False
         self.resets = 0  # positions that had to be looked up again, for metrics
@@ -197,7 +195,7 @@ class Fetcher:
         self.stopped = True
         for end_watch in self._watches:
             end_watch()
-        self.cluster.engine.transport.unlisten(self._cookie)
+        self.cluster.engine.transport.unlisten(self._notifier)
         for task in self._tasks:
             task.cancel()
         for broker_fetcher in self._broker_fetchers.values():
@@ -374,13 +372,12 @@ class Fetcher:
         log.warning("%s has no offset %d, says %s: reading goes on at %s", cursor.name, cursor.position, where, policy)
         self.seek_by_time(cursor, self.reset_time(policy))
 
-    @staticmethod
-    def reset_time(policy: str) -> int:
+    def reset_time(self, policy: str) -> int:
         """What ListOffsets is asked for by a reset policy."""
         if policy == "earliest":
             return EARLIEST
         duration = duration_ms(policy)
-        return LATEST if duration is None else max(0, int(time.time() * 1000) - duration)
+        return LATEST if duration is None else max(0, self.cluster.engine.clock.time_ns() // 1_000_000 - duration)
 
     def truncated(self, cursor: FetchCursor, epoch: int, end_offset: int, where: str) -> None:
         """The log and what was fetched part at `end_offset` (KIP-320)."""
@@ -583,7 +580,7 @@ class Fetcher:
 
     def _backoff(self, failures: int) -> float:
         base, limit = self.config.retry_backoff_ms, self.config.retry_backoff_max_ms
-        return delay_ms(failures, base, limit, random.random())
+        return delay_ms(failures, base, limit, self.cluster.engine.random.random())
 
     def _broker_of(self, cursor: FetchCursor) -> int | None:
         """The broker to ask; -1 when there is none now, None when there never will be (then the cursor is halted)."""

@@ -11,7 +11,7 @@ from kafwire.producer._partitioner import PartitionWeights
 from kafwire.producer.partitioner import Rule
 from kafwire.producer.sequencer import Sequencer
 from kafwire.records._arrow_rows import Rows
-from kafwire.runtime._io import Loop
+from kafwire.runtime._interfaces import Clock, Notifier, Waiter
 
 CODEC_IDS: Final[dict[str, int]]
 
@@ -63,9 +63,10 @@ class Accumulator:
     after_pass: Callable[[], object] | None
     def __init__(
         self,
-        native: Loop,
-        cookie: int,
+        notifier: Notifier,
         *,
+        clock: Clock,
+        waiter: Waiter,
         batch_size: int,
         max_request_size: int,
         linger_ms: int,

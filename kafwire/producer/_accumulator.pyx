@@ -35,11 +35,10 @@ from kafwire.records._encode cimport (
     record_key, writer_append, writer_append_rows, writer_close, writer_copy, writer_open, writer_seal,
 )
 from kafwire.records._libraries cimport LZ4_ROOM
-from kafwire.runtime._io cimport Loop, kw_loop_post
+from kafwire.runtime._interfaces cimport Clock, Notifier, Waiter, monotonic_ms, wall_ms
 
 import collections
 import operator
-import time
 
 from kafwire.errors import ConfigError, KafkaError, ProtocolError, RecordTooLargeError, TransactionStateError
 
@@ -61,31 +60,6 @@ cdef enum:
     OTHER_ERA = 9
 
 CODEC_IDS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
-
-
-cdef extern from "<time.h>" nogil:
-    cdef struct timespec:
-        int64_t tv_sec
-        long tv_nsec
-    enum:
-        CLOCK_REALTIME
-    int clock_gettime(int clock, timespec *now)
-
-
-cdef object system_time = time
-
-
-cdef inline int64_t now_ms() noexcept:
-    return <int64_t> (time.monotonic() * 1000.0)
-
-
-cdef inline int64_t wall_ms() noexcept:
-    """For each record: the system's clock without a detour, unless a simulated world has put its own in `time`."""
-    cdef timespec now
-    if time is not system_time:
-        return time.time_ns() // 1000000
-    clock_gettime(CLOCK_REALTIME, &now)
-    return now.tv_sec * 1000 + now.tv_nsec // 1000000
 
 
 cdef class Topic
@@ -255,8 +229,8 @@ cdef kw_buf *plain_records(ProducerBatch batch, int codec, const uint8_t *record
 cdef class Accumulator:
     """All open and sealed batches of a producer, within `buffer_memory` bytes."""
 
-    cdef Loop native
-    cdef uint64_t cookie
+    cdef Notifier notifier
+    cdef Clock clock
     cdef readonly dict topics
     cdef Topic latest  # that a record was sent to: the next is likely for the same
     cdef list ready
@@ -281,11 +255,11 @@ cdef class Accumulator:
     cdef public int64_t transaction_generation
     cdef readonly int32_t passes  # threads that add rows without the GIL
 
-    def __cinit__(self, Loop native, uint64_t cookie, *, size_t batch_size, size_t max_request_size, int64_t linger_ms,
-                  size_t buffer_memory, str compression, level, rule, uint64_t rng_state,
-                  bint transactional=False):
-        self.native = native
-        self.cookie = cookie
+    def __cinit__(self, Notifier notifier not None, *, Clock clock not None, Waiter waiter not None, size_t batch_size,
+                  size_t max_request_size, int64_t linger_ms, size_t buffer_memory, str compression, level, rule,
+                  uint64_t rng_state, bint transactional=False):
+        self.notifier = notifier
+        self.clock = clock
         self.topics = {}
         self.ready = []
         self.lingering = collections.deque()
@@ -293,7 +267,7 @@ cdef class Accumulator:
         self.batch_size = batch_size
         self.max_request_size = max_request_size
         self.linger_ms = linger_ms
-        self.budget = Budget(buffer_memory)
+        self.budget = Budget(buffer_memory, clock, waiter)
         self.codec = CODEC_IDS[compression]
         self.level = CODEC_LEVEL_DEFAULT if level is None else level
         if self.codec:
@@ -368,7 +342,7 @@ cdef class Accumulator:
         cdef bytes header_bytes
         cdef int64_t chosen
         cdef int status
-        cdef tuple entry = None
+        cdef PendingSend pending_send = None
         topic = self.latest
         if topic is None or topic.name is not topic_name:
             topic = self.topics.get(topic_name)
@@ -404,7 +378,7 @@ cdef class Accumulator:
                 header_bytes = encode_headers(headers)
                 record.headers = <const uint8_t *> PyBytes_AS_STRING(header_bytes)
                 record.headers_size = PyBytes_GET_SIZE(header_bytes)
-            record.timestamp = wall_ms() if timestamp_ms is None else timestamp_ms
+            record.timestamp = wall_ms(self.clock) if timestamp_ms is None else timestamp_ms
             record.bound = record_bound(max(key_size, 0), max(value_size, 0), record.headers_size)
             if record.bound + BATCH_HEADER > self.max_request_size:
                 raise _too_large(record.bound, topic_name, self.max_request_size)
@@ -423,7 +397,7 @@ cdef class Accumulator:
                     if record.spread != SPREAD_STICKY:
                         chosen = self.spread(topic, record.key, key_size)
             while True:
-                status = self.take(topic, chosen, &record, spare, entry, delivery, &where)
+                status = self.take(topic, chosen, &record, spare, pending_send, delivery, &where)
                 if status == DONE:
                     break
                 if status == NO_ROOM or status == GONE:
@@ -431,7 +405,7 @@ cdef class Accumulator:
                 if status != NEEDS_BATCH:
                     raise self.problem(status, record.bound)
                 direct_send = (<PartitionQueue> where).direct_send
-                entry = direct_send.pending_send() if direct_send is not None else None
+                pending_send = direct_send.pending_send() if direct_send is not None else None
                 spare = self.new_batch(record.bound)
         finally:
             if value_held:
@@ -440,7 +414,7 @@ cdef class Accumulator:
                 PyBuffer_Release(&key_view)
         return delivery
 
-    cdef int take(self, Topic topic, int64_t chosen, _Record *record, ProducerBatch spare, tuple entry,
+    cdef int take(self, Topic topic, int64_t chosen, _Record *record, ProducerBatch spare, PendingSend pending_send,
                   Delivery delivery, PyObject **where) noexcept:
         """The step that takes one record: into its partition's open batch, or into `spare`, which is open then.
 
@@ -494,7 +468,7 @@ cdef class Accumulator:
         batch.charge(BATCH_HEADER + added)
         batch.queue = queue
         queue.open = batch
-        if entry is None or not self.hurry(queue, batch, entry):
+        if pending_send is None or not self.hurry(queue, batch, pending_send):
             self.linger(batch)
         return DONE
 
@@ -563,7 +537,7 @@ cdef class Accumulator:
 
     cdef ProducerBatch new_batch(self, size_t bound):
         """One that no queue knows, with room for a record."""
-        cdef ProducerBatch batch = ProducerBatch.__new__(ProducerBatch, self.budget, None, now_ms())
+        cdef ProducerBatch batch = ProducerBatch.__new__(ProducerBatch, self.budget, None, self.now_ms())
         if writer_open(&batch.writer, FIRST_RESERVE if bound < FIRST_RESERVE else bound + BATCH_HEADER):
             raise MemoryError("no memory for a batch")
         batch.writer.attributes = self.attributes
@@ -576,9 +550,8 @@ cdef class Accumulator:
             self.timer_armed = True
             self.post()
 
-    cdef bint hurry(self, PartitionQueue queue, ProducerBatch batch, tuple entry) noexcept:
+    cdef bint hurry(self, PartitionQueue queue, ProducerBatch batch, PendingSend pending_send) noexcept:
         """Send the open batch of a partition past the engine, if nothing is before it; whether it is on its way."""
-        cdef PendingSend pending_send = entry[0]
         cdef DirectSend direct_send = pending_send.direct_send
         cdef _Work work
         if queue.direct_send is not direct_send or queue.open is not batch:
@@ -599,7 +572,7 @@ cdef class Accumulator:
             return False
         batch.wire = work.wire
         batch.identity = pending_send.identity
-        if direct_send.submit(batch, entry):
+        if direct_send.submit(batch, pending_send):
             batch.closed = True
             queue.open = None
         else:  # the connection is gone: the engine takes it from here
@@ -632,8 +605,11 @@ cdef class Accumulator:
             queue.is_ready = True
             self.ready.append(queue)
 
+    cdef int64_t now_ms(self) noexcept:
+        return <int64_t> monotonic_ms(self.clock)
+
     cdef void post(self) noexcept:
-        kw_loop_post(self.native.loop, self.cookie)
+        self.notifier.notifier.notify(&self.notifier.notifier)
 
     # ---- many rows
 
@@ -792,7 +768,7 @@ cdef class Accumulator:
         cdef _Pass work
         cdef ProducerBatch batch
         cdef RowsView *view = &plan.rows.view
-        cdef int64_t timestamp = wall_ms()
+        cdef int64_t timestamp = wall_ms(self.clock)
         cdef size_t batch_size = self.batch_size
         cdef uint16_t attributes = self.attributes
         cdef int codec = self.codec
@@ -818,7 +794,7 @@ cdef class Accumulator:
                 needed = work.n - (plan.filled is not None)
                 spares = []
                 while len(spares) < needed:
-                    batch = ProducerBatch.__new__(ProducerBatch, self.budget, None, now_ms())
+                    batch = ProducerBatch.__new__(ProducerBatch, self.budget, None, self.now_ms())
                     spares.append(batch)
                 if self.after_pass is not None:
                     self.after_pass()
@@ -1001,7 +977,7 @@ cdef class Accumulator:
         open: or what comes while a partition stands still would be many small ones, and a request takes one at a time.
         """
         cdef ProducerBatch batch
-        cdef int64_t now = now_ms()
+        cdef int64_t now = self.now_ms()
         cdef int64_t due
         wait = None
         if self.is_short or self.budget.waiting:

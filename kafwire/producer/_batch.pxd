@@ -7,6 +7,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from kafwire.memory._buffer cimport kw_buf
 from kafwire.records._encode cimport BatchWriter
+from kafwire.runtime._interfaces cimport Clock, Waiter
 
 
 cdef enum:
@@ -16,6 +17,8 @@ cdef enum:
 cdef class Budget:
     """`buffer_memory`: bytes of all batches that are not done yet."""
     cdef readonly size_t limit
+    cdef Clock clock
+    cdef Waiter waiter
     cdef int process  # whose threads settle its batches: the generation of it
     cdef readonly size_t used
     cdef size_t need  # what the last sender that found no room asked for
@@ -28,6 +31,8 @@ cdef class Budget:
     cdef bint lacks(self, size_t size) noexcept  # and, if so, remembers the size for `wait`
     cdef void release(self, size_t size) noexcept  # `settle_up` must follow, as soon as Python may run
     cdef bint fits(self, size_t size) noexcept
+    cdef object wait_for(self, size_t need, timeout)
+    cdef double seconds(self) noexcept
     cdef int settle_up(self) except -1
     cdef int tell(self) except -1
 

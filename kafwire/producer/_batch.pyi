@@ -4,12 +4,13 @@ from typing import final
 from kafwire.errors import KafkaError
 from kafwire.memory._buffer import Buffer
 from kafwire.producer._accumulator import PartitionQueue
+from kafwire.runtime._interfaces import Clock, Waiter
 from kafwire.types import RecordMetadata
 
 @final
 class Budget:
     closed: str | None
-    def __init__(self, limit: int) -> None: ...
+    def __init__(self, limit: int, clock: Clock, waiter: Waiter) -> None: ...
     @property
     def limit(self) -> int: ...
     @property

@@ -5,10 +5,10 @@ from libc.stdint cimport int32_t, int64_t
 
 from kafwire.memory._buffer cimport Buffer, kw_buf_ref, kw_buf_unref, process_generation
 from kafwire.records._encode cimport writer_close
+from kafwire.runtime._interfaces cimport Clock, Waiter, monotonic_ms
 
 import logging
 import threading
-import time
 
 from kafwire.errors import KafkaError, KafkaTimeoutError
 from kafwire.memory._buffer import seal_types
@@ -50,14 +50,12 @@ cdef void let_go(list locks) noexcept:
             lock.release()
 
 
-cdef double seconds_left(double until) except? -1.0:
-    return min(max(until - time.monotonic(), 0.0), <double> threading.TIMEOUT_MAX)
-
-
 @cython.final
 cdef class Budget:
-    def __cinit__(self, size_t limit):
+    def __cinit__(self, size_t limit, Clock clock not None, Waiter waiter not None):
         self.limit = limit
+        self.clock = clock
+        self.waiter = waiter
         self.process = process_generation()
         self.locks = []
         self.listeners = {}
@@ -118,25 +116,33 @@ cdef class Budget:
     def wait(self, timeout):
         """Wait until what last found no room fits, at most `timeout` seconds: whether it does."""
         cdef size_t need = self.need  # others may come and need more
-        cdef double until = time.monotonic() + (threading.TIMEOUT_MAX if timeout is None else timeout)
+        return self.waiter.wait(lambda seconds: self.wait_for(need, seconds), timeout) is not None
+
+    cdef object wait_for(self, size_t need, timeout):
+        """True once `need` more bytes fit, or None."""
+        cdef double until = self.seconds() + (threading.TIMEOUT_MAX if timeout is None else timeout)
         self.waiting += 1
         try:
             while not self.fits(need):
                 lock = threading.Lock()
                 lock.acquire()
-                left = seconds_left(until)
+                left = min(max(until - self.seconds(), 0.0), <double> threading.TIMEOUT_MAX)
                 if self.fits(need):  # what was called since then may have run anything
                     break
                 self.locks.append(lock)
                 try:
                     if not lock.acquire(True, left):
-                        return self.fits(need)
+                        return True if self.fits(need) else None
                 finally:
                     if lock in self.locks:
                         self.locks.remove(lock)
             return True
         finally:
             self.waiting -= 1
+
+    cdef double seconds(self) noexcept:
+        """Monotonic, by the clock that it was given."""
+        return monotonic_ms(self.clock) / 1e3
 
     def has_room(self):
         """Whether what last found no room fits, or nothing more is taken at all."""
@@ -311,8 +317,6 @@ cdef class ProducerBatch:
             self.callbacks.append(callback)
 
     cdef wait(self, timeout):
-        cdef double began
-        cdef DirectWait direct_wait
         if not self.done:
             if self.budget.process != process_generation():
                 raise KafkaError(
@@ -324,33 +328,37 @@ cdef class ProducerBatch:
                     f"a delivery callback waited for {self.queue.name}, which only the thread that it runs on can "
                     "deliver: hand the work to another thread"
                 )
-            left = timeout
-            direct_wait = self.direct_wait  # a reference of its own: the batch lets go of it when it is done
-            if direct_wait is not None and self.budget.closed is None:
-                began = time.monotonic()
-                direct_wait.wait(self, 1e9 if timeout is None else timeout)
-                if self.done:
-                    return
-                left = None if timeout is None else max(0.0, timeout - (time.monotonic() - began))
-            lock = threading.Lock()
-            lock.acquire()
-            alone = [lock]
-            wait_s = -1 if left is None else min(max(left, 0.0), threading.TIMEOUT_MAX)
-            if self.done:  # what was called since then may have run anything
-                return
-            if self.locks is None:
-                self.locks = alone
-            else:
-                self.locks.append(lock)
-            try:
-                is_done = lock.acquire(True, wait_s)
-            finally:
-                if self.locks is not None and lock in self.locks:
-                    self.locks.remove(lock)
-            if not is_done and not self.done:
+            if self.budget.waiter.wait(self.await_done, timeout) is None and not self.done:
                 raise KafkaTimeoutError(
                     f"no acknowledgement from {self.queue.name} within {timeout:g} s; the record is still on its way"
                 )
+
+    def await_done(self, timeout):
+        """Block until it is done, at most `timeout` seconds (None: no limit): True if it is, else None."""
+        cdef double began
+        cdef DirectWait direct_wait = self.direct_wait  # a reference of its own: the batch lets go of it when done
+        left = timeout
+        if direct_wait is not None and self.budget.closed is None:
+            began = self.budget.seconds()
+            direct_wait.wait(self, 1e9 if timeout is None else timeout)
+            if self.done:
+                return True
+            left = None if timeout is None else max(0.0, timeout - (self.budget.seconds() - began))
+        lock = threading.Lock()
+        lock.acquire()
+        alone = [lock]
+        wait_s = -1 if left is None else min(max(left, 0.0), threading.TIMEOUT_MAX)
+        if self.done:  # what was called since then may have run anything
+            return True
+        if self.locks is None:
+            self.locks = alone
+        else:
+            self.locks.append(lock)
+        try:
+            return True if lock.acquire(True, wait_s) else None
+        finally:
+            if self.locks is not None and lock in self.locks:
+                self.locks.remove(lock)
 
 
 cdef _leaves(ProducerBatch batch, int32_t first, int32_t count, list out):
@@ -546,9 +554,11 @@ cdef class BatchDelivery:
         """Wait for all: (batch, first, count) of what the rows were sent as, in the order of sending."""
         cdef ProducerBatch batch
         cdef list found = []
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = None
         for batch, first, count in self.parts:
-            batch.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            if timeout is not None and deadline is None:
+                deadline = batch.budget.seconds() + timeout
+            batch.wait(None if deadline is None else max(0.0, deadline - batch.budget.seconds()))
             _leaves(batch, first, count, found)
         return found
 

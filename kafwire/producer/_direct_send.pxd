@@ -4,7 +4,7 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from kafwire.memory._buffer cimport kw_buf
 from kafwire.producer._batch cimport ProducerBatch, DirectWait
-from kafwire.runtime._io cimport Loop
+from kafwire.runtime._interfaces cimport Clock, Notifier, PendingRequest, RequestTable, ResponseFilter
 
 
 cdef extern from "kafwire/producer/native/response_waiters.h" nogil:
@@ -30,15 +30,16 @@ cdef extern from "kafwire/producer/native/response_waiters.h" nogil:
     int kw_waiters_take(void *direct_send, uint64_t token, kw_buf *frame)
 
 
-cdef class ResponseWaiters:
+cdef class ResponseWaiters(ResponseFilter):
     """One connection's answers, shown to whoever waits for them."""
-    cdef Loop native
+    cdef Notifier notifier
     cdef kw_waiters *waiters
-    cdef readonly uint32_t connection
     cdef int quiet  # answers that the engine was not told of
 
+    cdef void tell(self) noexcept
 
-cdef class PendingSend:
+
+cdef class PendingSend(PendingRequest):
     """What a direct send takes of Python's memory.
 
     Made before anything is looked at: making it may run a collection of garbage, and with that anything, another `send`
@@ -54,8 +55,8 @@ cdef class PendingSend:
 # `noexcept` is such a step.
 cdef class DirectSend(DirectWait):
     cdef ResponseWaiters waiters
-    cdef readonly object connection
-    cdef object socket  # the connection's, when it was leased
+    cdef RequestTable requests  # of the socket that the connection had when the partition was leased
+    cdef Clock clock
     cdef object answered
     cdef readonly ProducerBatch batch  # in flight, or None
     cdef readonly int64_t sent  # batches, in all
@@ -77,7 +78,7 @@ cdef class DirectSend(DirectWait):
     cdef int64_t batches, records, delivered, bytes, bytes_raw, batch_bytes_max, bytes_out, responses
     cdef double latency_ms_sum, latency_ms_max
 
-    cdef tuple pending_send(self)  # a PendingSend in what stands in the connection's table for its request
-    cdef bint submit(self, ProducerBatch batch, tuple entry) noexcept
+    cdef PendingSend pending_send(self)
+    cdef bint submit(self, ProducerBatch batch, PendingSend pending) noexcept
     cdef int conclude_plain(self, ProducerBatch batch) except -1
     cdef bint leave(self) noexcept

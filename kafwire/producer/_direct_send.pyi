@@ -5,23 +5,23 @@ from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.errors import KafkaError
 from kafwire.memory._buffer import Buffer
 from kafwire.producer._batch import ProducerBatch
-from kafwire.runtime._io import Loop
+from kafwire.runtime._interfaces import Clock, Notifier, PendingRequest, RequestTable, ResponseFilter
 
 @final
-class ResponseWaiters:
-    def __init__(self, native: Loop, connection: int) -> None: ...
-    @property
-    def connection(self) -> int: ...
+class ResponseWaiters(ResponseFilter):
+    def __init__(self, notifier: Notifier) -> None: ...
 
 @final
-class PendingSend: ...
+class PendingSend(PendingRequest): ...
 
 @final
 class DirectSend:
     def __init__(
         self,
         waiters: ResponseWaiters,
+        requests: RequestTable,
         connection: BrokerConnection,
+        clock: Clock,
         answered: Callable[[DirectSend, ProducerBatch, Buffer | None, KafkaError | None], object],
         prefix: bytes,
         suffix: bytes,

@@ -8,9 +8,9 @@ from libc.string cimport memcpy
 from kafwire.memory._buffer cimport Buffer, kw_buf, kw_buf_new, kw_buf_unref, kw_put_be32, kw_put_uvarint, process_pool
 from kafwire.producer._batch cimport ProducerBatch
 from kafwire.runtime._frame cimport new_segment
-from kafwire.runtime._io cimport Loop, kw_loop_set_response_filter, kw_loop_submit, kw_loop_tell
-
-import time
+from kafwire.runtime._interfaces cimport (
+    Clock, Notifier, PendingRequest, RequestTable, ResponseFilter, monotonic_ms,
+)
 
 
 cdef extern from "pythread.h" nogil:
@@ -25,15 +25,6 @@ cdef extern from "pythread.h" nogil:
     void PyThread_release_lock(PyThread_type_lock lock)
     PyLockStatus PyThread_acquire_lock_timed(PyThread_type_lock lock, long long microseconds, int interruptible)
 
-cdef extern from "<time.h>" nogil:
-    cdef struct timespec:
-        int64_t tv_sec
-        long tv_nsec
-    enum:
-        CLOCK_MONOTONIC
-    int clock_gettime(int clock, timespec *now)
-
-
 cdef enum:
     TELL_AFTER = 64  # answers that wait to be thrown away by the engine
     CORRELATION_ID_AT = 4
@@ -45,12 +36,6 @@ cdef enum:
 cdef uint32_t last_number = 0
 
 
-cdef inline double monotonic_ms() noexcept nogil:
-    cdef timespec now
-    clock_gettime(CLOCK_MONOTONIC, &now)
-    return now.tv_sec * 1e3 + now.tv_nsec / 1e6
-
-
 cdef void _wake(void *lock) noexcept nogil:
     PyThread_release_lock(<PyThread_type_lock> lock)
 
@@ -58,25 +43,28 @@ cdef void _wake(void *lock) noexcept nogil:
 # The I/O thread works on what it holds: that stays until it is detached, whatever the collector clears first.
 @cython.final
 @cython.no_gc_clear
-cdef class ResponseWaiters:
-    def __cinit__(self, Loop native not None, uint32_t connection):
-        self.native = native
+cdef class ResponseWaiters(ResponseFilter):
+    def __cinit__(self, Notifier notifier not None):
+        self.notifier = notifier
         self.waiters = kw_waiters_new()
         if self.waiters is NULL:
             raise MemoryError
-        if kw_loop_set_response_filter(native.loop, connection, kw_waiters_take, <void *> self.waiters) == 0:
-            self.connection = connection
+        self.function = kw_waiters_take
+        self.context = self.waiters
 
     def __dealloc__(self):
-        if self.connection:
-            kw_loop_set_response_filter(self.native.loop, self.connection, NULL, NULL)
+        self.detach()
         kw_waiters_free(self.waiters)
+
+    cdef void tell(self) noexcept:
+        """Have the engine look at what it was not told of."""
+        self.notifier.notifier.tell(&self.notifier.notifier)
 
 
 @cython.final
 @cython.no_gc_clear
-cdef class PendingSend:
-    def __call__(self, frame, error):
+cdef class PendingSend(PendingRequest):
+    def answer(self, frame, error):
         """What the engine hears of the request."""
         self.direct_send.answered(self.direct_send, self.batch, frame, error)
 
@@ -92,12 +80,13 @@ cdef class DirectSend(DirectWait):
     who sends, and the number of the next record and batch: (producer, sequence, ordinal), as `Sequencer.lease` has it.
     """
 
-    def __cinit__(self, ResponseWaiters waiters not None, connection, answered, bytes prefix not None,
-                  bytes suffix not None, *,
-                  bint flexible, bytes plain not None, size_t numbers_at, tuple place not None):
+    def __cinit__(self, ResponseWaiters waiters not None, RequestTable requests not None, connection,
+                  Clock clock not None, answered, bytes prefix not None, bytes suffix not None, *, bint flexible,
+                  bytes plain not None, size_t numbers_at, tuple place not None):
         self.waiters = waiters
         self.connection = connection
-        self.socket = connection._socket
+        self.requests = requests
+        self.clock = clock
         self.answered = answered
         self.prefix = prefix
         self.flexible = flexible
@@ -130,35 +119,30 @@ cdef class DirectSend(DirectWait):
         """Of the request in flight, in the connection's table."""
         return self.answer.token
 
-    cdef tuple pending_send(self):
+    cdef PendingSend pending_send(self):
         global last_number
         cdef PendingSend pending_send = PendingSend.__new__(PendingSend)
+        pending_send.sent_ms = monotonic_ms(self.clock)
         last_number = last_number % LAST_SEQUENCE + 1
         pending_send.direct_send = self
         pending_send.token = <uint32_t> -last_number
         pending_send.identity = self.producer_id, self.epoch, self.sequence
-        return pending_send, None, time.monotonic() * 1000.0
+        return pending_send
 
-    cdef bint submit(self, ProducerBatch batch, tuple entry) noexcept:
+    cdef bint submit(self, ProducerBatch batch, PendingSend pending_send) noexcept:
         """Send a sealed and stamped batch; False: it cannot be, and nothing has changed."""
-        cdef PendingSend pending_send = entry[0]
         cdef kw_buf *segments[3]
         cdef kw_buf *text
         cdef uint8_t *at
         cdef uint32_t size = <uint32_t> batch.wire.size
         cdef uint32_t token = pending_send.token
-        cdef dict pending = self.connection._pending
         cdef Py_ssize_t before = PyBytes_GET_SIZE(self.prefix)
         cdef int result
-        if self.connection._socket is not self.socket:
-            return False  # it was given up: what it still says reaches nobody
-        try:
-            pending[pending_send.token] = entry
-        except MemoryError:
-            return False
+        if not self.requests.add(pending_send.token, pending_send):
+            return False  # the connection was given up: what it still says reaches nobody
         text = kw_buf_new(process_pool(), before + 5)
         if text is NULL:
-            del pending[pending_send.token]
+            self.requests.remove(pending_send.token)
             return False
         memcpy(text.data, PyBytes_AS_STRING(self.prefix), before)
         kw_put_be32(text.data + CORRELATION_ID_AT, <int32_t> token)
@@ -172,16 +156,15 @@ cdef class DirectSend(DirectWait):
         segments[0] = text
         segments[1] = batch.wire
         segments[2] = self.suffix
-        result = kw_loop_submit(self.waiters.native.loop, self.waiters.connection, token, <int32_t> token, segments,
-                                2 if self.suffix is NULL else 3, True)
+        result = self.requests.submit(token, <int32_t> token, segments, 2 if self.suffix is NULL else 3)
         size += <uint32_t> (SIZE_PREFIX + text.size + (0 if self.suffix is NULL else self.suffix.size))
         kw_buf_unref(text)
         if result:
-            del pending[pending_send.token]
+            self.requests.remove(pending_send.token)
             return False
         self.answer.token = token
         self.batch = batch
-        self.sent_ms = entry[2]
+        self.sent_ms = pending_send.sent_ms
         pending_send.batch = batch
         batch.direct_wait = self
         batch.producer = self.producer
@@ -211,20 +194,20 @@ cdef class DirectSend(DirectWait):
     cdef void wait(self, ProducerBatch batch, double seconds) except *:
         cdef PyThread_type_lock lock = <PyThread_type_lock> self.lock
         cdef PyLockStatus status
-        cdef double until = monotonic_ms() + min(seconds, 1e9) * 1e3
+        cdef double until = monotonic_ms(self.clock) + min(seconds, 1e9) * 1e3
         cdef double latency_ms
         cdef long long left
         if self.batch is not batch:
             return  # the engine has it
         if self.is_awaited:  # for whoever else waits, and a signal handler may be on top of that, the engine takes it
             self.call_off()
-            kw_loop_tell(self.waiters.native.loop)
+            self.waiters.tell()
             return
         self.is_awaited = True
         kw_waiters_await(self.waiters.waiters, &self.answer)
         try:
             while True:
-                left = <long long> max((until - monotonic_ms()) * 1e3, 0)
+                left = <long long> max((until - monotonic_ms(self.clock)) * 1e3, 0)
                 with nogil:
                     status = PyThread_acquire_lock_timed(lock, min(left, SLICE_US), 1)
                 if status == PY_LOCK_ACQUIRED or status == PY_LOCK_FAILURE and left <= SLICE_US:
@@ -232,7 +215,7 @@ cdef class DirectSend(DirectWait):
                 PyErr_CheckSignals()
         except BaseException:
             self.leave()
-            kw_loop_tell(self.waiters.native.loop)  # if the answer is here, the engine takes it
+            self.waiters.tell()  # if the answer is here, the engine takes it
             raise
         finally:
             self.is_awaited = False
@@ -241,11 +224,11 @@ cdef class DirectSend(DirectWait):
         if self.answer.state != KW_ANSWERED:
             return
         if self.batch is not batch or batch.is_observed():  # others are to be told, and that is the engine's to do
-            kw_loop_tell(self.waiters.native.loop)
+            self.waiters.tell()
             return
         # Or else the engine has counted it.
-        if (<dict> self.connection._pending).pop(self.answer.token, None) is not None:
-            latency_ms = time.monotonic() * 1000.0 - self.sent_ms
+        if self.requests.remove(self.answer.token):
+            latency_ms = monotonic_ms(self.clock) - self.sent_ms
             self.responses += 1
             self.latency_ms_sum += latency_ms
             self.latency_ms_max = max(self.latency_ms_max, latency_ms)
@@ -253,7 +236,7 @@ cdef class DirectSend(DirectWait):
         self.waiters.quiet += 1
         if self.waiters.quiet >= TELL_AFTER:
             self.waiters.quiet = 0
-            kw_loop_tell(self.waiters.native.loop)
+            self.waiters.tell()
 
     cdef bint leave(self) noexcept:
         """Wait no more; whether it was woken."""
@@ -280,7 +263,7 @@ cdef class DirectSend(DirectWait):
         if batch is not None:
             batch.direct_wait = None
             self.call_off()
-            kw_loop_tell(self.waiters.native.loop)  # its answer may be here, and the engine not know
+            self.waiters.tell()  # its answer may be here, and the engine not know
         return self.sequence, self.ordinal, batch
 
     def take_counts(self):

@@ -21,7 +21,7 @@ from kafwire.producer._accumulator import PartitionQueue
 from kafwire.producer._batch import ProducerBatch
 from kafwire.producer._direct_send import DirectSend, ResponseWaiters
 from kafwire.producer.request import FIRST_VERSION_WITH_TOPIC_IDS, single_frame
-from kafwire.runtime.native_transport import NativeConnection
+from kafwire.runtime.interfaces import RequestTable
 
 if TYPE_CHECKING:
     from kafwire.producer.sender import Sender
@@ -36,7 +36,7 @@ FIRST_VERSION = 5
 CORRELATION_ID_BYTES = 4
 
 
-class ExpressWays:
+class DirectSends:
     """The partitions of one producer that are leased. Lives on the engine."""
 
     def __init__(self, sender: Sender) -> None:
@@ -46,7 +46,7 @@ class ExpressWays:
             PartitionQueue, tuple[int, float]
         ] = {}  # the batches that had gone, and since when it is no more
         self._lulls: dict[PartitionQueue, int] = {}
-        self._waiters: dict[BrokerConnection, ResponseWaiters] = {}
+        self._waiters: dict[BrokerConnection, tuple[RequestTable, ResponseWaiters]] = {}
         self._watch: asyncio.TimerHandle | None = None
 
     def look_at(self, queue: PartitionQueue, connection: BrokerConnection, version: int, *, is_idle: bool) -> None:
@@ -57,9 +57,9 @@ class ExpressWays:
 
     def _lease(self, queue: PartitionQueue, connection: BrokerConnection, version: int) -> None:
         sender = self._sender
-        socket = connection.socket
+        requests = connection.direct
         info = sender.cluster.metadata.topics.get(queue.topic)
-        if not isinstance(socket, NativeConnection) or version < FIRST_VERSION or info is None:
+        if requests is None or version < FIRST_VERSION or info is None:
             return
         if sender.cluster.metadata.leader(queue.topic, queue.partition) != connection.node:
             return
@@ -73,9 +73,11 @@ class ExpressWays:
         place = queue.sequencer.lease(sender.identity)
         if place is None:
             return
-        waiters = self._waiters.get(connection)
-        if waiters is None or waiters.connection != socket.number:
-            waiters = self._waiters[connection] = ResponseWaiters(sender.cluster.engine.native, socket.number)
+        known, waiters = self._waiters.get(connection, (None, None))
+        if waiters is None or known is not requests:  # the connection has another socket
+            waiters = ResponseWaiters(sender.notifier)
+            connection.set_response_filter(waiters)
+            self._waiters[connection] = requests, waiters
         name = info.topic_id.bytes if version >= FIRST_VERSION_WITH_TOPIC_IDS else queue.topic.encode()
         config = sender.config
         head = protocol.encode_request_header(protocol.ProduceRequest, version, 0, config.client_id)
@@ -86,7 +88,9 @@ class ExpressWays:
         answered = partial(self._on_reply, version, {name: queue.topic})
         direct_send = DirectSend(
             waiters,
+            requests,
             connection,
+            sender.cluster.engine.clock,
             answered,
             prefix,
             suffix,

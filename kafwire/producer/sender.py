@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import heapq
 import logging
-import random
 import uuid
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
@@ -38,7 +37,7 @@ from kafwire.memory._buffer import Buffer
 from kafwire.producer._accumulator import Accumulator, PartitionQueue, Topic
 from kafwire.producer._batch import ProducerBatch
 from kafwire.producer._partitioner import PartitionWeights
-from kafwire.producer.direct_send import ExpressWays
+from kafwire.producer.direct_send import DirectSends
 from kafwire.producer.errors import doubtful, error_of, parts_without, refused_records
 from kafwire.producer.in_doubt import Doubts
 from kafwire.producer.log_search import FoundBatch
@@ -67,11 +66,12 @@ class Sender:
     def __init__(self, cluster: Cluster, config: ProducerConfig) -> None:
         self.cluster = cluster
         self.config = config
-        self.cookie = cluster.engine.transport.listen(self.on_wake)
+        self.notifier = cluster.engine.transport.listen(self.on_wake)
         rule = rule_of(config.partitioner, ignore_keys=config.partitioner_ignore_keys)
         self.accumulator = Accumulator(
-            cluster.engine.native,
-            self.cookie,
+            self.notifier,
+            clock=cluster.engine.clock,
+            waiter=cluster.engine.waiter,
             batch_size=config.batch_size,
             max_request_size=config.max_request_size,
             linger_ms=config.linger_ms,
@@ -79,7 +79,7 @@ class Sender:
             compression=config.compression_type,
             level=config.compression_level,
             rule=rule,
-            rng_state=random.getrandbits(64),
+            rng_state=cluster.engine.random.getrandbits(64),
             transactional=config.transactional_id is not None,
         )
         self._balance = Balance(timeout_ms=config.partitioner_availability_timeout_ms)
@@ -108,9 +108,9 @@ class Sender:
         self.counters = ProduceCounters()
         self.transactions = None if config.transactional_id is None else Transactions(self, config.transactional_id)
         self._doubts = Doubts(cluster, config, self._run, self._on_fate)
-        self._direct_send: ExpressWays | None = None
+        self._direct_send: DirectSends | None = None
         if config.linger_ms == 0 and config.acks != 0 and self.transactions is None:
-            self._direct_send = ExpressWays(self)
+            self._direct_send = DirectSends(self)
         self._reporter: Reporter | None = None
         if config.metrics_hook is not None:  # the engine may take a snapshot at once: of what is complete
             self._reporter = Reporter(cluster.engine, config.metrics_hook, config.metrics_interval_ms)
@@ -666,7 +666,12 @@ class Sender:
         if code in LEADER_ERRORS and self.cluster.metadata.leader(*where) not in (-1, answered_by):
             self._not_before.pop(where, None)  # who leads now is known already
             return False
-        wait = delay_ms(batch.attempts, self.config.retry_backoff_ms, self.config.retry_backoff_max_ms, random.random())
+        wait = delay_ms(
+            batch.attempts,
+            self.config.retry_backoff_ms,
+            self.config.retry_backoff_max_ms,
+            self.cluster.engine.random.random(),
+        )
         self._not_before[where] = self.cluster.engine.now_ms() + wait
         if code in LEADER_ERRORS or code in (LOST, NOT_SENT):
             if batch.attempts == 1:
@@ -814,7 +819,10 @@ class Sender:
                 self._refuse(error)
             self._failures += 1
             wait = delay_ms(
-                self._failures, self.config.retry_backoff_ms, self.config.retry_backoff_max_ms, random.random()
+                self._failures,
+                self.config.retry_backoff_ms,
+                self.config.retry_backoff_max_ms,
+                self.cluster.engine.random.random(),
             )
             self._wake_in(wait)
 
@@ -839,7 +847,7 @@ class Sender:
             await asyncio.sleep(wait / 1000)
         self._refusals += 1
         base, limit = self.config.retry_backoff_ms, self.config.retry_backoff_max_ms
-        backoff = delay_ms(self._refusals, base, limit, random.random())
+        backoff = delay_ms(self._refusals, base, limit, self.cluster.engine.random.random())
         self._no_identity_before_ms = self.cluster.engine.now_ms() + backoff
         request = protocol.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
         try:
@@ -1015,7 +1023,7 @@ class Sender:
                 f"the producer was closed before {batch.count} record(s) to {batch.queue.name} were {fate}"
             )
             batch.fail(doubtful(error) if batch in in_doubt else error)
-        self.cluster.engine.transport.unlisten(self.cookie)
+        self.cluster.engine.transport.unlisten(self.notifier)
         return counts
 
     def retire(self) -> None:

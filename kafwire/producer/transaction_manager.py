@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -242,7 +241,7 @@ class Transactions:
                 self._records.on_wake()
                 continue
             failures += 1
-            wait = delay_ms(failures, wait_ms, self._config.retry_backoff_max_ms, random.random())
+            wait = delay_ms(failures, wait_ms, self._config.retry_backoff_max_ms, self._cluster.engine.random.random())
             await asyncio.sleep(wait / 1000)
 
     def _settled(self) -> bool:

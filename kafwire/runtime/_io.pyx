@@ -3,19 +3,20 @@
 
 The short calls (`submit`, `drain`, `post`, ...) keep the GIL: they take microseconds and wait for locks that nobody
 holds while bytes move, while giving the GIL away beside a computing thread costs about 5 ms to get it back.
-C callers that run without it use the functions of `runtime/_io.pxd`.
+C callers that run without it use what `_interfaces` declares, and the classes at the end of this file implement.
 """
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING
 from libc.errno cimport ECHILD, EINVAL, ENOMEM, EPIPE, ESHUTDOWN
-from libc.stdint cimport int64_t, uint16_t
+from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
-from kafwire.memory._buffer cimport Buffer, kw_buf_unref, kw_pool, process_pool
+from kafwire.memory._buffer cimport Buffer, kw_buf, kw_buf_unref, kw_pool, process_pool
 from kafwire.runtime._frame cimport (
     KW_CLOSED, KW_CONNECTED, KW_MAX_SLICES, KW_POSTED, KW_RESPONSE, KW_SENT, kw_completion, new_segment,
 )
+from kafwire.runtime._interfaces cimport Notifier, RequestTable, ResponseFilter, kw_notifier, kw_response_filter
 
 import os
 
@@ -75,7 +76,7 @@ cdef extern from "kafwire/runtime/native/loop.h" nogil:
     int loop_close_connection "kw_loop_close_connection"(kw_loop *loop, uint32_t connection)
     int loop_post "kw_loop_post"(kw_loop *loop, uint64_t cookie)
     int loop_set_response_filter "kw_loop_set_response_filter"(
-        kw_loop *loop, uint32_t connection, response_filter filter, void *context
+        kw_loop *loop, uint32_t connection, kw_response_filter filter, void *context
     )
     int loop_tell "kw_loop_tell"(kw_loop *loop)
     kw_completion *loop_drain "kw_loop_drain"(kw_loop *loop, int *error)
@@ -88,27 +89,6 @@ RESPONSE = KW_RESPONSE
 SENT = KW_SENT
 CLOSED = KW_CLOSED
 POSTED = KW_POSTED
-
-
-cdef int kw_loop_submit(
-    kw_loop *loop, uint32_t connection, uint64_t token, int32_t correlation_id,
-    kw_buf **segments, int count, int expect_response,
-) noexcept nogil:
-    return loop_submit(loop, connection, token, correlation_id, segments, count, expect_response)
-
-
-cdef int kw_loop_post(kw_loop *loop, uint64_t cookie) noexcept nogil:
-    return loop_post(loop, cookie)
-
-
-cdef int kw_loop_set_response_filter(
-    kw_loop *loop, uint32_t connection, response_filter filter, void *context
-) noexcept nogil:
-    return loop_set_response_filter(loop, connection, filter, context)
-
-
-cdef int kw_loop_tell(kw_loop *loop) noexcept nogil:
-    return loop_tell(loop)
 
 
 cdef int raise_for(int64_t result, str what) except -1:
@@ -282,6 +262,22 @@ cdef class Loop:
         if result < 0:
             raise_for(result, "post")
 
+    def notifier(self, uint64_t cookie):
+        """A `Notifier` that posts `cookie`."""
+        return NativeNotifier(self, cookie)
+
+    def requests(self, uint32_t connection):
+        """The `RequestTable` of a connection, by which any thread may send on it."""
+        return NativeRequestTable(self, connection)
+
+    def set_response_filter(self, uint32_t connection, ResponseFilter response_filter not None):
+        """Show the responses of a connection to it, in the I/O thread; does nothing when the connection is closed."""
+        response_filter.detach()
+        if loop_set_response_filter(self.loop, connection, response_filter.function, response_filter.context) == 0:
+            response_filter.transport = self
+            response_filter.connection = connection
+            response_filter.release = _release
+
     def statistics(self):
         """Counters since the start, as a dict: bytes, frames, system calls, wake-ups and connections."""
         cdef kw_loop_statistics now
@@ -305,3 +301,41 @@ cdef class Loop:
         """Close every connection, end the thread and wait for it. Idempotent; in a forked child it does nothing."""
         with nogil:
             loop_stop(self.loop)
+
+
+@cython.final
+@cython.no_gc_clear
+cdef class NativeNotifier(Notifier):
+    """Posts its number to a loop."""
+
+    def __cinit__(self, Loop loop not None, uint64_t number):
+        self.loop = loop
+        self.notifier.notify = _notify
+        self.notifier.tell = _tell
+        self.notifier.transport = loop.loop
+        self.notifier.number = number
+
+
+cdef void _notify(kw_notifier *notifier) noexcept nogil:
+    loop_post(<kw_loop *> notifier.transport, notifier.number)
+
+
+cdef void _tell(kw_notifier *notifier) noexcept nogil:
+    loop_tell(<kw_loop *> notifier.transport)
+
+
+cdef void _release(ResponseFilter attached) noexcept:
+    loop_set_response_filter((<Loop> attached.transport).loop, attached.connection, NULL, NULL)
+
+
+@cython.final
+cdef class NativeRequestTable(RequestTable):
+    """Of a connection that a loop has: any thread may send on it."""
+
+    def __cinit__(self, Loop loop not None, uint32_t connection):
+        self.loop = loop
+        self.connection = connection
+        self.accepts_threads = True
+
+    cdef int submit(self, uint32_t token, int32_t correlation_id, kw_buf **segments, int count) noexcept:
+        return loop_submit(self.loop.loop, self.connection, token, correlation_id, segments, count, True)

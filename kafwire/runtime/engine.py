@@ -10,6 +10,7 @@ import asyncio
 import atexit
 import contextlib
 import os
+import random
 import sys
 import threading
 import time
@@ -17,11 +18,14 @@ import weakref
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import CancelledError
 from types import FrameType
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from kafwire.errors import KafkaError
+from kafwire.runtime._interfaces import Clock, Waiter
 from kafwire.runtime._io import Loop
+from kafwire.runtime.interfaces import Member
 from kafwire.runtime.native_transport import NativeTransport
+from kafwire.runtime.resolver import SystemResolver
 
 # Each says which threads are inside an Arrow stream now. Whoever makes streams adds what knows them.
 stream_thread_sources: list[Callable[[], list[int]]] = []
@@ -30,26 +34,18 @@ _T = TypeVar("_T")
 
 # How long the interpreter's end waits for threads to come back from Arrow streams, and for those of `in_thread`.
 LEAVE_S = 1.0
-# Names that are looked up at the same time.
-LOOK_UPS = 8
 FORKED = "this client was made before a fork: make a new one in the child process"
 
 
-class Member(Protocol):
-    """What runs on the engine for as long as a user wants it, and has a say when the process ends or forks."""
-
-    async def end(self) -> None:
-        """The interpreter ends: finish what cannot wait, within a few seconds, and release whoever waits for you."""
-
-    def abandon(self) -> None:
-        """This process is a fork: refuse all work. Nothing here may be locked, sent or closed."""
-
-
-class Engine:
+class NativeEngine:
     """One event loop, one native I/O thread under it, and the thread that runs the loop."""
 
     def __init__(self) -> None:
         self._pid = os.getpid()
+        self.clock = Clock()
+        self.random = random.Random()
+        self.resolver = SystemResolver(self)
+        self.waiter = Waiter()
         self._native = Loop()
         self._loop = asyncio.new_event_loop()
         self.transport = NativeTransport(self._native)
@@ -57,18 +53,17 @@ class Engine:
         self._members: weakref.WeakSet[Member] = weakref.WeakSet()
         self._ending = False
         self._threads: set[threading.Thread] = set()
-        self._look_ups = asyncio.Semaphore(LOOK_UPS)
         self._thread = threading.Thread(target=self._main, name="kafwire-engine", daemon=True)
         self._thread.start()
 
     @property
     def native(self) -> Loop:
-        """The native I/O thread; other extensions submit to it without the GIL."""
+        """The native I/O thread, for its statistics."""
         return self._native
 
     def now_ms(self) -> float:
         """Monotonic milliseconds: the only clock that decisions are made on."""
-        return time.monotonic() * 1000.0
+        return self.clock.monotonic() * 1000.0
 
     def check_process(self) -> None:
         """Raise `KafkaError` in a forked child: sockets and threads did not come along."""
@@ -109,10 +104,15 @@ class Engine:
             future.cancel()
             raise
 
-    def start(self, function: Callable[..., object], *args: object) -> None:
-        """Call `function` on the engine soon; from any thread. Does nothing in a fork, or once the engine has ended."""
-        if not self.is_foreign and not self._loop.is_closed():
+    def start(self, function: Callable[..., object], *args: object) -> bool:
+        """Call `function` on the engine soon; from any thread. Whether it will be: not in a fork, nor after the end."""
+        if self.is_foreign:
+            return False
+        try:
             self._loop.call_soon_threadsafe(function, *args)
+        except RuntimeError:  # its loop is closed
+            return False
+        return True
 
     def in_thread(self, name: str, function: Callable[..., _T], *args: object) -> asyncio.Future[_T]:
         """Run what may block in a daemon thread of its own, which nothing waits for but whoever awaits the future.
@@ -148,13 +148,6 @@ class Engine:
             self._threads.discard(thread)
             end(None, error)
         return future
-
-    async def look_up(self, function: Callable[..., _T], *args: object) -> _T:
-        """Run a look-up of a name in a thread; a few run at a time, whoever gave them up."""
-        await self._look_ups.acquire()
-        future = self.in_thread("kafwire-names", function, *args)
-        future.add_done_callback(lambda _: self._look_ups.release())
-        return await asyncio.shield(future)
 
     def join(self, member: Member) -> None:
         """Let `member` have its say at the end; it is not kept alive for that."""
@@ -224,17 +217,17 @@ def _wait_for_leaving(inside: Mapping[int, tuple[FrameType | None, int]]) -> Non
 
 
 _lock = threading.Lock()
-_engine: Engine | None = None
+_engine: NativeEngine | None = None
 # Parents' engines, kept for ever in the child: closing their loop would unregister the parent's descriptors.
-_abandoned: list[Engine] = []
+_abandoned: list[NativeEngine] = []
 
 
-def engine() -> Engine:
+def default_engine() -> NativeEngine:
     """This process's engine, started if need be."""
     global _engine
     with _lock:
         if _engine is None:
-            _engine = Engine()
+            _engine = NativeEngine()
             atexit.register(_engine.stop)
         return _engine
 

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from kafwire.runtime.engine import Engine
+from kafwire.runtime.interfaces import Engine
 
 log = logging.getLogger("kafwire")
 

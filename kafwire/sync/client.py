@@ -13,7 +13,8 @@ from kafwire.cluster.offset_spec import Bound, OffsetSpec, Timestamps
 from kafwire.config import ClientConfig, from_config
 from kafwire.errors import KafkaError
 from kafwire.options import ClientOptions, ScanOptions
-from kafwire.runtime.engine import engine
+from kafwire.runtime.engine import default_engine
+from kafwire.runtime.interfaces import Engine
 from kafwire.types import ClusterMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -40,15 +41,21 @@ class Client:
         [0, 1, 2]
     """
 
-    def __init__(self, bootstrap_servers: str | Iterable[str], **options: Unpack[ClientOptions]) -> None:
+    def __init__(
+        self,
+        bootstrap_servers: str | Iterable[str],
+        *,
+        engine: Engine | None = None,
+        **options: Unpack[ClientOptions],
+    ) -> None:
         config = ClientConfig.build({"bootstrap_servers": bootstrap_servers, **options})
-        self._engine = engine()
+        self._engine = default_engine() if engine is None else engine
         self._cluster = Cluster(self._engine, config)
         self._requests = Requests(self._cluster)
         self._closed = False
 
     @classmethod
-    def from_config(cls, options: Mapping[str, Any]) -> Self:
+    def from_config(cls, options: Mapping[str, Any], *, engine: Engine | None = None) -> Self:
         """Make a client from Kafka's own option names.
 
         Args:
@@ -63,7 +70,7 @@ class Client:
         Example:
             >>> kafwire.Client.from_config({"bootstrap.servers": bootstrap, "request.timeout.ms": 5000}).close()
         """
-        return cls(**from_config(ClientConfig, options))
+        return cls(engine=engine, **from_config(ClientConfig, options))
 
     def call(
         self,

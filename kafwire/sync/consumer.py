@@ -32,7 +32,8 @@ from kafwire.consumer.core import (
 from kafwire.consumer.partition_claim import Claim
 from kafwire.errors import KafkaError
 from kafwire.options import ConsumerOptions
-from kafwire.runtime.engine import engine
+from kafwire.runtime.engine import default_engine
+from kafwire.runtime.interfaces import Engine
 from kafwire.serializer_calls import Deserializers
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
 
@@ -89,6 +90,7 @@ class Consumer:
         start: Bound | None = None,
         columns: Sequence[str] | None = None,
         layout: Mapping[str, Any] | None = None,
+        engine: Engine | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> None:
         config = ConsumerConfig.build({"bootstrap_servers": bootstrap_servers, **options}, others=_ARGUMENTS)
@@ -96,7 +98,7 @@ class Consumer:
         selection = Selection(topics, assign, start)
         deserializers = Deserializers.of(config, layout, blocking=True)
         self._closed = True  # until there is something to close
-        self._engine = engine()
+        self._engine = default_engine() if engine is None else engine
         self._core = ConsumerCore(Cluster(self._engine, config), config, selection, make_layout, deserializers)
         self._reader = self._core.reader()
         self._hand = InProgressBatch(self._core, _Batches(self))
@@ -109,7 +111,7 @@ class Consumer:
             raise
 
     @classmethod
-    def from_config(cls, options: Mapping[str, Any]) -> Self:
+    def from_config(cls, options: Mapping[str, Any], *, engine: Engine | None = None) -> Self:
         """Make a consumer from Kafka's own option names.
 
         Args:
@@ -126,7 +128,7 @@ class Consumer:
         Example:
             >>> kafwire.Consumer.from_config({"bootstrap.servers": bootstrap, "topics": [topic]}).close()
         """
-        return cls(**from_config(ConsumerConfig, options, arguments=_ARGUMENTS))
+        return cls(engine=engine, **from_config(ConsumerConfig, options, arguments=_ARGUMENTS))
 
     # --- reading ----------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -18,7 +17,8 @@ from kafwire.producer.arguments import CLOSED, carry, check_partition, check_top
 from kafwire.producer.sender import Sender
 from kafwire.producer.transaction_manager import Transactions
 from kafwire.records._arrow_rows import RowsReader
-from kafwire.runtime.engine import engine
+from kafwire.runtime.engine import default_engine
+from kafwire.runtime.interfaces import Engine
 from kafwire.serializer_calls import Serializers
 from kafwire.sync.transaction import TransactionBlock
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
@@ -46,10 +46,16 @@ class Producer(RecordSender):
 
     _serializers: Serializers
 
-    def __init__(self, bootstrap_servers: str | Iterable[str], **options: Unpack[ProducerOptions]) -> None:
+    def __init__(
+        self,
+        bootstrap_servers: str | Iterable[str],
+        *,
+        engine: Engine | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None:
         self._config = ProducerConfig.build({"bootstrap_servers": bootstrap_servers, **options})
         serializers = Serializers.of(self._config, blocking=True)
-        self._engine = engine()
+        self._engine = default_engine() if engine is None else engine
         self._cluster = Cluster(self._engine, self._config)
         self._sender = Sender(self._cluster, self._config)
         self._accumulator = self._sender.accumulator
@@ -59,7 +65,7 @@ class Producer(RecordSender):
             self.__class__ = _serializing(type(self))
 
     @classmethod
-    def from_config(cls, options: Mapping[str, Any]) -> Self:
+    def from_config(cls, options: Mapping[str, Any], *, engine: Engine | None = None) -> Self:
         """Make a producer from Kafka's own option names.
 
         Args:
@@ -74,7 +80,7 @@ class Producer(RecordSender):
         Example:
             >>> kafwire.Producer.from_config({"bootstrap.servers": bootstrap, "linger.ms": 5}).close()
         """
-        return cls(**from_config(ProducerConfig, options))
+        return cls(engine=engine, **from_config(ProducerConfig, options))
 
     def send_batch(self, topic: str | None, data: Any, *, partition: int | None = None) -> BatchDelivery:
         """Send every row of Arrow data.
@@ -455,11 +461,10 @@ class Producer(RecordSender):
         self._engine.run(self._sender.ensure_metadata(new, self._left(deadline) * 1000))
 
     def _deadline(self) -> float:
-        return time.monotonic() + self._config.max_block_ms / 1000
+        return self._engine.clock.monotonic() + self._config.max_block_ms / 1000
 
-    @staticmethod
-    def _left(deadline: float) -> float:
-        return max(0.0, deadline - time.monotonic())
+    def _left(self, deadline: float) -> float:
+        return max(0.0, deadline - self._engine.clock.monotonic())
 
 
 class _SerializingProducer(Producer):

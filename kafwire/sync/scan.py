@@ -13,7 +13,8 @@ from kafwire.cluster.offset_spec import Bound, Timestamps
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import ConfigError, KafkaError, broker_error
 from kafwire.options import ScanOptions
-from kafwire.runtime.engine import engine
+from kafwire.runtime.engine import default_engine
+from kafwire.runtime.interfaces import Engine
 from kafwire.scanner.ranges import Range
 from kafwire.scanner.reader import Asked, BoundedRead, Found, ProgressOption, Reading
 from kafwire.scanner.split import cut
@@ -36,6 +37,7 @@ def scan(
     layout: Mapping[str, Any] | None = None,
     timestamps: Timestamps | None = None,
     progress: ProgressOption = False,
+    engine: Engine | None = None,
     **options: Unpack[ScanOptions],
 ) -> Scan:
     """Read the records of topics between two bounds, all partitions in parallel, without a consumer group.
@@ -92,6 +94,7 @@ def scan(
         layout=layout,
         timestamps=timestamps,
         progress=progress,
+        engine=engine,
         options={"bootstrap_servers": bootstrap_servers, **options},
     )
 
@@ -121,6 +124,7 @@ class Scan(BoundedRead):
         options: Mapping[str, Any],
         timestamps: Timestamps | None = None,
         progress: ProgressOption = False,
+        engine: Engine | None = None,
     ) -> None:
         """Plan the read, over the connections of `cluster`, or over its own (None), which it then also closes."""
         asked = Asked(
@@ -136,7 +140,7 @@ class Scan(BoundedRead):
             options=options,
         )
         Deserializers.of(asked.reading.config, layout, blocking=True)  # an async one is told here
-        self._open(cluster, asked.reading, asked.find, title=asked.title, force=asked.force)
+        self._open(cluster, asked.reading, asked.find, title=asked.title, force=asked.force, engine=engine)
 
     @classmethod
     def _of(cls, split: Split) -> Self:
@@ -153,11 +157,12 @@ class Scan(BoundedRead):
         *,
         title: str | None = None,
         force: bool = False,
+        engine: Engine | None = None,
     ) -> None:
-        running = engine()
         owns = cluster is None
         if cluster is None:
-            cluster = Cluster(running, reading.config)
+            cluster = Cluster(default_engine() if engine is None else engine, reading.config)
+        running = cluster.engine
         try:
             found = running.run(find(cluster))
         except BaseException:

@@ -48,14 +48,11 @@ def test_a_hundred_thousand_keys(oracle: Oracle, keys: list[bytes], partitions: 
     blob = b"".join(struct.pack(">i", len(key)) + key for key in keys)
     theirs = unpacked(oracle.one("place", str(partitions), blob)[0])
     store = Store(partitions, batch_size=1 << 20, max_request_size=1 << 20, buffer_memory=1 << 30)
-    try:
-        numbers = pa.array(range(len(keys)), pa.int32()).cast(pa.string())
-        store.append_table(pa.table({"key": pa.array(keys, pa.binary()), "value": numbers}))
-        store.deliver()
-        found = {value: partition for partition in range(partitions) for value in store.values(partition)}
-        assert [found[b"%d" % i] for i in range(len(keys))] == theirs
-    finally:
-        store.close()
+    numbers = pa.array(range(len(keys)), pa.int32()).cast(pa.string())
+    store.append_table(pa.table({"key": pa.array(keys, pa.binary()), "value": numbers}))
+    store.deliver()
+    found = {value: partition for partition in range(partitions) for value in store.values(partition)}
+    assert [found[b"%d" % i] for i in range(len(keys))] == theirs
 
 
 def test_turns(oracle: Oracle, chance: random.Random) -> None:
@@ -64,17 +61,14 @@ def test_turns(oracle: Oracle, chance: random.Random) -> None:
         records = chance.randint(1, 300)
         theirs = unpacked(oracle.one("turns", packed(leaders), str(records))[0])
         store = Store(len(leaders), partitioner="round_robin", batch_size=1 << 20, max_request_size=1 << 20)
-        try:
-            store.accumulator.set_weights("t", PartitionWeights(*Balance(timeout_ms=0).lead("t", leaders)))
-            one_by_one = chance.randint(0, records)
-            deliveries = [store.append(b"%d" % i, key=b"same") for i in range(one_by_one)]
-            store.append_table(pa.table({"value": [b"%d" % i for i in range(one_by_one, records)]}))
-            store.deliver()
-            assert len(deliveries) == one_by_one
-            found = {value: partition for partition in range(len(leaders)) for value in store.values(partition)}
-            assert [found[b"%d" % i] for i in range(records)] == theirs
-        finally:
-            store.close()
+        store.accumulator.set_weights("t", PartitionWeights(*Balance(timeout_ms=0).lead("t", leaders)))
+        one_by_one = chance.randint(0, records)
+        deliveries = [store.append(b"%d" % i, key=b"same") for i in range(one_by_one)]
+        store.append_table(pa.table({"value": [b"%d" % i for i in range(one_by_one, records)]}))
+        store.deliver()
+        assert len(deliveries) == one_by_one
+        found = {value: partition for partition in range(len(leaders)) for value in store.values(partition)}
+        assert [found[b"%d" % i] for i in range(records)] == theirs
 
 
 def test_the_same_numbers_draw_the_same_partitions(oracle: Oracle, chance: random.Random) -> None:

@@ -15,6 +15,7 @@ import kafwire
 from kafwire.aio.deliveries import AsyncDelivery, LoopState
 from kafwire.errors import BrokerError, ErrorCode, KafkaError, KafkaTimeoutError
 from kafwire.producer._batch import Budget
+from kafwire.runtime.interfaces import Clock, Waiter
 from tests.support import scripted_broker as scripted
 from tests.support.deadlines import ended
 from tests.support.scripted_broker import ScriptedBroker
@@ -301,7 +302,7 @@ def test_who_got_room_lets_the_next_one_look() -> None:
 
     async def body() -> None:
         loop = asyncio.get_running_loop()
-        home = LoopState(loop, Budget(100))
+        home = LoopState(loop, Budget(100, Clock(), Waiter()))
         order: list[int] = []
 
         async def wait(number: int) -> None:

@@ -15,7 +15,7 @@ from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError
-from kafwire.runtime.engine import engine
+from kafwire.runtime.engine import default_engine
 from kafwire.testing.cluster import KafkaCluster, Node
 from tests.support.deadlines import until
 from tests.support.real_topics import SOON, values
@@ -56,16 +56,16 @@ def on_engine() -> Iterator[Callable[..., Cluster]]:
     made: list[Cluster] = []
 
     def make(bootstrap: str, **options: Any) -> Cluster:
-        made.append(Cluster(engine(), ClientConfig.build({"bootstrap_servers": bootstrap, **options})))
+        made.append(Cluster(default_engine(), ClientConfig.build({"bootstrap_servers": bootstrap, **options})))
         return made[-1]
 
     yield make
     for each in made:
-        engine().run(each.close())
+        default_engine().run(each.close())
 
 
 def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    return engine().run(coroutine)
+    return default_engine().run(coroutine)
 
 
 def wait_until_closed(connections: list[BrokerConnection], seconds: float) -> None:
@@ -133,7 +133,7 @@ def test_partitions_that_are_added_are_noticed(
 
 def test_connections_count_what_a_real_broker_sends(cluster: KafkaCluster, on_engine: Callable[..., Cluster]) -> None:
     client = on_engine(cluster.bootstrap)
-    native = engine().native
+    native = default_engine().native
     run(client.refresh())
     connection = client.connection(1, "of its own")
     run(connection.open())
@@ -146,7 +146,7 @@ def test_connections_count_what_a_real_broker_sends(cluster: KafkaCluster, on_en
     assert stats["bytes_in"] - opened["bytes_in"] == after["bytes_in"] - before["bytes_in"]
     assert (stats["requests"], stats["responses"], stats["connects"]) == (11, 11, 1)
     assert 0 < stats["latency_ms_sum"] - opened["latency_ms_sum"] <= taken_ms
-    engine().start(client.release, 1, "of its own")
+    default_engine().start(client.release, 1, "of its own")
     run(client.refresh())
     assert connection not in client.connections
     assert not connection.is_ready

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import pytest
 
 from kafwire import AsyncConsumer, Consumer, TopicPartition
-from kafwire.runtime.engine import Engine
+from kafwire.runtime.interfaces import Engine
 from kafwire.testing.cluster import KafkaCluster
 from tests.support import seeds
 from tests.support.known_topics import fill, make_topic
@@ -30,12 +30,11 @@ def where(cluster: KafkaCluster, topic_name: str) -> TopicPartition:
 
 def between_step_and_outcome(engine: Engine, work: Callable[[], object]) -> None:
     """Have `work` done on the engine after the first step of what is run there next, and before its caller hears."""
-    loop = engine._loop
 
     def before_step() -> None:
-        loop.call_soon(work)
+        asyncio.get_running_loop().call_soon(work)
 
-    engine.start(loop.call_soon, before_step)
+    engine.start(lambda: asyncio.get_running_loop().call_soon(before_step))
 
 
 def test_a_cancelled_stream_leaves_its_partition_to_others(cluster: KafkaCluster, where: TopicPartition) -> None:

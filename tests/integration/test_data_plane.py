@@ -14,7 +14,7 @@ import pytest
 
 import kafwire
 from kafwire.consumer.fetcher import Fetcher
-from kafwire.runtime.engine import engine
+from kafwire.runtime.engine import default_engine
 from kafwire.runtime.native_transport import NativeConnection
 from kafwire.testing.cluster import KafkaCluster
 from tests.support.deadlines import ended, happened, until
@@ -55,7 +55,7 @@ def spies(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         monkeypatch.setattr(owner, name, note)
 
-    loop = type(engine()._loop)
+    loop = type(default_engine()._loop)
     for name in (
         *(
             "create_connection",
@@ -81,11 +81,11 @@ def descriptors_of_the_event_loop() -> set[int]:
     asked = threading.Event()
 
     def look() -> None:
-        selector: Any = engine()._loop
+        selector: Any = default_engine()._loop
         answer.append(set(selector._selector.get_map()))
         asked.set()
 
-    engine().start(look)
+    default_engine().start(look)
     assert asked.wait(10)
     return answer[0]
 
@@ -100,9 +100,9 @@ def test_no_plain_connection_takes_an_asyncio_receiver(
     cluster: KafkaCluster, topic_name: str, spies: list[str]
 ) -> None:
     """A client, a producer and a scan at work: their bytes never pass through the event loop."""
-    loop: Any = engine()._loop
-    allowed = {loop._ssock.fileno(), engine().native.fileno()}
-    before = engine().native.statistics()
+    loop: Any = default_engine()._loop
+    allowed = {loop._ssock.fileno(), default_engine().native.fileno()}
+    before = default_engine().native.statistics()
     with kafwire.Client(cluster.bootstrap) as client, kafwire.Producer(cluster.bootstrap) as producer:
         client.create_topic(topic_name, partitions=2)
         value = bytes(100_000)
@@ -124,7 +124,7 @@ def test_no_plain_connection_takes_an_asyncio_receiver(
         total += sum(len(batch) for batch in batches)
     assert total == 100
     assert spies == []
-    after = engine().native.statistics()
+    after = default_engine().native.statistics()
     assert after["bytes_out"] - before["bytes_out"] >= 100 * len(value), "the native thread sent it all"
     assert after["bytes_in"] - before["bytes_in"] >= 100 * len(value), "and received it all"
 
@@ -137,7 +137,7 @@ def test_the_spies_see_what_they_are_to_see(spies: list[str]) -> None:
         writer.close()
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        engine().run(connect(listener.getsockname()[1]))
+        default_engine().run(connect(listener.getsockname()[1]))
     assert "asyncio.open_connection" in spies
     assert any(name.endswith("create_connection") for name in spies)
 
@@ -156,7 +156,7 @@ class Attempt(NamedTuple):
 def fetcher_of(scan: kafwire.Scan) -> Any:
     """The engine's side of the scan made last."""
     assert scan is not None
-    fetchers = [member for member in engine()._members if isinstance(member, Fetcher)]
+    fetchers = [member for member in default_engine()._members if isinstance(member, Fetcher)]
     return max(fetchers, key=lambda fetcher: fetcher._cookie)
 
 

@@ -23,6 +23,7 @@ from kafwire.producer import direct_send as direct_send_ways
 from kafwire.producer._accumulator import PartitionQueue
 from kafwire.producer._batch import Delivery, ProducerBatch
 from kafwire.producer._direct_send import PendingSend
+from kafwire.runtime.engine import default_engine
 from tests.support import scripted_broker as scripted
 from tests.support.deadlines import ended, until
 from tests.support.produce_faults import MENDED, QUICK, numbers
@@ -87,11 +88,11 @@ def test_records_that_are_waited_for_go_by_the_engine(
 def test_the_engine_is_not_woken(broker: ScriptedBroker) -> None:
     with kafwire.Producer(broker.bootstrap, **QUICK) as producer, within(20):
         warm_up(producer)
-        before = producer._engine.native.statistics()["notifications"]
+        before = default_engine().native.statistics()["notifications"]
         for value in numbers(200):
             producer.send("t", value, partition=0).result(10)
         assert went_by(producer) >= 200
-        assert producer._engine.native.statistics()["notifications"] - before < 50
+        assert default_engine().native.statistics()["notifications"] - before < 50
     assert broker.values("t", 0) == [*numbers(FIRST), *numbers(200)]
 
 

@@ -17,7 +17,7 @@ from kafwire import protocol
 from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.config import ClientConfig
 from kafwire.errors import CorruptBatchError, KafkaConnectionError, KafkaTimeoutError
-from kafwire.runtime.engine import engine
+from kafwire.runtime.engine import default_engine
 from kafwire.testing.cluster import ClusterError, KafkaCluster
 from kafwire.testing.faults import (
     BlackHole,
@@ -65,7 +65,7 @@ def connections(proxy: FaultProxy) -> Iterator[list[BrokerConnection]]:
     host, port = proxy.addresses[1].split(":")
     made = [
         BrokerConnection(
-            engine(),
+            default_engine(),
             ClientConfig.build({"bootstrap_servers": proxy.bootstrap, "client_id": name}),
             host,
             int(port),
@@ -86,7 +86,7 @@ def connections(proxy: FaultProxy) -> Iterator[list[BrokerConnection]]:
 
 
 def run(coroutine: Any) -> Any:
-    return engine().run(coroutine)
+    return default_engine().run(coroutine)
 
 
 async def ask(connection: BrokerConnection, timeout_ms: int = 10_000) -> str:

@@ -52,7 +52,7 @@ EXITS = {
     "table": "import pyarrow; table = pyarrow.table(kafwire.scan(bootstrap, 't'))",
     "many": "keep = [kafwire.Producer(bootstrap) for _ in range(5)] + [kafwire.scan(bootstrap, 't') for _ in range(5)]",
     "cycle": "keep = [kafwire.scan(bootstrap, 't'), kafwire.Producer(bootstrap)]; keep.append(keep)",
-    "engine only": "from kafwire.runtime.engine import engine; engine()",
+    "engine only": "from kafwire.runtime.engine import default_engine; default_engine()",
 }
 
 

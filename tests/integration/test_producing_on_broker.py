@@ -15,6 +15,7 @@ import pytest
 
 import kafwire
 from kafwire.errors import TransactionAbortedError
+from kafwire.runtime.engine import default_engine
 from kafwire.testing.cluster import KafkaCluster
 from tests.support import seeds
 from tests.support.complaints import complaints
@@ -139,11 +140,11 @@ def test_records_that_are_waited_for_go_past_the_engine(
     with kafwire.Producer(cluster.bootstrap, acks=acks, linger_ms=0) as producer:
         for value in values[:10]:
             producer.send(topic, value).result(30)
-        before = producer._engine.native.statistics()["notifications"]
+        before = default_engine().native.statistics()["notifications"]
         found = [producer.send(topic, value).result(30).offset for value in values[10:]]
         direct = producer._accumulator.topics[topic].queues[0].direct_send
         assert direct is not None
         assert direct.sent >= len(found)
-        assert producer._engine.native.statistics()["notifications"] - before < len(found) / 4
+        assert default_engine().native.statistics()["notifications"] - before < len(found) / 4
     assert found == list(range(10, 300))
     assert [record.value for record in read(cluster, topic)] == values

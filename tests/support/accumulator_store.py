@@ -10,9 +10,7 @@ from kafwire.producer._partitioner import PartitionWeights
 from kafwire.producer.partitioner import even, rule_of
 from kafwire.records import Record, decode_batches
 from kafwire.records._arrow_rows import RowsReader
-from kafwire.runtime._io import Loop
-
-COOKIE = 7
+from kafwire.runtime._interfaces import Clock, Notifier, Waiter
 
 
 class Store:
@@ -28,6 +26,8 @@ class Store:
         **options: Any,
     ) -> None:
         settings: dict[str, Any] = {
+            "clock": Clock(),
+            "waiter": Waiter(),
             "batch_size": 1_000,
             "max_request_size": 1_000,
             "linger_ms": 5,
@@ -37,14 +37,11 @@ class Store:
             "rule": rule_of(partitioner, ignore_keys=ignore_keys),
             "rng_state": rng_state,
         }
-        self.native = Loop()
-        self.accumulator = Accumulator(self.native, COOKIE, **{**settings, **options})
+        self.notifier = Notifier()
+        self.accumulator = Accumulator(self.notifier, **{**settings, **options})
         self.accumulator.set_topic("t", partitions, PartitionWeights(*even(range(partitions))))
         self.batches: list[tuple[int, bytes]] = []  # (partition, wire batch), in the order of sending
         self.logs: dict[int, list[Record]] = {p: [] for p in range(partitions)}
-
-    def close(self) -> None:
-        self.native.stop()
 
     @property
     def used(self) -> int:

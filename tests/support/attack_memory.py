@@ -20,7 +20,7 @@ from kafwire.memory._buffer import Buffer, trim_pool
 from kafwire.records import decode_batches, iter_batches
 from kafwire.records._arrow import Layout
 from kafwire.records._records import Records
-from kafwire.runtime._io import Loop
+from kafwire.runtime._interfaces import Notifier
 from tests.support.hostile_batches import ATTACKS
 
 
@@ -66,8 +66,7 @@ def one_by_one(data: bytes) -> int:
 
 def by_reader(data: bytes) -> int:
     """As a scan reads a fetch answer, into an Arrow stream."""
-    native = Loop()
-    queue = FetchBuffer(native, 1)
+    queue = FetchBuffer(Notifier())
     queue.add("t" * 60, 7, Layout("t" * 60, 7))
     reader = FetchReader(
         queue,
@@ -79,10 +78,7 @@ def by_reader(data: bytes) -> int:
     )
     queue.push(Buffer(data), 0, len(data), 0, 0, 1 << 62, [])
     queue.end()
-    try:
-        return sum(map(touch, reader))
-    finally:
-        native.stop()
+    return sum(map(touch, reader))
 
 
 ROADS = {"list": by_list, "one by one": one_by_one, "reader": by_reader}

@@ -16,24 +16,30 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import ipaddress
 import itertools
 import random
+import socket
 import struct
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Any, ClassVar, Self, TypeVar, cast
+from typing import Any, Self, TypeVar
 
 from kafwire import protocol
 from kafwire.cluster.broker_connection import host_and_port
-from kafwire.consumer._fetch_buffer import FetchFastPath
-from kafwire.errors import ErrorCode
+from kafwire.errors import ErrorCode, KafkaError
 from kafwire.memory._buffer import Buffer
-from kafwire.producer import _accumulator
-from kafwire.runtime import _io
-from kafwire.runtime.engine import Engine
-from kafwire.runtime.native_transport import Receiver
+from kafwire.runtime.engine import FORKED
+from kafwire.runtime.interfaces import (
+    Clock,
+    Notifier,
+    Receiver,
+    RequestTable,
+    ResponseFilter,
+    SocketAddress,
+    Waiter,
+)
 from tests.support import seeds
 from tests.support.simulated_kafka import DROPPED, HANGUP, NEVER, Answer, Call, Handler, Kafka, request_classes
 
@@ -44,6 +50,7 @@ WALL_S = 1_700_000_000
 LATENCY_S = 0.001
 CLOCK_S = 1e-6  # what times may be off by, as sums of fractions
 LONGEST_S = 100_000.0
+LONGEST_BLOCK_S = 1.0
 
 
 class Stuck(AssertionError):
@@ -57,6 +64,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         super().__init__()
         self._now = START_S
         self._poll = poll
+        self._steps = False
+        self.blocked_s = 0.0  # that the call in an executor would have waited
         self._clock_resolution = 1e-9
         self._selector = self
         self.problems: list[dict[str, Any]] = []
@@ -67,6 +76,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def select(self, timeout: float | None) -> list[object]:
         """What BaseEventLoop asks its selector for."""
+        if self._steps:
+            self._steps = False
+            self.stop()
         if self._poll():
             return []
         if timeout is None:
@@ -76,6 +88,11 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             raise Stuck("a day of simulated time has passed")
         return []
 
+    def step(self) -> None:
+        """Run what is due next, and no more."""
+        self._steps = True
+        self.run_forever()
+
     def _process_events(self, event_list: list[object]) -> None:
         assert not event_list
 
@@ -83,26 +100,80 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """Nobody sleeps, so nobody has to be woken."""
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
-        """Run at once: there are no threads here."""
+        """Run at once: there are no threads here. If it would have blocked, its outcome comes as much later."""
         future = self.create_future()
+        self.blocked_s = 0.0
         try:
-            future.set_result(func(*args))
+            result, problem = func(*args), None
         except Exception as error:
-            future.set_exception(error)
+            result, problem = None, error
+
+        def end() -> None:
+            if future.done():
+                return
+            if problem is None:
+                future.set_result(result)
+            else:
+                future.set_exception(problem)
+
+        if self.blocked_s:
+            self.call_later(self.blocked_s, end)
+        else:
+            end()
         return future
 
 
-class SimulatedClock:
-    """Stands in for the module `time` where a thread of the user's reads it."""
+class SimulatedClock(Clock):
+    """The loop's time. `wall_s`: what a clock on the wall showed when that was 0."""
 
     def __init__(self, loop: SimulatedLoop) -> None:
         self._loop = loop
+        self.wall_s: float = WALL_S
 
     def monotonic(self) -> float:
         return self._loop.time()
 
     def time_ns(self) -> int:
-        return int((WALL_S + self._loop.time()) * 1e9)
+        return int((self.wall_s + self._loop.time()) * 1e9)
+
+
+class SimulatedWaiter(Waiter):
+    """Who waits has the world go on meanwhile."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def wait(self, attempt: Callable[[float | None], T], timeout_s: float | None) -> T:
+        loop = self._world.loop
+        if loop.is_running():  # in what stands for another thread: the loop cannot go on from within it
+            found = attempt(0.0)
+            loop.blocked_s += 0.0 if found is not None else LONGEST_BLOCK_S if timeout_s is None else timeout_s
+            return found
+        until = None if timeout_s is None else loop.time() + timeout_s
+        while (found := attempt(0.0)) is None and (until is None or loop.time() < until):
+            self._world.step(until)
+        return found
+
+
+class SimulatedResolver:
+    """Addresses resolve to themselves, `names` to theirs. While it `hangs`, names are not answered."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, list[str]] = {}
+        self.hangs = False
+
+    async def resolve(self, host: str, port: int) -> list[tuple[int, SocketAddress]]:
+        try:
+            ipaddress.ip_address(host)
+            found = [host]
+        except ValueError:
+            if self.hangs:
+                await asyncio.get_running_loop().create_future()
+            host.encode("idna")
+            found = self.names.get(host, [])
+        if not found:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return [(socket.AF_INET, (address, port)) for address in found]
 
 
 class Connection:
@@ -116,7 +187,8 @@ class Connection:
         self.max_frame = max_frame
         self.closed = False
         self.throttled_until = 0.0  # the client was told to send nothing before
-        self._fast_path: FetchFastPath | None = None
+        self.requests = RequestTable()
+        self._response_filter: ResponseFilter | None = None
         self._requests: asyncio.Queue[tuple[int, int, bytes, bool]] = asyncio.Queue()
         self._server = world.loop.create_task(self._serve())
 
@@ -137,8 +209,8 @@ class Connection:
     def set_max_frame(self, limit: int) -> None:
         self.max_frame = limit
 
-    def fast_path(self, fast_path: FetchFastPath) -> None:
-        self._fast_path = fast_path
+    def set_response_filter(self, response_filter: ResponseFilter) -> None:
+        self._response_filter = response_filter
 
     def close(self) -> None:
         self.break_off(errno.ECANCELED, "closed")
@@ -190,8 +262,8 @@ class Connection:
                     return
                 answer_frame = Buffer(frame)
                 throttle_s = getattr(answer, "throttle_time_ms", 0) / 1000
-                if self._fast_path is not None:  # as the I/O thread does; nobody sleeps here, so word is given at once
-                    self._fast_path.deliver(token, answer_frame)
+                if self._response_filter is not None:  # nobody sleeps here, so word is given at once
+                    self._response_filter.deliver(token, answer_frame)
                     if lag_s := self.world.engine_lag_s():
                         await asyncio.sleep(lag_s)
                 # What was sent before the client could know is served no later for it: only the client is to wait.
@@ -255,61 +327,85 @@ class Node:
 
 
 class SimulatedTransport:
-    """What `NativeTransport` offers."""
+    """Connections to the world's brokers."""
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._listeners: dict[int, Callable[[], object]] = {}
-        self._cookies = itertools.count(1)
+        self._listeners: dict[Notifier, Callable[[], object]] = {}
 
-    def connect(self, family: int, address: tuple[Any, ...], receiver: Receiver, max_frame: int) -> Connection:
+    def connect(self, family: int, address: SocketAddress, receiver: Receiver, max_frame: int) -> Connection:
         del family
         return self._world.connect(address, receiver, max_frame)
 
-    def listen(self, callback: Callable[[], object]) -> int:
-        cookie = next(self._cookies)
-        self._listeners[cookie] = callback
-        return cookie
+    def listen(self, callback: Callable[[], object]) -> Notifier:
+        notifier = Notifier()
+        self._listeners[notifier] = callback
+        return notifier
 
-    def unlisten(self, cookie: int) -> None:
-        self._listeners.pop(cookie, None)
+    def unlisten(self, notifier: Notifier) -> None:
+        self._listeners.pop(notifier, None)
 
     def poll(self) -> bool:
-        """Deliver what was posted."""
-        events = self._world.native.drain()
-        for kind, _, cookie, _ in events:
-            assert kind == _io.POSTED
-            listener = self._listeners.get(cookie)
-            if listener is not None:
-                listener()
-        return bool(events)
+        """Call whoever listens to what was notified."""
+        notified = [callback for notifier, callback in self._listeners.items() if notifier.take()]
+        for callback in notified:
+            callback()
+        return bool(notified)
 
 
 class SimulatedEngine:
-    """What clients ask of an engine."""
+    """An engine on the world's loop. `forked`: its clients were made before a fork; `ended`: the interpreter ends."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, seed: int) -> None:
         self._world = world
+        self.clock = SimulatedClock(world.loop)
+        self.random = random.Random(seed)
+        self.resolver = SimulatedResolver()
         self.transport = SimulatedTransport(world)
-        self.native = world.native
+        self.waiter = SimulatedWaiter(world)
         self.members: list[object] = []
+        self.forked = self.ended = False
 
     def in_thread(self, name: str, function: Callable[..., T], *args: object) -> asyncio.Future[T]:
         del name
         return self._world.loop.run_in_executor(None, function, *args)
 
-    async def look_up(self, function: Callable[..., T], *args: object) -> T:
-        return await self.in_thread("names", function, *args)
-
     def join(self, member: object) -> None:
         self.members.append(member)
 
-    def start(self, function: Callable[..., object], *args: object) -> None:
-        if not self._world.loop.is_closed():
-            self._world.loop.call_soon(function, *args)
+    def start(self, function: Callable[..., object], *args: object) -> bool:
+        if self._world.loop.is_closed():
+            return False
+        self._world.loop.call_soon(function, *args)
+        return True
 
     def now_ms(self) -> float:
         return self._world.loop.time() * 1000.0
+
+    @property
+    def is_foreign(self) -> bool:
+        return self.forked
+
+    @property
+    def is_over(self) -> bool:
+        return self.forked or self.ended
+
+    def check_process(self) -> None:
+        if self.forked:
+            raise KafkaError(FORKED)
+
+    def check_caller(self) -> None:
+        self.check_process()
+        if self.ended:
+            raise KafkaError("the interpreter is ending")
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        try:
+            self.check_caller()
+        except KafkaError:
+            coroutine.close()
+            raise
+        return self._world.run(coroutine)
 
 
 class World(Kafka):
@@ -317,7 +413,6 @@ class World(Kafka):
 
     nodes: dict[int, Node]
     loop: SimulatedLoop
-    _clocks: ClassVar[list[SimulatedClock]] = []  # of the worlds that have not ended
 
     def __init__(self, *, brokers: int = 1, topic_ids: bool = True, seed: int | None = None) -> None:
         if seed is None:
@@ -325,10 +420,8 @@ class World(Kafka):
         else:
             print(f"seed={seed}")
         self.seed = seed
-        random.seed(self.seed)  # jitter, shuffles
-        self.native = _io.Loop()
         self.loop = SimulatedLoop(self._poll)
-        self._simulated_engine = SimulatedEngine(self)
+        self.engine = SimulatedEngine(self, seed)
         super().__init__(topic_ids=topic_ids)
         self._moves = itertools.count(1)
         self.nodes = {n: Node(self, n, f"10.0.0.{n}", 9092) for n in range(1, brokers + 1)}
@@ -337,9 +430,6 @@ class World(Kafka):
         self.handlers: dict[str, list[Handler]] = {}
         self.broken: Exception | None = None
         self.engine_lag_s: Callable[[], float] = lambda: 0.0  # until the engine looks at what the I/O thread received
-        self._clock = SimulatedClock(self.loop)
-        self._clocks.append(self._clock)
-        self._set_clock()
 
     def __enter__(self) -> Self:
         return self
@@ -347,30 +437,19 @@ class World(Kafka):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._clocks.remove(self._clock)
-        self._set_clock()
         self.run(self._end_tasks())
         self.loop.close()
-        self.native.stop()
         if error is None:
             assert not self.loop.problems, self.loop.problems
             if self.broken is not None:
                 raise self.broken
-
-    def _set_clock(self) -> None:
-        """The threads of users read it there; worlds may end in any order."""
-        setattr(_accumulator, "time", self._clocks[-1] if self._clocks else time)  # noqa: B010 mypy knows it as a module
-
-    @property
-    def engine(self) -> Engine:
-        return cast("Engine", self._simulated_engine)
 
     @property
     def bootstrap(self) -> str:
         return ",".join(host_and_port(node.host, node.port) for node in self.nodes.values())
 
     def _poll(self) -> bool:
-        return self._simulated_engine.transport.poll()
+        return self.engine.transport.poll()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run `coroutine` to its end; an error in a broker ends it at once."""
@@ -392,6 +471,15 @@ class World(Kafka):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    def step(self, until: float | None) -> None:
+        """Let what is due next happen, at `until` at the latest."""
+        timer = None if until is None else self.loop.call_at(until, lambda: None)
+        self.loop.step()
+        if timer is not None:
+            timer.cancel()
+        if self.broken is not None:
+            raise self.broken
+
     def pass_time(self, seconds: float) -> None:
         """Let so much time go by."""
         self.run(asyncio.sleep(seconds))
@@ -408,7 +496,7 @@ class World(Kafka):
         """The requests of `api` so far."""
         return [call for call in self.calls if call.name == api]
 
-    def connect(self, address: tuple[Any, ...], receiver: Receiver, max_frame: int) -> Connection:
+    def connect(self, address: SocketAddress, receiver: Receiver, max_frame: int) -> Connection:
         where = (address[0], address[1])
         node = next((n for n in self.nodes.values() if (n.host, n.port) == where), None)
         if node is None:

@@ -18,9 +18,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from kafwire.errors import KafkaError
-from kafwire.runtime.engine import FORKED
-from tests.support.simulated import SimulatedEngine, World
+from tests.support.simulated import World
 
 KINDS = ("sync", "aio")
 NAMES = {
@@ -29,55 +27,17 @@ NAMES = {
 }
 
 
-class FaceEngine(SimulatedEngine):
-    """What the flavours ask of an engine, too. `forked`: they were made before a fork; `ended`: the interpreter
-    ends."""
-
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
-        self.forked = self.ended = False
-        self._loop = world.loop
-
-    @property
-    def is_foreign(self) -> bool:
-        return self.forked
-
-    @property
-    def is_over(self) -> bool:
-        return self.forked or self.ended
-
-    def check_process(self) -> None:
-        if self.forked:
-            raise KafkaError(FORKED)
-
-    def check_caller(self) -> None:
-        self.check_process()
-        if self.ended:
-            raise KafkaError("the interpreter is ending")
-
-    def run(self, coroutine: Any) -> Any:
-        try:
-            self.check_caller()
-        except KafkaError:
-            coroutine.close()
-            raise
-        return self._world.run(coroutine)
-
-
 class Flavour:
     """One of the two, and what it is used in. What it makes is closed in the end."""
 
     def __init__(self, kind: str, world: World, patch: pytest.MonkeyPatch) -> None:
         self.kind = kind
         self.world = world
-        self.engine = FaceEngine(world)
-        world._simulated_engine = self.engine
+        self.engine = world.engine
         self._modules = {}
         for name in NAMES[kind]:
             module = importlib.import_module(f"kafwire.{kind}.{name}")
             self._modules[name] = module
-            if hasattr(module, "engine"):
-                patch.setattr(module, "engine", lambda: self.engine)
         self.made: list[Any] = []
 
     @property
@@ -90,7 +50,7 @@ class Flavour:
         return getattr(self._modules[name], NAMES[self.kind][name])
 
     def _make(self, name: str, *args: Any, **options: Any) -> Any:
-        found = self.class_of(name)(self.world.bootstrap, *args, **options)
+        found = self.class_of(name)(self.world.bootstrap, *args, engine=self.engine, **options)
         self.made.append(found)
         return found
 

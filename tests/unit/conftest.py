@@ -4,12 +4,10 @@ Among so many only the strategy that is the default is tried. They are 1,000 in 
 takes seconds then; and 100 in the others.
 """
 
-import time
 from collections.abc import Iterator
 
 import pytest
 
-from kafwire.producer import _accumulator
 from tests.support import seeds, simulated_consumer
 from tests.support.simulated import World
 from tests.support.simulated_flavours import KINDS, Flavour
@@ -45,13 +43,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _is_too_long(item: pytest.Item) -> bool:
     params = getattr(getattr(item, "callspec", None), "params", {})
     return params.get("shape") == MANY_PARTITIONS and params.get("strategy", DEFAULT) != DEFAULT
-
-
-@pytest.fixture(autouse=True)
-def _real_time() -> Iterator[None]:
-    """No test leaves the time of a simulated world to those after it."""
-    yield
-    assert vars(_accumulator)["time"] is time
 
 
 @pytest.fixture

@@ -142,24 +142,21 @@ def in_a_fork(work: Any) -> int:
 
 def test_a_delivery_does_not_wait_in_a_fork() -> None:
     store = Store()
-    try:
-        pending = store.append(b"pending", partition=0)
-        rows = store.append_table(pa.table({"value": ["v"]}))
+    pending = store.append(b"pending", partition=0)
+    rows = store.append_table(pa.table({"value": ["v"]}))
 
-        def refused(wait: Any) -> bool:
-            try:
-                wait()
-            except KafkaError as error:
-                return "before a fork" in str(error)
-            return False
+    def refused(wait: Any) -> bool:
+        try:
+            wait()
+        except KafkaError as error:
+            return "before a fork" in str(error)
+        return False
 
-        assert in_a_fork(lambda: refused(pending.result)) == 0
-        assert in_a_fork(lambda: refused(pending.exception)) == 0
-        assert in_a_fork(lambda: refused(rows.result)) == 0
-        store.deliver()
-        assert in_a_fork(lambda: pending.result().offset == 0) == 0, "what is known is known in a fork too"
-    finally:
-        store.close()
+    assert in_a_fork(lambda: refused(pending.result)) == 0
+    assert in_a_fork(lambda: refused(pending.exception)) == 0
+    assert in_a_fork(lambda: refused(rows.result)) == 0
+    store.deliver()
+    assert in_a_fork(lambda: pending.result().offset == 0) == 0, "what is known is known in a fork too"
 
 
 def test_a_layout_that_another_thread_uses_serves_a_fork() -> None:
@@ -233,7 +230,6 @@ def test_a_batch_is_cut_while_decompression_has_no_room() -> None:
         assert budget() == (0, 0)
     finally:
         set_budget(1 << 30)
-        store.close()
 
 
 FREE_THREADED = "import sys; sys.abiflags = 't'; sys._is_gil_enabled = lambda: False; import kafwire; print('imported')"

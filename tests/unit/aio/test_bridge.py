@@ -12,13 +12,13 @@ import pytest
 
 from kafwire.aio.bridge import on_engine
 from kafwire.errors import KafkaError
-from kafwire.runtime.engine import Engine
+from kafwire.runtime.engine import NativeEngine
 from tests.support.deadlines import ended
 
 
 @pytest.fixture
-def engine() -> Iterator[Engine]:
-    it = Engine()
+def engine() -> Iterator[NativeEngine]:
+    it = NativeEngine()
     yield it
     it.stop()
 
@@ -26,7 +26,7 @@ def engine() -> Iterator[Engine]:
 class Work:
     """A coroutine of the engine's that tells how far it came, and ends when it is let go."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: NativeEngine) -> None:
         self.engine = engine
         self.begun = threading.Event()
         self.ended = threading.Event()
@@ -64,7 +64,7 @@ async def until(event: threading.Event) -> None:
     assert await asyncio.to_thread(event.wait, 30)
 
 
-def test_work_runs_on_the_engine_and_its_value_comes_back(engine: Engine) -> None:
+def test_work_runs_on_the_engine_and_its_value_comes_back(engine: NativeEngine) -> None:
     async def where() -> str:
         return threading.current_thread().name
 
@@ -75,7 +75,7 @@ def test_work_runs_on_the_engine_and_its_value_comes_back(engine: Engine) -> Non
     asyncio.run(main())
 
 
-def test_an_error_comes_back_as_itself(engine: Engine) -> None:
+def test_an_error_comes_back_as_itself(engine: NativeEngine) -> None:
     class Odd(KafkaError):
         pass
 
@@ -92,7 +92,7 @@ def test_an_error_comes_back_as_itself(engine: Engine) -> None:
     asyncio.run(main())
 
 
-def test_the_users_loop_goes_on_meanwhile(engine: Engine) -> None:
+def test_the_users_loop_goes_on_meanwhile(engine: NativeEngine) -> None:
     async def main() -> str:
         work = Work(engine)
         waiting = asyncio.ensure_future(on_engine(engine, work.run()))
@@ -106,7 +106,7 @@ def test_the_users_loop_goes_on_meanwhile(engine: Engine) -> None:
     assert asyncio.run(main()) == "late"
 
 
-def test_many_at_once_each_get_their_own(engine: Engine) -> None:
+def test_many_at_once_each_get_their_own(engine: NativeEngine) -> None:
     async def echo(number: int) -> int:
         await asyncio.sleep(0)
         return number
@@ -117,7 +117,7 @@ def test_many_at_once_each_get_their_own(engine: Engine) -> None:
     assert asyncio.run(main()) == list(range(500))
 
 
-def test_loops_of_several_threads_may_use_one_engine(engine: Engine) -> None:
+def test_loops_of_several_threads_may_use_one_engine(engine: NativeEngine) -> None:
     async def echo(number: int) -> int:
         await asyncio.sleep(0)
         return number
@@ -137,7 +137,7 @@ def test_loops_of_several_threads_may_use_one_engine(engine: Engine) -> None:
     assert sums == {number: 50 * number for number in range(4)}
 
 
-def test_cancelling_the_caller_cancels_the_work_and_waits_for_its_end(engine: Engine) -> None:
+def test_cancelling_the_caller_cancels_the_work_and_waits_for_its_end(engine: NativeEngine) -> None:
     async def main() -> None:
         work = Work(engine)
         waiting = asyncio.ensure_future(on_engine(engine, work.run()))
@@ -151,7 +151,7 @@ def test_cancelling_the_caller_cancels_the_work_and_waits_for_its_end(engine: En
     asyncio.run(main())
 
 
-def test_a_timeout_of_the_callers_is_its_own(engine: Engine) -> None:
+def test_a_timeout_of_the_callers_is_its_own(engine: NativeEngine) -> None:
     async def main() -> None:
         work = Work(engine)
         with pytest.raises(TimeoutError):
@@ -162,7 +162,7 @@ def test_a_timeout_of_the_callers_is_its_own(engine: Engine) -> None:
     asyncio.run(main())
 
 
-def test_work_that_takes_its_time_to_end_is_waited_for_however_often_it_is_cancelled(engine: Engine) -> None:
+def test_work_that_takes_its_time_to_end_is_waited_for_however_often_it_is_cancelled(engine: NativeEngine) -> None:
     async def main() -> None:
         work = Work(engine)
         work.stubborn = True
@@ -181,7 +181,7 @@ def test_work_that_takes_its_time_to_end_is_waited_for_however_often_it_is_cance
     asyncio.run(main())
 
 
-def test_cancelling_before_the_engine_has_begun_leaves_nothing_behind(engine: Engine) -> None:
+def test_cancelling_before_the_engine_has_begun_leaves_nothing_behind(engine: NativeEngine) -> None:
     async def main() -> None:
         held = threading.Event()
         engine.start(held.wait, 30)
@@ -199,7 +199,7 @@ def test_cancelling_before_the_engine_has_begun_leaves_nothing_behind(engine: En
     gc.collect()  # a coroutine never awaited would warn here
 
 
-def test_a_task_cancelled_before_it_ran_asks_nothing_of_the_engine(engine: Engine) -> None:
+def test_a_task_cancelled_before_it_ran_asks_nothing_of_the_engine(engine: NativeEngine) -> None:
     work = Work(engine)
 
     async def main() -> None:
@@ -215,7 +215,7 @@ def test_a_task_cancelled_before_it_ran_asks_nothing_of_the_engine(engine: Engin
     assert not work.begun.is_set()
 
 
-def test_work_that_is_cancelled_on_the_engine_is_an_error_of_kafwires(engine: Engine) -> None:
+def test_work_that_is_cancelled_on_the_engine_is_an_error_of_kafwires(engine: NativeEngine) -> None:
     async def cancelled() -> None:
         raise asyncio.CancelledError
 
@@ -231,7 +231,7 @@ def test_work_that_is_cancelled_on_the_engine_is_an_error_of_kafwires(engine: En
 
 def test_a_call_that_waits_is_let_go_when_the_engine_stops() -> None:
     async def main() -> None:
-        engine = Engine()
+        engine = NativeEngine()
         work = Work(engine)
         waiting = asyncio.ensure_future(on_engine(engine, work.run()))
         await until(work.begun)
@@ -245,9 +245,9 @@ def test_a_call_that_waits_is_let_go_when_the_engine_stops() -> None:
     gc.collect()
 
 
-def test_an_engine_that_ended_a_moment_ago_refuses(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_that_ended_a_moment_ago_refuses(engine: NativeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
-        ended = Engine()
+        ended = NativeEngine()
         ended.stop()
         monkeypatch.setattr(ended, "_ending", False)  # as it looked when the caller asked
         with pytest.raises(KafkaError, match="the client was closed while this call waited"):
@@ -257,7 +257,7 @@ def test_an_engine_that_ended_a_moment_ago_refuses(engine: Engine, monkeypatch: 
     gc.collect()
 
 
-def test_a_fork_is_told(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fork_is_told(engine: NativeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         with pytest.raises(KafkaError, match="made before a fork"):
             await on_engine(engine, Work(engine).run())
@@ -269,7 +269,9 @@ def test_a_fork_is_told(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("error", [None, LookupError("for nobody")], ids=["value", "error"])
-def test_a_loop_that_is_closed_too_early_does_not_disturb_the_engine(engine: Engine, error: Exception | None) -> None:
+def test_a_loop_that_is_closed_too_early_does_not_disturb_the_engine(
+    engine: NativeEngine, error: Exception | None
+) -> None:
     work = Work(engine)
     loop = asyncio.new_event_loop()
     problems: list[Any] = []
@@ -291,7 +293,7 @@ def test_a_loop_that_is_closed_too_early_does_not_disturb_the_engine(engine: Eng
     assert not problems
 
 
-def test_a_caller_that_is_dropped_cancels_its_work(engine: Engine) -> None:
+def test_a_caller_that_is_dropped_cancels_its_work(engine: NativeEngine) -> None:
     work = Work(engine)
 
     async def main() -> None:

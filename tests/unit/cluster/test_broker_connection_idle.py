@@ -14,7 +14,7 @@ from kafwire import protocol
 from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ClientConfig
-from kafwire.runtime.engine import Engine
+from kafwire.runtime.engine import NativeEngine
 from tests.support.frame_server import FrameServer
 from tests.support.simulated import World
 from tests.support.simulated_consumer import Consuming, write
@@ -118,7 +118,7 @@ def connected_to(port: int) -> socket.socket:
 
 def test_a_dead_peer_is_looked_for() -> None:
     """The operating system probes a silent connection: SO_KEEPALIVE, after a minute, every ten seconds, six times."""
-    engine = Engine()
+    engine = NativeEngine()
     try:
         with FrameServer() as server:
             config = ClientConfig.build({"bootstrap_servers": server.address})

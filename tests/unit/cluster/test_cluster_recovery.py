@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import uuid
 from typing import Any
 
@@ -33,20 +32,9 @@ def addresses(cluster: Cluster) -> dict[int, str]:
 
 
 @pytest.fixture
-def boot(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def boot() -> list[str]:
     """What the bootstrap server `boot.example` resolves to."""
-    found: list[str] = []
-    real = socket.getaddrinfo
-
-    def look_up(host: str, port: int, **options: Any) -> list[Any]:
-        if host != "boot.example":
-            return real(host, port, **options)
-        if options.get("flags", 0) & socket.AI_NUMERICHOST:
-            raise socket.gaierror("not a number")
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in found]
-
-    monkeypatch.setattr(socket, "getaddrinfo", look_up)
-    return found
+    return []
 
 
 def move_everybody(world: World, boot: list[str]) -> None:
@@ -89,6 +77,7 @@ def test_when_all_known_brokers_are_gone_the_bootstrap_servers_are_asked(boot: l
 
     boot.append("10.0.0.1")
     with World(brokers=3) as world:
+        world.engine.resolver.names["boot.example"] = boot
         world.create_topic("t")
         world.run(scenario(world, make_cluster(world, bootstrap="boot.example:9092")))
 
@@ -96,6 +85,7 @@ def test_when_all_known_brokers_are_gone_the_bootstrap_servers_are_asked(boot: l
 def test_bootstrap_servers_are_not_asked_again_if_the_user_says_so(boot: list[str]) -> None:
     boot.append("10.0.0.1")
     with World(brokers=3) as world:
+        world.engine.resolver.names["boot.example"] = boot
         cluster = make_cluster(world, bootstrap="boot.example:9092", metadata_recovery_strategy="none")
         world.run(cluster.refresh())
         count = len(world.connections)
@@ -131,6 +121,7 @@ def test_brokers_that_keep_metadata_back_are_left_in_time(boot: list[str], strat
 
     boot.append("10.0.0.1")
     with World(brokers=4) as world:
+        world.engine.resolver.names["boot.example"] = boot
         world.on("Metadata", lambda _: answer_of(world, 1, 2, 3))
         options = {"metadata_recovery_strategy": strategy, "metadata_recovery_rebootstrap_trigger_ms": 40_000}
         world.run(scenario(world, make_cluster(world, bootstrap="boot.example:9092", **options)))
@@ -174,6 +165,7 @@ def test_how_long_metadata_are_missed_is_counted_while_they_are_asked_for(
 
     boot.append("10.0.0.1")
     with World(brokers=3) as world:
+        world.engine.resolver.names["boot.example"] = boot
         world.on("Metadata", lambda _: answer_of(world, 1, 2))
         options = {"metadata_recovery_rebootstrap_trigger_ms": 60_000}
         world.run(scenario(world, make_cluster(world, bootstrap="boot.example:9092", **options)))
@@ -196,6 +188,7 @@ def test_without_rebootstrapping_known_brokers_are_asked_for_ever() -> None:
 def test_after_a_bootstrap_server_with_nothing_to_tell_the_next_address_is_asked(boot: list[str]) -> None:
     boot += ["10.0.0.1", "10.0.0.2"]
     with World(brokers=2) as world:
+        world.engine.resolver.names["boot.example"] = boot
         world.on("Metadata", lambda call: answer_of(world, error=129) if call.node == 1 else None)
         cluster = make_cluster(world, bootstrap="boot.example:9092")
         world.run(cluster.retrying(cluster.refresh, "refreshing"))
@@ -227,6 +220,7 @@ def test_a_broker_that_sends_its_clients_back_to_the_bootstrap_servers(boot: lis
 
     boot.append("10.0.0.1")
     with World(brokers=3) as world:
+        world.engine.resolver.names["boot.example"] = boot
         world.on("Metadata", lambda _: answer_of(world, 1, 2))
         world.run(
             scenario(world, make_cluster(world, bootstrap="boot.example:9092", metadata_recovery_strategy=strategy))
@@ -284,6 +278,7 @@ def test_a_known_address_that_has_come_to_belong_to_another_cluster_is_not_belie
 
     boot.append("10.0.0.1")
     with World(brokers=3) as world:
+        world.engine.resolver.names["boot.example"] = boot
         world.nodes[9] = Node(world, 9, "10.0.0.9", 9092)
         world.on("Metadata", lambda _: answer_of(world, 1, 2) if not world.made("Metadata")[1:] else None)
         world.run(scenario(world, make_cluster(world, bootstrap="boot.example:9092")))
@@ -320,6 +315,7 @@ def test_a_cluster_that_was_replaced_as_a_whole_is_taken_on(boot: list[str], cap
 
     boot.append("10.0.0.1")
     with World(brokers=2, topic_ids=False) as world:
+        world.engine.resolver.names["boot.example"] = boot
         world.create_topic("kept")
         world.create_topic("gone")
         world.topics["kept"].partitions[0].epoch = 30
@@ -354,6 +350,7 @@ def test_a_scan_goes_on_when_all_brokers_have_moved(boot: list[str], strategy: s
 
     boot.append("10.0.0.1")
     with World(brokers=3) as world:
+        world.engine.resolver.names["boot.example"] = boot
         rows = fill(world, "t", partitions=6, batches=30)
         options: dict[str, Any] = {"default_api_timeout_ms": 20_000, "metadata_recovery_strategy": strategy}
         read = Scanning(
@@ -390,6 +387,7 @@ def test_a_scan_ends_loudly_when_its_cluster_was_replaced(boot: list[str]) -> No
 
     boot.append("10.0.0.1")
     with World() as world:
+        world.engine.resolver.names["boot.example"] = boot
         fill(world, "t", batches=50)
         read = Scanning(world, ["t"], bootstrap_servers="boot.example:9092", fetch_max_bytes=200, fetch_memory=400)
         with pytest.raises(BrokerError, match="'t' was deleted and made anew while t-0 was read"):

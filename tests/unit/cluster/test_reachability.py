@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -148,17 +147,7 @@ def test_an_advertised_address_that_cannot_be_reached(
     host: str,
     cause: str,
     caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    look_up = socket.getaddrinfo
-
-    def no_such_name(name: str, *rest: Any, **options: Any) -> Any:
-        if name.endswith(".invalid"):
-            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-        return look_up(name, *rest, **options)
-
-    monkeypatch.setattr(socket, "getaddrinfo", no_such_name)
-
     def advertise(call: Call) -> Any:
         answer: Any = world._on_Metadata(call)
         answer.brokers[0].host = host

@@ -71,7 +71,7 @@ def peer(fed: Fed) -> Iterator[Peer]:
 
 def test_an_attached_fast_path_sees_the_answers_of_its_connection(fed: Fed, peer: Peer) -> None:
     data = made(Part(partition=0, records=batch(0, 2, 0)))
-    fed.fast_path.attach(peer.number)
+    fed.native.set_response_filter(peer.number, fed.fast_path)
     fed.fast_path.arm(TOKEN, 17)
     for token in (TOKEN - 1, TOKEN):
         peer.ask(token)
@@ -88,15 +88,15 @@ def test_an_attached_fast_path_sees_the_answers_of_its_connection(fed: Fed, peer
 
 
 def test_a_fast_path_of_no_connection_is_harmless(fed: Fed) -> None:
-    fed.fast_path.attach(99)
+    fed.native.set_response_filter(99, fed.fast_path)
     fed.fast_path.detach()
     fed.native.stop()
-    fed.fast_path.attach(99)
+    fed.native.set_response_filter(99, fed.fast_path)
 
 
 def test_the_reader_that_was_served_tells_the_engine(fed: Fed, peer: Peer) -> None:
     """Whoever drains is told when the reader has its rows, however many answers before it brought none for it."""
-    fed.fast_path.attach(peer.number)
+    fed.native.set_response_filter(peer.number, fed.fast_path)
     got: list[Any] = []
 
     def read() -> None:
@@ -149,7 +149,7 @@ def test_rows_that_nobody_wants_do_not_keep_the_engine_waiting(fed: Fed, peer: P
     )
     thread = threading.Thread(target=reader.read, args=(60_000,))
     thread.start()
-    fed.fast_path.attach(peer.number)
+    fed.native.set_response_filter(peer.number, fed.fast_path)
     took = [1.0]
     number = 0
     while min(took) > 0.05 and number < 100:  # as often as a busy machine lets the test see it late
@@ -176,7 +176,7 @@ def test_the_collector_takes_no_fast_path_apart_while_it_is_attached() -> None:
     peer = Peer(fed.native)
     fast_path = FetchFastPath(fed.queue)
     fast_path.expect(IDS[0].bytes, 0, 0, 0, 0, "b")
-    fast_path.attach(peer.number)
+    fed.native.set_response_filter(peer.number, fast_path)
     fast_path.arm(TOKEN, 17)
     peer.ask(TOKEN)
     ring: list[Any] = [fast_path]

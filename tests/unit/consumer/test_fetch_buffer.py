@@ -267,9 +267,9 @@ def test_a_signal_handler_s_exception_ends_a_read_that_finds_nothing_for_long() 
         raise TimeoutError("enough")
 
     before = signal.signal(signal.SIGALRM, handler)
-    signal.setitimer(signal.ITIMER_REAL, 0.02)
     try:
         with pytest.raises(TimeoutError, match="enough"):
+            signal.setitimer(signal.ITIMER_REAL, 0.02)
             next(line.reader)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

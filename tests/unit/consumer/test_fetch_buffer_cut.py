@@ -22,7 +22,7 @@ from tests.support.deadlines import ended
 class Line:
     def __init__(self) -> None:
         self.native = Loop()
-        self.queue = FetchBuffer(self.native, 1)
+        self.queue = FetchBuffer(self.native.notifier(1))
         self.queue.add("t", 0, Layout("t", 0))
         self.generation = self.queue.reset(0, 0)
         self.reader = FetchReader(

@@ -232,11 +232,11 @@ def test_a_seek_mends_a_partition_that_failed() -> None:
     ("policy", "first"), [("earliest", 6), ("latest", 12), ("by_duration:PT1H", 9), ("by_duration:PT100H", 6)]
 )
 @pytest.mark.parametrize("target", [0, 5, 99])
-def test_offset_out_of_range(policy: str, first: int, target: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offset_out_of_range(policy: str, first: int, target: int) -> None:
     with World() as world:
         world.create_topic("t")
-        monkeypatch.setattr("kafwire.consumer.fetcher.time.time", lambda: 10 * HOUR / 1000)
-        timed(world, *([HOUR] * 9), *([9 * HOUR + 1] * 3))
+        world.engine.clock.wall_s = 10 * HOUR / 1000 - world.loop.time()
+        timed(world, *([HOUR] * 9), *([9 * HOUR + 60_000] * 3))
         log_of(world).delete_before(6)
         with Consuming(world, topics="t", start={WHERE: target}, auto_offset_reset=policy) as consuming:
             got = read(consuming)

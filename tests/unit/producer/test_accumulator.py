@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -19,8 +18,9 @@ from kafwire.producer._batch import BatchDelivery, Delivery, ProducerBatch
 from kafwire.producer._partitioner import PartitionWeights
 from kafwire.records import decode_batches
 from kafwire.records._arrow_rows import RowsReader
+from kafwire.runtime._interfaces import Clock
 from tests.support import seeds
-from tests.support.accumulator_store import COOKIE, Store
+from tests.support.accumulator_store import Store
 from tests.support.deadlines import ended, until
 from tests.support.reference_partitions import murmur2, partition_of
 
@@ -36,16 +36,8 @@ JAVA_MURMUR2 = {
 
 
 @pytest.fixture
-def make_store() -> Iterator[Any]:
-    made: list[Store] = []
-
-    def make(*arguments: Any, **options: Any) -> Store:
-        made.append(Store(*arguments, **options))
-        return made[-1]
-
-    yield make
-    for store in made:
-        store.close()
+def make_store() -> Any:
+    return Store
 
 
 # ---- partitions
@@ -59,16 +51,13 @@ def test_the_reference_hashes_as_java_does(key: bytes, expected: int) -> None:
 @given(st.lists(st.binary(max_size=40), min_size=1, max_size=20), st.integers(1, 1000))
 def test_keys_choose_partitions_as_java_does(keys: list[bytes], partitions: int) -> None:
     store = Store(partitions)
-    try:
-        for key in [*keys, *JAVA_MURMUR2]:
-            delivery = store.append(key=key)
-            assert f" t-{partition_of(key, partitions)}:" in repr(delivery)
-        store.append_table(pa.table({"value": keys, "key": pa.array(keys, pa.binary())}))
-        store.deliver()
-        for partition, log in store.logs.items():
-            assert {partition_of(record.key or b"", partitions) for record in log} <= {partition}
-    finally:
-        store.close()
+    for key in [*keys, *JAVA_MURMUR2]:
+        delivery = store.append(key=key)
+        assert f" t-{partition_of(key, partitions)}:" in repr(delivery)
+    store.append_table(pa.table({"value": keys, "key": pa.array(keys, pa.binary())}))
+    store.deliver()
+    for partition, log in store.logs.items():
+        assert {partition_of(record.key or b"", partitions) for record in log} <= {partition}
 
 
 def test_an_empty_key_is_a_key(make_store: Any) -> None:
@@ -143,7 +132,6 @@ def test_a_thousand_random_tables_are_grouped_as_the_obvious_way_groups_them(see
         table, rows = random_table(chance, partitions)
         delivery = store.append_table(table)
         store.deliver()
-        store.close()
         expected: dict[int, list[tuple[Any, Any]]] = {p: [] for p in range(partitions)}
         free = []
         for value, key, partition in rows:
@@ -273,8 +261,8 @@ def test_what_is_not_bytes_is_refused(make_store: Any, arguments: dict[str, Any]
     assert store.used == 0
 
 
-def test_a_batch_lingers_from_its_first_record_on(make_store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Clock:
+def test_a_batch_lingers_from_its_first_record_on(make_store: Any) -> None:
+    class Manual(Clock):
         now = 100.0
 
         def monotonic(self) -> float:
@@ -283,9 +271,8 @@ def test_a_batch_lingers_from_its_first_record_on(make_store: Any, monkeypatch: 
         def time_ns(self) -> int:
             return 0
 
-    clock = Clock()
-    monkeypatch.setattr("kafwire.producer._accumulator.time", clock)
-    store = make_store(2, linger_ms=50)
+    clock = Manual()
+    store = make_store(2, linger_ms=50, clock=clock)
     store.append(partition=0)
     clock.now += 0.030
     store.append(partition=1)
@@ -304,9 +291,7 @@ def test_a_batch_lingers_from_its_first_record_on(make_store: Any, monkeypatch: 
 def test_the_engine_is_woken_by_the_first_record_and_by_a_full_batch(make_store: Any) -> None:
     store = make_store(1, batch_size=200)
 
-    def woken() -> bool:
-        return any(token == COOKIE for _, _, token, _ in store.native.drain())
-
+    woken = store.notifier.take
     assert not woken()
     store.append(b"v" * 50)
     assert woken()

@@ -119,7 +119,6 @@ class Interleaving:
     def __exit__(self, *_: object) -> None:
         for sender in self.senders:
             sender.stop()
-        self.store.close()
 
     def check(self) -> None:
         """End all, and see that everything is there, each thread's in its order."""

@@ -116,16 +116,8 @@ class World:
 
 
 @pytest.fixture
-def make_world() -> Iterator[Callable[..., World]]:
-    made: list[World] = []
-
-    def make(**options: Any) -> World:
-        made.append(World(**options))
-        return made[-1]
-
-    yield make
-    for world in made:
-        world.store.close()
+def make_world() -> Callable[..., World]:
+    return World
 
 
 @pytest.fixture

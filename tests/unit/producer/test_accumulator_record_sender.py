@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -34,10 +33,8 @@ class Sender(RecordSender):
 
 
 @pytest.fixture
-def store() -> Iterator[Store]:
-    made = Store(1, buffer_memory=900)
-    yield made
-    made.close()
+def store() -> Store:
+    return Store(1, buffer_memory=900)
 
 
 def test_headers_from_an_iterator_come_along_when_there_is_no_room_at_first(store: Store) -> None:

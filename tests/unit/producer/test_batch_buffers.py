@@ -14,7 +14,7 @@ import pytest
 
 from kafwire.errors import KafkaError
 from kafwire.producer._batch import ProducerBatch
-from kafwire.runtime._io import CONNECTED
+from kafwire.runtime._io import CONNECTED, Loop
 from tests.support.accumulator_store import Store, sealed
 
 SIZE = 4 << 20
@@ -28,14 +28,15 @@ class Slow:
         self.store = Store(
             1, batch_size=SIZE, max_request_size=SIZE, buffer_memory=1 << 28, compression=compression, linger_ms=60_000
         )
+        self.native = Loop()
         with socket.create_server(("127.0.0.1", 0)) as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            self.number = self.store.native.connect(
+            self.number = self.native.connect(
                 listener.getsockname(), socket.AF_INET, max_frame=1 << 20, send_buffer=4096
             )
             self.peer = listener.accept()[0]
         self.peer.settimeout(PATIENCE_S)
-        while not any(event[0] == CONNECTED for event in self.store.native.drain()):
+        while not any(event[0] == CONNECTED for event in self.native.drain()):
             pass
 
     def batch(self, letter: bytes) -> ProducerBatch:
@@ -48,8 +49,8 @@ class Slow:
     def submit(self, batch: ProducerBatch) -> bytes:
         """Send it, as the sender does, behind what nobody reads yet; what the peer is to receive."""
         expected = bytes(batch.payload())
-        self.store.native.submit(self.number, 1, 1, [bytes(SIZE)], True)
-        self.store.native.submit(self.number, 2, 2, [b"head", batch.payload()], True)
+        self.native.submit(self.number, 1, 1, [bytes(SIZE)], True)
+        self.native.submit(self.number, 2, 2, [b"head", batch.payload()], True)
         assert self.peer.recv(4, socket.MSG_PEEK)
         return b"head" + expected
 
@@ -62,7 +63,7 @@ class Slow:
 
     def close(self) -> None:
         self.peer.close()
-        self.store.close()
+        self.native.stop()
 
 
 @pytest.fixture(params=["none", "snappy"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -18,10 +17,8 @@ from tests.support.accumulator_store import Store, sealed
 
 
 @pytest.fixture(params=CODECS)
-def store(request: pytest.FixtureRequest) -> Iterator[Store]:
-    made = Store(1, batch_size=1 << 20, max_request_size=1 << 20, buffer_memory=1 << 24, compression=request.param)
-    yield made
-    made.close()
+def store(request: pytest.FixtureRequest) -> Store:
+    return Store(1, batch_size=1 << 20, max_request_size=1 << 20, buffer_memory=1 << 24, compression=request.param)
 
 
 def records_of(store: Store, batch: ProducerBatch) -> list[Record]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,16 +16,16 @@ from kafwire.errors import KafkaError, KafkaTimeoutError, ProtocolError
 from kafwire.producer._batch import BatchDelivery
 from kafwire.producer._partitioner import PartitionWeights
 from kafwire.producer.partitioner import even
+from kafwire.runtime.interfaces import Clock
 from kafwire.sync.producer import Producer
 from tests.support.accumulator_store import Store
 
 
 @pytest.fixture
-def store() -> Iterator[Store]:
+def store() -> Store:
     made = Store(3, batch_size=300)
     made.accumulator.set_topic("u", 1, PartitionWeights(*even(range(1))))
-    yield made
-    made.close()
+    return made
 
 
 def table(count: int) -> Any:
@@ -38,7 +37,9 @@ def parts_of(flavour: Any, store: Store) -> Any:
     producer = flavour.__new__(flavour)
     producer._closed = False
     producer._config = SimpleNamespace(max_block_ms=1, buffer_memory=0)
-    producer._engine = SimpleNamespace(check_process=lambda: None, check_caller=lambda: None, is_over=True)
+    producer._engine = SimpleNamespace(
+        check_process=lambda: None, check_caller=lambda: None, is_over=True, clock=Clock()
+    )
     producer._accumulator = store.accumulator
     producer._sender = SimpleNamespace(accumulator=store.accumulator, last_problem="")
     producer._loops = LoopRegistry(store.accumulator.budget)
@@ -77,15 +78,12 @@ def test_an_error_in_a_chunk_for_several_topics_carries_what_was_sent(store: Sto
 @pytest.mark.parametrize("flavour", [Producer, AsyncProducer])
 def test_a_full_buffer_carries_what_was_sent(flavour: Any) -> None:
     store = Store(1, batch_size=300, buffer_memory=1_000)
-    try:
-        with pytest.raises(KafkaTimeoutError, match="no room") as caught:
-            send_batch(flavour, store, "t", table(500))
-        delivery = caught.value.delivery
-        assert 0 < len(delivery) < 500
-        store.deliver()
-        assert delivery.result() == [("t", 0, 0, len(delivery))]
-    finally:
-        store.close()
+    with pytest.raises(KafkaTimeoutError, match="no room") as caught:
+        send_batch(flavour, store, "t", table(500))
+    delivery = caught.value.delivery
+    assert 0 < len(delivery) < 500
+    store.deliver()
+    assert delivery.result() == [("t", 0, 0, len(delivery))]
 
 
 @pytest.mark.parametrize("flavour", [Producer, AsyncProducer])

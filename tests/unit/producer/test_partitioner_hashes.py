@@ -82,17 +82,14 @@ def test_a_hundred_thousand_keys_are_placed_as_librdkafka_places_them(
     store = Store(
         partitions, partitioner=partitioner, batch_size=1 << 20, max_request_size=1 << 20, buffer_memory=1 << 30
     )
-    try:
-        numbers = pa.array(range(len(hashed)), pa.int32()).cast(pa.string())
-        store.append_table(pa.table({"key": pa.array(hashed, pa.binary()), "value": numbers}))
-        some = range(0, len(hashed), 50)
-        deliveries = [store.append(key=hashed[i]) for i in some]
-        store.deliver()
-        assert [delivery.result().partition for delivery in deliveries] == [expected[i] for i in some]
-        found = {value: partition for partition in range(partitions) for value in store.values(partition)}
-        assert [found[b"%d" % i] for i in range(len(hashed))] == expected
-    finally:
-        store.close()
+    numbers = pa.array(range(len(hashed)), pa.int32()).cast(pa.string())
+    store.append_table(pa.table({"key": pa.array(hashed, pa.binary()), "value": numbers}))
+    some = range(0, len(hashed), 50)
+    deliveries = [store.append(key=hashed[i]) for i in some]
+    store.deliver()
+    assert [delivery.result().partition for delivery in deliveries] == [expected[i] for i in some]
+    found = {value: partition for partition in range(partitions) for value in store.values(partition)}
+    assert [found[b"%d" % i] for i in range(len(hashed))] == expected
 
 
 # ---- weights

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 import uuid
-from collections.abc import Iterator
 
 import pytest
 
@@ -31,10 +30,8 @@ NUMBERS = struct.Struct(">qqq")
 
 
 @pytest.fixture
-def store() -> Iterator[Store]:
-    store = Store(batch_size=100_000, max_request_size=100_000)
-    yield store
-    store.close()
+def store() -> Store:
+    return Store(batch_size=100_000, max_request_size=100_000)
 
 
 def sealed(store: Store, size: int) -> ProducerBatch:

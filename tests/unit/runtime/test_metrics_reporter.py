@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import kafwire
-from kafwire.runtime.engine import LEAVE_S, LOOK_UPS, Engine
+from kafwire.runtime.engine import LEAVE_S, NativeEngine
 from kafwire.runtime.metrics_reporter import Reporter
 from tests.support.deadlines import until
 from tests.support.simulated import SimulatedEngine, World
@@ -48,8 +48,8 @@ class Subject:
 
 
 @pytest.fixture
-def engine() -> Iterator[Engine]:
-    it = Engine()
+def engine() -> Iterator[NativeEngine]:
+    it = NativeEngine()
     yield it
     it.stop()
 
@@ -69,7 +69,7 @@ async def pause(seconds: float) -> None:
     await asyncio.sleep(seconds)
 
 
-def test_a_busy_hook_is_passed_over_and_never_queued(engine: Engine, blocked: Blocked) -> None:
+def test_a_busy_hook_is_passed_over_and_never_queued(engine: NativeEngine, blocked: Blocked) -> None:
     subject = Subject()
     reporter = Reporter(engine, blocked, 1)
     engine.start(reporter.start, subject.metrics)
@@ -81,7 +81,7 @@ def test_a_busy_hook_is_passed_over_and_never_queued(engine: Engine, blocked: Bl
     engine.start(reporter.stop)
 
 
-def test_a_reporter_keeps_nobody_alive(engine: Engine) -> None:
+def test_a_reporter_keeps_nobody_alive(engine: NativeEngine) -> None:
     subject = Subject()
     gone = weakref.ref(subject)
     engine.start(Reporter(engine, lambda _: None, 1).start, subject.metrics)
@@ -93,41 +93,8 @@ def test_a_reporter_keeps_nobody_alive(engine: Engine) -> None:
     assert gone() is None
 
 
-def test_names_are_looked_up_while_hooks_are_busy(engine: Engine, blocked: Blocked) -> None:
-    async def look_up() -> int:
-        for _ in range(40):
-            engine.in_thread("kafwire-metrics", blocked)
-        async with asyncio.timeout(SOON_S):
-            return await engine.look_up(int, "42")
-
-    assert engine.run(look_up()) == 42
-
-
-def test_a_few_names_are_looked_up_at_a_time(engine: Engine, blocked: Blocked) -> None:
-    """Whoever gave up has not freed its place: its thread is still there."""
-
-    async def look_up() -> None:
-        for _ in range(2 * LOOK_UPS):
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.005):
-                    await engine.look_up(blocked)
-
-    engine.run(look_up())
-    assert blocked.calls == LOOK_UPS
-    blocked.may_return.set()
-    assert engine.run(engine.look_up(int, "42")) == 42
-
-
-def test_the_error_of_a_look_up_is_raised(engine: Engine) -> None:
-    def fail() -> None:
-        raise OSError("no such name")
-
-    with pytest.raises(OSError, match="no such name"):
-        engine.run(engine.look_up(fail))
-
-
 def test_the_end_does_not_wait_for_a_hook(blocked: Blocked) -> None:
-    engine = Engine()
+    engine = NativeEngine()
 
     async def begin() -> None:
         engine.in_thread("kafwire-metrics", blocked)

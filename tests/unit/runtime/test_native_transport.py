@@ -10,6 +10,7 @@ import pytest
 
 from kafwire.memory._buffer import Buffer
 from kafwire.runtime import _io
+from kafwire.runtime.interfaces import Notifier, RequestTable
 from kafwire.runtime.native_transport import NativeTransport
 
 
@@ -19,6 +20,7 @@ class ScriptedLoop:
     def __init__(self) -> None:
         self.completed: list[tuple[int, int, int, Any]] = []
         self.calls: list[tuple[Any, ...]] = []
+        self.cookies: list[int] = []
 
     def connect(self, address: object, family: int, *, max_frame: int) -> int:
         self.calls.append(("connect", address, family, max_frame))
@@ -32,6 +34,14 @@ class ScriptedLoop:
 
     def close_connection(self, *arguments: object) -> None:
         self.calls.append(("close", *arguments))
+
+    def requests(self, connection: int) -> RequestTable:
+        del connection
+        return RequestTable()
+
+    def notifier(self, cookie: int) -> Notifier:
+        self.cookies.append(cookie)
+        return Notifier()
 
     def drain(self) -> list[tuple[int, int, int, Any]]:
         completed, self.completed = self.completed, []
@@ -108,8 +118,8 @@ def test_a_connection_passes_everything_on(native: ScriptedLoop, transport: Nati
 def test_posts_reach_their_listener_until_it_stops_listening(native: ScriptedLoop, transport: NativeTransport) -> None:
     heard: list[str] = []
     first = transport.listen(lambda: heard.append("first"))
-    second = transport.listen(lambda: heard.append("second"))
-    posts = [(_io.POSTED, 0, second, None), (_io.POSTED, 0, first, None), (_io.POSTED, 0, 12345, None)]
+    transport.listen(lambda: heard.append("second"))
+    posts = [(_io.POSTED, 0, cookie, None) for cookie in (*reversed(native.cookies), 12345)]
     native.completed = list(posts)
     transport.dispatch()
     assert heard == ["second", "first"]
@@ -130,10 +140,10 @@ def test_one_clients_defect_does_not_take_the_events_of_others(
     healthy = Notes()
     broken = transport.connect(socket.AF_INET, ("10.0.0.1", 9092), Broken(), 1000)
     other = transport.connect(socket.AF_INET, ("10.0.0.1", 9092), healthy, 1000)
-    cookie = transport.listen(lambda: 1 / 0)
+    transport.listen(lambda: 1 / 0)
     native.completed = [
         (_io.CONNECTED, broken.number, 0, None),
-        (_io.POSTED, 0, cookie, None),
+        (_io.POSTED, 0, native.cookies[0], None),
         (_io.CONNECTED, other.number, 0, None),
     ]
     transport.dispatch()
@@ -152,8 +162,8 @@ def real_native() -> Iterator[_io.Loop]:
 def test_a_post_from_the_real_loop_arrives(real_native: _io.Loop) -> None:
     heard: list[int] = []
     transport = NativeTransport(real_native)
-    cookie = transport.listen(lambda: heard.append(1))
-    real_native.post(cookie)
-    real_native.post(cookie)
+    notifier = transport.listen(lambda: heard.append(1))
+    notifier.notify()
+    notifier.notify()
     transport.dispatch()
     assert heard == [1]

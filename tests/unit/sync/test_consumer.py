@@ -450,7 +450,11 @@ def test_one_that_was_closed_or_never_began_is_dropped_without_a_word(flavour: F
     fill(flavour.world, "t", batches=1)
     consumer = flavour.consumer(topics="t")
     flavour.get(consumer.close())
-    made = None if flavour.blocks else flavour.class_of("consumer")(flavour.world.bootstrap, topics="t")
+    made = (
+        None
+        if flavour.blocks
+        else flavour.class_of("consumer")(flavour.world.bootstrap, topics="t", engine=flavour.engine)
+    )
     del consumer, made
     flavour.drop()  # a warning is an error
 
@@ -458,9 +462,11 @@ def test_one_that_was_closed_or_never_began_is_dropped_without_a_word(flavour: F
 def test_one_that_cannot_start_is_closed(flavour: Flavour) -> None:
     with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION"):
         if flavour.blocks:
-            flavour.class_of("consumer")(flavour.world.bootstrap, topics="nowhere")
+            flavour.class_of("consumer")(flavour.world.bootstrap, topics="nowhere", engine=flavour.engine)
         else:
-            flavour.enter(flavour.class_of("consumer")(flavour.world.bootstrap, topics="nowhere"))
+            flavour.enter(
+                flavour.class_of("consumer")(flavour.world.bootstrap, topics="nowhere", engine=flavour.engine)
+            )
     flavour.world.pass_time(2)
     assert flavour.world.connections
     assert all(connection.closed for connection in flavour.world.connections)
@@ -470,7 +476,7 @@ def test_one_that_cannot_start_is_closed(flavour: Flavour) -> None:
 def test_options_in_kafkas_spelling(flavour: Flavour) -> None:
     fill(flavour.world, "t", batches=1, records=2)
     options = {"bootstrap.servers": flavour.world.bootstrap, "topics": ["t"], "auto.offset.reset": "earliest"}
-    consumer = flavour.class_of("consumer").from_config(options)
+    consumer = flavour.class_of("consumer").from_config(options, engine=flavour.engine)
     flavour.made.append(consumer)
     if not flavour.blocks:
         assert not flavour.world.calls

@@ -411,7 +411,7 @@ def test_a_producer_that_is_dropped_sends_what_it_was_given_and_closes(flavour: 
 
 def test_options_in_kafkas_spelling(flavour: Flavour) -> None:
     options = {"bootstrap.servers": flavour.world.bootstrap, "linger.ms": 3, "value.serializer": str}
-    producer = flavour.class_of("producer").from_config(options)
+    producer = flavour.class_of("producer").from_config(options, engine=flavour.engine)
     flavour.made.append(producer)
     assert producer._config.linger_ms == 3
     delivery = flavour.get(producer.send("t", "grün", partition=0))

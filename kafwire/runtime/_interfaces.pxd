@@ -1,0 +1,92 @@
+"""Seams that compiled modules use, in part without the GIL: clock, waiter, notifier, response filter, request table.
+
+Each class works by itself, without a native thread; `_io` has what the native I/O thread puts behind them.
+"""
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+
+from kafwire.memory._buffer cimport kw_buf
+
+
+cdef extern from "<time.h>" nogil:
+    cdef struct timespec:
+        int64_t tv_sec
+        long tv_nsec
+    enum:
+        CLOCK_MONOTONIC
+        CLOCK_REALTIME
+    int clock_gettime(int clock, timespec *now)
+
+
+cdef class Clock:
+    cdef bint is_system
+
+
+cdef inline int64_t wall_ms(Clock clock) noexcept:
+    """Milliseconds since the epoch."""
+    cdef timespec now
+    if not clock.is_system:
+        return clock.time_ns() // 1000000
+    clock_gettime(CLOCK_REALTIME, &now)
+    return now.tv_sec * 1000 + now.tv_nsec // 1000000
+
+
+cdef inline double monotonic_ms(Clock clock) noexcept:
+    """Monotonic milliseconds."""
+    cdef timespec now
+    if not clock.is_system:
+        return clock.monotonic() * 1e3
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return now.tv_sec * 1e3 + now.tv_nsec / 1e6
+
+
+cdef class Waiter:
+    cpdef object wait(self, attempt, timeout_s)
+
+
+# Any thread may call both, without the GIL, for as long as its Notifier lives.
+ctypedef struct kw_notifier:
+    # Have the listener called on the engine; calls that nobody has looked at yet are one.
+    void (*notify)(kw_notifier *notifier) noexcept nogil
+    # Have the engine look at responses that a response filter kept quiet about.
+    void (*tell)(kw_notifier *notifier) noexcept nogil
+    void *transport
+    uint64_t number
+
+
+cdef class Notifier:
+    cdef kw_notifier notifier
+    cdef bint is_set
+
+
+# Sees each response of a connection before the engine does, in the thread that received it. 1: somebody else is served
+# by it, and tells the engine in time; so the engine is not woken for it.
+ctypedef int (*kw_response_filter)(void *context, uint64_t token, kw_buf *frame) noexcept nogil
+
+
+cdef class ResponseFilter:
+    cdef kw_response_filter function
+    cdef void *context
+    cdef object transport  # what it is attached to; None: nothing
+    cdef uint32_t connection
+    cdef void (*release)(ResponseFilter) noexcept
+
+    cpdef detach(self)
+
+
+cdef class PendingRequest:
+    cdef object callback
+    cdef public object timer
+    cdef readonly double sent_ms
+
+
+cdef class RequestTable:
+    cdef dict entries
+    cdef readonly bint closed
+    # Whether `submit` may be called: by any thread that holds the GIL.
+    cdef readonly bint accepts_threads
+
+    cdef bint add(self, token, PendingRequest request) noexcept
+    cdef bint remove(self, token) noexcept
+    cdef int submit(
+        self, uint32_t token, int32_t correlation_id, kw_buf **segments, int count
+    ) noexcept

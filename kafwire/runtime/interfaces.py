@@ -1,0 +1,192 @@
+"""What the engine runs on, and what runs on it: the interfaces that whoever makes an engine chooses among.
+
+`NativeEngine` (`engine.py`) has the native I/O thread, the system's clock and chance, and threads. A simulated world
+has its own of each. Clock, waiter, notifier, response filter and request table are classes, as compiled modules use
+them too (`_interfaces.pxd`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol, TypeVar
+
+from kafwire.memory._buffer import Buffer
+from kafwire.runtime._interfaces import (
+    Clock,
+    Notifier,
+    PendingRequest,
+    RequestTable,
+    ResponseFilter,
+    Waiter,
+)
+
+__all__ = [
+    "Clock",
+    "Connection",
+    "Engine",
+    "Executor",
+    "Member",
+    "Notifier",
+    "PendingRequest",
+    "Random",
+    "Receiver",
+    "RequestTable",
+    "Resolver",
+    "ResponseFilter",
+    "SocketAddress",
+    "Transport",
+    "Waiter",
+]
+
+_T = TypeVar("_T")
+
+# (host, port), and of IPv6 (flow info, scope id) too.
+SocketAddress = tuple[Any, ...]
+
+
+class Random(Protocol):
+    """Chance; `random.Random` is one."""
+
+    def random(self) -> float:
+        """A number in [0, 1)."""
+
+    def getrandbits(self, k: int, /) -> int:
+        """A number of `k` bits."""
+
+    def shuffle(self, x: list[Any]) -> None:
+        """Put a list into another order."""
+
+
+class Resolver(Protocol):
+    """Names to addresses."""
+
+    async def resolve(self, host: str, port: int) -> list[tuple[int, SocketAddress]]:
+        """All addresses of a host, as (family, address), in the order in which they are to be tried.
+
+        Raises `OSError` or `UnicodeError` for a name that has none, `RuntimeError` where no thread can be started.
+        """
+
+
+class Executor(Protocol):
+    """Threads for what may block."""
+
+    def in_thread(self, name: str, function: Callable[..., _T], *args: object) -> asyncio.Future[_T]:
+        """Run what may block in a thread of its own, which nothing waits for but whoever awaits the future.
+
+        On the engine only. The future has a `RuntimeError` where no thread can be started any more.
+        """
+
+
+class Receiver(Protocol):
+    """What a connection reports to; each is called on the engine."""
+
+    def on_connected(self) -> None:
+        """The socket is open."""
+
+    def on_response(self, token: int, frame: Buffer) -> None:
+        """The response to the request submitted with `token`: the frame from its correlation id on."""
+
+    def on_sent(self, token: int) -> None:
+        """The last byte of a request that has no response left the process."""
+
+    def on_closed(self, errno: int, reason: str) -> None:
+        """The connection is gone, and with it all that it owed."""
+
+
+class Connection(Protocol):
+    """One socket, or what stands for one."""
+
+    @property
+    def requests(self) -> RequestTable:
+        """The requests that are owed a response; closed by whoever gives the connection up."""
+
+    def submit(
+        self, token: int, correlation_id: int, segments: Sequence[bytes | Buffer], *, expect_response: bool
+    ) -> None:
+        """Queue one request; the size prefix is put before it. Buffers are referenced, never copied.
+
+        Raises `BrokenPipeError` once the connection is closed.
+        """
+
+    def set_response_filter(self, response_filter: ResponseFilter) -> None:
+        """Let it see the responses before the engine does, until it is detached."""
+
+    def set_max_frame(self, limit: int) -> None:
+        """Refuse frames above `limit` bytes from now on."""
+
+    def close(self) -> None:
+        """Close; `on_closed` follows. Closing twice is allowed."""
+
+
+class Transport(Protocol):
+    """Makes connections, and notifiers for compiled modules."""
+
+    def connect(self, family: int, address: SocketAddress, receiver: Receiver, max_frame: int) -> Connection:
+        """Begin to connect to a resolved socket address; `receiver` hears how it went."""
+
+    def listen(self, callback: Callable[[], object]) -> Notifier:
+        """A notifier that any thread may notify, without the GIL; `callback` then runs on the engine."""
+
+    def unlisten(self, notifier: Notifier) -> None:
+        """Call nobody for it any more; what was notified and not looked at yet is dropped."""
+
+
+class Member(Protocol):
+    """What runs on the engine for as long as a user wants it, and has a say when the process ends or forks."""
+
+    async def end(self) -> None:
+        """The interpreter ends: finish what cannot wait, within a few seconds, and release whoever waits for you."""
+
+    def abandon(self) -> None:
+        """This process is a fork: refuse all work. Nothing here may be locked, sent or closed."""
+
+
+class Engine(Executor, Protocol):
+    """One event loop that clients run on, and all that they know of the world outside of it."""
+
+    @property
+    def clock(self) -> Clock:
+        """Time."""
+
+    @property
+    def random(self) -> Random:
+        """Chance."""
+
+    @property
+    def resolver(self) -> Resolver:
+        """Names."""
+
+    @property
+    def transport(self) -> Transport:
+        """Connections."""
+
+    @property
+    def waiter(self) -> Waiter:
+        """How threads of the user's wait."""
+
+    def now_ms(self) -> float:
+        """Monotonic milliseconds: the only clock that decisions are made on."""
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether this process is a fork of the engine's."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing left to close here: in a fork, and once the interpreter ends."""
+
+    def check_process(self) -> None:
+        """Raise `KafkaError` in a forked child: sockets and threads did not come along."""
+
+    def check_caller(self) -> None:
+        """Raise `KafkaError` where nobody may wait for the engine: in a fork, at the end, and on the engine itself."""
+
+    def run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
+        """Run `coroutine` on the engine and wait for what it returns; an interrupt cancels it."""
+
+    def start(self, function: Callable[..., object], *args: object) -> bool:
+        """Call `function` on the engine soon; from any thread. Whether it will be: not in a fork, nor after the end."""
+
+    def join(self, member: Member) -> None:
+        """Let `member` have its say at the end; it is not kept alive for that."""

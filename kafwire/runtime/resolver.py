@@ -1,0 +1,35 @@
+"""Names to addresses by the system's resolver, which blocks: in threads."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+from kafwire.runtime.interfaces import Executor, SocketAddress
+
+# Names that are looked up at the same time.
+LOOK_UPS = 8
+
+
+class SystemResolver:
+    """The system's resolver; a few names are looked up at a time, whoever gave them up."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._look_ups = asyncio.Semaphore(LOOK_UPS)
+
+    async def resolve(self, host: str, port: int) -> list[tuple[int, SocketAddress]]:
+        """See `Resolver`. A numeric address needs no thread."""
+        try:
+            return _look_up(host, port, socket.AI_NUMERICHOST)
+        except (OSError, UnicodeError):
+            pass
+        await self._look_ups.acquire()
+        future = self._executor.in_thread("kafwire-names", _look_up, host, port, 0)
+        future.add_done_callback(lambda _: self._look_ups.release())
+        return await asyncio.shield(future)
+
+
+def _look_up(host: str, port: int, flags: int) -> list[tuple[int, SocketAddress]]:
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
+    return [(int(family), address) for family, _, _, _, address in found]
