@@ -55,6 +55,7 @@ cdef class PendingSend(PendingRequest):
 # `noexcept` is such a step.
 cdef class DirectSend(DirectWait):
     cdef ResponseWaiters waiters
+    cdef readonly object connection
     cdef RequestTable requests  # of the socket that the connection had when the partition was leased
     cdef Clock clock
     cdef object answered

@@ -15,9 +15,9 @@ import pytest
 import kafwire
 from kafwire import protocol
 from kafwire.records import encode_batch
+from kafwire.testing.simulation.kafka import Call
 from tests.support import seeds
 from tests.support.simulated import World
-from tests.support.simulated_kafka import Call
 from tests.support.time_limits import within
 
 REQUESTS = 300

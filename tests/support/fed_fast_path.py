@@ -39,7 +39,7 @@ class Fed:
 
     def __init__(self, wants: Wants | None = None, native: Loop | None = None) -> None:
         self.native = native or Loop()
-        self.queue = FetchBuffer(self.native, 1)
+        self.queue = FetchBuffer(self.native.notifier(1))
         self.fast_path = FetchFastPath(self.queue)
         self.reader = FetchReader(
             self.queue, Layout("t", 0), chunk_bytes=1, max_decompressed=1 << 20, verify_crc=True, what="consumer"

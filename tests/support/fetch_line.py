@@ -20,7 +20,7 @@ class Line:
     def __init__(self, cursors: int = 2, **options: Any) -> None:
         settings: dict[str, Any] = {"chunk_bytes": 1 << 20, "max_decompressed": 1 << 20, "verify_crc": True}
         self.native = Loop()
-        self.queue = FetchBuffer(self.native, COOKIE)
+        self.queue = FetchBuffer(self.native.notifier(COOKIE))
         self.closed: list[bool] = []
         for number in range(cursors):
             self.queue.add("t", number, Layout("t", number))

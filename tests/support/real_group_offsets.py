@@ -9,7 +9,7 @@ from typing import Any
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.group_offsets import Committed, GroupOffsets, OffsetToCommit
 from kafwire.config import ClientConfig
-from kafwire.runtime.engine import engine
+from kafwire.runtime.engine import default_engine
 
 Where = tuple[str, int]
 
@@ -18,7 +18,7 @@ class Offsets:
     """`GroupOffsets` with connections of its own, called from this thread."""
 
     def __init__(self, bootstrap: str, group_id: str, **options: Any) -> None:
-        self.engine = engine()
+        self.engine = default_engine()
         self.cluster = Cluster(self.engine, ClientConfig.build({"bootstrap_servers": bootstrap, **options}))
         self.offsets = GroupOffsets(self.cluster, group_id)
 

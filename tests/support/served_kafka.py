@@ -18,9 +18,10 @@ from collections.abc import Callable
 from types import SimpleNamespace, TracebackType
 from typing import Any, Self, TypeVar, cast
 
+from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call, Handler, Kafka
+from kafwire.testing.simulation.network import Node, frame_of
 from tests.support.deadlines import ended
-from tests.support.simulated import Node, World, _frame
-from tests.support.simulated_kafka import HANGUP, NEVER, Call, Handler, Kafka
+from tests.support.simulated import World
 
 T = TypeVar("T")
 SIZE_BYTES = 4
@@ -114,7 +115,7 @@ class ServedKafka(Kafka):
                 self.received[number] += SIZE_BYTES + size
                 if getattr(call.message, "acks", -1) == 0:
                     continue
-                frame = _frame(call, answer)
+                frame = frame_of(call, answer)
                 self.sent[number] += SIZE_BYTES + len(frame)
                 writer.write(len(frame).to_bytes(SIZE_BYTES, "big") + frame)
                 await writer.drain()

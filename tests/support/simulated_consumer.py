@@ -21,9 +21,9 @@ from kafwire.consumer.partition_claim import Claim
 from kafwire.consumer.partition_cursor import FetchCursor
 from kafwire.records._records import Batch
 from kafwire.serializer_calls import Deserializers
+from kafwire.testing.simulation.kafka import Call, Log
 from kafwire.types import TopicPartition
 from tests.support.simulated import World
-from tests.support.simulated_kafka import Call, Log
 
 Row = tuple[int, bytes | None]
 Rows = dict[tuple[str, int], list[Row]]

@@ -9,8 +9,8 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig
 from kafwire.producer.sender import Sender
 from kafwire.records import decode_batches
+from kafwire.testing.simulation.kafka import Call, Log
 from tests.support.simulated import World
-from tests.support.simulated_kafka import Call, Log
 
 
 class Work:

@@ -8,11 +8,11 @@ from typing import Any
 from kafwire import protocol
 from kafwire.producer.sequencer import Identity
 from kafwire.producer.transaction_manager import Transactions
+from kafwire.testing.simulation.kafka import HANGUP, Answer, Call
+from kafwire.testing.simulation.transactions import committed_values
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
 from tests.support.simulated import World
-from tests.support.simulated_kafka import HANGUP, Answer, Call
 from tests.support.simulated_producer import Work, errors
-from tests.support.simulated_transactions import committed_values
 
 IN = TopicPartition("in", 0)
 

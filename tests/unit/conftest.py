@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from kafwire.testing.simulation.log import Topics
 from tests.support import seeds, simulated_consumer
 from tests.support.simulated import World
 from tests.support.simulated_flavours import KINDS, Flavour
-from tests.support.simulated_log import Topics
 
 AS_WRITTEN = "as_written"
 SINGLE_RECORDS = "single_records"

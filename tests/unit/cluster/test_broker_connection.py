@@ -16,8 +16,9 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.config import ClientConfig
 from kafwire.errors import ErrorCode, KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError
 from kafwire.memory._buffer import Buffer
-from tests.support.simulated import LATENCY_S, World
-from tests.support.simulated_kafka import HANGUP, NEVER, Call
+from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
+from kafwire.testing.simulation.network import LATENCY_S
+from tests.support.simulated import World
 
 
 def make_connection(world: World, *, host: str | None = None, **options: Any) -> BrokerConnection:

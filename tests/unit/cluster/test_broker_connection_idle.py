@@ -15,10 +15,10 @@ from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ClientConfig
 from kafwire.runtime.engine import NativeEngine
+from kafwire.testing.simulation.kafka import Call
 from tests.support.frame_server import FrameServer
 from tests.support.simulated import World
 from tests.support.simulated_consumer import Consuming, write
-from tests.support.simulated_kafka import Call
 from tests.support.simulated_producer import Work
 
 DEFAULT_S = 540

@@ -14,9 +14,10 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.topic_lookup import UNKNOWN_TOPIC_ANSWERS, UNKNOWN_TOPIC_MS, UnknownAnswers
 from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaTimeoutError, ProtocolError
-from tests.support.simulated import LATENCY_S, World
+from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call, Log
+from kafwire.testing.simulation.network import LATENCY_S
+from tests.support.simulated import World
 from tests.support.simulated_cluster import make_cluster, metadata
-from tests.support.simulated_kafka import HANGUP, NEVER, Call, Log
 
 
 def test_bootstrap_passes_over_dead_servers() -> None:

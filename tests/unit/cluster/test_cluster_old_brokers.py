@@ -17,11 +17,11 @@ from kafwire.cluster.metadata import NO_TOPIC_ID
 from kafwire.config import ClientConfig, ScanConfig
 from kafwire.errors import ProtocolError
 from kafwire.protocol.versions import NEEDED, lacking
+from kafwire.testing.simulation.transactions import committed_values
 from kafwire.types import TopicPartition
 from tests.support.simulated import World
 from tests.support.simulated_consumer import Consuming
 from tests.support.simulated_producer import Work, log_of
-from tests.support.simulated_transactions import committed_values
 from tests.support.transactional_producer import Transacting
 
 KAFKA_2_5 = {

@@ -11,10 +11,11 @@ import pytest
 from kafwire import protocol
 from kafwire.cluster.cluster import Cluster
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaTimeoutError
-from tests.support.simulated import LATENCY_S, Node, World
+from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
+from kafwire.testing.simulation.network import LATENCY_S, Node
+from tests.support.simulated import World
 from tests.support.simulated_cluster import make_cluster, metadata
 from tests.support.simulated_consumer import fill
-from tests.support.simulated_kafka import HANGUP, NEVER, Call
 from tests.support.simulated_scan import Scanning
 
 

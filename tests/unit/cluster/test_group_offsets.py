@@ -21,10 +21,10 @@ from kafwire.errors import (
     KafkaTimeoutError,
     ProtocolError,
 )
+from kafwire.testing.simulation.groups import Kept
+from kafwire.testing.simulation.kafka import HANGUP, NEVER, Answer, Call
 from tests.support.simulated import World
 from tests.support.simulated_group_offsets import Where, commit, fetch, make
-from tests.support.simulated_groups import Kept
-from tests.support.simulated_kafka import HANGUP, NEVER, Answer, Call
 
 
 @pytest.fixture

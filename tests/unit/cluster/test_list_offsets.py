@@ -11,9 +11,9 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.list_offsets import EARLIEST, LATEST, list_offsets
 from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError, ConfigError, ErrorCode, KafkaError, ProtocolError
+from kafwire.testing.simulation.kafka import Answer, Call
 from tests.support.simulated import World
 from tests.support.simulated_consumer import fill, log_of
-from tests.support.simulated_kafka import Answer, Call
 
 WANTED = {("t", 0): LATEST, ("t", 1): LATEST, ("t", 2): EARLIEST}
 

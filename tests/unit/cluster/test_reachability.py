@@ -16,9 +16,9 @@ from kafwire.cluster.list_offsets import EARLIEST, list_offsets
 from kafwire.cluster.reachability import Watch, advice, named
 from kafwire.config import ClientConfig, ScanConfig
 from kafwire.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
+from kafwire.testing.simulation.kafka import Call
 from tests.support.simulated import World
 from tests.support.simulated_consumer import Consuming
-from tests.support.simulated_kafka import Call
 from tests.support.simulated_producer import Work
 
 

@@ -12,9 +12,9 @@ from kafwire.cluster.client_requests import Requests
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError
+from kafwire.testing.simulation.kafka import HANGUP, NEVER
 from tests.support.simulated import World
 from tests.support.simulated_consumer import Consuming
-from tests.support.simulated_kafka import HANGUP, NEVER
 from tests.support.simulated_producer import Work, log_of
 
 

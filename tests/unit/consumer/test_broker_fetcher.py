@@ -12,9 +12,9 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.list_offsets import end_of_epoch
 from kafwire.config import ConsumerConfig
 from kafwire.consumer.core import ConsumerCore, Selection, layouts
+from kafwire.testing.simulation.kafka import Call
 from kafwire.types import TopicPartition
 from tests.support.simulated import World
-from tests.support.simulated_kafka import Call
 
 FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
 

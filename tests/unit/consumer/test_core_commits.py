@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from kafwire.errors import BrokerError, ConfigError
+from kafwire.testing.simulation.kafka import Call
 from kafwire.types import TopicPartition
 from tests.support import seeds
 from tests.support.committing_consumer import committed, group
 from tests.support.simulated import World
 from tests.support.simulated_consumer import Consuming, fill, log_of, write
-from tests.support.simulated_kafka import Call
 
 pytestmark = pytest.mark.usefixtures("shape")
 # Of tests that count batches of several records.

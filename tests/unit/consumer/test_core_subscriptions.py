@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from kafwire.errors import BrokerError, KafkaTimeoutError
+from kafwire.testing.simulation.kafka import NEVER, Call
 from kafwire.types import TopicPartition
 from tests.support.simulated import World
 from tests.support.simulated_consumer import Consuming, fill, write
-from tests.support.simulated_kafka import NEVER, Call
 
 
 def test_a_partition_that_comes_back_by_metadata_is_read() -> None:

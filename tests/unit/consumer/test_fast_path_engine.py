@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from kafwire.cluster.list_offsets import EARLIEST
+from kafwire.testing.simulation.log import Call
 from tests.support.lagging_consumer import Lagging
 from tests.support.simulated import World
 from tests.support.simulated_consumer import write
-from tests.support.simulated_log import Call
 
 
 def test_records_are_read_before_the_engine_has_seen_them() -> None:

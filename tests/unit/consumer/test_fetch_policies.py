@@ -12,10 +12,10 @@ import pytest
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ConsumerConfig
 from kafwire.consumer.fetch_policies import POLICIES, FetchPolicy, policy_of
+from kafwire.testing.simulation.kafka import Call
 from kafwire.types import TopicPartition
 from tests.support.simulated import World
 from tests.support.simulated_consumer import STRATEGIES, Consuming, fill, log_of, write
-from tests.support.simulated_kafka import Call
 
 BATCH = 1_000
 every = pytest.mark.parametrize(

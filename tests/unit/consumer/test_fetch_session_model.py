@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from kafwire.consumer.fetch_session import LAST_EPOCH, Asked, FetchSession, Plan
+from kafwire.testing.simulation.fetch_sessions import Context, Read, SessionBroker, share
 from tests.support import seeds
-from tests.support.session_model import Context, Read, SessionBroker, share
 
 SCHEDULES = 1000
 AT_ONCE = 200  # schedules in one test

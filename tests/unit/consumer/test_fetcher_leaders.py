@@ -9,10 +9,10 @@ import pytest
 
 from kafwire import protocol
 from kafwire.errors import BrokerError
+from kafwire.testing.simulation.kafka import Call
 from kafwire.types import TopicPartition
 from tests.support.simulated import World
 from tests.support.simulated_consumer import STRATEGIES, Consuming, Rows, fill, log_of, write
-from tests.support.simulated_kafka import Call
 
 pytestmark = pytest.mark.usefixtures("shape")
 # Of tests that count partitions, or what is said of them.

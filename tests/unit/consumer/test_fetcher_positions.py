@@ -14,11 +14,11 @@ from kafwire.config import ConsumerConfig
 from kafwire.consumer.core import ConsumerCore, InProgressBatch, Selection, layouts
 from kafwire.errors import BrokerError, ConfigError, KafkaError, LogTruncatedError
 from kafwire.records import encode_batch
+from kafwire.testing.simulation.groups import Kept
+from kafwire.testing.simulation.kafka import Call
 from kafwire.types import Offset, Tail, TopicPartition
 from tests.support.simulated import World
 from tests.support.simulated_consumer import STRATEGIES, Consuming, Row, fill, log_of, write
-from tests.support.simulated_groups import Kept
-from tests.support.simulated_kafka import Call
 
 pytestmark = pytest.mark.usefixtures("shape")
 # Of tests that count partitions, or what is said of them.

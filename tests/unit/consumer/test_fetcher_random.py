@@ -12,10 +12,11 @@ from typing import Any
 
 from kafwire import protocol
 from kafwire.errors import BrokerError, KafkaError
+from kafwire.testing.simulation.clock import START_S
+from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
 from tests.support import seeds
-from tests.support.simulated import START_S, World
+from tests.support.simulated import World
 from tests.support.simulated_consumer import STRATEGIES, Consuming, Rows, fill, log_of, write
-from tests.support.simulated_kafka import HANGUP, NEVER, Call
 
 SCHEDULES = 200
 AT_ONCE = 20  # schedules in one test

@@ -20,10 +20,10 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.config import ConsumerConfig
 from kafwire.consumer.core import ConsumerCore, Selection, layouts
 from kafwire.records import encode_batch
+from kafwire.testing.simulation.kafka import HANGUP, Call
 from kafwire.types import TopicPartition
 from tests.support import seeds
 from tests.support.simulated import World
-from tests.support.simulated_kafka import HANGUP, Call
 
 SCHEDULES = seeds.examples(30)
 BROKERS = 3

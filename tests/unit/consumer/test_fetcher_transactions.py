@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from kafwire.records import encode_batch
+from kafwire.testing.simulation.kafka import Call
 from kafwire.types import TopicPartition
 from tests.support.simulated import World
 from tests.support.simulated_consumer import STRATEGIES, Consuming, Row, Rows, log_of
-from tests.support.simulated_kafka import Call
 
 pytestmark = pytest.mark.usefixtures("shape")
 # Of tests that count partitions, or what is said of them.

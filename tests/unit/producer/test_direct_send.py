@@ -18,10 +18,10 @@ import kafwire
 from kafwire.errors import ErrorCode, KafkaError
 from kafwire.producer import direct_send as net_direct_send
 from kafwire.records import decode_batches
+from kafwire.testing.simulation.log import HANGUP, NEVER, Call
 from kafwire.types import TopicPartition
 from tests.support.deadlines import until
 from tests.support.served_kafka import ServedKafka
-from tests.support.simulated_log import HANGUP, NEVER, Call
 from tests.support.simulated_producer import errors
 
 SOON_S = 20

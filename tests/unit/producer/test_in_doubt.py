@@ -11,8 +11,8 @@ from kafwire._codec import crc32c_of
 from kafwire.errors import ErrorCode, KafkaError, KafkaTimeoutError
 from kafwire.producer.sequencer import Identity
 from kafwire.records import encode_batch
+from kafwire.testing.simulation.kafka import DROPPED, HANGUP, Call
 from tests.support.simulated import World
-from tests.support.simulated_kafka import DROPPED, HANGUP, Call
 from tests.support.simulated_producer import Work, log_of, numbers, started, values
 
 

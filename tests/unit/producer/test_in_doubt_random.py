@@ -6,9 +6,9 @@ import random
 from typing import Any
 
 from kafwire.errors import ErrorCode, KafkaError
+from kafwire.testing.simulation.kafka import DROPPED, HANGUP, NEVER, Call
 from tests.support import seeds
 from tests.support.simulated import World
-from tests.support.simulated_kafka import DROPPED, HANGUP, NEVER, Call
 from tests.support.simulated_producer import Work, errors, log_of, produced, values
 
 SEEDS_EACH = 40

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from kafwire.errors import ErrorCode
+from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
 from kafwire.types import TopicPartition
 from tests.support.simulated import World
-from tests.support.simulated_kafka import HANGUP, NEVER, Call
 from tests.support.simulated_producer import Work, errors, values
 
 

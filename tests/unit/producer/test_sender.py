@@ -13,9 +13,9 @@ import pytest
 from kafwire import protocol
 from kafwire.errors import BrokerError, ErrorCode, KafkaError, KafkaTimeoutError
 from kafwire.producer.sequencer import Identity
+from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call, Log
 from tests.support import seeds
 from tests.support.simulated import World
-from tests.support.simulated_kafka import HANGUP, NEVER, Call, Log
 from tests.support.simulated_producer import Work, errors, log_of, produced, values
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from kafwire.errors import ErrorCode, KafkaTimeoutError
 from kafwire.producer.sequencer import LAST_EPOCH, Identity
+from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
 from tests.support.simulated import World
-from tests.support.simulated_kafka import HANGUP, NEVER, Call
 from tests.support.simulated_producer import ONE_EACH, Work, errors, log_of, numbers, produced, started, values
 
 

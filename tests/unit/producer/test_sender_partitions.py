@@ -13,9 +13,9 @@ from kafwire.config import ProducerConfig
 from kafwire.errors import ErrorCode
 from kafwire.producer._partitioner import PartitionWeights
 from kafwire.producer.sender import Sender
+from kafwire.testing.simulation.kafka import NEVER, Call, Log
 from tests.support.reference_partitions import partition_of
 from tests.support.simulated import World
-from tests.support.simulated_kafka import NEVER, Call, Log
 from tests.support.simulated_producer import errors
 
 BATCH = 1_000  # eight records of 100 bytes

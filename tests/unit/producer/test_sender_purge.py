@@ -10,8 +10,8 @@ import pytest
 
 from kafwire.errors import KafkaError, PurgedError, TransactionAbortableError
 from kafwire.records._arrow_rows import RowsReader
+from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
 from tests.support.simulated import World
-from tests.support.simulated_kafka import HANGUP, NEVER, Call
 from tests.support.simulated_producer import Work
 from tests.support.transactional_producer import Transacting
 

@@ -13,8 +13,8 @@ from kafwire.errors import ConfigError, ErrorCode, KafkaError
 from kafwire.producer._batch import BatchDelivery
 from kafwire.records import decode_batches
 from kafwire.records._arrow_rows import RowsReader
+from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
 from tests.support.simulated import World
-from tests.support.simulated_kafka import HANGUP, NEVER, Call
 from tests.support.simulated_producer import Work, errors, log_of, produced
 from tests.support.transactional_producer import Transacting
 

@@ -13,8 +13,8 @@ from kafwire.errors import BrokerError, ErrorCode, KafkaTimeoutError, RecordTooL
 from kafwire.producer._batch import BatchDelivery
 from kafwire.producer.sequencer import Identity
 from kafwire.records._arrow_rows import RowsReader
+from kafwire.testing.simulation.kafka import HANGUP, Call
 from tests.support.simulated import World
-from tests.support.simulated_kafka import HANGUP, Call
 from tests.support.simulated_producer import Work, errors, log_of, produced, values
 
 Kind = protocol.ProduceResponse

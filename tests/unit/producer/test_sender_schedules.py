@@ -20,10 +20,10 @@ from typing import Any
 import pytest
 
 from kafwire.errors import ConfigError, ErrorCode, KafkaError
+from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
+from kafwire.testing.simulation.log import Topic
 from tests.support import seeds
 from tests.support.simulated import World
-from tests.support.simulated_kafka import HANGUP, NEVER, Call
-from tests.support.simulated_log import Topic
 from tests.support.simulated_producer import Work, errors, values
 
 SCHEDULES = seeds.examples(80)

@@ -11,8 +11,8 @@ from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.errors import ErrorCode, KafkaConnectionError
 from kafwire.producer import sender as producer
 from kafwire.producer.sequencer import Sequencer
+from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
 from tests.support.simulated import World
-from tests.support.simulated_kafka import HANGUP, NEVER, Call
 from tests.support.simulated_producer import Work, errors, log_of, values
 
 

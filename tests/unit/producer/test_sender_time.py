@@ -13,10 +13,10 @@ import pytest
 from kafwire.errors import ErrorCode, KafkaTimeoutError
 from kafwire.producer.sender import undelivered
 from kafwire.records._arrow_rows import RowsReader
+from kafwire.testing.simulation.kafka import NEVER, Call
 from tests.support import seeds
 from tests.support.deadlines import ended
 from tests.support.simulated import World
-from tests.support.simulated_kafka import NEVER, Call
 from tests.support.simulated_producer import Work, errors, log_of, produced, values
 
 LONG_MS = 60_000

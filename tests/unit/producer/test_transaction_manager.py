@@ -25,10 +25,10 @@ from kafwire.errors import (
     TransactionTimeoutError,
 )
 from kafwire.producer.transaction_state import State
+from kafwire.testing.simulation.kafka import HANGUP, NEVER, Answer, Call
+from kafwire.testing.simulation.transactions import committed_values
 from tests.support.simulated import World
 from tests.support.simulated_consumer import Consuming
-from tests.support.simulated_kafka import HANGUP, NEVER, Answer, Call
-from tests.support.simulated_transactions import committed_values
 from tests.support.transactional_producer import IN, Transacting, lose, refuse
 
 VERSIONS = (1, 2)

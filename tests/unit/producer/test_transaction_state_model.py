@@ -13,9 +13,9 @@ from kafwire.errors import ErrorCode, KafkaError, ProducerFencedError, Transacti
 from kafwire.producer import transaction_state as logic
 from kafwire.producer.sequencer import Identity
 from kafwire.producer.transaction_state import NO_PRODUCER, State, Transaction
+from kafwire.testing.simulation.transaction_coordinator import Coordinator
+from kafwire.testing.simulation.transaction_coordinator import State as CoordinatorState
 from kafwire.types import ConsumerGroupMetadata
-from tests.support.transaction_model import Coordinator
-from tests.support.transaction_model import State as CoordinatorState
 
 PLACES = [("t", 0), ("t", 1), ("u", 0)]
 GROUP = "g"

@@ -15,8 +15,9 @@ import pytest
 import kafwire
 from kafwire.runtime.engine import LEAVE_S, NativeEngine
 from kafwire.runtime.metrics_reporter import Reporter
+from kafwire.testing.simulation.world import SimulatedEngine
 from tests.support.deadlines import until
-from tests.support.simulated import SimulatedEngine, World
+from tests.support.simulated import World
 from tests.support.simulated_producer import Work
 
 SOON_S = 10.0

@@ -15,11 +15,11 @@ from kafwire import protocol
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError
 from kafwire.records import encode_batch
 from kafwire.scanner.ranges import Bounds, plan_ranges
+from kafwire.testing.simulation.kafka import HANGUP, NEVER, NOT_LEADER, Call
 from kafwire.types import TopicPartition
 from tests.support import seeds
 from tests.support.simulated import World
 from tests.support.simulated_consumer import Rows, fill
-from tests.support.simulated_kafka import HANGUP, NEVER, NOT_LEADER, Call
 from tests.support.simulated_scan import Scanning
 
 

@@ -16,9 +16,9 @@ from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError, ConfigError, KafkaTimeoutError, ProtocolError
 from kafwire.records import encode_batch
 from kafwire.scanner.ranges import Bounds, plan_ranges
+from kafwire.testing.simulation.kafka import NOT_LEADER, Call
 from kafwire.types import Offset, Tail, TopicPartition
 from tests.support.simulated import World
-from tests.support.simulated_kafka import NOT_LEADER, Call
 
 HOUR_MS = 3_600_000
 

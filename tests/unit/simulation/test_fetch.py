@@ -10,8 +10,8 @@ import pytest
 
 from kafwire import protocol
 from kafwire.records import decode_batches, encode_batch
+from kafwire.testing.simulation.kafka import Call
 from tests.support.simulated import World
-from tests.support.simulated_kafka import Call
 
 VERSION = 18
 Told = dict[tuple[str, int], Any]

@@ -11,9 +11,9 @@ from kafwire import protocol
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.group_offsets import Committed, GroupOffsets, OffsetToCommit
 from kafwire.config import ClientConfig
+from kafwire.testing.simulation.groups import Kept
+from kafwire.testing.simulation.kafka import Call
 from tests.support.simulated import World
-from tests.support.simulated_groups import Kept
-from tests.support.simulated_kafka import Call
 
 
 def commit(world: World, node: int, partition: int, offset: int, *, topic: str = "t", version: int = 10) -> int:

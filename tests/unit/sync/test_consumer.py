@@ -12,10 +12,10 @@ import pytest
 from kafwire.consumer.core import ConsumerCore
 from kafwire.errors import BrokerError, ConfigError, KafkaError
 from kafwire.records import Record, encode_batch
+from kafwire.testing.simulation.log import NEVER
 from kafwire.types import Offset, TopicPartition
 from tests.support.simulated_consumer import fill, log_of, write
 from tests.support.simulated_flavours import Flavour, never, rows
-from tests.support.simulated_log import NEVER
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

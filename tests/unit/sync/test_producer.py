@@ -20,11 +20,11 @@ from kafwire.errors import (
 )
 from kafwire.producer.transaction_state import State
 from kafwire.records import decode_batches
+from kafwire.testing.simulation.log import NEVER, Call
+from kafwire.testing.simulation.transactions import committed_values
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
 from tests.support.simulated_consumer import log_of
 from tests.support.simulated_flavours import Flavour, never
-from tests.support.simulated_log import NEVER, Call
-from tests.support.simulated_transactions import committed_values
 
 T0 = TopicPartition("t", 0)
 TABLE = pa.table({"value": [b"a", b"b", b"c"]})

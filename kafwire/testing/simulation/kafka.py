@@ -11,8 +11,8 @@ from typing import Any, cast
 from kafwire import protocol
 from kafwire.errors import ErrorCode
 from kafwire.records import RecordBatch, decode_batches
-from tests.support.simulated_fetch import FetchApi
-from tests.support.simulated_log import (
+from kafwire.testing.simulation.fetch import FetchApi
+from kafwire.testing.simulation.log import (
     DROPPED,
     HANGUP,
     LEADER_NOT_AVAILABLE,
@@ -29,8 +29,8 @@ from tests.support.simulated_log import (
     Stored,
     Topic,
 )
-from tests.support.simulated_transactions import TransactionApi
-from tests.support.transaction_model import INVALID_TXN_STATE
+from kafwire.testing.simulation.transaction_coordinator import INVALID_TXN_STATE
+from kafwire.testing.simulation.transactions import TransactionApi
 
 __all__ = [
     "DROPPED",
@@ -56,6 +56,7 @@ INVALID_EPOCH = ErrorCode.INVALID_PRODUCER_EPOCH
 
 @functools.cache
 def request_classes() -> dict[int, type[Any]]:
+    """The classes of requests, by API key."""
     classes = [protocol.MESSAGES[name] for name in protocol.MESSAGES if name.endswith("Request")]
     return {cast("Any", cls).api_key: cls for cls in classes}
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from kafwire import protocol
 from kafwire.records import decode_batches
-from tests.support.session_model import Context, Read, SessionBroker, share
-from tests.support.simulated_log import (
+from kafwire.testing.simulation.fetch_sessions import Context, Read, SessionBroker, share
+from kafwire.testing.simulation.log import (
     FENCED_LEADER_EPOCH,
     NOT_LEADER,
     OFFSET_OUT_OF_RANGE,

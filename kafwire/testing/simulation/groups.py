@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
-from tests.support.simulated_log import UNKNOWN_TOPIC, UNKNOWN_TOPIC_ID, Answer, Call, Topics
+from kafwire.testing.simulation.log import UNKNOWN_TOPIC, UNKNOWN_TOPIC_ID, Answer, Call, Topics
 
 OFFSET_METADATA_TOO_LARGE = ErrorCode.OFFSET_METADATA_TOO_LARGE
 COORDINATOR_LOAD_IN_PROGRESS = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -69,6 +69,7 @@ class GroupApi(Topics):
         self._coordinators: dict[str, int] = {}
 
     def coordinator(self, group: str) -> int:
+        """The number of the broker that coordinates a group."""
         return self._coordinators.get(group, min(self.nodes))
 
     def move_coordinator(self, group: str, node: int) -> None:

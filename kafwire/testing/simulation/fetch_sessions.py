@@ -52,6 +52,8 @@ class Cached(Generic[A]):
 
 @dataclass(slots=True)
 class Session(Generic[K, A]):
+    """A fetch session, as its broker keeps it."""
+
     session_id: int
     by_id: bool  # whether partitions are named by topic id
     partitions: dict[K, Cached[A]]
@@ -166,6 +168,7 @@ class SessionBroker(Generic[K, A]):
         return session_id
 
     def next_epoch(self, epoch: int) -> int:
+        """The epoch behind one: after the last comes 1."""
         return epoch % self.last_epoch + 1
 
     def _evict(self, now_ms: float, size: int) -> bool:

@@ -14,9 +14,15 @@ from kafwire import protocol
 from kafwire.errors import ErrorCode
 from kafwire.producer.sequencer import Identity
 from kafwire.records import RecordBatch, decode_batches, encode_batch
-from tests.support.simulated_groups import COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR, Group, GroupApi, Kept
-from tests.support.simulated_log import UNKNOWN_TOPIC, Answer, Call, Log, Stored
-from tests.support.transaction_model import FENCED, INVALID_EPOCH, INVALID_TXN_STATE, Coordinator, State
+from kafwire.testing.simulation.groups import COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR, Group, GroupApi, Kept
+from kafwire.testing.simulation.log import UNKNOWN_TOPIC, Answer, Call, Log, Stored
+from kafwire.testing.simulation.transaction_coordinator import (
+    FENCED,
+    INVALID_EPOCH,
+    INVALID_TXN_STATE,
+    Coordinator,
+    State,
+)
 
 Offsets = dict[tuple[str, int], tuple[Kept, int]]  # and when they came
 
@@ -279,5 +285,6 @@ def committed_values(log: Log) -> list[bytes | None]:
 
 
 def values_of(stored: Stored) -> Any:
+    """The one batch of what was stored at once."""
     (batch,) = decode_batches(stored.data)
     return batch

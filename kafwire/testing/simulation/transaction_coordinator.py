@@ -22,6 +22,8 @@ Partition = tuple[str, int]
 
 
 class State(Enum):
+    """Of a transaction."""
+
     EMPTY = "empty"
     ONGOING = "ongoing"
     PREPARE_COMMIT = "prepare commit"
@@ -44,6 +46,7 @@ class Coordinator:
 
     @property
     def preparing(self) -> bool:
+        """Whether it is decided, and its markers are being written."""
         return self.state in (State.PREPARE_COMMIT, State.PREPARE_ABORT)
 
     def initialize(self, current: Identity, *, new_id: int) -> tuple[int, Identity]:

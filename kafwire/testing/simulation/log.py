@@ -41,6 +41,7 @@ class Call:
 
     @property
     def name(self) -> str:
+        """The name of its API."""
         return type(self.message).__name__.removesuffix("Request")
 
 
@@ -114,13 +115,16 @@ class Log:
         self.on_append()
 
     def append_values(self, values: Iterable[bytes]) -> None:
+        """Append a batch of records with these values."""
         self.append(encode_batch(list(values)))
 
     def values(self) -> list[bytes | None]:
+        """The values of all records that are kept."""
         return [record.value for stored in self.batches for batch in decode_batches(stored.data) for record in batch]
 
     @property
     def high_watermark(self) -> int:
+        """The offset behind what readers may have."""
         return self.end if self.replicated is None else min(self.end, self.replicated)
 
     @property
@@ -244,6 +248,8 @@ def _as_leader_writes(data: bytes, offset: int, epoch: int) -> bytes:
 
 @dataclass(slots=True)
 class Topic:
+    """A topic and its partitions' logs."""
+
     name: str
     topic_id: uuid.UUID
     partitions: list[Log]
@@ -295,10 +301,12 @@ class Topics:
             logs.append(Log(leader=placed[0], replicas=placed, on_append=self.wake))
 
     def delete_topic(self, name: str) -> None:
+        """A topic is there no more."""
         del self.topics[name]
         self.wake()
 
     def move_leader(self, name: str, partition: int, leader: int) -> None:
+        """Another broker leads a partition, in the next epoch."""
         log = self.topics[name].partitions[partition]
         log.lead(leader, log.epoch + 1)
 
@@ -330,6 +338,7 @@ class Topics:
         }
 
     def catch_up(self, node: int) -> None:
+        """A broker's metadata lag behind no more."""
         self.lagging.pop(node, None)
 
     def find(self, name: str | None, topic_id: uuid.UUID, topics: Mapping[str, Topic] | None = None) -> Topic | None:

@@ -1,0 +1,133 @@
+"""A clock that jumps to what is due next, the loop that it belongs to, and how who blocks waits on them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from kafwire.runtime.interfaces import Clock, Waiter
+
+T = TypeVar("T")
+
+START_S = 1_000.0
+WALL_S = 1_700_000_000
+LONGEST_S = 100_000.0
+LONGEST_BLOCK_S = 1.0
+
+
+class Stuck(AssertionError):
+    """Nothing is due and nothing can come in: whoever still waits, waits for ever."""
+
+
+class SimulatedLoop(asyncio.BaseEventLoop):
+    """An asyncio loop whose time passes only when nothing is left to do; `poll` brings in what came from outside."""
+
+    def __init__(self, poll: Callable[[], bool]) -> None:
+        super().__init__()
+        self._now = START_S
+        self._poll = poll
+        self._steps = False
+        self.blocked_s = 0.0  # that the call in an executor would have waited
+        self.broken: Exception | None = None  # why a broker cannot go on
+        self._clock_resolution = 1e-9
+        self._selector = self
+        self.problems: list[dict[str, Any]] = []
+        self.set_exception_handler(lambda _, context: self.problems.append(context))
+
+    def time(self) -> float:
+        """See `asyncio.AbstractEventLoop`."""
+        return self._now
+
+    def select(self, timeout: float | None) -> list[object]:
+        """What BaseEventLoop asks its selector for."""
+        if self._steps:
+            self._steps = False
+            self.stop()
+        if self._poll():
+            return []
+        if timeout is None:
+            raise Stuck("nothing is due and nothing can come in")
+        self._now += max(timeout, 0.0)
+        if self._now > START_S + LONGEST_S:
+            raise Stuck("a day of simulated time has passed")
+        return []
+
+    def step(self, until: float | None) -> None:
+        """Run what is due next, at `until` at the latest, and no more."""
+        timer = None if until is None else self.call_at(until, lambda: None)
+        self._steps = True
+        self.run_forever()
+        if timer is not None:
+            timer.cancel()
+        if self.broken is not None:
+            raise self.broken
+
+    def _process_events(self, event_list: list[object]) -> None:
+        assert not event_list
+
+    def _write_to_self(self) -> None:
+        """Nobody sleeps, so nobody has to be woken."""
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
+        """Run at once: there are no threads here. If it would have blocked, its outcome comes as much later."""
+        del executor
+        future = self.create_future()
+        self.blocked_s = 0.0
+        try:
+            result, problem = func(*args), None
+        except Exception as error:  # noqa: BLE001
+            result, problem = None, error
+
+        def end() -> None:
+            if future.done():
+                return
+            if problem is None:
+                future.set_result(result)
+            else:
+                future.set_exception(problem)
+
+        if self.blocked_s:
+            self.call_later(self.blocked_s, end)
+        else:
+            end()
+        return future
+
+
+class SimulatedClock(Clock):
+    """The loop's time. `wall_s`: what a clock on the wall showed when that was 0."""
+
+    def __init__(self, loop: SimulatedLoop) -> None:
+        self._loop = loop
+        self.wall_s: float = WALL_S
+
+    def monotonic(self) -> float:
+        """See `Clock`."""
+        return self._loop.time()
+
+    def time_ns(self) -> int:
+        """See `Clock`."""
+        return int((self.wall_s + self._loop.time()) * 1e9)
+
+
+class SimulatedWaiter(Waiter):
+    """Who waits has the world go on meanwhile."""
+
+    def __init__(self, loop: SimulatedLoop) -> None:
+        self._loop = loop
+        self._thread = threading.get_ident()
+
+    def wait(self, attempt: Callable[[float | None], T], timeout_s: float | None) -> T:
+        """See `Waiter`."""
+        loop = self._loop
+        if threading.get_ident() != self._thread:  # a real thread, for which the world goes on without it
+            return attempt(timeout_s)
+        if loop.is_running():  # in what stands for another thread: the loop cannot go on from within it
+            found = attempt(0.0)
+            loop.blocked_s += 0.0 if found is not None else LONGEST_BLOCK_S if timeout_s is None else timeout_s
+            return found
+        until = None if timeout_s is None else loop.time() + timeout_s
+        while (found := attempt(0.0)) is None and (until is None or loop.time() < until):
+            loop.step(until)
+        return found

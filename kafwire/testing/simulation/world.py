@@ -1,0 +1,200 @@
+"""A simulated world: its clock, its connections and its brokers, in one thread, without sockets or waiting.
+
+    with World(brokers=2) as world:
+        world.create_topic("t", partitions=3)
+        cluster = Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap}))
+        world.run(cluster.refresh(["t"]))
+
+The loop's clock jumps to the next timer when nothing else can happen; `Stuck` is raised when nothing ever can again, so
+a hang is a failure at once. Brokers are functions from a request message to a response message: `World.on` puts one
+before the model's own, which keeps logs, leaders, sessions and producer states as Kafka does. A connection answers its
+requests one after the other, as a broker's does. Who was told to wait (`throttle_time_ms`) and sends before that time
+has passed fails the test (KIP-219): a broker that mutes the connection would hide it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from kafwire.cluster.broker_connection import host_and_port
+from kafwire.errors import KafkaError
+from kafwire.runtime.engine import FORKED
+from kafwire.runtime.interfaces import Receiver, SocketAddress
+from kafwire.testing.simulation.clock import SimulatedClock, SimulatedLoop, SimulatedWaiter
+from kafwire.testing.simulation.kafka import Call, Handler, Kafka
+from kafwire.testing.simulation.network import Connection, Node, SimulatedResolver, SimulatedTransport
+
+T = TypeVar("T")
+
+
+class SimulatedEngine:
+    """An engine on the world's loop. `forked`: its clients were made before a fork; `ended`: the interpreter ends."""
+
+    def __init__(self, world: World, seed: int) -> None:
+        self._world = world
+        self.clock = SimulatedClock(world.loop)
+        self.random = random.Random(seed)
+        self.resolver = SimulatedResolver()
+        self.transport = SimulatedTransport(world)
+        self.waiter = SimulatedWaiter(world.loop)
+        self.members: list[object] = []
+        self.forked = self.ended = False
+
+    def in_thread(self, name: str, function: Callable[..., T], *args: object) -> asyncio.Future[T]:
+        """See `Engine`."""
+        del name
+        return self._world.loop.run_in_executor(None, function, *args)
+
+    def join(self, member: object) -> None:
+        """See `Engine`."""
+        self.members.append(member)
+
+    def start(self, function: Callable[..., object], *args: object) -> bool:
+        """See `Engine`."""
+        if self._world.loop.is_closed():
+            return False
+        self._world.loop.call_soon(function, *args)
+        return True
+
+    def now_ms(self) -> float:
+        """See `Engine`."""
+        return self._world.loop.time() * 1000.0
+
+    @property
+    def is_foreign(self) -> bool:
+        """See `Engine`."""
+        return self.forked
+
+    @property
+    def is_over(self) -> bool:
+        """See `Engine`."""
+        return self.forked or self.ended
+
+    def check_process(self) -> None:
+        """See `Engine`."""
+        if self.forked:
+            raise KafkaError(FORKED)
+
+    def check_caller(self) -> None:
+        """See `Engine`."""
+        self.check_process()
+        if self.ended:
+            raise KafkaError("the interpreter is ending")
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """See `Engine`."""
+        try:
+            self.check_caller()
+        except KafkaError:
+            coroutine.close()
+            raise
+        return self._world.run(coroutine)
+
+
+class World(Kafka):
+    """Brokers, topics, and the loop that everything runs on."""
+
+    nodes: dict[int, Node]
+    loop: SimulatedLoop
+
+    def __init__(self, *, brokers: int = 1, topic_ids: bool = True, seed: int = 0) -> None:
+        self.seed = seed
+        self.loop = SimulatedLoop(self._poll)
+        self.engine = SimulatedEngine(self, seed)
+        super().__init__(topic_ids=topic_ids)
+        self._moves = itertools.count(1)
+        self.nodes = {n: Node(self, n, f"10.0.0.{n}", 9092) for n in range(1, brokers + 1)}
+        self.calls: list[Call] = []
+        self.connections: list[Connection] = []
+        self.handlers: dict[str, list[Handler]] = {}
+        self.engine_lag_s: Callable[[], float] = lambda: 0.0  # until the engine looks at what the I/O thread received
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.run(self._end_tasks())
+        self.loop.close()
+        if error is None:
+            assert not self.loop.problems, self.loop.problems
+            if self.loop.broken is not None:
+                raise self.loop.broken
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients connect to: all brokers."""
+        return ",".join(host_and_port(node.host, node.port) for node in self.nodes.values())
+
+    def _poll(self) -> bool:
+        return self.engine.transport.poll()
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run `coroutine` to its end; an error in a broker ends it at once."""
+        try:
+            return self.loop.run_until_complete(coroutine)
+        except RuntimeError:
+            if self.loop.broken is None:
+                raise
+            raise self.loop.broken from None
+
+    def fail(self, error: Exception) -> None:
+        """A broker cannot go on: its handler's assertion is the test's failure."""
+        self.loop.broken = error
+        self.loop.stop()
+
+    async def _end_tasks(self) -> None:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def pass_time(self, seconds: float) -> None:
+        """Let so much time go by."""
+        self.run(asyncio.sleep(seconds))
+
+    def on(self, api: str, handler: Handler) -> None:
+        """Ask `handler` before all others for answers to `api`."""
+        self.handlers.setdefault(api, []).insert(0, handler)
+
+    def off(self, api: str) -> None:
+        """Leave `api` to the model again."""
+        self.handlers.pop(api, None)
+
+    def made(self, api: str) -> list[Call]:
+        """The requests of `api` so far."""
+        return [call for call in self.calls if call.name == api]
+
+    def connect(self, address: SocketAddress, receiver: Receiver, max_frame: int) -> Connection:
+        """A client connects to that address."""
+        where = (address[0], address[1])
+        node = next((n for n in self.nodes.values() if (n.host, n.port) == where), None)
+        if node is None:
+            node = Node(self, -1, *where, down=True)
+        connection = Connection(self, node, len(self.connections), receiver, max_frame)
+        self.connections.append(connection)
+        return connection
+
+    def break_connections(self, node: int) -> None:
+        """Every connection to `node` is reset."""
+        for connection in self.connections:
+            if connection.node.number == node:
+                connection.break_off()
+
+    def move_broker(self, node: int) -> None:
+        """A broker listens at another address from now on; what is connected to the old one stays, and is served."""
+        moved = self.nodes[node]
+        self.nodes[node] = replace(moved, host=f"10.0.{next(self._moves)}.{node}")
+
+    def kill(self, node: int) -> None:
+        """End a broker; its fetch sessions end with it."""
+        self.nodes[node].down = True
+        self.sessions(node).sessions.clear()
+        self.break_connections(node)
