@@ -210,7 +210,7 @@ def test_the_picture_of_the_tree_is_the_tree() -> None:
         drawn |= {*re.findall(r"\w+(?![\w/])", names)}
         drawn |= {f"{name}/" for name in re.findall(r"(\w+)/", line)}
     there = {f"{path.parent.name}/" for suffix in ("py", "c") for path in PACKAGE.rglob(f"*.{suffix}")}
-    inner = {PACKAGE / "testing" / name for name in ("faults", "history", "fuzzer", "strategies")}
+    inner = {PACKAGE / "testing" / name for name in ("faults", "history", "fuzzer", "simulation", "strategies")}
     inner.add(PACKAGE / "protocol" / "api")
     there |= {
         path.stem
@@ -232,6 +232,15 @@ def test_pure_modules_take_time_chance_and_bytes_as_arguments(module: str) -> No
         compiled = {package_of(used) for used in imports_of(file.read_text()) if used in COMPILED}
         assert compiled <= PURE_COMPILED, f"{file.relative_to(ROOT)} uses {compiled - PURE_COMPILED}"
         check_purity(file)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in COMPILED if package_of(name).removeprefix("kafwire.") in {"cluster", "consumer", "producer"}]
+)
+def test_compiled_modules_of_clients_take_time_and_chance_from_the_engine(name: str) -> None:
+    text = "".join((ROOT / file).read_text() for file in COMPILED[name].files)
+    assert not re.findall(r"^\s*(?:import|from) (?:time|random|socket)\b", text, flags=re.MULTILINE)
+    assert "kafwire.runtime._io" not in COMPILED[name].imports, "the native I/O thread is behind the interfaces"
 
 
 @pytest.mark.parametrize("pattern", PURE_IN_TESTING)
