@@ -143,10 +143,10 @@ class Scan(BoundedRead):
         self._open(cluster, asked.reading, asked.find, title=asked.title, force=asked.force, engine=engine)
 
     @classmethod
-    def _of(cls, split: Split) -> Self:
+    def _of(cls, split: Split, engine: Engine | None) -> Self:
         """Read a part of another scan."""
         scan = cls.__new__(cls)
-        scan._open(None, split._reading, lambda cluster: _same_topics(cluster, split))
+        scan._open(None, split._reading, lambda cluster: _same_topics(cluster, split), engine=engine)
         return scan
 
     def _open(
@@ -265,8 +265,11 @@ class Split:
         rows = sum(r.end - r.start for r in self.ranges)
         return f"<Split of {len(self.ranges)} partitions, at most {rows} records>"
 
-    def scan(self) -> Scan:
+    def scan(self, *, engine: Engine | None = None) -> Scan:
         """Start to read this part.
+
+        Args:
+            engine: what it runs on; the process's own without one.
 
         Returns:
             A new `Scan`.
@@ -276,7 +279,7 @@ class Split:
             KafkaConnectionError: no broker could be reached.
             KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
         """
-        return Scan._of(self)
+        return Scan._of(self, engine)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The records as an Arrow C stream (PyCapsule interface); `requested_schema` is not followed."""

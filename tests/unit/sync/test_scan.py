@@ -67,7 +67,7 @@ def test_whatever_ends_the_read_ends_its_fetching(flavour: Flavour, end: str) ->
 @blocking
 def test_a_scan_is_divided_and_its_pieces_cover_it_exactly(flavour: Flavour) -> None:
     for pieces in (1, 2, 3, 5, 100):
-        scan = sync_scan.scan(flavour.world.bootstrap, "t")
+        scan = sync_scan.scan(flavour.world.bootstrap, "t", engine=flavour.engine)
         found = scan.split(pieces)
         assert len(found) == min(pieces, 12)
         covered = sorted(
@@ -82,7 +82,7 @@ def test_a_scan_is_divided_and_its_pieces_cover_it_exactly(flavour: Flavour) -> 
 @blocking
 @pytest.mark.parametrize("pieces", [0, -1, True, 1.5, "2"])
 def test_a_scan_is_not_divided_into_nothing(flavour: Flavour, pieces: Any) -> None:
-    scan = sync_scan.scan(flavour.world.bootstrap, "t")
+    scan = sync_scan.scan(flavour.world.bootstrap, "t", engine=flavour.engine)
     with pytest.raises(ConfigError, match="into one piece or more"):
         scan.split(pieces)
     assert read(flavour, scan) == ALL
@@ -91,15 +91,15 @@ def test_a_scan_is_not_divided_into_nothing(flavour: Flavour, pieces: Any) -> No
 @blocking
 def test_a_scan_of_nothing_has_one_piece(flavour: Flavour) -> None:
     flavour.world.create_topic("empty")
-    [piece] = sync_scan.scan(flavour.world.bootstrap, "empty").split(3)
+    [piece] = sync_scan.scan(flavour.world.bootstrap, "empty", engine=flavour.engine).split(3)
     assert sum(r.end - r.start for r in piece.ranges) == 0
-    assert read(flavour, piece.scan()) == {}
+    assert read(flavour, piece.scan(engine=flavour.engine)) == {}
     assert repr(piece).endswith("at most 0 records>")
 
 
 @blocking
 def test_a_scan_that_is_read_or_from_before_a_fork_is_not_divided(flavour: Flavour) -> None:
-    scan = sync_scan.scan(flavour.world.bootstrap, "t")
+    scan = sync_scan.scan(flavour.world.bootstrap, "t", engine=flavour.engine)
     flavour.engine.forked = True
     with pytest.raises(KafkaError, match="before a fork"):
         scan.split(2)
@@ -112,13 +112,15 @@ def test_a_scan_that_is_read_or_from_before_a_fork_is_not_divided(flavour: Flavo
 
 @blocking
 def test_a_piece_is_read_by_whoever_has_it_as_often_as_wanted(flavour: Flavour) -> None:
-    first, second = sync_scan.scan(flavour.world.bootstrap, "t", columns=["partition", "offset"]).split(2)
+    first, second = sync_scan.scan(
+        flavour.world.bootstrap, "t", columns=["partition", "offset"], engine=flavour.engine
+    ).split(2)
     again = pickle.loads(pickle.dumps(second))
     assert again.ranges == second.ranges
     flavour.world.pass_time(1)
     assert all(connection.closed for connection in flavour.world.connections), "the scan is over"
     for _ in range(2):
-        table = pa.RecordBatchReader.from_stream(fetched(flavour, again.scan())).read_all()
+        table = pa.RecordBatchReader.from_stream(fetched(flavour, again.scan(engine=flavour.engine))).read_all()
         assert table.schema.names == ["partition", "offset"] == pa.schema(again).names
         covered = {(r.partition, offset) for r in again.ranges for offset in range(r.start, r.end)}
         assert set(zip(table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True)) == covered
@@ -131,17 +133,17 @@ def test_a_piece_is_read_by_whoever_has_it_as_often_as_wanted(flavour: Flavour) 
 @blocking
 def test_a_piece_of_a_topic_that_was_made_anew_is_refused(flavour: Flavour) -> None:
     fill(flavour.world, "u", batches=1)
-    pieces = sync_scan.scan(flavour.world.bootstrap, ["t", "u"]).split(3)
+    pieces = sync_scan.scan(flavour.world.bootstrap, ["t", "u"], engine=flavour.engine).split(3)
     flavour.world.create_topic("u")
     refused = 0
     for piece in pieces:
         if any(r.topic == "u" for r in piece.ranges):
             with pytest.raises(BrokerError, match="'u' was deleted and made anew since the scan was split") as caught:
-                piece.scan()
+                piece.scan(engine=flavour.engine)
             assert caught.value.code == 100
             refused += 1
         else:
-            piece.scan().close()
+            piece.scan(engine=flavour.engine).close()
     assert refused
     flavour.world.pass_time(1)
     assert all(connection.closed for connection in flavour.world.connections)
@@ -152,9 +154,9 @@ def test_a_scan_has_connections_of_its_own_and_closes_them(flavour: Flavour) -> 
     for end in ("read", "closed", "dropped", "failed"):
         if end == "failed":
             with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION"):
-                sync_scan.scan(flavour.world.bootstrap, "nowhere")
+                sync_scan.scan(flavour.world.bootstrap, "nowhere", engine=flavour.engine)
         else:
-            scan = sync_scan.scan(flavour.world.bootstrap, "t")
+            scan = sync_scan.scan(flavour.world.bootstrap, "t", engine=flavour.engine)
             assert any(not connection.closed for connection in flavour.world.connections)
             if end == "read":
                 assert read(flavour, scan) == ALL
