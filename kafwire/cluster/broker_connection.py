@@ -15,6 +15,8 @@ from typing import Any
 
 from kafwire import __version__, protocol
 from kafwire.cluster.backoff import delay_ms
+from kafwire.cluster.metadata import BrokerAddress
+from kafwire.cluster.node import AddressBlame
 from kafwire.cluster.reachability import NO_ANSWER, advice, misadvertised, named
 from kafwire.cluster.reachability_log import Reach
 from kafwire.config import ClientConfig
@@ -61,11 +63,13 @@ class BrokerConnection:
         *,
         greetings: dict[tuple[str, int], int] | None = None,
         reach: Reach | None = None,
+        blame: AddressBlame | None = None,
         on_overdue: Callable[[BrokerConnection], object] | None = None,
     ) -> None:
         """`greetings` are the versions of ApiVersions to begin with, by host and port, where it is not the newest.
 
-        `reach` hears how connecting goes. `on_overdue` is called again and again while an answer is owed for long.
+        `reach` hears how connecting goes. `blame` knows which addresses of the host failed. `on_overdue` is
+        called again and again while an answer is owed for long.
         """
         self._engine = engine
         self._config = config
@@ -90,9 +94,7 @@ class BrokerConnection:
         self._requests = RequestTable()  # of the socket; those that are owed a response
         self._correlation = 0
         self.failures = 0  # to connect, since the last success
-        # Addresses of the host that failed, by their turn to be tried again (see `_blame`).
-        self._failed: dict[SocketAddress, int] = {}
-        self._blamed = 0
+        self._blame = AddressBlame() if blame is None else blame
         self._address: SocketAddress | None = None
         self._causes: list[str] = []  # of the last attempt to connect
         self._not_before_ms = 0.0
@@ -116,6 +118,10 @@ class BrokerConnection:
         """The broker, as errors name it."""
         name = f"broker {self.node}" if self.node >= 0 else "bootstrap server"
         return f"{name} at {host_and_port(self.host, self.port)}"
+
+    def is_to(self, address: BrokerAddress) -> bool:
+        """Whether it connects to that host and port."""
+        return (self.host, self.port) == (address.host, address.port)
 
     @property
     def at_address(self) -> str:
@@ -239,7 +245,7 @@ class BrokerConnection:
         self._causes = []
         problems: list[tuple[str, str]] = []
         try:
-            addresses = await self._addresses()
+            addresses = self._blame.order(await self._resolve())
         except KafkaConnectionError as error:
             raise self._unreached([("", str(error))]) from None
         for family, address in addresses:
@@ -259,7 +265,7 @@ class BrokerConnection:
                 self._close_when_idle()
                 self.connects += 1
                 return
-            self._blame()
+            self._blame_address()
             self._drop()
         raise self._unreached(problems)
 
@@ -278,20 +284,9 @@ class BrokerConnection:
     def _closed_because(self, reason: str) -> str:
         return f"the connection to {self.where} was closed: {reason}"
 
-    async def _addresses(self) -> list[tuple[int, SocketAddress]]:
-        """All addresses of the host (KIP-302): those that never failed, then the others, the latest to fail last."""
-        found = await self._resolve()
-        self._failed = {address: turn for _, address in found if (turn := self._failed.get(address))}
-        return sorted(found, key=lambda each: self._failed.get(each[1], 0))
-
-    def _blame(self) -> None:
-        """Try other addresses first, next time: this one refused, hung, or broke off while an answer was owed.
-
-        One that closes an idle connection does what brokers do, and is not to blame.
-        """
+    def _blame_address(self) -> None:
         if self._address is not None:
-            self._blamed += 1
-            self._failed[self._address] = self._blamed
+            self._blame.blame(self._address)
 
     async def _resolve(self) -> list[tuple[int, SocketAddress]]:
         limit_ms = self._config.socket_connection_setup_timeout_ms
@@ -527,7 +522,7 @@ class BrokerConnection:
 
     def fail(self, reason: str) -> None:
         """Give the connection up: what it said can no longer be trusted."""
-        self._blame()
+        self._blame_address()
         self._drop(reason)
 
     def close(self, reason: str = "the client was closed") -> None:
@@ -552,7 +547,7 @@ class BrokerConnection:
                 f"({self._config.request_timeout_ms}) is too short"
             )
             # Answers come in order, so whatever follows is stuck as well.
-            self._blame()
+            self._blame_address()
             reason = f"a request was not answered within request_timeout_ms ({self._config.request_timeout_ms})"
             self._drop(reason, {correlation_id: error})
 
@@ -605,7 +600,7 @@ class BrokerConnection:
 
     def _on_closed(self, reason: str) -> None:
         if len(self._requests):
-            self._blame()
+            self._blame_address()
         self._drop(reason)
 
 

@@ -18,6 +18,7 @@ from kafwire.cluster.broker_connection import BrokerConnection, host_and_port
 from kafwire.cluster.hedging import first_answer
 from kafwire.cluster.metadata import BrokerAddress, Metadata, TopicInfo
 from kafwire.cluster.metadata_refresh import Refresher
+from kafwire.cluster.node import Node
 from kafwire.cluster.reachability_log import Reach
 from kafwire.cluster.topic_lookup import TopicSearch, UnknownTopic
 from kafwire.config import ClientConfig
@@ -50,10 +51,11 @@ class Cluster:
         self.engine = engine
         self.config = config
         self.metadata = Metadata()
-        self._connections: dict[tuple[int, str], BrokerConnection] = {}
+        self._closed = False
+        self._nodes: dict[int, Node] = {}
         self._greetings: dict[tuple[str, int], int] = {}
         self._reach = Reach(engine)
-        self._seeds = [self._make(h, p, "control", -1 - i) for i, (h, p) in enumerate(config.bootstrap_servers)]
+        self._seeds = [self._make_seed(index) for index in range(len(config.bootstrap_servers))]
         self._features: tuple[int, dict[str, int]] = (-1, {})
         self._wanted: set[str] = set()
         self._seen: set[str] = set()
@@ -68,12 +70,11 @@ class Cluster:
         self._doubting: asyncio.TimerHandle | None = None
         self._listeners: dict[object, OnChange] = {}
         self._on_overdue: list[Callable[[BrokerConnection], object]] = []
-        self._closed = False
 
     @property
     def connections(self) -> list[BrokerConnection]:
         """All connections, the bootstrap servers' first."""
-        return [*self._seeds, *self._connections.values()]
+        return [*self._seeds, *(connection for node in self._nodes.values() for connection in node.connections)]
 
     def connection(self, node: int, role: str) -> BrokerConnection:
         """The connection of a known broker for `role`, not opened yet when new.
@@ -85,16 +86,7 @@ class Cluster:
         if address is None:
             known = ", ".join(str(n) for n in sorted(self.metadata.brokers)) or "none"
             raise KafkaConnectionError(f"broker {node} is not in the cluster's metadata (known: {known})")
-        connection = self._connections.get((node, role))
-        if connection is not None and (connection.host, connection.port) != (address.host, address.port):
-            connection.close(f"broker {node} has moved")
-            connection = None
-        if connection is None:
-            connection = self._make(address.host, address.port, role, node)
-            if self._closed:
-                connection.close()
-            self._connections[node, role] = connection
-        return connection
+        return self._node(node).connection(role, address)
 
     def listens(self, node: int, host: str, port: int) -> bool:
         """Whether that is where a broker listens, as far as the metadata knows."""
@@ -106,23 +98,38 @@ class Cluster:
 
         Neither of two such answers says which one is older.
         """
-        connection = self._connections.get((node, "control"))
+        connection = self._node(node).find("control")
         if node not in self.metadata.brokers or (connection is not None and connection.failures):
             known = self.metadata.brokers.get(node)
             self.metadata.brokers[node] = BrokerAddress(host, port, None if known is None else known.rack)
 
-    def _make(self, host: str, port: int, role: str, node: int) -> BrokerConnection:
-        return BrokerConnection(
+    def _node(self, number: int) -> Node:
+        node = self._nodes.get(number)
+        if node is None:
+            node = self._nodes[number] = Node(number, self._make)
+        return node
+
+    def _make(self, node: Node, address: BrokerAddress, role: str) -> BrokerConnection:
+        connection = BrokerConnection(
             self.engine,
             self.config,
-            host,
-            port,
+            address.host,
+            address.port,
             role,
-            node,
+            node.number,
             greetings=self._greetings,
             reach=self._reach,
+            blame=node.blame,
             on_overdue=self._watch_over,
         )
+        if self._closed:
+            connection.close()
+        return connection
+
+    def _make_seed(self, index: int) -> BrokerConnection:
+        """The connection to a bootstrap server, as long as nobody knows which broker that is."""
+        host, port = self.config.bootstrap_servers[index]
+        return self._make(Node(-1 - index, self._make), BrokerAddress(host, port, None), "control")
 
     def feature(self, name: str) -> int:
         """The level of a finalised feature, as the newest answer to ApiVersions told (KIP-584); 0: none."""
@@ -136,9 +143,7 @@ class Cluster:
         """Close one connection and forget it; what is pending on it fails. The next `connection` of that name is a new
         one.
         """
-        connection = self._connections.pop((node, role), None)
-        if connection is not None:
-            connection.close(f"the {role} connection was released")
+        self._node(node).release(role)
 
     async def call(
         self,
@@ -198,10 +203,9 @@ class Cluster:
         """
         known = [self.connection(node, "control") for node in self.metadata.brokers]
         self.engine.random.shuffle(known)
-        slow = {connection.node for connection in self.connections if connection.is_overdue}
         known.sort(
             key=lambda connection: (
-                connection.node in slow,
+                self._node(connection.node).is_overdue,
                 not connection.is_ready,
                 connection.failures,
                 connection.in_flight > 0,
@@ -368,9 +372,9 @@ class Cluster:
         """Forget where brokers are, and close every connection; bootstrap servers are looked up and asked next."""
         log.info("kafwire: bootstrapping again from %s: %s", self.bootstrap, why)
         self.metadata.brokers.clear()
-        connections, self._connections = self._connections, {}
-        for connection in connections.values():
-            connection.close(f"the client bootstraps again, as {why}")
+        nodes, self._nodes = self._nodes, {}
+        for node in nodes.values():
+            node.close(f"the client bootstraps again, as {why}")
         for seed in self._seeds:
             if seed is not but and seed.is_ready:
                 seed.fail("the client bootstraps again")
@@ -470,24 +474,19 @@ class Cluster:
         What is in flight may still be answered: a broker can be missing from the news of one that lags. Those
         connections are looked at again after the next refresh.
         """
-        for (node, role), connection in list(self._connections.items()):
-            address = self.metadata.brokers.get(node)
-            stays = address is not None and (address.host, address.port) == (connection.host, connection.port)
-            if not stays and not connection.in_flight:
-                del self._connections[node, role]
-                connection.close(
-                    f"broker {node} has left the cluster" if address is None else f"broker {node} has moved"
-                )
+        for number, node in list(self._nodes.items()):
+            address = self.metadata.brokers.get(number)
+            node.leave_departed(address)
+            if address is None and not node.connections:
+                del self._nodes[number]
 
     def _adopt_seeds(self) -> None:
         """A bootstrap connection goes on as the control connection of the broker that it turned out to be."""
         for index, seed in enumerate(self._seeds):
-            for node, address in self.metadata.brokers.items():
-                same = (seed.host, seed.port) == (address.host, address.port)
-                if same and seed.is_ready and (node, "control") not in self._connections:
-                    seed.node = node
-                    self._connections[node, "control"] = seed
-                    self._seeds[index] = self._make(seed.host, seed.port, "control", -1 - index)
+            for number, address in self.metadata.brokers.items():
+                if seed.is_ready and seed.is_to(address) and self._node(number).find("control") is None:
+                    self._node(number).adopt(seed)
+                    self._seeds[index] = self._make_seed(index)
                     break
 
     @property

@@ -1,0 +1,76 @@
+"""`cluster.node`: a broker's connections, and which of its addresses are tried first."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from kafwire.cluster.broker_connection import BrokerConnection
+from kafwire.cluster.metadata import BrokerAddress
+from kafwire.cluster.node import AddressBlame, Node
+from kafwire.config import ClientConfig
+from kafwire.errors import KafkaConnectionError
+from tests.support.simulated import World
+
+A, B, C = [(socket.AF_INET, (f"10.0.0.{n}", 9092)) for n in (1, 2, 3)]
+
+
+def make_node(world: World) -> Node:
+    config = ClientConfig.build({"bootstrap_servers": world.bootstrap})
+
+    def make(node: Node, address: BrokerAddress, role: str) -> BrokerConnection:
+        return BrokerConnection(world.engine, config, address.host, address.port, role, node.number, blame=node.blame)
+
+    return Node(1, make)
+
+
+def test_addresses_that_failed_come_last_and_the_latest_at_the_very_end() -> None:
+    blame = AddressBlame()
+    assert blame.order([A, B, C]) == [A, B, C]
+    blame.blame(B[1])
+    blame.blame(A[1])
+    assert blame.order([A, B, C]) == [C, B, A]
+    blame.blame(B[1])
+    assert blame.order([A, B, C]) == [C, A, B]
+
+
+def test_an_address_that_a_host_no_longer_has_is_forgotten() -> None:
+    blame = AddressBlame()
+    blame.blame(A[1])
+    assert blame.order([B]) == [B]
+    assert blame.order([A, B]) == [A, B]
+
+
+def test_what_one_connection_learns_of_an_address_the_others_know() -> None:
+    with World(brokers=2) as world:
+        world.engine.resolver.names["kafka.example"] = ["10.9.9.9", "10.0.0.2"]
+        node = make_node(world)
+        address = BrokerAddress("kafka.example", 9092, None)
+        world.run(node.connection("control", address).open())
+        assert [connection.node.host for connection in world.connections] == ["10.9.9.9", "10.0.0.2"]
+        world.run(node.connection("fetch", address).open())
+        assert [connection.node.host for connection in world.connections[2:]] == ["10.0.0.2"]
+
+
+def test_a_role_is_one_connection_until_it_is_released_or_the_broker_moves() -> None:
+    with World(brokers=2) as world:
+        node = make_node(world)
+        one, two = [BrokerAddress(n.host, n.port, None) for n in world.nodes.values()]
+        control, fetch = node.connection("control", one), node.connection("fetch", one)
+        assert node.connection("control", one) is control
+        assert node.connections == [control, fetch]
+        moved = node.connection("control", two)
+        assert moved is not control
+        with pytest.raises(KafkaConnectionError, match="broker 1 has moved"):
+            world.run(control.open())
+        node.release("fetch")
+        node.release("fetch")
+        assert node.connections == [moved]
+        with pytest.raises(KafkaConnectionError, match="the fetch connection was released"):
+            world.run(fetch.open())
+        node.leave_departed(two)
+        assert node.find("control") is moved
+        node.leave_departed(None)
+        with pytest.raises(KafkaConnectionError, match="broker 1 has left the cluster"):
+            world.run(moved.open())
