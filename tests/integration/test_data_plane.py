@@ -111,10 +111,10 @@ def test_no_plain_connection_takes_an_asyncio_receiver(
         producer.flush(30)
         assert descriptors_of_the_event_loop() == allowed
         scan = kafwire.scan(cluster.bootstrap, topic_name, fetch_max_bytes=1 << 20, fetch_memory=2 << 20)
+        fetcher = fetcher_of(scan)
         batches = scan.batches()
         total = len(next(batches))
         assert descriptors_of_the_event_loop() == allowed
-        fetcher = fetcher_of(scan)
         for of in (client._cluster, producer._cluster, fetcher.cluster):
             connections = connected(of)
             assert connections
@@ -153,16 +153,13 @@ class Attempt(NamedTuple):
     end: int
 
 
-def fetcher_of(scan: kafwire.Scan) -> Any:
-    """The engine's side of the scan made last."""
-    assert scan is not None
-    fetchers = [member for member in default_engine()._members if isinstance(member, Fetcher)]
-    return max(fetchers, key=lambda fetcher: fetcher._cookie)
+def fetcher_of(scan: Any) -> Any:
+    """The fetcher of a scan that has not begun to read."""
+    return scan._start_fetching.__self__
 
 
-def hold_the_gil(scan: kafwire.Scan, consume: Callable[[], object], limit: float) -> Attempt:
+def hold_the_gil(scan: Any, fetcher: Any, consume: Callable[[], object], limit: float) -> Attempt:
     """Fetch all, then consume it in a thread while this one holds the GIL, for `limit` seconds or until all is gone."""
-    fetcher = fetcher_of(scan)
     scan._start()
     until(lambda: fetcher.stopped)
     total = fetcher.queue.queued_bytes()
@@ -197,8 +194,9 @@ def test_an_arrow_stream_is_decoded_while_another_thread_holds_the_gil(cluster: 
     for _ in range(20):
         tables: list[pa.Table] = []
         scan = scan_all(cluster, million)
+        fetcher = fetcher_of(scan)
         reader = scan.to_reader()
-        attempt = hold_the_gil(scan, lambda: tables.append(reader.read_all()), limit=30)  # noqa: B023
+        attempt = hold_the_gil(scan, fetcher, lambda: tables.append(reader.read_all()), limit=30)  # noqa: B023
         assert attempt.end == 0, f"{attempt.end} of {attempt.total} bytes were not decoded without the GIL"
         assert len(tables[0]) == ROWS
         if attempt.begin > attempt.total // 2:  # else the machine was slow to hand the GIL over, and little was seen
@@ -210,7 +208,7 @@ def test_what_needs_the_gil_stands_still_meanwhile(cluster: KafkaCluster, millio
     """The test above can fail: batches as Python objects wait for the GIL."""
     scan = scan_all(cluster, million)
     batches = scan.batches()
-    attempt = hold_the_gil(scan, lambda: list(batches), limit=0.5)
+    attempt = hold_the_gil(scan, fetcher_of(scan), lambda: list(batches), limit=0.5)
     assert attempt.end > attempt.total // 2
 
 

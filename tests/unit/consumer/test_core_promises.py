@@ -32,7 +32,6 @@ class Engine:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self._loop = self
 
     def check_process(self) -> None: ...
     def check_caller(self) -> None: ...
@@ -40,14 +39,12 @@ class Engine:
     def run(self, coroutine: Any) -> Any:
         return self.world.run(coroutine)
 
-    def start(self, function: Any, *args: Any) -> None:
-        self.call_soon_threadsafe(function, *args)
-
-    def call_soon_threadsafe(self, function: Any, *args: Any) -> None:
+    def start(self, function: Any, *args: Any) -> bool:
         if self.lag_s:
             self.world.loop.call_later(self.lag_s, function, *args)
         else:
             self.world.loop.call_soon(function, *args)
+        return True
 
 
 def blocking(consuming: Consuming) -> Consumer:
