@@ -90,7 +90,6 @@ REAL_TIME = ("tests/integration/", "tests/spark/", "tests/conformance/")
 IMPORTED_OF_TESTS = {"support", "soak", "scenarios"}
 # What is still set of private fields, by file.
 PRIVATE_FIELDS_SET: dict[str, list[str]] = {
-    "tests/support/simulated_flavours.py": ["_simulated_engine"],
     "tests/unit/aio/test_bridge.py": ["_ending", "_log_destroy_pending", "_pid"],
     "tests/unit/consumer/test_core_promises.py": [
         "_asked",

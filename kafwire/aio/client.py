@@ -34,6 +34,7 @@ class AsyncClient:
 
     Args:
         bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.
+        engine: what it runs on; the process's own without one. A simulated world has its own.
         options: fields of `kafwire.config.ClientConfig`, for example `request_timeout_ms=5000`.
 
     Raises:

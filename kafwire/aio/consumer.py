@@ -61,6 +61,7 @@ class AsyncConsumer:
         start: where reading begins, as for `Consumer`.
         columns: the Arrow columns to decode, as for `kafwire.scan`; None decodes all.
         layout: names and types of the columns, as for `kafwire.scan`.
+        engine: what it runs on; the process's own without one. A simulated world has its own.
         options: fields of `kafwire.config.ConsumerConfig`, for example `group_id="billing"`.
 
     Raises:

@@ -50,6 +50,7 @@ class AsyncProducer:
 
     Args:
         bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.
+        engine: what it runs on; the process's own without one. A simulated world has its own.
         options: fields of `kafwire.config.ProducerConfig`, for example `compression_type="lz4"`.
 
     Raises:

@@ -29,6 +29,7 @@ class Client:
 
     Args:
         bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.
+        engine: what it runs on; the process's own without one. A simulated world has its own.
         options: fields of `kafwire.config.ClientConfig`, for example `request_timeout_ms=5000`.
 
     Raises:
@@ -60,6 +61,7 @@ class Client:
 
         Args:
             options: names as Java's clients and librdkafka have them, with their values.
+            engine: what it runs on; the process's own without one.
 
         Returns:
             The client.

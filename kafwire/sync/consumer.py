@@ -66,6 +66,7 @@ class Consumer:
         start: where reading begins.
         columns: the Arrow columns to decode, as for `kafwire.scan`; None decodes all.
         layout: names and types of the columns, as for `kafwire.scan`.
+        engine: what it runs on; the process's own without one. A simulated world has its own.
         options: fields of `kafwire.config.ConsumerConfig`, for example `group_id="billing"`.
 
     Raises:
@@ -117,6 +118,7 @@ class Consumer:
         Args:
             options: names as Java's clients and librdkafka have them, with their values; and the arguments `topics`,
                 `assign`, `start`, `columns` and `layout`.
+            engine: what it runs on; the process's own without one.
 
         Returns:
             The consumer.

@@ -32,6 +32,7 @@ class Producer(RecordSender):
 
     Args:
         bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.
+        engine: what it runs on; the process's own without one. A simulated world has its own.
         options: fields of `kafwire.config.ProducerConfig`, for example `compression_type="lz4"`.
 
     Raises:
@@ -70,6 +71,7 @@ class Producer(RecordSender):
 
         Args:
             options: names as Java's clients and librdkafka have them, with their values.
+            engine: what it runs on; the process's own without one.
 
         Returns:
             The producer.

@@ -66,6 +66,7 @@ def scan(
             their headers, without a look at their checksum.
         progress: True shows a progress bar on standard error if that is a terminal, "force" shows it in any case. Needs
             the package rich (`kafwire[progress]`).
+        engine: what it runs on; the process's own without one. A simulated world has its own.
         options: fields of `kafwire.config.ScanConfig`, for example `isolation_level="read_committed"`.
 
     Returns:

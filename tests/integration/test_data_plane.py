@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 
 import kafwire
-from kafwire.consumer.fetcher import Fetcher
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.native_transport import NativeConnection
 from kafwire.testing.cluster import KafkaCluster
