@@ -6,7 +6,7 @@ next request leaves, all in the turn in which the answer arrived.
 A request may be parked at the broker for `fetch_max_wait_ms`. A cursor that comes to have demand meanwhile (its buffer
 was read, it was resumed, it was sought in) does not wait for that: it is fetched immediately, over a second connection,
 in requests that are not parked, until the first one is answered. So neither a slow reader nor a quiet partition delays
-another. Whether it does is the policy's to say (`fetch_policies.py`).
+another. Whether it does is the policy's to say (`fetch_strategies.py`).
 """
 
 from __future__ import annotations
@@ -67,16 +67,16 @@ class BrokerFetcher:
         immediate: bool = False,
     ) -> None:
         """An `immediate` one has no session and its requests are not parked."""
-        config, policy = fetcher.config, fetcher.plan.policy
+        config, strategy = fetcher.config, fetcher.plan.strategy
         self.connection = connection
         self.role = role
-        self._in_sessions = policy.sessions and not immediate
+        self._in_sessions = strategy.sessions and not immediate
         self.session: FetchSession[FetchCursor] = FetchSession(sessions=self._in_sessions, name=self._on_wire)
         self.cursors: dict[FetchCursor, None] = {}
-        self._max_wait_ms = 0 if immediate else policy.wait_ms(config.fetch_max_wait_ms)
+        self._max_wait_ms = 0 if immediate else strategy.wait_ms(config.fetch_max_wait_ms)
         self._fetcher = fetcher
-        self._immediate_fetches = policy.immediate_fetches and not immediate
-        self._all_or_none = policy.all_or_none
+        self._immediate_fetches = strategy.immediate_fetches and not immediate
+        self._all_or_none = strategy.all_or_none
         self._committed_only = config.isolation_level == "read_committed"
         self._full: dict[FetchCursor, None] = {}
         self._by_wire: dict[tuple[object, int], FetchCursor] = {}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafwire.config import ConsumerConfig
-from kafwire.consumer.fetch_policies import FetchPolicy, policy_of
+from kafwire.consumer.fetch_strategies import FetchStrategy, strategy_of
 from kafwire.consumer.partition_cursor import Budget
 
 
@@ -32,7 +32,7 @@ CONSUMER_ADVICE = Advice(
 class FetchPlan:
     """What is asked of brokers, and what errors end."""
 
-    policy: FetchPolicy
+    strategy: FetchStrategy
     advice: Advice = CONSUMER_ADVICE
     # A broker that has fewer bytes keeps the request for longer.
     min_bytes: int = 1
@@ -54,7 +54,7 @@ class FetchPlan:
 def consumer_plan(config: ConsumerConfig) -> FetchPlan:
     """What a consumer's options say."""
     return FetchPlan(
-        policy_of(config.fetch_strategy, single_socket=config.single_socket),
+        strategy_of(config.fetch_strategy, single_socket=config.single_socket),
         min_bytes=config.fetch_min_bytes,
         rack=config.client_rack,
         reset=config.auto_offset_reset,

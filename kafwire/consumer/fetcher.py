@@ -26,7 +26,7 @@ from kafwire.consumer._fetch_buffer import FetchBuffer
 from kafwire.consumer.broker_fetcher import BrokerFetcher
 from kafwire.consumer.fetch_errors import FetchErrors
 from kafwire.consumer.fetch_plan import FetchPlan
-from kafwire.consumer.fetch_policies import IMMEDIATE
+from kafwire.consumer.fetch_strategies import IMMEDIATE
 from kafwire.consumer.partition_cursor import NO_END, Budget, FetchCursor
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import (
@@ -55,7 +55,7 @@ class Fetcher:
         self.cluster = cluster
         self.config = config
         self.plan = plan
-        self.policy = plan.policy
+        self.strategy = plan.strategy
         self.budget = budget
         self._notifier = cluster.engine.transport.listen(self._on_credit)
         self.queue = FetchBuffer(self._notifier)
@@ -241,7 +241,7 @@ class Fetcher:
     @property
     def broker_fetcher_count(self) -> int:
         """Those whose requests may be parked. Beside each there may be one for immediate fetches."""
-        if self.policy.connection_per_partition:
+        if self.strategy.connection_per_partition:
             return len(self._broker_fetchers)
         return sum(
             role != IMMEDIATE and bool(broker_fetcher.cursors)
@@ -452,11 +452,11 @@ class Fetcher:
         broker_fetcher = self._assigned.pop(cursor, None)
         if broker_fetcher is not None:
             broker_fetcher.release(cursor)
-            if self.policy.connection_per_partition:
+            if self.strategy.connection_per_partition:
                 self._broker_fetchers.pop((broker_fetcher.connection.node, broker_fetcher.role), None)
                 broker_fetcher.stop()
                 self.cluster.release(broker_fetcher.connection.node, broker_fetcher.role)
-            elif self.policy.all_or_none:
+            elif self.strategy.all_or_none:
                 self._to_pump[broker_fetcher] = None  # it may have waited for this one's reader
                 self._do_soon(self.pump)
 
@@ -682,7 +682,7 @@ class Fetcher:
 
     async def _settle(self, node: int, cursors: list[FetchCursor]) -> None:
         """Open what leads to a broker and hand it these cursors, unless they were moved or dropped meanwhile."""
-        groups = self.policy.by_role(cursors)
+        groups = self.strategy.by_role(cursors)
         await asyncio.gather(*(self._settle_at(node, role, group) for role, group in groups.items()))
 
     async def _settle_at(self, node: int, role: str, cursors: list[FetchCursor]) -> None:

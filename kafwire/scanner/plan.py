@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from kafwire.config import ScanConfig
 from kafwire.consumer.fetch_plan import Advice, FetchPlan
-from kafwire.consumer.fetch_policies import FetchPolicy
+from kafwire.consumer.fetch_strategies import FetchStrategy
 from kafwire.consumer.partition_cursor import Budget
 
 SCAN = FetchPlan(
     # Full requests: an answer then tells where each partition ends. Who was served goes to the back of the next one.
-    FetchPolicy(sessions=False),
+    FetchStrategy(sessions=False),
     Advice(
         no_such_offset="scan again from 'earliest'",
         topic_made_anew="scan it again",

@@ -1,8 +1,8 @@
 """How the simulated world's brokers serve readers: Fetch, ListOffsets and OffsetForLeaderEpoch.
 
-Fetch sessions are those of `fetch_sessions`. Followers serve what they have, and leaders send readers to the follower in
-their rack (KIP-392). Who asks with an old epoch is fenced, who has read what was then truncated is told where its log
-and the leader's part (KIP-320), and who asks the wrong broker is told the right one (KIP-951). A request waits for
+Fetch sessions are those of `fetch_sessions`. Followers serve what they have, and leaders send readers to the follower
+in their rack (KIP-392). Who asks with an old epoch is fenced, who has read what was then truncated is told where its
+log and the leader's part (KIP-320), and who asks the wrong broker is told the right one (KIP-951). A request waits for
 `min_bytes` until `max_wait_ms` have passed; errors do not wait.
 """
 

@@ -18,7 +18,7 @@ def test_the_budget_is_that_of_the_options() -> None:
 
 
 def test_a_scan_has_no_session_and_ends() -> None:
-    assert not SCAN.policy.sessions
+    assert not SCAN.strategy.sessions
     assert SCAN.ends
 
 

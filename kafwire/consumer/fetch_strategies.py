@@ -1,8 +1,8 @@
-"""Fetch policies: how a consumer's partitions are divided among connections and requests.
+"""Fetch strategies: how a consumer's partitions are divided among connections and requests.
 
 `fetcher.py` and `broker_fetcher.py` are one mechanism: cursors that belong to connections, each connection with one
-request in flight. A policy is what differs between `fetch_strategy="hybrid"`, `"per_partition"` and `"per_node"`, with
-or without `single_socket`. It is data; nothing else asks for the strategy's name.
+request in flight. A strategy is what differs between `fetch_strategy="hybrid"`, `"per_partition"` and `"per_node"`,
+with or without `single_socket`. It is data; nothing else asks for its name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SINGLE_SOCKET_MAX_WAIT_MS = 100
 
 
 class Named(Protocol):
-    """A partition, as far as a policy looks at it."""
+    """A partition, as far as a strategy looks at it."""
 
     @property
     def name(self) -> str:
@@ -29,7 +29,7 @@ P = TypeVar("P", bound=Named)
 
 
 @dataclass(frozen=True, slots=True)
-class FetchPolicy:
+class FetchStrategy:
     """How partitions share connections and requests."""
 
     # The connection's role at a broker. Partitions of one role share requests.
@@ -58,16 +58,16 @@ class FetchPolicy:
         return fetch_max_wait_ms if self.longest_wait_ms is None else min(fetch_max_wait_ms, self.longest_wait_ms)
 
 
-POLICIES = {
-    "hybrid": FetchPolicy(immediate_fetches=True),
-    "per_partition": FetchPolicy(connection_per_partition=True),
-    "per_node": FetchPolicy(all_or_none=True),
+FETCH_STRATEGIES = {
+    "hybrid": FetchStrategy(immediate_fetches=True),
+    "per_partition": FetchStrategy(connection_per_partition=True),
+    "per_node": FetchStrategy(all_or_none=True),
 }
 
 
-def policy_of(strategy: str, *, single_socket: bool) -> FetchPolicy:
-    """The policy of a `fetch_strategy`. With `single_socket` fetches share the control connection."""
-    policy = POLICIES[strategy]
+def strategy_of(name: str, *, single_socket: bool) -> FetchStrategy:
+    """The strategy of that `fetch_strategy`. With `single_socket` fetches share the control connection."""
+    strategy = FETCH_STRATEGIES[name]
     if not single_socket:
-        return policy
-    return replace(policy, role="control", immediate_fetches=False, longest_wait_ms=SINGLE_SOCKET_MAX_WAIT_MS)
+        return strategy
+    return replace(strategy, role="control", immediate_fetches=False, longest_wait_ms=SINGLE_SOCKET_MAX_WAIT_MS)

@@ -1,6 +1,6 @@
-"""`consumer.fetch_policies`: one set of scenarios for every policy, in the simulated world.
+"""`consumer.fetch_strategies`: one set of scenarios for all, in the simulated world.
 
-What must hold for all of them, and, where policies differ, what each says of itself.
+What must hold for all of them, and, where they differ, what each says of itself.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pytest
 
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ConsumerConfig
-from kafwire.consumer.fetch_policies import POLICIES, FetchPolicy, policy_of
+from kafwire.consumer.fetch_strategies import FETCH_STRATEGIES, FetchStrategy, strategy_of
 from kafwire.testing.simulation.kafka import Call
 from kafwire.types import TopicPartition
 from tests.support.simulated import World
@@ -23,8 +23,8 @@ every = pytest.mark.parametrize(
 )
 
 
-def policy(strategy: dict[str, Any]) -> FetchPolicy:
-    return policy_of(strategy.get("fetch_strategy", "hybrid"), single_socket=strategy.get("single_socket", False))
+def made_of(strategy: dict[str, Any]) -> FetchStrategy:
+    return strategy_of(strategy.get("fetch_strategy", "hybrid"), single_socket=strategy.get("single_socket", False))
 
 
 def roles(cluster: Cluster, node: int = 1) -> set[str]:
@@ -32,21 +32,23 @@ def roles(cluster: Cluster, node: int = 1) -> set[str]:
     return {connection.role for connection in cluster.connections if connection.node == node} - {"control"}
 
 
-def test_every_strategy_that_the_option_allows_has_a_policy() -> None:
-    for name in POLICIES:
+def test_every_strategy_that_the_option_allows_is_there() -> None:
+    for name in FETCH_STRATEGIES:
         options = {"bootstrap_servers": "h:1", "fetch_strategy": name}
         assert ConsumerConfig.build(options).fetch_strategy == name
-    assert {strategy["fetch_strategy"] for strategy in STRATEGIES if "fetch_strategy" in strategy} == set(POLICIES)
+    assert {strategy["fetch_strategy"] for strategy in STRATEGIES if "fetch_strategy" in strategy} == set(
+        FETCH_STRATEGIES
+    )
 
 
 def test_strategies_differ_in_what_the_documentation_says() -> None:
     """docs/fetching.md: what is shared, what stops what, and how long a request is parked."""
-    assert policy({"fetch_strategy": "hybrid"}) == FetchPolicy(immediate_fetches=True)
-    assert policy({"fetch_strategy": "per_partition"}) == FetchPolicy(connection_per_partition=True)
-    assert policy({"fetch_strategy": "per_node"}) == FetchPolicy(all_or_none=True)
-    assert policy({"single_socket": True}) == FetchPolicy(role="control", longest_wait_ms=100)
+    assert made_of({"fetch_strategy": "hybrid"}) == FetchStrategy(immediate_fetches=True)
+    assert made_of({"fetch_strategy": "per_partition"}) == FetchStrategy(connection_per_partition=True)
+    assert made_of({"fetch_strategy": "per_node"}) == FetchStrategy(all_or_none=True)
+    assert made_of({"single_socket": True}) == FetchStrategy(role="control", longest_wait_ms=100)
     both = {"fetch_strategy": "per_node", "single_socket": True}
-    assert policy(both) == FetchPolicy(role="control", longest_wait_ms=100, all_or_none=True)
+    assert made_of(both) == FetchStrategy(role="control", longest_wait_ms=100, all_or_none=True)
 
 
 @every
@@ -58,12 +60,12 @@ def test_everything_is_read_once_and_in_order(strategy: dict[str, Any]) -> None:
 
 
 @every
-def test_partitions_share_the_connections_and_requests_that_the_policy_says(strategy: dict[str, Any]) -> None:
+def test_partitions_share_the_connections_and_requests_that_the_strategy_says(strategy: dict[str, Any]) -> None:
     with World() as world:
         rows = fill(world, "t", partitions=3)
         with Consuming(world, topics="t", **strategy) as consuming:
             consuming.until_read(rows)
-            its = policy(strategy)
+            its = made_of(strategy)
             names = [TopicPartition("t", number) for number in range(3)]
             if its.connection_per_partition:
                 assert roles(consuming.cluster) == {f"fetch:t-{where.partition}" for where in names}
@@ -78,12 +80,12 @@ def test_partitions_share_the_connections_and_requests_that_the_policy_says(stra
 
 
 @every
-def test_requests_are_parked_for_as_long_as_the_policy_allows(strategy: dict[str, Any]) -> None:
+def test_requests_are_parked_for_as_long_as_the_strategy_allows(strategy: dict[str, Any]) -> None:
     with World() as world:
         fill(world, "t", partitions=2, batches=0)
         with Consuming(world, topics="t", **strategy) as consuming:
             consuming.idle(3)
-            its = policy(strategy)
+            its = made_of(strategy)
             assert {call.message.max_wait_ms for call in consuming.fetches()} == {its.wait_ms(500)}
             assert its.wait_ms(20) == 20
 
@@ -100,7 +102,7 @@ def test_new_demand_is_fetched_at_once_or_with_the_next_request(strategy: dict[s
             begin = world.loop.time()
             consuming.resume(0)
             consuming.until(lambda: consuming.rows.get(("t", 0)) == expected)
-            its = policy(strategy)
+            its = made_of(strategy)
             waited_ms = 1000 * (world.loop.time() - begin)
             if its.immediate_fetches or its.connection_per_partition:
                 assert waited_ms < 100
@@ -125,7 +127,7 @@ def test_full_buffer_stops_the_others_only_where_a_request_names_all_or_none(str
                 consuming.take(mine)
                 return consuming.cursor(number=1).position >= 60
 
-            if policy(strategy).all_or_none:
+            if made_of(strategy).all_or_none:
                 for _ in range(30):
                     read_on()
                     consuming.idle(0.2)
@@ -174,6 +176,6 @@ def test_partition_that_is_dropped_leaves_nothing_behind(strategy: dict[str, Any
             world.run(consuming.core.assign([TopicPartition("t", 1)]))
             consuming.until(lambda: consuming.cursor(number=1).position == log_of(world, "t", 1).end)
             consuming.idle(2)
-            if policy(strategy).connection_per_partition:
+            if made_of(strategy).connection_per_partition:
                 assert roles(consuming.cluster) == {"fetch:t-1"}
             consuming.drain()
