@@ -406,7 +406,7 @@ cdef class FetchReader:
 
     cpdef Batch read(self, int timeout_ms):
         """The next chunk; None when there is none within `timeout_ms` (-1: no limit), or nothing more will come."""
-        found = self.waiter.wait(self.read_within, None if timeout_ms < 0 else timeout_ms / 1000)
+        found = self.waiter.wait(self.read_within, None if timeout_ms < 0 else timeout_ms / 1000.0)
         return None if found is False else found
 
     def read_within(self, seconds):

@@ -108,6 +108,15 @@ class _Process:
         os.close(self._handle)
 
 
+def _state_of(pid: int) -> str:
+    """The state of a process, as ps writes it; nothing if there is none."""
+    if Path("/proc/self/stat").exists():
+        with suppress(OSError):
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2]
+        return ""
+    return subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+
+
 class Node:
     """One node of a cluster: a broker and controller that can be started, stopped, paused and killed.
 
@@ -205,8 +214,13 @@ class Node:
             >>> cluster.node(1).resume()
         """
         self._signal(signal.SIGSTOP)
-        if self.pid is not None:  # its threads stop one after the other
+        if self.pid is None:
+            return
+        try:  # its threads stop one after the other
             os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        except ChildProcessError:  # another process has started it: only the system's list of processes tells
+            while _state_of(self.pid)[:1] not in {"T", "Z", ""}:
+                time.sleep(0.01)
 
     def resume(self) -> None:
         """Let a paused node go on (SIGCONT)."""

@@ -9,7 +9,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from kafwire.errors import KafkaError, ProtocolError
 from kafwire.memory._buffer import Buffer, pool_bytes
 from kafwire.records import encode_batch
 from kafwire.records._arrow import Layout
+from kafwire.runtime.interfaces import Waiter
 from tests.support.deadlines import PATIENCE_S, ended
 from tests.support.fetch_line import Line, batch
 
@@ -276,6 +277,27 @@ def test_a_signal_handler_s_exception_ends_a_read_that_finds_nothing_for_long() 
         signal.signal(signal.SIGALRM, before)
     assert line.reader.error is not None
     line.native.stop()
+
+
+@pytest.mark.parametrize(("timeout_ms", "seconds"), [(0, 0.0), (1, 0.001), (200, 0.2), (1_500, 1.5), (-1, None)])
+def test_its_waiter_is_told_how_long_a_read_may_wait(timeout_ms: int, seconds: float | None) -> None:
+    told: list[float | None] = []
+
+    class Noting(Waiter):
+        def wait(self, attempt: Callable[[float | None], Any], timeout_s: float | None) -> Any:
+            told.append(timeout_s)
+            return attempt(0)
+
+    line = Line(waiter=Noting())
+    assert line.reader.read(timeout_ms) is None
+    assert told == [seconds]
+    line.native.stop()
+
+
+def test_a_read_waits_as_long_as_it_may_and_no_longer(line: Line) -> None:
+    begin = time.monotonic()
+    assert line.reader.read(200) is None
+    assert 0.19 <= time.monotonic() - begin < 10
 
 
 def test_a_signal_handler_s_exception_ends_the_wait(line: Line) -> None:
