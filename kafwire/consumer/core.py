@@ -27,10 +27,10 @@ from kafwire.cluster.offset_spec import (
 )
 from kafwire.config import ConsumerConfig
 from kafwire.consumer._fetch_reader import FetchReader, stream_threads
-from kafwire.consumer.fetch_plan import consumer_budget, consumer_plan
 from kafwire.consumer.fetcher import Fetcher
 from kafwire.consumer.partition_claim import Claim
 from kafwire.consumer.partition_cursor import FetchCursor
+from kafwire.consumer.read_plan import consumer_budget, consumer_plan
 from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError
 from kafwire.records._arrow import Layout
 from kafwire.records._records import Batch, RecordIterator

@@ -1,5 +1,5 @@
 """The fetch engine of consumers and scans: cursors and their positions, the broker fetchers that ask for them, and what
-goes wrong. What differs is their plan (`fetch_plan.py`).
+goes wrong. What differs is their plan (`read_plan.py`).
 
 `broker_fetcher.py` has the requests and answers; here is whatever concerns more than one broker: where each cursor is
 assigned, how much may be fetched, and where reading goes on after a seek, a truncation, or a deletion.
@@ -25,9 +25,9 @@ from kafwire.consumer._fetch import FetchAnswer, PartitionAnswer
 from kafwire.consumer._fetch_buffer import FetchBuffer
 from kafwire.consumer.broker_fetcher import BrokerFetcher
 from kafwire.consumer.fetch_errors import FetchErrors
-from kafwire.consumer.fetch_plan import FetchPlan
 from kafwire.consumer.fetch_strategies import IMMEDIATE
 from kafwire.consumer.partition_cursor import NO_END, Budget, FetchCursor
+from kafwire.consumer.read_plan import ReadPlan
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import (
     BrokerError,
@@ -51,7 +51,7 @@ UNREADABLE = 3
 class Fetcher:
     """Keeps the `queue` filled for whoever asks. Lives on the engine."""
 
-    def __init__(self, cluster: Cluster, config: FetchConfig, plan: FetchPlan, budget: Budget) -> None:
+    def __init__(self, cluster: Cluster, config: FetchConfig, plan: ReadPlan, budget: Budget) -> None:
         self.cluster = cluster
         self.config = config
         self.plan = plan

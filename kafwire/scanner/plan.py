@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kafwire.config import ScanConfig
-from kafwire.consumer.fetch_plan import Advice, FetchPlan
 from kafwire.consumer.fetch_strategies import FetchStrategy
 from kafwire.consumer.partition_cursor import Budget
+from kafwire.consumer.read_plan import Advice, ReadPlan
 
-SCAN = FetchPlan(
+SCAN = ReadPlan(
     # Full requests: an answer then tells where each partition ends. Who was served goes to the back of the next one.
     FetchStrategy(sessions=False),
     Advice(

@@ -1,4 +1,4 @@
-"""A fetch plan: what a read is, as far as the fetch engine treats reads differently.
+"""A read plan: what a read is, as far as the fetch engine treats reads differently.
 
 `fetcher.py` and `broker_fetcher.py` are the only fetch engine. A consumer's plan and a scan's are data for it.
 """
@@ -29,7 +29,7 @@ CONSUMER_ADVICE = Advice(
 
 
 @dataclass(frozen=True, slots=True)
-class FetchPlan:
+class ReadPlan:
     """What is asked of brokers, and what errors end."""
 
     strategy: FetchStrategy
@@ -51,9 +51,9 @@ class FetchPlan:
     compacts: bool = True
 
 
-def consumer_plan(config: ConsumerConfig) -> FetchPlan:
+def consumer_plan(config: ConsumerConfig) -> ReadPlan:
     """What a consumer's options say."""
-    return FetchPlan(
+    return ReadPlan(
         strategy_of(config.fetch_strategy, single_socket=config.single_socket),
         min_bytes=config.fetch_min_bytes,
         rack=config.client_rack,
