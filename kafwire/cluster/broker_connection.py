@@ -94,7 +94,7 @@ class BrokerConnection:
         self._requests = RequestTable()  # of the socket; those that are owed a response
         self._correlation = 0
         self.failures = 0  # to connect, since the last success
-        self._blame = AddressBlame() if blame is None else blame
+        self.blame = AddressBlame() if blame is None else blame
         self._address: SocketAddress | None = None
         self._causes: list[str] = []  # of the last attempt to connect
         self._not_before_ms = 0.0
@@ -245,7 +245,7 @@ class BrokerConnection:
         self._causes = []
         problems: list[tuple[str, str]] = []
         try:
-            addresses = self._blame.order(await self._resolve())
+            addresses = self.blame.order(await self._resolve())
         except KafkaConnectionError as error:
             raise self._unreached([("", str(error))]) from None
         for family, address in addresses:
@@ -286,7 +286,7 @@ class BrokerConnection:
 
     def _blame_address(self) -> None:
         if self._address is not None:
-            self._blame.blame(self._address)
+            self.blame.blame(self._address)
 
     async def _resolve(self) -> list[tuple[int, SocketAddress]]:
         limit_ms = self._config.socket_connection_setup_timeout_ms

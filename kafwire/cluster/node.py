@@ -1,4 +1,4 @@
-"""One broker, as a client knows it: its connections, what is in flight on them, and which of its addresses failed."""
+"""One broker, as a client knows it: its connections, whether it hangs, and which of its addresses failed."""
 
 from __future__ import annotations
 
@@ -46,11 +46,6 @@ class Node:
         return list(self._connections.values())
 
     @property
-    def in_flight(self) -> int:
-        """Requests that are owed a response."""
-        return sum(connection.in_flight for connection in self._connections.values())
-
-    @property
     def is_overdue(self) -> bool:
         """Whether it owes a response for so long that it may hang."""
         return any(connection.is_overdue for connection in self._connections.values())
@@ -72,6 +67,9 @@ class Node:
     def adopt(self, connection: BrokerConnection) -> None:
         """A connection to this broker, made before it was known to be this one."""
         connection.node = self.number
+        self.blame = connection.blame
+        for other in self._connections.values():
+            other.blame = self.blame
         self._connections[connection.role] = connection
 
     def release(self, role: str) -> None:

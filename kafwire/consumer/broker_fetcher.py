@@ -6,7 +6,7 @@ next request leaves, all in the turn in which the answer arrived.
 A request may be parked at the broker for `fetch_max_wait_ms`. A cursor that comes to have demand meanwhile (its buffer
 was read, it was resumed, it was sought in) does not wait for that: it is fetched immediately, over a second connection,
 in requests that are not parked, until the first one is answered. So neither a slow reader nor a quiet partition delays
-another. Whether it does is the policy's to say (`fetch_strategies.py`).
+another. The fetch strategy says whether it is done (`fetch_strategies.py`).
 """
 
 from __future__ import annotations

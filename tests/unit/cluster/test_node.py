@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,9 @@ from kafwire.cluster.metadata import BrokerAddress
 from kafwire.cluster.node import AddressBlame, Node
 from kafwire.config import ClientConfig
 from kafwire.errors import KafkaConnectionError
+from kafwire.testing.simulation import Call
 from tests.support.simulated import World
+from tests.support.simulated_cluster import make_cluster
 
 A, B, C = [(socket.AF_INET, (f"10.0.0.{n}", 9092)) for n in (1, 2, 3)]
 
@@ -74,3 +77,21 @@ def test_a_role_is_one_connection_until_it_is_released_or_the_broker_moves() -> 
         node.leave_departed(None)
         with pytest.raises(KafkaConnectionError, match="broker 1 has left the cluster"):
             world.run(moved.open())
+
+
+def test_a_cluster_s_connections_to_a_broker_know_what_the_bootstrap_connection_learned() -> None:
+    with World() as world:
+        world.engine.resolver.names["kafka.example"] = ["10.9.9.9", "10.0.0.1"]
+
+        def advertise(call: Call) -> Any:
+            answer: Any = world._on_Metadata(call)
+            answer.brokers[0].host = "kafka.example"
+            return answer
+
+        world.on("Metadata", advertise)
+        cluster = make_cluster(world, bootstrap="kafka.example:9092")
+        world.run(cluster.refresh())
+        assert [connection.node.host for connection in world.connections] == ["10.9.9.9", "10.0.0.1"]
+        world.run(cluster.connection(1, "fetch").open())
+        world.run(cluster.connection(1, "produce").open())
+        assert [connection.node.host for connection in world.connections[2:]] == ["10.0.0.1"] * 2

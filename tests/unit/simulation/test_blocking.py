@@ -69,3 +69,23 @@ def test_a_scan_is_read_to_its_end() -> None:
             log.append_values([b"%d" % number for number in range(100)])
         rows = sum(len(batch) for batch in kafwire.scan(world.bootstrap, "t", engine=world.engine).batches())
         assert rows == 200
+
+
+def test_the_same_seed_gives_the_same_requests_at_the_same_times() -> None:
+    def run(seed: int) -> tuple[tuple[float, int, str], ...]:
+        with World(brokers=3, seed=seed) as world:
+            world.create_topic("t", partitions=6, replicas=3)
+            with kafwire.Producer(world.bootstrap, engine=world.engine, linger_ms=3) as producer:
+                for number in range(200):
+                    producer.send("t", b"%d" % number)
+                    if number == 100:
+                        world.kill(1)
+                    if number % 10 == 0:
+                        world.pass_time(0.01)
+                producer.purge(in_flight=True)
+            return tuple((call.at_ms, call.node, call.name) for call in world.calls)
+
+    seeds = range(8)
+    runs = [run(seed) for seed in seeds]
+    assert runs == [run(seed) for seed in seeds]
+    assert len(set(runs)) > 1
