@@ -122,7 +122,7 @@ RIGHT_IN_TESTS = [
     ("tests/support/deadlines.py", "time.sleep", 1, "the one place that looks again and again"),
     ("tests/support/deadlines.py", "*.wait()", 1, "under asyncio.timeout"),
     ("tests/unit/producer/test_sender.py", "*.wait()", 1, "of the simulated world's loop, which has a limit"),
-    ("tests/unit/producer/test_accumulator_interleaved.py", "*.wait()", 1, "its own, with a deadline"),
+    ("tests/unit/producer/test_rows_interleaved.py", "*.wait()", 1, "its own, with a deadline"),
     ("tests/support/scripted_broker.py", "*.wait()", 1, "a broker that says nothing until it is stopped"),
     (
         "tests/integration/test_three_acks.py",

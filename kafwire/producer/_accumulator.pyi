@@ -1,93 +1,16 @@
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, final
+from collections.abc import Iterable, Mapping
+from typing import Any, final
 
 from typing_extensions import Buffer as BytesLike
 
 from kafwire.errors import KafkaError
-from kafwire.producer._batch import Budget, Delivery, ProducerBatch
-from kafwire.producer._direct_send import DirectSend
-from kafwire.producer._partitioner import PartitionWeights
-from kafwire.producer.partitioner import Rule
-from kafwire.producer.sequencer import Sequencer
+from kafwire.producer._batch import Delivery, ProducerBatch
+from kafwire.producer._queues import PartitionQueue, Queues
+from kafwire.producer._rows import RowPlan
 from kafwire.records._arrow_rows import Rows
-from kafwire.runtime._interfaces import Clock, Notifier, Waiter
-
-CODEC_IDS: Final[dict[str, int]]
 
 @final
-class PartitionQueue:
-    sequencer: Sequencer[ProducerBatch]
-    direct_send: DirectSend | None
-    def __init__(self, topic: str, partition: int, owner: Topic = ...) -> None: ...
-    @property
-    def owner(self) -> Topic: ...
-    @property
-    def topic(self) -> str: ...
-    @property
-    def partition(self) -> int: ...
-    @property
-    def sealed(self) -> deque[ProducerBatch]: ...
-    @property
-    def fresh(self) -> deque[ProducerBatch]: ...
-    def advance(self) -> deque[ProducerBatch]: ...
-    @property
-    def is_empty(self) -> bool: ...
-    @property
-    def name(self) -> str: ...
-
-@final
-class Topic:
-    @property
-    def name(self) -> str: ...
-    @property
-    def queues(self) -> list[PartitionQueue]: ...
-    @property
-    def weights(self) -> PartitionWeights: ...
-    @property
-    def retired(self) -> bool: ...
-    @property
-    def passes(self) -> int: ...
-    @property
-    def sticky(self) -> int: ...
-
-@final
-class RowPlan:
-    @property
-    def finished(self) -> bool: ...
-
-@final
-class Accumulator:
-    @property
-    def late(self) -> list[ProducerBatch]: ...
-    after_pass: Callable[[], object] | None
-    def __init__(
-        self,
-        notifier: Notifier,
-        *,
-        clock: Clock,
-        waiter: Waiter,
-        batch_size: int,
-        max_request_size: int,
-        linger_ms: int,
-        buffer_memory: int,
-        compression: str,
-        level: int | None,
-        rule: Rule,
-        rng_state: int,
-        transactional: bool = False,
-    ) -> None: ...
-    send_gate: Callable[[], Exception] | None
-    transaction_generation: int
-    @property
-    def passes(self) -> int: ...
-    @property
-    def topics(self) -> dict[str, Topic]: ...
-    @property
-    def budget(self) -> Budget: ...
-    def set_topic(self, name: str, partitions: int, weights: PartitionWeights) -> None: ...
-    def replace_topic(self, name: str, partitions: int, weights: PartitionWeights) -> Topic: ...
-    def set_weights(self, name: str, weights: PartitionWeights) -> None: ...
+class Accumulator(Queues):
     def append(
         self,
         topic_name: str,
@@ -108,12 +31,9 @@ class Accumulator:
         chosen: bytes | None = None,
     ) -> RowPlan | None: ...
     def append_rows(self, plan: RowPlan, parts: list[tuple[ProducerBatch, int, int]]) -> bool: ...
-    def collect(self, *, everything: bool = False) -> tuple[list[PartitionQueue], int | None]: ...
-    def end(self, reason: str) -> None: ...
     def cut(
         self, batch: ProducerBatch, starts: list[int], refused: Mapping[int, KafkaError] | None = None
     ) -> list[ProducerBatch]: ...
-    def empty(self, queue: PartitionQueue) -> list[ProducerBatch]: ...
     def place_again(self, batch: ProducerBatch) -> list[tuple[PartitionQueue, ProducerBatch]]: ...
     def prepare(self, batches: list[ProducerBatch]) -> None: ...
 

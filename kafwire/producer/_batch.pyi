@@ -3,7 +3,7 @@ from typing import final
 
 from kafwire.errors import KafkaError
 from kafwire.memory._buffer import Buffer
-from kafwire.producer._accumulator import PartitionQueue
+from kafwire.producer._queues import PartitionQueue
 from kafwire.runtime._interfaces import Clock, Waiter
 from kafwire.types import RecordMetadata
 

@@ -64,3 +64,7 @@ cdef list by_topic(Rows rows, int64_t first_row)
 cdef int64_t assign(const RowsView *view, const int32_t *chosen, int64_t count, const Rule *rule,
                     const WeightTable *weights, int32_t partitions, size_t batch_size, StickyState *sticky_state,
                     int32_t *out) noexcept nogil
+# The partition that the user's function answers, which may do anything, sending included. Raises ConfigError; `where`
+# begins its text.
+cdef int32_t ask(function, str topic, int32_t partitions, PartitionWeights weights, const uint8_t *key_data,
+                 int64_t key_size, str where) except -1

@@ -1,7 +1,7 @@
 """`producer/_partitioner.pxd` is the contract.
 
-May hold: arithmetic. May not hold: what the weights are (`partitioner.py`), when a batch is full, who is asked for
-chance but the state that is handed in.
+May hold: arithmetic, and the call of the user's function. May not hold: what the weights are (`partitioner.py`), when a
+batch is full, who is asked for chance but the state that is handed in.
 """
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
@@ -12,6 +12,8 @@ from libc.string cimport memcmp, memset
 from kafwire._codec cimport BATCH_HEADER, crc32c
 from kafwire.memory._buffer cimport kw_le32
 from kafwire.records._arrow_rows cimport BytesView, Rows, RowsView, bytes_at, number_at
+
+import operator
 
 from kafwire.errors import ConfigError
 
@@ -337,3 +339,30 @@ cdef int64_t assign(const RowsView *view, const int32_t *chosen, int64_t count, 
         else:
             out[j] = ELSEWHERE
     return -1
+
+
+cdef int32_t ask(function, str topic, int32_t partitions, PartitionWeights weights, const uint8_t *key_data,
+                 int64_t key_size, str where) except -1:
+    key = PyBytes_FromStringAndSize(<const char *> key_data, key_size) if key_size >= 0 else None
+    problem = None
+    try:
+        answer = function(topic, key, partitions, weights.ids)
+    except Exception as error:
+        problem = error
+        said = f"raised {type(error).__name__}: {error}"
+    else:
+        try:
+            chosen = -1 if isinstance(answer, bool) else operator.index(answer)
+        except TypeError:
+            chosen = -1
+        if 0 <= chosen < partitions:
+            return chosen
+        said = f"answered {answer!r}"
+    raise ConfigError(
+        f"{where}the partitioner {getattr(function, '__qualname__', function)} {said}; a partition of topic {topic!r} "
+        f"is needed, 0 to {partitions - 1}, for key {_shown(key)}; what it was asked for was not sent"
+    ) from problem
+
+
+cdef str _shown(key):
+    return repr(key if key is None or len(key) <= 40 else key[:40] + b"...")

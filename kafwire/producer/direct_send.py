@@ -17,9 +17,9 @@ from kafwire import protocol
 from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.errors import KafkaError
 from kafwire.memory._buffer import Buffer
-from kafwire.producer._accumulator import PartitionQueue
 from kafwire.producer._batch import ProducerBatch
 from kafwire.producer._direct_send import DirectSend, ResponseWaiters
+from kafwire.producer._queues import PartitionQueue
 from kafwire.producer.request import FIRST_VERSION_WITH_TOPIC_IDS, single_frame
 from kafwire.runtime.interfaces import RequestTable
 

@@ -9,8 +9,8 @@ from kafwire import protocol
 from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import BrokerError, KafkaError, RecordTooLargeError, broker_error
-from kafwire.producer._accumulator import PartitionQueue
 from kafwire.producer._batch import ProducerBatch
+from kafwire.producer._queues import PartitionQueue
 from kafwire.records import decode_batches
 
 SHOWN_KEY = 40

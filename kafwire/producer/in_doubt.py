@@ -29,8 +29,8 @@ from kafwire.cluster.list_offsets import LATEST
 from kafwire.cluster.metadata import NO_TOPIC_ID
 from kafwire.config import ProducerConfig
 from kafwire.errors import KafkaConnectionError, KafkaError, ProtocolError, broker_error
-from kafwire.producer._accumulator import PartitionQueue
 from kafwire.producer._batch import ProducerBatch
+from kafwire.producer._queues import PartitionQueue
 from kafwire.producer.log_search import FoundBatch, LogSearch, Numbers
 from kafwire.producer.sequencer import Fate, conclude
 from kafwire.protocol.versions import FETCH_BY_TOPIC_ID

@@ -11,8 +11,8 @@ from typing import Any
 
 from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.errors import BrokerError, KafkaError
-from kafwire.producer._accumulator import PartitionQueue
 from kafwire.producer._batch import ProducerBatch
+from kafwire.producer._queues import PartitionQueue
 from kafwire.types import TopicPartition
 
 

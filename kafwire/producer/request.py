@@ -9,8 +9,8 @@ import struct
 from collections.abc import Sequence
 
 from kafwire.memory._buffer import Buffer
-from kafwire.producer._accumulator import PartitionQueue
 from kafwire.producer._batch import ProducerBatch
+from kafwire.producer._queues import PartitionQueue
 
 FIRST_FLEXIBLE_VERSION = 9
 FIRST_VERSION_WITH_TOPIC_IDS = 13

@@ -34,9 +34,10 @@ from kafwire.errors import (
     broker_error,
 )
 from kafwire.memory._buffer import Buffer
-from kafwire.producer._accumulator import Accumulator, PartitionQueue, Topic
+from kafwire.producer._accumulator import Accumulator
 from kafwire.producer._batch import ProducerBatch
 from kafwire.producer._partitioner import PartitionWeights
+from kafwire.producer._queues import PartitionQueue, Topic
 from kafwire.producer.direct_send import DirectSends
 from kafwire.producer.errors import doubtful, error_of, parts_without, refused_records
 from kafwire.producer.in_doubt import Doubts

@@ -20,9 +20,9 @@ import kafwire
 from kafwire import records
 from kafwire.errors import BrokerError, ErrorCode, KafkaConnectionError, KafkaError, KafkaTimeoutError
 from kafwire.producer import direct_send as direct_send_ways
-from kafwire.producer._accumulator import PartitionQueue
 from kafwire.producer._batch import Delivery, ProducerBatch
 from kafwire.producer._direct_send import PendingSend
+from kafwire.producer._queues import PartitionQueue
 from kafwire.runtime.engine import default_engine
 from tests.support import scripted_broker as scripted
 from tests.support.deadlines import ended, until

@@ -8,8 +8,8 @@ import uuid
 import pytest
 
 from kafwire import protocol
-from kafwire.producer._accumulator import PartitionQueue
 from kafwire.producer._batch import ProducerBatch
+from kafwire.producer._queues import PartitionQueue
 from kafwire.producer.direct_send import FIRST_VERSION, plain_answer
 from kafwire.producer.request import FIRST_VERSION_WITH_TOPIC_IDS, produce_request, single_frame
 from kafwire.protocol import ProduceRequest, ProduceResponse

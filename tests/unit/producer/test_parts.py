@@ -1,4 +1,4 @@
-"""`_accumulator`: a batch that is cut into parts; the records are the same, and each delivery follows its own."""
+"""`_parts`: a batch that is cut into parts; the records are the same, and each delivery follows its own."""
 
 from __future__ import annotations
 

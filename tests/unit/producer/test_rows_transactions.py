@@ -1,4 +1,4 @@
-"""Rows that a thread adds while the transaction that they were sent in ends: none of them gets into the next one."""
+"""`_rows`: a thread adds rows while the transaction that they were sent in ends: none gets into the next one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from kafwire.errors import KafkaError, TransactionStateError
-from kafwire.producer._accumulator import RowPlan
+from kafwire.producer._rows import RowPlan
 from kafwire.records._arrow_rows import RowsReader
 from tests.support.accumulator_store import Store
 

@@ -1,4 +1,4 @@
-"""`_accumulator`: threads that fill batches at the same time, one step after the other in an order that the test says.
+"""`_rows`: threads that fill batches at the same time, one step after the other in an order that the test says.
 
 A pass of `append_rows` encodes without the GIL; `Accumulator.after_pass` holds its thread where the pass has ended and
 its batches are not in their places yet.

@@ -1,0 +1,308 @@
+"""The queues of all partitions: which batch is open, which wait, and which of them the engine is to look at.
+
+Everything here runs under the GIL but the long parts (encoding rows, compressing, stamping), which own what they touch
+while they run: a batch that is being filled by `append_rows` is detached from its queue, and a sealed one is changed by
+the engine only. What is sent when, and what becomes of errors, is decided in `sender.py` and `sequencer.py`.
+
+Python code may send, wait, raise, and give the GIL away; and it runs in more places than it is called: where an object
+is made (a collection of garbage), where a buffer is given back, where others are told of room or of an outcome, and as
+a signal handler in all of these. So whatever changes the queues, here and in the modules that use this one, is done in
+one step that runs none, a `noexcept` function: all that it needs is made before, and it looks again at what may have
+changed meanwhile. What it did is told afterwards, and nothing that is raised then undoes it.
+"""
+cimport cython
+from libc.stdint cimport int32_t, int64_t, uint64_t
+
+from kafwire._codec cimport ATTRIBUTE_TRANSACTIONAL
+from kafwire.producer._batch cimport Budget, ProducerBatch
+from kafwire.producer._partitioner cimport PartitionWeights, StickyState, draw, move_on, read_rule
+from kafwire.records._compress cimport CODEC_LEVEL_DEFAULT, resolve_codec
+from kafwire.runtime._interfaces cimport Clock, Notifier, Waiter, monotonic_ms
+
+import collections
+
+from kafwire.errors import KafkaError, RecordTooLargeError, TransactionStateError
+
+CODEC_IDS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+
+
+@cython.final
+cdef class PartitionQueue:
+    """One partition's queue of batches: `fresh`, then `sealed`, then the open one.
+
+    The steps put into deques and take from them: of all that these do, only a want of memory can fail.
+    """
+
+    def __cinit__(self, str topic, int32_t partition, Topic owner=None):
+        self.topic = topic
+        self.partition = partition
+        self.owner = owner
+        self.sealed = collections.deque()
+        self.fresh = collections.deque()
+
+    def advance(self):
+        """Make the engine's what is before the first batch that is being filled; answers `fresh`.
+
+        In one step: between two of Python's, a thread may take the last batch out, or put one in.
+        """
+        self.pass_on()
+        return self.fresh
+
+    cdef void pass_on(self) noexcept:
+        while self.sealed and not (<ProducerBatch> self.sealed[0]).filling:
+            self.fresh.append(self.sealed.popleft())
+
+    @property
+    def is_empty(self):
+        """Whether no record waits here: what was sent is not counted."""
+        return self.open is None and not self.sealed and not self.fresh
+
+    @property
+    def name(self):
+        """As errors name it."""
+        return f"{self.topic}-{self.partition}"
+
+
+@cython.final
+cdef class Topic:
+    """A topic's queues, and how records that no key places are spread over them.
+
+    One that is made anew, under the same name, is another Topic.
+    """
+
+    @property
+    def sticky(self):
+        """The partition that records without a key stick to; -1: none yet, or it was taken from them."""
+        return self.sticky_state.sticky
+
+
+cdef class Queues:
+    """All open and sealed batches of a producer, within `buffer_memory` bytes."""
+
+    def __cinit__(self, Notifier notifier not None, *, Clock clock not None, Waiter waiter not None, size_t batch_size,
+                  size_t max_request_size, int64_t linger_ms, size_t buffer_memory, str compression, level, rule,
+                  uint64_t rng_state, bint transactional=False):
+        self.notifier = notifier
+        self.clock = clock
+        self.topics = {}
+        self.ready = []
+        self.lingering = collections.deque()
+        self.late = []
+        self.batch_size = batch_size
+        self.max_request_size = max_request_size
+        self.linger_ms = linger_ms
+        self.budget = Budget(buffer_memory, clock, waiter)
+        self.codec = CODEC_IDS[compression]
+        self.level = CODEC_LEVEL_DEFAULT if level is None else level
+        if self.codec:
+            resolve_codec(self.codec)
+        read_rule(rule, &self.rule)
+        self.function = rule.function
+        self.rng_state = rng_state
+        self.attributes = ATTRIBUTE_TRANSACTIONAL if transactional else 0
+
+    # ---- topics
+
+    def set_topic(self, str name, int32_t partitions, PartitionWeights weights not None):
+        """Make a topic known, or take note of partitions added to it."""
+        cdef Topic topic = self.topics.get(name)
+        if topic is None:
+            self.topics[name] = self.make_topic(name, partitions, weights)
+            return
+        while len(topic.queues) < partitions:
+            topic.queues.append(PartitionQueue(name, len(topic.queues), topic))
+        self.set_weights(name, weights)
+
+    def replace_topic(self, str name, int32_t partitions, PartitionWeights weights not None):
+        """The topic of a name is another one now: records go to that from here on. Answers the one before.
+
+        What is in that stays there, and so does what threads have begun to add to it: see `place_again`.
+        """
+        cdef Topic before = self.topics[name]
+        cdef Topic topic = self.make_topic(name, partitions, weights)
+        self.topics[name] = topic
+        before.retired = True
+        if self.latest is before:
+            self.latest = topic
+        return before
+
+    cdef Topic make_topic(self, str name, int32_t partitions, PartitionWeights weights):
+        cdef Topic topic = Topic.__new__(Topic)
+        topic.name = name
+        topic.queues = []
+        topic.weights = weights
+        topic.sticky_state.sticky = -1
+        topic.sticky_state.rng_state = draw(&self.rng_state)
+        while len(topic.queues) < partitions:
+            topic.queues.append(PartitionQueue(name, len(topic.queues), topic))
+        return topic
+
+    def set_weights(self, str name, PartitionWeights weights not None):
+        """Draw the partitions of a topic by `weights`. Records that stick to one that has none leave it at once."""
+        cdef Topic topic = self.topics[name]
+        if max(weights.ids) >= len(topic.queues):
+            raise ValueError(f"topic {name!r} has {len(topic.queues)} partitions, and weights for {weights.ids}")
+        topic.weights = weights
+        if topic.sticky_state.sticky not in weights.ids:
+            topic.sticky_state.sticky = -1
+
+    cdef int32_t stick_anew(self, Topic topic, size_t bound) noexcept:
+        """Where `bound` bytes go that stick to a partition, as those that did so before have filled a batch.
+
+        To another one, but not while the open batch has room, or it would leave half full; until twice as much is
+        there.
+        """
+        cdef StickyState *sticky_state = &topic.sticky_state
+        cdef ProducerBatch batch
+        if sticky_state.sticky >= 0:
+            batch = (<PartitionQueue> topic.queues[sticky_state.sticky]).open
+            if batch is not None:
+                if batch.writer.buf.size + bound > self.batch_size:
+                    self.close_batch(batch)
+                elif sticky_state.stuck < 2 * self.batch_size:
+                    return sticky_state.sticky
+        move_on(sticky_state, &topic.weights.table)
+        return sticky_state.sticky
+
+    # ---- steps of whoever adds records
+
+    cdef void linger(self, ProducerBatch batch) noexcept:
+        """The engine is to look when it is due."""
+        self.lingering.append(batch)
+        if not self.timer_armed:
+            self.timer_armed = True
+            self.post()
+
+    cdef void close_batch(self, ProducerBatch batch, bint queued=False, bint tell=True) noexcept:
+        """The batch takes no more records and waits to be sent; `queued`: it has its place already.
+
+        The engine is not told (`tell`) when it closes one itself: another turn would cost as much as the batch.
+        """
+        cdef PartitionQueue queue = <PartitionQueue> batch.queue
+        cdef ProducerBatch older = queue.open
+        batch.closed = True
+        if older is not None and older is not batch and not queued:
+            # What the same thread sent before may be in it: another thread had taken it, and has put it back.
+            older.closed = True
+            queue.sealed.append(older)
+        if not queued:
+            queue.sealed.append(batch)
+        if older is batch or not queued:
+            queue.open = None
+        self.make_ready(queue)
+        if tell:
+            self.post()
+
+    cdef void make_ready(self, PartitionQueue queue) noexcept:
+        if not queue.is_ready:
+            queue.is_ready = True
+            self.ready.append(queue)
+
+    cdef void post(self) noexcept:
+        self.notifier.notifier.notify(&self.notifier.notifier)
+
+    cdef int64_t now_ms(self) except? -1:
+        """Monotonic; what a clock in Python raises is raised here."""
+        return <int64_t> (monotonic_ms(self.clock) if self.clock.is_system else self.clock.monotonic() * 1e3)
+
+    cdef object problem(self, int status, size_t size):
+        """The error for what a step answered."""
+        if status == CLOSED:
+            return KafkaError(self.budget.closed)
+        if status == REFUSED:
+            return self.send_gate()
+        if status == OTHER_ERA:
+            return TransactionStateError(
+                "the transaction ended while rows were added to it: rows that were not added are not sent"
+            )
+        return MemoryError(f"no memory for a record of {size} bytes")
+
+    cdef object too_large(self, size_t size, str topic):
+        """The error for a record that is."""
+        return RecordTooLargeError(
+            f"a record of about {size} bytes for topic {topic!r} is larger than max_request_size "
+            f"({self.max_request_size}): raise it, and max.message.bytes of the topic, or send less",
+        )
+
+    # ---- the engine's side
+
+    def collect(self, *, bint everything=False):
+        """Close batches that lingered long enough (or all), and return the queues with something to send, each once.
+
+        Also answers when to look again: milliseconds until the oldest open batch is due, or None. While somebody waits
+        for room, batches are closed before they are due. A batch that cannot go yet, as others are before it, stays
+        open: or what comes while a partition stands still would be many small ones, and a request takes one at a time.
+        """
+        cdef ProducerBatch batch
+        cdef int64_t now = self.now_ms()
+        cdef int64_t due
+        wait = None
+        if self.is_short or self.budget.waiting:
+            self.make_way()
+        if self.late:
+            self.late = [batch for batch in self.late if not self.close_late(batch, everything)]
+        while self.lingering:
+            batch = <ProducerBatch> self.lingering[0]
+            if not batch.closed:
+                due = batch.created_ms + self.linger_ms
+                if due > now and not everything:
+                    wait = due - now
+                    break
+                if not self.close_late(batch, everything):
+                    self.late.append(batch)
+            self.lingering.popleft()
+        self.timer_armed = wait is not None
+        cdef list fresh = []
+        cdef list ready = self.ready
+        self.take_ready(fresh)
+        return ready, wait
+
+    cdef void take_ready(self, list fresh) noexcept:
+        cdef PartitionQueue queue
+        for queue in self.ready:
+            queue.is_ready = False
+        self.ready = fresh
+
+    cdef bint close_late(self, ProducerBatch batch, bint everything) noexcept:
+        """Whether a batch that has lingered is closed now, or will be by the thread that fills it."""
+        cdef PartitionQueue queue = <PartitionQueue> batch.queue
+        if queue.open is batch:
+            if not everything and (queue.fresh or queue.sealed):
+                return False
+            self.close_batch(batch, False, False)
+        elif batch.filling and not batch.closed:
+            batch.closed = True
+            self.make_ready(queue)
+        return True
+
+    cdef int make_way(self) except -1:
+        """Close open batches, the oldest first, until half of the memory is on its way: room comes by sending.
+
+        Not all: with much on its way room will come, and batches that have just begun would go out small.
+        """
+        cdef ProducerBatch batch
+        cdef size_t held = 0
+        self.is_short = False
+        cdef list opened = [*self.late, *self.lingering]
+        for batch in opened:
+            if (<PartitionQueue> batch.queue).open is batch:
+                held += batch.charged
+        for batch in opened:
+            if self.budget.used - held >= self.budget.limit // 2:
+                break
+            if (<PartitionQueue> batch.queue).open is batch:
+                held -= batch.charged
+                self.close_batch(batch)
+        return 0
+
+    def end(self, str reason):
+        """Nobody collects any more: batches that threads are still filling fail with `reason` when they come back."""
+        self.ended = reason
+
+    def empty(self, PartitionQueue queue not None):
+        """Take out all that was not sent, in order. Nobody may be filling a batch of it."""
+        if queue.open is not None:
+            self.close_batch(queue.open, False, False)
+        found = list(queue.advance())
+        queue.fresh.clear()
+        return found

@@ -1,0 +1,6 @@
+from typing import final
+
+@final
+class RowPlan:
+    @property
+    def finished(self) -> bool: ...
