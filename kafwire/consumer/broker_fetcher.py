@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import struct
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
@@ -26,6 +25,7 @@ from kafwire.consumer._fetch_buffer import FetchFastPath
 from kafwire.consumer.fetch_errors import UNAUTHORIZED
 from kafwire.consumer.fetch_session import FetchSession, Plan
 from kafwire.consumer.partition_cursor import FetchCursor, FetchDisposition
+from kafwire.consumer.truncation import Divergence
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import BrokerError, CorruptBatchError, KafkaConnectionError, KafkaError, ProtocolError, broker_error
 from kafwire.memory._buffer import Buffer
@@ -46,8 +46,6 @@ SESSION_ERRORS = frozenset(
 # Of records that the I/O thread has queued: generation, start, next offset, leader epoch of the last batch, bytes.
 Taken = tuple[int, int, int, int, int]
 
-BATCH_HEAD = struct.Struct(">qiib")  # base offset, length, leader epoch, magic
-MAGIC_WITH_EPOCH = 2
 # A request that is not answered in that time is parked: cursors with new demand are fetched immediately.
 IMMEDIATE_AFTER_MS = 10.0
 # An immediate fetch that found nothing is repeated after that time, until the parked request is answered. Then one
@@ -485,7 +483,7 @@ class BrokerFetcher:
                 )
                 cursor.batch_bytes = _batch_bytes(answer.frame, part)
                 _, start, next_offset, epoch, size = absorbed[cursor]
-                _note_epochs(cursor, answer.frame, part.position, size, start, next_offset, epoch)
+                cursor.epochs.note_batches(answer.frame, part.position, size, start, next_offset, epoch)
                 self.update(cursor)
                 continue
             if sent is None or sent.offset != cursor.position:
@@ -522,7 +520,8 @@ class BrokerFetcher:
                 if part.error_code not in LEADER_ERRORS:
                     fetcher.note_error(cursor.name, error, [cursor])
             elif verdict is FetchDisposition.TRUNCATED:
-                fetcher.truncated(cursor, part.diverging_epoch, part.diverging_end_offset, self.connection.where)
+                divergence = Divergence(part.diverging_epoch, part.diverging_end_offset)
+                fetcher.truncated(cursor, divergence, self.connection.where)
             elif verdict is FetchDisposition.OUT_OF_RANGE:
                 fetcher.out_of_range(cursor, self.connection.where)
             else:
@@ -591,7 +590,7 @@ class BrokerFetcher:
             cursor.bytes += size
             cursor.batch_bytes = _batch_bytes(frame, part)
             if self._fetcher.plan.names_epochs:
-                _note_epochs(cursor, frame, part.position, size, position, next_offset, epoch)
+                cursor.epochs.note_batches(frame, part.position, size, position, next_offset, epoch)
             self._fetcher.queue.push(
                 frame,
                 part.position,
@@ -642,27 +641,3 @@ def _batch_bytes(frame: Buffer, part: PartitionAnswer) -> int:
     """How large this partition's batches are, as far as the first one tells."""
     length = memoryview(frame)[part.position + LENGTH_AT : part.position + OVERHEAD]
     return OVERHEAD + int.from_bytes(length, "big")
-
-
-def _note_epochs(
-    cursor: FetchCursor, frame: Buffer, position: int, size: int, start: int, next_offset: int, last: int
-) -> None:
-    """Whole batches from `position` on are [start, next_offset) of the log; the last one is of the leader epoch `last`.
-
-    Epochs only rise: each batch is looked at only where the first one's is another.
-    """
-    view = memoryview(frame)
-    if last < 0:
-        cursor.epochs.cut(start)
-        return
-    at, end = position, position + size
-    while at < end:
-        _, length, epoch, magic = BATCH_HEAD.unpack_from(view, at)
-        epoch = epoch if magic == MAGIC_WITH_EPOCH else -1
-        if epoch == last:
-            break
-        at += OVERHEAD + length
-        following = BATCH_HEAD.unpack_from(view, at)[0] if at < end else next_offset
-        cursor.epochs.note(start, following, epoch)
-        start = max(start, following)
-    cursor.epochs.note(start, next_offset, last)

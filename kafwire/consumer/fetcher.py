@@ -28,13 +28,22 @@ from kafwire.consumer.fetch_errors import FetchErrors
 from kafwire.consumer.fetch_strategies import IMMEDIATE
 from kafwire.consumer.partition_cursor import NO_END, Budget, FetchCursor
 from kafwire.consumer.read_plan import ReadPlan
+from kafwire.consumer.truncation import (
+    Divergence,
+    Place,
+    Truncation,
+    beyond_end,
+    is_behind,
+    parts_from,
+    place_of,
+    why_behind,
+)
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import (
     BrokerError,
     KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
-    LogTruncatedError,
     ProtocolError,
     broker_error,
 )
@@ -379,30 +388,16 @@ class Fetcher:
         duration = duration_ms(policy)
         return LATEST if duration is None else max(0, self.cluster.engine.clock.time_ns() // 1_000_000 - duration)
 
-    def truncated(self, cursor: FetchCursor, epoch: int, end_offset: int, where: str) -> None:
-        """The log and what was fetched part at `end_offset` (KIP-320)."""
+    def truncated(self, cursor: FetchCursor, divergence: Divergence, where: str) -> None:
+        """The log that `where` has parts from what was fetched."""
         self.truncations += 1
-        position = cursor.position
-        offset = max(0, min(end_offset, position))
-        cursor.epochs.cut(offset)
-        text = (
-            f"{cursor.name} was fetched up to offset {position}, but the log that {where} has agrees with that "
-            f"only up to {offset}: a leader without the rest was elected"
-        )
-        self._jump(cursor, offset, last_epoch=epoch)
+        found = Truncation(cursor, divergence, where)
+        cursor.epochs.cut(found.offset)
+        self._jump(cursor, found.offset, last_epoch=found.epoch)
         if self.plan.reset == "error":
-            self.halt(
-                cursor,
-                LogTruncatedError(
-                    f"{text}; seek to {offset} to read what is there now",
-                    topic=cursor.topic,
-                    partition=cursor.partition,
-                    position=position,
-                    offset=offset,
-                ),
-            )
+            self.halt(cursor, found.error)
             return
-        log.warning("%s; reading goes on there", text)
+        log.warning("%s; reading goes on there", found.text)
 
     def leave_replica(self, cursor: FetchCursor, *, doubt: bool = False, unknown: bool = False) -> None:
         """A replica cannot serve what is asked of it: back to the leader, again and again with backoff.
@@ -434,15 +429,15 @@ class Fetcher:
     async def _ask_leader(self, cursor: FetchCursor) -> None:
         position, generation, epoch = cursor.position, cursor.generation, cursor.last_epoch
         try:
-            known, end = await end_of_epoch(self.cluster, cursor.topic, cursor.partition, epoch)
+            told = Divergence(*await end_of_epoch(self.cluster, cursor.topic, cursor.partition, epoch))
         except KafkaError as error:
             self.tell_once(cursor.name, error, f"where {cursor.name} was cut could not be found: ")
-            known, end = -1, -1
+            told = Divergence(-1, -1)
         if (cursor.position, cursor.generation) != (position, generation) or not cursor.doubted:
             return  # it was sought in meanwhile
-        if known >= 0 and (known < epoch or end < position):
+        if parts_from(told, position, epoch):
             cursor.doubted = False
-            self.truncated(cursor, known, end, "the leader")
+            self.truncated(cursor, told, "the leader")
         else:
             await self._wait_for_replica(cursor)
 
@@ -602,7 +597,6 @@ class Fetcher:
                 f"{cursor.name} was read up to offset {cursor.position}",
             )
         elif not code and self._is_behind(cursor):
-            # Its leader may be one of before: what was read after it is not in its log.
             if not self._is_failing_for_long(cursor):
                 return -1
             cursor.doubted = True
@@ -618,17 +612,11 @@ class Fetcher:
         return None
 
     def _is_behind(self, cursor: FetchCursor) -> bool:
-        """Whether the metadata is older than what was read last, as a committed offset may tell (KIP-320)."""
-        return 0 <= self.cluster.metadata.leader_epoch(cursor.topic, cursor.partition) < cursor.last_epoch
+        return is_behind(cursor, self.cluster.metadata.leader_epoch(cursor.topic, cursor.partition))
 
     def _why_nowhere(self, cursor: FetchCursor) -> str:
-        if not self._is_behind(cursor):
-            return f"{cursor.name} has no leader"
         epoch = self.cluster.metadata.leader_epoch(cursor.topic, cursor.partition)
-        return (
-            f"{cursor.name} is to be read from offset {cursor.position}, after a record of leader epoch "
-            f"{cursor.last_epoch}, and brokers know none newer than {epoch}"
-        )
+        return why_behind(cursor, epoch) if is_behind(cursor, epoch) else f"{cursor.name} has no leader"
 
     async def _look_for_offset(self, cursor: FetchCursor) -> None:
         """No broker has come to know the leader epoch of what was read last. The offset may be there all the same."""
@@ -653,23 +641,14 @@ class Fetcher:
         known = self.cluster.metadata.topics.get(cursor.topic)
         if end < 0 or known is None or known.topic_id != cursor.topic_id or not self._is_behind(cursor):
             self.move([cursor])
-        elif start <= position <= end:
+        elif (place := place_of(position, start, end)) is Place.WITHIN:
             log.warning("%s; there is such an offset: reading goes on there", why)
             cursor.last_epoch = -1
             cursor.failing_since_ms = None
             self.move([cursor])
-        elif position > end and self.plan.reset == "error":
+        elif place is Place.BEYOND and self.plan.reset == "error":
             self.truncations += 1
-            self.halt(
-                cursor,
-                LogTruncatedError(
-                    f"{why}; the log ends at {end}: seek to {end} to read what comes there",
-                    topic=cursor.topic,
-                    partition=cursor.partition,
-                    position=position,
-                    offset=end,
-                ),
-            )
+            self.halt(cursor, beyond_end(cursor, end, why))
         else:
             self.out_of_range(cursor, "its leader")
 

@@ -13,7 +13,7 @@ from typing import Protocol
 from kafwire.cluster.leader_errors import LEADER_ERRORS
 from kafwire.consumer.fetch_errors import may_pass
 from kafwire.consumer.fetch_session import Asked
-from kafwire.consumer.leader_epochs import FetchedEpochs
+from kafwire.consumer.fetched_epochs import FetchedEpochs
 from kafwire.error_codes import ErrorCode
 
 # What another replica answers, the leader may not: this one lags behind, or is damaged.

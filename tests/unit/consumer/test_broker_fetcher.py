@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
-from kafwire import protocol
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.list_offsets import end_of_epoch
 from kafwire.config import ConsumerConfig
 from kafwire.consumer.core import ConsumerCore, Selection, layouts
-from kafwire.testing.simulation.kafka import Call
 from kafwire.types import TopicPartition
 from tests.support.simulated import World
 
@@ -104,82 +101,6 @@ def test_resumed_partition_does_not_wait_for_the_parked_request(reading: Reading
     reading.logs[0].append_values([b"a"])
     reading.world.pass_time(0.025)
     assert reading.take() == [(0, 0)]
-
-
-def read_near(world: World) -> tuple[ConsumerCore, list[bytes | None]]:
-    """A consumer in the rack of broker 2, which follows broker 1, after it has read what is there; and its values."""
-    for number in (1, 2, 3):
-        world.nodes[number].rack = f"rack{number}"
-    for value in (b"a", b"b", b"c"):
-        world.topics["t"].partitions[0].append_values([value])
-    config = ConsumerConfig.build(
-        {
-            "bootstrap_servers": world.bootstrap,
-            "client_rack": "rack2",
-            "auto_offset_reset": "earliest",
-        }
-    )
-    core = ConsumerCore(Cluster(world.engine, config), config, Selection(None, [FIRST], None), layouts(None, None))
-    world.run(core.start_once())
-    world.run(core.ask())
-    world.pass_time(1)
-    assert world.made("Fetch")[-1].node == 2
-    return core, values(core)
-
-
-def values(core: ConsumerCore) -> list[bytes | None]:
-    reader = core.reader()
-    found = []
-    while (batch := reader.read(0)) is not None:
-        found += [record.value for record in batch]
-    return found
-
-
-def test_log_of_a_replica_that_was_cut_is_doubted_until_the_leader_says_so() -> None:
-    """The leader says so when it is asked for the epoch: fetches with a rack it sends to the replica again."""
-    with World(brokers=3) as world:
-        world.create_topic("t", replicas=3)
-        core, read = read_near(world)
-        assert read == [b"a", b"b", b"c"]
-        before = len(world.made("Fetch"))
-        world.lose_records("t", 0, 1, 1)
-        new = [b"%d" % number for number in range(5)]
-        world.topics["t"].partitions[0].append_values(new)
-        world.pass_time(2)
-        assert values(core) == new
-        assert [call.node for call in world.made("OffsetForLeaderEpoch")] == [1]
-        assert len(world.made("Fetch")) - before < 20
-        core.fetcher.stop()
-
-
-def test_replica_that_is_behind_is_not_believed() -> None:
-    """It says that the log ends before what was read; the leader's does not."""
-    with World(brokers=3) as world:
-        world.create_topic("t", replicas=3)
-        core, _ = read_near(world)
-        before = len(world.made("Fetch"))
-        behind = True
-
-        def diverge(call: Call) -> Any:
-            if call.node != 2 or not behind:
-                return None
-            answer, _ = world._fetch(call)
-            response = protocol.FetchResponse
-            part = response.PartitionData(partition_index=0, high_watermark=2, last_stable_offset=2, log_start_offset=0)
-            part.diverging_epoch = response.EpochEndOffset(epoch=0, end_offset=2)
-            topic_id = world.topics["t"].topic_id
-            answer.responses = [response.FetchableTopicResponse(topic_id=topic_id, partitions=[part])]
-            return answer
-
-        world.on("Fetch", diverge)
-        world.pass_time(5)
-        assert 3 < len(world.made("Fetch")) - before < 100
-        assert core.fetcher.truncations == 0
-        behind = False
-        world.topics["t"].partitions[0].append_values([b"d"])
-        world.pass_time(5)
-        assert values(core) == [b"d"]
-        core.fetcher.stop()
 
 
 def test_end_of_an_epoch_is_asked_of_the_leader_until_it_answers() -> None:

@@ -1,4 +1,4 @@
-"""Where a consumer is in its partitions: starts, seeks at any moment, offsets that are not there, truncated logs."""
+"""Where a consumer is in its partitions: starts, seeks at any moment, and offsets that are not there."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from kafwire import protocol
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ConsumerConfig
 from kafwire.consumer.core import ConsumerCore, InProgressBatch, Selection, layouts
-from kafwire.errors import BrokerError, ConfigError, KafkaError, LogTruncatedError
+from kafwire.errors import BrokerError, ConfigError, KafkaError
 from kafwire.records import encode_batch
 from kafwire.testing.simulation.groups import Kept
 from kafwire.testing.simulation.kafka import Call
@@ -300,69 +299,6 @@ def test_what_is_buffered_is_read_although_the_log_has_deleted_more() -> None:
             assert consuming.rows["t", 0][-1] == rows["t", 0][-1]
 
 
-@pytest.mark.parametrize("policy", ["earliest", "latest", "error"])
-@pytest.mark.parametrize("read_first", [0, 3, 12, 20])
-def test_truncated_logs(read_first: int, policy: str) -> None:
-    """KIP-320: what is buffered of before the cut is read once, then what the log has there now."""
-    with World(brokers=2) as world:
-        rows = fill(world, "t", batches=20, records=1, replicas=2)["t", 0]
-        with Consuming(world, topics="t", auto_offset_reset=policy, fetch_max_wait_ms=100) as consuming:
-            consuming.idle()
-            while len(consuming.rows.get(("t", 0), [])) < read_first:
-                consuming.take()
-            world.lose_records("t", 0, 2, 10)
-            new = write(world, "t", batches=3)
-            consuming.idle(3)
-            expected = rows[: max(10, read_first)]
-            if policy == "error":
-                consuming.rows.setdefault(("t", 0), [])
-                with pytest.raises(LogTruncatedError, match="seek to 10") as caught:
-                    consuming.drain()
-                assert (caught.value.position, caught.value.offset) == (20, 10)
-                assert consuming.rows["t", 0] == expected
-                consuming.seek(10)
-            consuming.idle()
-            consuming.drain()
-            assert consuming.rows["t", 0] == expected + new
-            assert consuming.fetcher.truncations == 1
-            assert world.run(consuming.core.position(WHERE)) == 13
-            more = write(world, "t")
-            consuming.idle()
-            consuming.drain()
-            assert consuming.rows["t", 0] == expected + new + more
-
-
-def test_a_log_that_is_cut_twice() -> None:
-    """Nothing came in between: what is known of the epoch is what the first cut told."""
-    with World(brokers=2) as world:
-        rows = fill(world, "t", batches=20, records=1, replicas=2)["t", 0]
-        with Consuming(world, topics="t", auto_offset_reset="earliest", fetch_max_wait_ms=100) as consuming:
-            consuming.until_read({("t", 0): rows})
-            for node, offset in ((2, 10), (1, 5)):
-                world.lose_records("t", 0, node, offset)
-                consuming.idle(3)
-            new = write(world, "t", batches=2)
-            consuming.until_read({("t", 0): rows + new})
-            assert consuming.fetcher.truncations == 2
-            assert not consuming.fetcher.resets
-
-
-@pytest.mark.thousand
-def test_leaders_that_agree_truncate_nothing() -> None:
-    """librdkafka 0139: two changes of the leader, the whole log kept."""
-    with World(brokers=3) as world:
-        rows = fill(world, "t", partitions=3, replicas=3)
-        with Consuming(world, topics="t") as consuming:
-            for node in (2, 3, 1, 2):
-                consuming.until_read(rows)
-                for number in range(3):
-                    world.move_leader("t", number, node)
-                    rows["t", number] += write(world, "t", number)
-            consuming.until_read(rows)
-            assert not consuming.fetcher.truncations
-            assert not consuming.fetcher.resets
-
-
 @by_batches
 def test_positions_are_those_of_the_reader() -> None:
     with World() as world:
@@ -473,179 +409,3 @@ def test_assignments_that_change(strategy: dict[str, Any]) -> None:
             consuming.rows.pop(("t", 0))
             world.run(consuming.core.assign([TopicPartition("t", n) for n in range(4)]))
             consuming.until_read(rows)  # what is assigned anew begins where `start` says
-
-
-# ---- leader epochs of commits (KIP-320)
-
-
-def changing(world: World, *, each: int = 6) -> dict[int, int]:
-    """Batches of several leaders, one after the other; the epoch of the record before each offset."""
-    fill(world, "t", batches=each)
-    epochs = dict.fromkeys(range(1, log_of(world).end + 1), 0)
-    for epoch in (1, 2, 5):
-        log_of(world).lead(1, epoch)
-        before = log_of(world).end
-        write(world, "t", 0, each, 3)
-        epochs |= dict.fromkeys(range(before + 1, log_of(world).end + 1), epoch)
-    return epochs
-
-
-@pytest.mark.parametrize("lag_ms", [0, 30])
-@pytest.mark.parametrize("at_most", [200, 100_000])
-@pytest.mark.parametrize("by", ["processed", "batch", "offset", "automatic"])
-def test_commits_name_the_leader_epoch_of_what_was_read_last(by: str, at_most: int, lag_ms: int) -> None:
-    """Whatever is buffered beyond it, and before the engine has seen what the I/O thread gave out."""
-    with World() as world:
-        epochs = changing(world)
-        world.engine_lag_s = lambda: lag_ms / 1000
-        options: dict[str, Any] = {"assign": [("t", 0)], "group_id": "g", "auto_commit_interval_ms": 50}
-        options |= {"max_partition_fetch_bytes": at_most, "enable_auto_commit": by == "automatic"}
-        with Consuming(world, **options) as consuming:
-            while len(consuming.rows.get(("t", 0), ())) < len(epochs):
-                batch = consuming.take()
-                if batch is None:
-                    consuming.idle(0.001)
-                    continue
-                if by == "automatic":
-                    consuming.idle(0.2)
-                    if not world.committed["g"]:
-                        continue
-                elif by == "processed":
-                    consuming.reader.settle()
-                    world.run(consuming.core.commit(None))
-                else:
-                    what = batch if by == "batch" else {WHERE: batch.next_offset}
-                    world.run(consuming.core.commit(what))
-                kept = world.committed["g"]["t", 0]
-                assert kept.leader_epoch == epochs.get(kept.offset, -1)
-        assert len(set(world.history["t", 0])) > 3
-
-
-def test_a_commit_of_what_was_not_read_names_no_epoch() -> None:
-    with World() as world:
-        epochs = changing(world)
-        with Consuming(world, assign=[("t", 0)], group_id="g", start={WHERE: 30}) as consuming:
-            consuming.until(lambda: len(consuming.rows.get(("t", 0), ())) >= len(epochs) - 30)
-            for offset, epoch in ((5, -1), (30, -1), (31, epochs[31]), (len(epochs), 5), (len(epochs) + 9, -1)):
-                world.run(consuming.core.commit({WHERE: offset}))
-                assert world.committed["g"]["t", 0] == Kept(offset, epoch)
-
-
-# ---- committed offsets of an epoch that brokers do not know (KIP-320)
-
-
-def old_news(call: Call, world: World) -> Any:
-    """What a broker says that has not heard of the election: broker 1 leads, in epoch 0."""
-    answer = world._on_Metadata(call)
-    for part in (part for topic in answer.topics for part in topic.partitions if part.partition_index == 0):
-        part.leader_id, part.leader_epoch = 1, 0
-    return answer
-
-
-def old_leader(call: Call) -> Any:
-    """What broker 1 says, which has not heard of it either, and has less."""
-    if call.node != 1:
-        return None
-    response = protocol.FetchResponse
-    topics = [
-        response.FetchableTopicResponse(
-            topic=topic.topic,
-            topic_id=topic.topic_id,
-            partitions=[
-                response.PartitionData(partition_index=part.partition, error_code=1, high_watermark=-1, records=b"")
-                for part in topic.partitions
-            ],
-        )
-        for topic in call.message.topics
-    ]
-    return response(responses=topics)
-
-
-@few_partitions
-@pytest.mark.parametrize("policy", ["earliest", "latest", "error"])
-@pytest.mark.parametrize("lag_s", [0.0, 0.5, 20.0])
-def test_metadata_older_than_what_was_committed_is_not_believed(lag_s: float, policy: str) -> None:
-    with World(brokers=2) as world:
-        rows = fill(world, "t", replicas=2)["t", 0]
-        world.move_leader("t", 0, 2)
-        rows += write(world, "t", 0, 3)
-        world.committed["g"]["t", 0] = Kept(14, 1)
-        until_ms = world.engine.now_ms() + lag_s * 1000
-        world.on("Metadata", lambda call: old_news(call, world) if call.at_ms < until_ms else None)
-        world.on("Fetch", old_leader)
-        options: dict[str, Any] = {"assign": [("t", 0)], "start": None, "group_id": "g", "auto_offset_reset": policy}
-        with Consuming(world, **options) as consuming:
-            consuming.until_read({("t", 0): rows[14:]})
-            assert {call.node for call in consuming.fetches()} == {2}
-            assert len(world.made("Metadata")) < 12 + lag_s * 1.5  # with backoff
-
-
-@few_partitions
-@pytest.mark.parametrize(
-    ("offset", "policy", "first"),
-    [(8, "earliest", 8), (12, "earliest", 12), (13, "earliest", 0), (2, "earliest", 2), (8, "error", 8)],
-)
-def test_an_epoch_that_nobody_comes_to_know(
-    offset: int, policy: str, first: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Metadata is refreshed for a limited time; then the log is asked whether it has the offset."""
-    with World() as world:
-        rows = fill(world, "t")["t", 0]
-        world.committed["g"]["t", 0] = Kept(offset, 3)
-        options: dict[str, Any] = {"assign": [("t", 0)], "start": None, "group_id": "g", "auto_offset_reset": policy}
-        with Consuming(world, default_api_timeout_ms=20_000, **options) as consuming:
-            consuming.idle(19)
-            assert not consuming.drain()
-            assert 15 < len(world.made("Metadata")) < 35
-            consuming.idle(5)
-            before = len(world.made("Metadata"))
-            rows += write(world, "t")
-            consuming.until_read({("t", 0): rows[first:]})
-            consuming.idle(30)
-            assert len(world.made("Metadata")) == before  # it looks stale no more
-            world.run(consuming.core.commit({WHERE: 13}))
-            assert world.committed["g"]["t", 0] == Kept(13, 0)
-    assert "leader epoch 3, and brokers know none newer than 0" in caplog.text
-    assert ("there is such an offset: reading goes on there" in caplog.text) == (first == offset)
-
-
-@few_partitions
-def test_an_epoch_that_nobody_comes_to_know_and_an_offset_beyond_the_log() -> None:
-    with World() as world:
-        fill(world, "t")
-        world.committed["g"]["t", 0] = Kept(15, 3)
-        options: dict[str, Any] = {"assign": [("t", 0)], "start": None, "group_id": "g", "auto_offset_reset": "error"}
-        with Consuming(world, default_api_timeout_ms=5_000, **options) as consuming:
-            consuming.idle(10)
-            with pytest.raises(
-                LogTruncatedError, match="epoch 3, and brokers know none newer than 0; the log ends at 12"
-            ):
-                consuming.take()
-            consuming.seek(12)
-            rows = write(world, "t")
-            consuming.until(lambda: consuming.rows.get(("t", 0)) == rows)
-
-
-@few_partitions
-def test_an_epoch_that_nobody_comes_to_know_and_a_log_that_may_not_be_asked() -> None:
-    """What no retry mends is told at once, not tried again at once for ever."""
-    with World() as world:
-        rows = fill(world, "t")["t", 0]
-        world.committed["g"]["t", 0] = Kept(8, 3)
-
-        def refuse(call: Call) -> Any:
-            answer = world._on_ListOffsets(call)
-            for part in (part for topic in answer.topics for part in topic.partitions):
-                part.error_code = 29
-            return answer
-
-        world.on("ListOffsets", refuse)
-        options: dict[str, Any] = {"assign": [("t", 0)], "start": None, "group_id": "g"}
-        with Consuming(world, default_api_timeout_ms=5_000, **options) as consuming:
-            consuming.idle(10)
-            assert len(world.made("ListOffsets")) == 1
-            with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED"):
-                consuming.take()
-            world.off("ListOffsets")
-            consuming.seek(8)
-            consuming.until_read({("t", 0): rows[8:]})

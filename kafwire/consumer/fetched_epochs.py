@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import struct
+
+from kafwire.memory._buffer import Buffer
+from kafwire.records.batches import OVERHEAD
+
+BATCH_HEAD = struct.Struct(">qiib")  # base offset, length, leader epoch, magic
+MAGIC_WITH_EPOCH = 2
 MOST = 32  # ranges that are remembered: leaders change seldom
 
 
@@ -21,6 +28,27 @@ class FetchedEpochs:
             start = self._ranges.pop()[0]
         self._ranges.append((start, end, epoch))
         del self._ranges[:-MOST]
+
+    def note_batches(self, frame: Buffer, position: int, size: int, start: int, next_offset: int, last: int) -> None:
+        """Whole batches from `position` on are [start, next_offset) of the log; the last one is of the epoch `last`.
+
+        Epochs only rise: each batch is looked at only where the first one's is another.
+        """
+        view = memoryview(frame)
+        if last < 0:
+            self.cut(start)
+            return
+        at, end = position, position + size
+        while at < end:
+            _, length, epoch, magic = BATCH_HEAD.unpack_from(view, at)
+            epoch = epoch if magic == MAGIC_WITH_EPOCH else -1
+            if epoch == last:
+                break
+            at += OVERHEAD + length
+            following = BATCH_HEAD.unpack_from(view, at)[0] if at < end else next_offset
+            self.note(start, following, epoch)
+            start = max(start, following)
+        self.note(start, next_offset, last)
 
     def cut(self, offset: int) -> None:
         """Forget what lies at `offset` and after."""
