@@ -14,24 +14,10 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.offset_spec import Bound, OffsetSpec
 from kafwire.config import ConsumerConfig, from_config
 from kafwire.consumer._fetch_reader import FetchReader
-from kafwire.consumer.core import (
-    CLOSE_SECONDS,
-    POLL_BATCHES,
-    POLL_BYTES,
-    ArrowStream,
-    ConsumerCore,
-    InProgressBatch,
-    Selection,
-    UnreadRemainder,
-    layouts,
-    milliseconds,
-    names_of,
-    nothing_assigned,
-    partitions_of,
-    repr_of,
-    rests_of,
-    times_of,
-)
+from kafwire.consumer.arguments import Selection, cursor_of, layouts, milliseconds, names_of, partitions_of, times_of
+from kafwire.consumer.arrow_stream import ArrowStream
+from kafwire.consumer.core import CLOSE_SECONDS, POLL_BATCHES, POLL_BYTES, ConsumerCore, nothing_assigned, repr_of
+from kafwire.consumer.in_progress_batch import InProgressBatch, UnreadRemainder, rests_of
 from kafwire.consumer.partition_claim import Claim
 from kafwire.errors import KafkaError
 from kafwire.options import ConsumerOptions
@@ -96,7 +82,7 @@ class AsyncConsumer:
         self._core = ConsumerCore(Cluster(self._engine, config), config, selection, make_layout, deserializers)
         self._reading = _Reading(self, None)
         self._fed: list[Batch] = []
-        self._hand = InProgressBatch(self._core, _Fed(self._fed))
+        self._hand = InProgressBatch(self._core.fetcher, _Fed(self._fed))
         self._begun = self._started = False
         self._closed = False
         self._returning = False
@@ -213,10 +199,10 @@ class AsyncConsumer:
             [0]
         """
         await self._put_back([partition])
-        claim = Claim(self._core, partition)
+        claim = self._core.assignment.new_claim(partition)
         reading = _Reading(self, partition)
         try:
-            await self._run(self._core.claim(claim))
+            await self._run(self._core.assignment.claim(claim))
             while True:
                 batch = await reading.next(timeout)
                 if batch is None:
@@ -243,7 +229,7 @@ class AsyncConsumer:
         """
         limit_ms = milliseconds(timeout)
         await self._put_back()
-        await self._run(self._core.ask())
+        await self._run(self._core.assignment.ask())
         return ArrowStream(self._core.reader(silence_ms=limit_ms, keeps=self))
 
     async def _put_back(self, only: Iterable[TopicPartition] | None = None) -> None:
@@ -257,11 +243,11 @@ class AsyncConsumer:
     def _return(self, rest: UnreadRemainder) -> None:
         """Started apart from whoever calls: cancelled, he would leave a hole."""
         self._returning = True
-        self._engine.start(self._core.put_back, rest)
+        self._engine.start(self._core.positions.put_back, rest)
 
     async def _wait_for_returns(self) -> None:
         if self._returning:
-            await self._run(self._core.settled())
+            await self._run(self._core.positions.settled())
             self._returning = False
 
     async def _take_back(self, only: Sequence[TopicPartition] | None = None) -> None:
@@ -296,29 +282,29 @@ class AsyncConsumer:
     @property
     def assignment(self) -> set[TopicPartition]:
         """The partitions that are read; none before the start."""
-        return set(self._core.assignment)
+        return set(self._core.assignment.partitions)
 
     @property
     def subscription(self) -> set[str]:
         """The topics that are read with all their partitions: those of `topics=` or of `subscribe`."""
-        return self._core.subscription
+        return self._core.assignment.topics
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions and no others, as `Consumer.assign` does."""
         wanted = list(partitions)
         await self._take_back()
-        await self._run(self._core.assign(wanted))
+        await self._run(self._core.assignment.assign(wanted))
 
     async def subscribe(self, topics: str | Iterable[str]) -> None:
         """Read all partitions of these topics and no others, without a group, as `Consumer.subscribe` does."""
         names = names_of(topics)
         await self._take_back()
-        await self._run(self._core.subscribe(names))
+        await self._run(self._core.assignment.subscribe(names))
 
     async def unsubscribe(self) -> None:
         """Read nothing any more, as `Consumer.unsubscribe` does."""
         await self._take_back()
-        await self._run(self._core.assign([]))
+        await self._run(self._core.assignment.assign([]))
 
     async def seek(self, partition: TopicPartition, offset: int) -> None:
         """Read on at an offset, as `Consumer.seek` does. What is buffered of the partition is dropped.
@@ -332,7 +318,7 @@ class AsyncConsumer:
             b'JFK-BQN'
         """
         await self._take_back([partition])
-        await self._run(self._core.seek(partition, offset))
+        await self._run(self._core.positions.seek(partition, offset))
 
     async def seek_to_timestamp(
         self, when: OffsetSpec, partitions: Iterable[TopicPartition] | None = None
@@ -340,7 +326,7 @@ class AsyncConsumer:
         """Read on at the first record at or after a time, as `Consumer.seek_to_timestamp` does."""
         chosen = None if partitions is None else partitions_of(partitions)
         await self._take_back(chosen)
-        return await self._run(self._core.seek_to(when, chosen))
+        return await self._run(self._core.positions.seek_to(when, chosen))
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
         """Read on at the first offsets, as `Consumer.seek_to_beginning` does."""
@@ -353,16 +339,16 @@ class AsyncConsumer:
     async def pause(self, *partitions: TopicPartition) -> None:
         """Stop fetching and delivering these partitions, as `Consumer.pause` does."""
         await self._take_back(partitions)
-        await self._run(self._core.pause(partitions, paused=True))
+        await self._run(self._core.assignment.pause(partitions, paused=True))
 
     async def resume(self, *partitions: TopicPartition) -> None:
         """Fetch and deliver these partitions again, as `Consumer.resume` does."""
-        await self._run(self._core.pause(partitions, paused=False))
+        await self._run(self._core.assignment.pause(partitions, paused=False))
 
     @property
     def paused(self) -> set[TopicPartition]:
         """The partitions that are paused."""
-        return set(self._core.paused)
+        return set(self._core.assignment.paused)
 
     async def position(self, partition: TopicPartition) -> int:
         """Return the offset of the next record that will be delivered, as `Consumer.position` does."""
@@ -370,13 +356,13 @@ class AsyncConsumer:
         if rest is not None and rest[0] == partition:
             return rest[1]
         await self._take_back_from(self._reading, [partition])
-        return await self._run(self._core.position(partition))
+        return await self._run(self._core.positions.position(partition))
 
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, OffsetSpec]
     ) -> dict[TopicPartition, int | None]:
         """Ask the leaders for the first offset at or after a time, as `Consumer.offsets_for_times` does."""
-        return await self._run(self._core.offsets_for_times(times_of(timestamps)))
+        return await self._run(self._core.positions.offsets_for_times(times_of(timestamps)))
 
     async def partitions_for(self, topic: str) -> set[int]:
         """Look up the numbers of a topic's partitions, as `Consumer.partitions_for` does."""
@@ -384,11 +370,15 @@ class AsyncConsumer:
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
         """Ask the leaders for the first offset of each partition, as `Consumer.beginning_offsets` does."""
-        return await self._run(self._core.beginning_offsets(None if partitions is None else partitions_of(partitions)))
+        return await self._run(
+            self._core.positions.beginning_offsets(None if partitions is None else partitions_of(partitions))
+        )
 
     async def end_offsets(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
         """Ask the leaders for the end offset of each partition, as `Consumer.end_offsets` does."""
-        return await self._run(self._core.end_offsets(None if partitions is None else partitions_of(partitions)))
+        return await self._run(
+            self._core.positions.end_offsets(None if partitions is None else partitions_of(partitions))
+        )
 
     @overload
     def lag(self, partition: TopicPartition) -> int | None: ...
@@ -400,8 +390,8 @@ class AsyncConsumer:
         """Count the offsets between the position and the end of the log, as `Consumer.lag` does. No request is sent."""
         self._check()
         if partition is not None:
-            return self._core.lag(partition, self._hand.next())
-        return {where: self._core.lag(where, self._hand.next()) for where in self._core.assignment}
+            return self._core.positions.lag(partition, self._hand.next())
+        return {where: self._core.positions.lag(where, self._hand.next()) for where in self._core.assignment.partitions}
 
     def high_watermark(self, partition: TopicPartition) -> int | None:
         """Return the high watermark that the last fetch response knew, as `Consumer.high_watermark` does.
@@ -409,7 +399,7 @@ class AsyncConsumer:
         No request is sent.
         """
         self._check()
-        return self._core.high_watermark(partition)
+        return self._core.positions.high_watermark(partition)
 
     # --- commits ----------------------------------------------------------------------------------------------------
 
@@ -426,22 +416,22 @@ class AsyncConsumer:
         """
         if what is None:
             self._hand.mark_processed()
-        await self._run(self._core.commit(what))
+        await self._run(self._core.commits.commit(what))
 
     async def committed(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int | None]:
         """Ask the coordinator for the group's committed offsets, as `Consumer.committed` does."""
-        found = await self._run(self._core.committed(None if partitions is None else partitions_of(partitions)))
+        found = await self._run(self._core.commits.committed(None if partitions is None else partitions_of(partitions)))
         return {where: None if one is None else one.offset for where, one in found.items()}
 
     def processed(self) -> dict[TopicPartition, int]:
         """Return what `commit()` would commit, as `Consumer.processed` does. For `AsyncProducer.send_offsets`."""
         self._check()
         self._hand.mark_processed()
-        return self._core.processed()
+        return self._core.commits.processed()
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Return who commits for the group, as `Consumer.group_metadata` does. For `AsyncProducer.send_offsets`."""
-        return self._core.group_metadata()
+        return self._core.commits.group_metadata()
 
     # --- the rest ---------------------------------------------------------------------------------------------------
 
@@ -508,10 +498,10 @@ class _Reading:
         self._busy = True
         try:
             if self._reader is None:
-                await on_engine(consumer._engine, consumer._core.ask(self._partition))
+                await on_engine(consumer._engine, consumer._core.assignment.ask(self._partition))
                 self._reader = consumer._core.reader(self._partition)
                 if self._partition is not None:
-                    self._number = consumer._core.cursor(self._partition).number
+                    self._number = cursor_of(consumer._core.fetcher.cursors, self._partition).number
             if self._decoding is None:
                 self._reader.settle()
                 if self.needs_offsets:

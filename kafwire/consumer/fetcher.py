@@ -23,6 +23,7 @@ from kafwire.cluster.metadata import TopicInfo
 from kafwire.config import FetchConfig, duration_ms
 from kafwire.consumer._fetch import FetchAnswer, PartitionAnswer
 from kafwire.consumer._fetch_buffer import FetchBuffer
+from kafwire.consumer._fetch_reader import stream_threads
 from kafwire.consumer.broker_fetcher import BrokerFetcher
 from kafwire.consumer.fetch_errors import FetchErrors
 from kafwire.consumer.fetch_strategies import IMMEDIATE
@@ -48,8 +49,11 @@ from kafwire.errors import (
     broker_error,
 )
 from kafwire.records._arrow import Layout
+from kafwire.runtime.engine import stream_thread_sources
 
 log = logging.getLogger("kafwire")
+
+stream_thread_sources.append(stream_threads)
 
 WARN_MS = 10_000
 

@@ -13,7 +13,7 @@ from kafwire.cluster.metadata import TopicInfo
 from kafwire.cluster.offset_spec import Bound, Timestamps
 from kafwire.config import ClientConfig, ScanConfig
 from kafwire.consumer._fetch_reader import FetchReader
-from kafwire.consumer.core import LASTING_LAYOUTS
+from kafwire.consumer.arguments import LASTING_LAYOUTS
 from kafwire.consumer.fetcher import Fetcher
 from kafwire.errors import ConfigError
 from kafwire.records._arrow import Layout

@@ -11,25 +11,10 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.offset_spec import Bound, OffsetSpec
 from kafwire.config import ConsumerConfig, from_config
 from kafwire.consumer._fetch_reader import FetchReader
-from kafwire.consumer.core import (
-    CLOSE_SECONDS,
-    POLL_BATCHES,
-    POLL_BYTES,
-    ArrowStream,
-    ConsumerCore,
-    InProgressBatch,
-    Selection,
-    UnreadRemainder,
-    layouts,
-    milliseconds,
-    names_of,
-    nothing_assigned,
-    partitions_of,
-    repr_of,
-    rests_of,
-    times_of,
-)
-from kafwire.consumer.partition_claim import Claim
+from kafwire.consumer.arguments import Selection, layouts, milliseconds, names_of, partitions_of, times_of
+from kafwire.consumer.arrow_stream import ArrowStream
+from kafwire.consumer.core import CLOSE_SECONDS, POLL_BATCHES, POLL_BYTES, ConsumerCore, nothing_assigned, repr_of
+from kafwire.consumer.in_progress_batch import InProgressBatch, UnreadRemainder, rests_of
 from kafwire.errors import KafkaError
 from kafwire.options import ConsumerOptions
 from kafwire.runtime.engine import default_engine
@@ -102,7 +87,7 @@ class Consumer:
         self._engine = default_engine() if engine is None else engine
         self._core = ConsumerCore(Cluster(self._engine, config), config, selection, make_layout, deserializers)
         self._reader = self._core.reader()
-        self._hand = InProgressBatch(self._core, _Batches(self))
+        self._hand = InProgressBatch(self._core.fetcher, _Batches(self))
         self._asked = self._returning = False
         self._closed = False
         try:
@@ -278,7 +263,7 @@ class Consumer:
         if not self._core.fetcher.cursors:
             raise nothing_assigned()
         if not self._asked:
-            self._engine.run(self._core.ask())
+            self._engine.run(self._core.assignment.ask())
             self._asked = True
 
     def _put_back(self, only: Iterable[TopicPartition] | None = None) -> None:
@@ -287,13 +272,13 @@ class Consumer:
         if rest is not None:
             self._return(rest)
         if self._returning:
-            self._engine.run(self._core.settled())
+            self._engine.run(self._core.positions.settled())
             self._returning = False
 
     def _return(self, rest: UnreadRemainder) -> None:
         """Not waited for by who is interrupted: the next one to read does."""
         self._returning = True
-        self._engine.start(self._core.put_back, rest)
+        self._engine.start(self._core.positions.put_back, rest)
 
     def _check(self) -> None:
         self._engine.check_process()
@@ -305,12 +290,12 @@ class Consumer:
     @property
     def assignment(self) -> set[TopicPartition]:
         """The partitions that are read."""
-        return set(self._core.assignment)
+        return set(self._core.assignment.partitions)
 
     @property
     def subscription(self) -> set[str]:
         """The topics that are read with all their partitions: those of `topics=` or of `subscribe`."""
-        return self._core.subscription
+        return self._core.assignment.topics
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions and no others. Those that are read already go on where they are.
@@ -331,7 +316,7 @@ class Consumer:
         self._check()
         self._put_back()
         wanted = list(partitions)
-        self._engine.run(self._core.assign(wanted))
+        self._engine.run(self._core.assignment.assign(wanted))
 
     def subscribe(self, topics: str | Iterable[str]) -> None:
         """Read all partitions of these topics and no others, without a group.
@@ -358,7 +343,7 @@ class Consumer:
         self._check()
         names = names_of(topics)
         self._put_back()
-        self._engine.run(self._core.subscribe(names))
+        self._engine.run(self._core.assignment.subscribe(names))
 
     def unsubscribe(self) -> None:
         """Read nothing any more, whether partitions were assigned or topics subscribed to.
@@ -368,7 +353,7 @@ class Consumer:
         """
         self._check()
         self._put_back()
-        self._engine.run(self._core.assign([]))
+        self._engine.run(self._core.assignment.assign([]))
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Read on at an offset. What is buffered of the partition is dropped.
@@ -388,7 +373,7 @@ class Consumer:
         """
         self._check()
         self._put_back([partition])
-        self._engine.run(self._core.seek(partition, offset))
+        self._engine.run(self._core.positions.seek(partition, offset))
 
     def seek_to_timestamp(
         self, when: OffsetSpec, partitions: Iterable[TopicPartition] | None = None
@@ -415,7 +400,7 @@ class Consumer:
         self._check()
         chosen = None if partitions is None else partitions_of(partitions)
         self._put_back(chosen)
-        return self._engine.run(self._core.seek_to(when, chosen))
+        return self._engine.run(self._core.positions.seek_to(when, chosen))
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
         """Read on at the first offsets.
@@ -470,7 +455,7 @@ class Consumer:
         """
         self._check()
         self._put_back(partitions)
-        self._engine.run(self._core.pause(partitions, paused=True))
+        self._engine.run(self._core.assignment.pause(partitions, paused=True))
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Fetch and deliver these partitions again.
@@ -482,12 +467,12 @@ class Consumer:
             KafkaError: a partition is not read by this consumer.
         """
         self._check()
-        self._engine.run(self._core.pause(partitions, paused=False))
+        self._engine.run(self._core.assignment.pause(partitions, paused=False))
 
     @property
     def paused(self) -> set[TopicPartition]:
         """The partitions that are paused."""
-        return set(self._core.paused)
+        return set(self._core.assignment.paused)
 
     def position(self, partition: TopicPartition) -> int:
         """Return the offset of the next record that will be delivered.
@@ -510,7 +495,7 @@ class Consumer:
         rest = self._hand.next()
         if rest is not None and rest[0] == partition:
             return rest[1]
-        return self._engine.run(self._core.position(partition))
+        return self._engine.run(self._core.positions.position(partition))
 
     def offsets_for_times(self, timestamps: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, int | None]:
         """Ask the leaders for the first offset at or after a time. The consumer need not read the partitions.
@@ -532,7 +517,7 @@ class Consumer:
             2
         """
         self._check()
-        return self._engine.run(self._core.offsets_for_times(times_of(timestamps)))
+        return self._engine.run(self._core.positions.offsets_for_times(times_of(timestamps)))
 
     def partitions_for(self, topic: str) -> set[int]:
         """Look up the numbers of a topic's partitions. The consumer need not read it.
@@ -574,7 +559,9 @@ class Consumer:
             0
         """
         self._check()
-        return self._engine.run(self._core.beginning_offsets(None if partitions is None else partitions_of(partitions)))
+        return self._engine.run(
+            self._core.positions.beginning_offsets(None if partitions is None else partitions_of(partitions))
+        )
 
     def end_offsets(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
         """Ask the leaders for the end offset of each partition: the one after the last record.
@@ -597,7 +584,9 @@ class Consumer:
             3
         """
         self._check()
-        return self._engine.run(self._core.end_offsets(None if partitions is None else partitions_of(partitions)))
+        return self._engine.run(
+            self._core.positions.end_offsets(None if partitions is None else partitions_of(partitions))
+        )
 
     @overload
     def lag(self, partition: TopicPartition) -> int | None: ...
@@ -626,8 +615,8 @@ class Consumer:
         """
         self._check()
         if partition is not None:
-            return self._core.lag(partition, self._hand.next())
-        return {where: self._core.lag(where, self._hand.next()) for where in self._core.assignment}
+            return self._core.positions.lag(partition, self._hand.next())
+        return {where: self._core.positions.lag(where, self._hand.next()) for where in self._core.assignment.partitions}
 
     def high_watermark(self, partition: TopicPartition) -> int | None:
         """Return the high watermark of a partition as the last fetch response knew it. No request is sent.
@@ -649,7 +638,7 @@ class Consumer:
             3
         """
         self._check()
-        return self._core.high_watermark(partition)
+        return self._core.positions.high_watermark(partition)
 
     # --- commits ----------------------------------------------------------------------------------------------------
 
@@ -674,7 +663,7 @@ class Consumer:
         self._check()
         if what is None:
             self._hand.mark_processed()
-        self._engine.run(self._core.commit(what))
+        self._engine.run(self._core.commits.commit(what))
 
     def committed(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int | None]:
         """Ask the coordinator for the group's committed offsets.
@@ -695,7 +684,9 @@ class Consumer:
             True
         """
         self._check()
-        found = self._engine.run(self._core.committed(None if partitions is None else partitions_of(partitions)))
+        found = self._engine.run(
+            self._core.commits.committed(None if partitions is None else partitions_of(partitions))
+        )
         return {where: None if one is None else one.offset for where, one in found.items()}
 
     def processed(self) -> dict[TopicPartition, int]:
@@ -714,7 +705,7 @@ class Consumer:
         """
         self._check()
         self._hand.mark_processed()
-        return self._core.processed()
+        return self._core.commits.processed()
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Return who commits for the group, for `Producer.send_offsets`.
@@ -729,7 +720,7 @@ class Consumer:
             >>> consumer.group_metadata().group_id
             'billing'
         """
-        return self._core.group_metadata()
+        return self._core.commits.group_metadata()
 
     # --- the rest ---------------------------------------------------------------------------------------------------
 
@@ -813,9 +804,9 @@ class _PartitionStream:
         self._core = consumer._core
         self._partition = partition
         self._timeout_ms = timeout_ms
-        self._claim = Claim(self._core, partition)
+        self._claim = self._core.assignment.new_claim(partition)
         try:
-            self._engine.run(self._core.claim(self._claim))
+            self._engine.run(self._core.assignment.claim(self._claim))
         except BaseException:
             self._claim.close()
             raise
@@ -830,7 +821,7 @@ class _PartitionStream:
         try:
             if self._reader is None:
                 self._reader = self._core.reader(self._partition)
-                self._engine.run(self._core.ask(self._partition))
+                self._engine.run(self._core.assignment.ask(self._partition))
             self._reader.settle()
             batch = self._reader.read(self._timeout_ms)
         except BaseException:

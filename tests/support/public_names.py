@@ -33,7 +33,7 @@ RETURNED = (
     "kafwire.aio.deliveries.AsyncDelivery",
     "kafwire.aio.transaction.AsyncTransactionBlock",
     "kafwire.cluster.metadata.TopicInfo",
-    "kafwire.consumer.core.ArrowStream",
+    "kafwire.consumer.arrow_stream.ArrowStream",
     "kafwire.producer._batch.BatchDelivery",
     "kafwire.producer._batch.Delivery",
     "kafwire.sync.transaction.TransactionBlock",

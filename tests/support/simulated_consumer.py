@@ -16,9 +16,11 @@ from typing import Any, Self
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ConsumerConfig
 from kafwire.consumer._fetch_reader import FetchReader
-from kafwire.consumer.core import ConsumerCore, Selection, layouts
+from kafwire.consumer.arguments import Selection, cursor_of, layouts
+from kafwire.consumer.core import ConsumerCore
 from kafwire.consumer.partition_claim import Claim
 from kafwire.consumer.partition_cursor import FetchCursor
+from kafwire.records import encode_batch
 from kafwire.records._records import Batch
 from kafwire.serializer_calls import Deserializers
 from kafwire.testing.simulation.kafka import Call, Log
@@ -63,6 +65,13 @@ def log_of(world: World, topic: str = "t", number: int = 0) -> Log:
     return world.topics[topic].partitions[number]
 
 
+def timed(world: World, *times: int) -> None:
+    """A record of each time, in a batch of its own."""
+    log = log_of(world)
+    for time in times:
+        log.append(encode_batch([{"value": b"%d" % time, "timestamp_ms": time}]))
+
+
 class Consuming:
     """One consumer, started. `rows` is what was read of each partition, in that order."""
 
@@ -95,7 +104,7 @@ class Consuming:
         self.rows: Rows = {}
         self.batches = 0
         if asks:
-            world.run(self.core.ask())
+            world.run(self.core.assignment.ask())
 
     def __enter__(self) -> Self:
         return self
@@ -111,7 +120,7 @@ class Consuming:
         assert self.queue.queued_bytes() == 0
 
     def cursor(self, topic: str = "t", number: int = 0) -> FetchCursor:
-        return self.core.cursor(TopicPartition(topic, number))
+        return cursor_of(self.core.fetcher.cursors, TopicPartition(topic, number))
 
     def take(self, reader: FetchReader | None = None) -> Batch | None:
         """What is there next, if anything is; its rows are kept."""
@@ -164,10 +173,10 @@ class Consuming:
         return {part.partition: part.fetch_offset for topic in call.message.topics for part in topic.partitions}
 
     def seek(self, offset: int, topic: str = "t", number: int = 0) -> None:
-        self.world.run(self.core.seek(TopicPartition(topic, number), offset))
+        self.world.run(self.core.positions.seek(TopicPartition(topic, number), offset))
 
     def pause(self, *numbers: int, topic: str = "t", paused: bool = True) -> None:
-        self.world.run(self.core.pause([TopicPartition(topic, number) for number in numbers], paused=paused))
+        self.world.run(self.core.assignment.pause([TopicPartition(topic, number) for number in numbers], paused=paused))
 
     def resume(self, *numbers: int, topic: str = "t") -> None:
         self.pause(*numbers, topic=topic, paused=False)
@@ -175,8 +184,8 @@ class Consuming:
     def stream(self, number: int, topic: str = "t") -> FetchReader:
         """A reader of its own for one partition, as `partition_stream` has it."""
         where = TopicPartition(topic, number)
-        self.claims[where] = Claim(self.core, where)
-        self.world.run(self.core.claim(self.claims[where]))
+        self.claims[where] = self.core.assignment.new_claim(where)
+        self.world.run(self.core.assignment.claim(self.claims[where]))
         reader = self.core.reader(where)
-        self.world.run(self.core.ask(where))
+        self.world.run(self.core.assignment.ask(where))
         return reader

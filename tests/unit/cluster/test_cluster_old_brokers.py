@@ -113,8 +113,8 @@ def test_transactions_and_a_groups_offsets(release: dict[str, int]) -> None:
         assert committed_values(log_of(world)) == [b"committed"]
         with Consuming(world, assign=[("t", 0)], group_id="g", isolation_level="read_committed") as consuming:
             consuming.until_read({("t", 0): [(0, b"committed")]})
-            world.run(consuming.core.commit({TopicPartition("t", 0): 1}))
-            committed = world.run(consuming.core.committed([TopicPartition("t", 0), TopicPartition("in", 0)]))
+            world.run(consuming.core.commits.commit({TopicPartition("t", 0): 1}))
+            committed = world.run(consuming.core.commits.committed([TopicPartition("t", 0), TopicPartition("in", 0)]))
         offsets = {where.topic: found.offset for where, found in committed.items() if found is not None}
         assert offsets == {"t": 1, "in": 7}
         said = spoken(world)

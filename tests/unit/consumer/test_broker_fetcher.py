@@ -9,7 +9,8 @@ import pytest
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.list_offsets import end_of_epoch
 from kafwire.config import ConsumerConfig
-from kafwire.consumer.core import ConsumerCore, Selection, layouts
+from kafwire.consumer.arguments import Selection, layouts
+from kafwire.consumer.core import ConsumerCore
 from kafwire.types import TopicPartition
 from tests.support.simulated import World
 
@@ -26,7 +27,7 @@ class Reading:
         selection = Selection(None, [FIRST, SECOND], "earliest")
         self.core = ConsumerCore(Cluster(world.engine, config), config, selection, layouts(None, None))
         world.run(self.core.start_once())
-        world.run(self.core.ask())
+        world.run(self.core.assignment.ask())
         self.reader = self.core.reader()
         self.rows: list[tuple[int | None, int]] = []
         world.pass_time(3)
@@ -63,8 +64,8 @@ def test_partition_assigned_anew_is_read_on(reading: Reading) -> None:
     """It has another cursor then; the session must not forget it with the old one."""
 
     async def drop_and_take() -> None:
-        await reading.core.assign([SECOND])
-        await reading.core.assign([FIRST, SECOND])
+        await reading.core.assignment.assign([SECOND])
+        await reading.core.assignment.assign([FIRST, SECOND])
 
     reading.logs[0].append_values([b"a"])
     reading.world.pass_time(1)
@@ -126,7 +127,7 @@ def test_who_waited_for_a_full_partition_goes_on_when_it_has_moved() -> None:
         selection = Selection(None, [FIRST, TopicPartition("t", 2)], "earliest")
         core = ConsumerCore(Cluster(world.engine, config), config, selection, layouts(None, None))
         world.run(core.start_once())
-        world.run(core.ask())
+        world.run(core.assignment.ask())
         first, _, third = world.topics["t"].partitions
         first.append_values([b"a"])
         world.pass_time(2)

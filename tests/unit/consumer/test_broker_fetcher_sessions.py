@@ -254,11 +254,11 @@ def test_topics_with_and_without_ids() -> None:
         rows |= fill(world, "u", partitions=3)
         with Consuming(world, topics=["t"]) as consuming:
             consuming.idle()
-            where = [*consuming.core.assignment]
-            world.run(consuming.core.assign([*where, *((type(where[0]))("u", n) for n in range(3))]))
+            where = [*consuming.core.assignment.partitions]
+            world.run(consuming.core.assignment.assign([*where, *((type(where[0]))("u", n) for n in range(3))]))
             consuming.until_read(rows)
             assert {call.version >= 13 for call in consuming.fetches()} == {True, False}
-            world.run(consuming.core.assign(where))
+            world.run(consuming.core.assignment.assign(where))
             for number in range(3):
                 rows["t", number] += write(world, "t", number)
             consuming.until_read(rows)

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from kafwire.aio.consumer import AsyncConsumer, _Fed, _Reading
-from kafwire.consumer.core import COMMIT_AGAIN_MS, InProgressBatch
+from kafwire.consumer.arguments import cursor_of
+from kafwire.consumer.in_progress_batch import InProgressBatch
+from kafwire.consumer.offset_commits import COMMIT_AGAIN_MS
 from kafwire.errors import CorruptBatchError, KafkaError
 from kafwire.sync.consumer import Consumer, _Batches
 from kafwire.types import TopicPartition
@@ -52,7 +54,7 @@ def blocking(consuming: Consuming) -> Consumer:
     consumer: Any = made
     consumer._engine, consumer._core = Engine(consuming.world), consuming.core
     consumer._reader = consuming.core.reader()
-    consumer._hand = InProgressBatch(consuming.core, _Batches(consumer))
+    consumer._hand = InProgressBatch(consuming.core.fetcher, _Batches(consumer))
     consumer._asked, consumer._returning, consumer._closed = True, False, False
     return made
 
@@ -62,7 +64,7 @@ def awaited(consuming: Consuming) -> AsyncConsumer:
     consumer: Any = made
     consumer._engine, consumer._core = Engine(consuming.world), consuming.core
     consumer._reading, consumer._fed = _Reading(consumer, None), []
-    consumer._hand = InProgressBatch(consuming.core, _Fed(consumer._fed))
+    consumer._hand = InProgressBatch(consuming.core.fetcher, _Fed(consumer._fed))
     consumer._begun = consumer._started = True
     consumer._returning = consumer._closed = False
     return made
@@ -309,7 +311,7 @@ def test_one_bad_topic_does_not_halt_the_reset_of_others() -> None:
 
         async def out() -> None:
             for where in (T0, TopicPartition("u", 0)):
-                consuming.fetcher.out_of_range(consuming.core.cursor(where), "somebody")
+                consuming.fetcher.out_of_range(cursor_of(consuming.core.fetcher.cursors, where), "somebody")
 
         consuming.rows.clear()
         world.run(out())
@@ -323,7 +325,7 @@ def test_one_bad_topic_does_not_halt_the_reset_of_others() -> None:
 def test_committed_offsets_are_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     """Brokers forget what a group without members has not committed for a week."""
     assert 3 * COMMIT_AGAIN_MS < 7 * 86_400 * 1000, "one may fail"
-    monkeypatch.setattr("kafwire.consumer.core.COMMIT_AGAIN_MS", 1_000_000)
+    monkeypatch.setattr("kafwire.consumer.offset_commits.COMMIT_AGAIN_MS", 1_000_000)
     with World() as world:
         rows = fill(world, "t")
         consuming = group(world)
@@ -504,7 +506,7 @@ def test_what_was_processed_of_a_dropped_partition_is_committed() -> None:
         consuming = group(world, 2)
         consuming.until_read(rows)
         consuming.reader.settle()
-        world.run(consuming.core.assign([T0]))
+        world.run(consuming.core.assignment.assign([T0]))
         consuming.close()
         assert committed(world) == {0: 12, 1: 12}
 
@@ -519,7 +521,7 @@ def test_assigning_again_mends_a_topic_made_anew() -> None:
         consuming.idle(5)
         with pytest.raises(KafkaError, match="assign it again"):
             consuming.take()
-        world.run(consuming.core.assign([T0]))
+        world.run(consuming.core.assignment.assign([T0]))
         consuming.idle(5)
         assert consuming.take() is not None
 
@@ -565,7 +567,7 @@ def test_a_commit_waits_until_the_engine_has_seen_all_of_it() -> None:
         consuming.drain()
         consuming.reader.settle()
         assert [consuming.cursor(number=number).position for number in (0, 1)] == [12, 12]
-        world.run(consuming.core.commit(None))
+        world.run(consuming.core.commits.commit(None))
         assert consuming.cursor().position == 15
         assert committed(world) == {0: 15, 1: 12}
         [call] = world.made("OffsetCommit")

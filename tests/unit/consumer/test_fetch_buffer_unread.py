@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafwire.consumer.core import ArrowStream
+from kafwire.consumer.arrow_stream import ArrowStream
 from kafwire.errors import ProtocolError
 from kafwire.records import encode_batch
 from kafwire.types import TopicPartition
@@ -53,8 +53,8 @@ def test_rows_that_do_not_fit_into_arrow_stay_before_the_position() -> None:
                     found += reader.read_next_batch().column("offset").to_pylist()
             assert found in ([0, 1, 2], []), "each row comes once"
             consuming.reader.settle()  # as another reader does
-            assert world.run(consuming.core.position(T0)) == 3
-            world.run(consuming.core.commit(None))
+            assert world.run(consuming.core.positions.position(T0)) == 3
+            world.run(consuming.core.commits.commit(None))
             assert world.committed["g"]["t", 0].offset == 3
         consuming.idle()
         batch = consuming.take()
@@ -65,7 +65,7 @@ def test_rows_that_do_not_fit_into_arrow_stay_before_the_position() -> None:
             pa.record_batch(batch)
         consuming.until_read({("t", 0): rows[3:]})
         consuming.reader.settle()
-        world.run(consuming.core.commit(None))
+        world.run(consuming.core.commits.commit(None))
         assert world.committed["g"]["t", 0].offset == 7
         consuming.close()
 

@@ -173,7 +173,7 @@ def test_partition_that_is_dropped_leaves_nothing_behind(strategy: dict[str, Any
         options: dict[str, Any] = {"max_prefetch_batches": 1, "max_partition_fetch_bytes": BATCH}
         with Consuming(world, assign=names, **options, **strategy) as consuming:
             consuming.idle(2)
-            world.run(consuming.core.assign([TopicPartition("t", 1)]))
+            world.run(consuming.core.assignment.assign([TopicPartition("t", 1)]))
             consuming.until(lambda: consuming.cursor(number=1).position == log_of(world, "t", 1).end)
             consuming.idle(2)
             if made_of(strategy).connection_per_partition:

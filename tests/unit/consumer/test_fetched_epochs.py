@@ -105,10 +105,10 @@ def test_commits_name_the_leader_epoch_of_what_was_read_last(by: str, at_most: i
                         continue
                 elif by == "processed":
                     consuming.reader.settle()
-                    world.run(consuming.core.commit(None))
+                    world.run(consuming.core.commits.commit(None))
                 else:
                     what = batch if by == "batch" else {WHERE: batch.next_offset}
-                    world.run(consuming.core.commit(what))
+                    world.run(consuming.core.commits.commit(what))
                 kept = world.committed["g"]["t", 0]
                 assert kept.leader_epoch == epochs.get(kept.offset, -1)
         assert len(set(world.history["t", 0])) > 3
@@ -121,5 +121,5 @@ def test_a_commit_of_what_was_not_read_names_no_epoch() -> None:
         with Consuming(world, assign=[("t", 0)], group_id="g", start={WHERE: 30}) as consuming:
             consuming.until(lambda: len(consuming.rows.get(("t", 0), ())) >= len(epochs) - 30)
             for offset, epoch in ((5, -1), (30, -1), (31, epochs[31]), (len(epochs), 5), (len(epochs) + 9, -1)):
-                world.run(consuming.core.commit({WHERE: offset}))
+                world.run(consuming.core.commits.commit({WHERE: offset}))
                 assert world.committed["g"]["t", 0] == Kept(offset, epoch)

@@ -70,8 +70,8 @@ def test_a_wrong_checksum_is_passed_over_if_so_wanted(chunk_bytes: int) -> None:
             good = [row for row in rows["t", 0] if row[0] // 3 not in (0, 4, 5, 7)]
             assert consuming.rows == {("t", 0): good, ("t", 1): rows["t", 1]}
             assert consuming.queue.place(consuming.cursor().number).skipped == 4
-            where = next(iter(consuming.core.assignment))
-            assert world.run(consuming.core.position(where)) == 24
+            where = next(iter(consuming.core.assignment.partitions))
+            assert world.run(consuming.core.positions.position(where)) == 24
             more = write(world, "t")
             assert not read_all(consuming)
             assert consuming.rows["t", 0] == good + more

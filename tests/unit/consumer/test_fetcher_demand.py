@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from kafwire.consumer.partition_claim import Claim
-from kafwire.errors import KafkaError
 from kafwire.types import TopicPartition
 from tests.support.simulated import World
 from tests.support.simulated_consumer import STRATEGIES, Consuming, fill, log_of, write
@@ -27,7 +25,7 @@ def test_nothing_is_fetched_before_somebody_asks(strategy: dict[str, Any]) -> No
         with Consuming(world, topics="t", asks=False, **strategy) as consuming:
             consuming.idle(60)
             assert not consuming.fetches()
-            world.run(consuming.core.ask())
+            world.run(consuming.core.assignment.ask())
             consuming.until_read(rows)
 
 
@@ -37,9 +35,9 @@ def test_a_partition_that_is_added_is_not_fetched_before_somebody_asks() -> None
         with Consuming(world, topics="t", asks=False, metadata_max_age_ms=5_000) as consuming:
             world.add_partitions("t", 1)
             consuming.idle(60)
-            assert len(consuming.core.assignment) == 2
+            assert len(consuming.core.assignment.partitions) == 2
             assert not consuming.fetches()
-            world.run(consuming.core.ask())
+            world.run(consuming.core.assignment.ask())
             consuming.idle(10)
             assert {number for call in consuming.fetches() for number in consuming.asked(call)} == {0, 1}
 
@@ -62,43 +60,13 @@ def test_a_claimed_partition_waits_for_its_own_reader() -> None:
         rows = fill(world, "t", partitions=2)
         with Consuming(world, topics="t", asks=False) as consuming:
             where = TopicPartition("t", 0)
-            claim = Claim(consuming.core, where)
-            world.run(consuming.core.claim(claim))
-            world.run(consuming.core.ask())
+            claim = consuming.core.assignment.new_claim(where)
+            world.run(consuming.core.assignment.claim(claim))
+            world.run(consuming.core.assignment.ask())
             consuming.until_read({("t", 1): rows["t", 1]})
             assert not any(0 in consuming.asked(call) for call in consuming.fetches())
             claim.close()
             consuming.until_read(rows)
-
-
-@pytest.mark.parametrize("how", ["closed", "dropped", "closed before it is taken"])
-def test_a_claim_is_given_back_whatever_becomes_of_the_call_that_takes_it(how: str) -> None:
-    """The call may have run although it was cancelled, and its outcome have been lost."""
-    with World() as world:
-        rows = fill(world, "t", partitions=2)
-        with Consuming(world, topics="t") as consuming:
-            claim = Claim(consuming.core, TopicPartition("t", 0))
-            if how == "closed before it is taken":
-                claim.close()
-            world.run(consuming.core.claim(claim))
-            if how == "closed":
-                claim.close()
-                claim.close()
-            del claim
-            consuming.until_read(rows)
-            consuming.stream(0)
-
-
-def test_a_claim_that_was_refused_gives_back_nothing_of_the_other() -> None:
-    with World() as world:
-        fill(world, "t", partitions=2)
-        with Consuming(world, topics="t", asks=False) as consuming:
-            consuming.stream(0)
-            claim = Claim(consuming.core, TopicPartition("t", 0))
-            for _ in range(2):
-                with pytest.raises(KafkaError, match="t-0 has a stream already"):
-                    world.run(consuming.core.claim(claim))
-                claim.close()
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
@@ -327,11 +295,11 @@ def test_a_partition_that_is_dropped_makes_room() -> None:
             consuming.idle()
             # Only now a second one: until then one buffer may take all.
             consuming.fetcher.budget.reserved += 30_000 - consuming.queue.queued_bytes()
-            world.run(consuming.core.ask())
+            world.run(consuming.core.assignment.ask())
             consuming.idle()
             assert not consuming.drain()
             consuming.fetcher.budget.reserved = 0
-            world.run(consuming.core.assign([TopicPartition("t", 1)]))
+            world.run(consuming.core.assignment.assign([TopicPartition("t", 1)]))
             consuming.until(lambda: consuming.rows == {("t", 1): rows["t", 1]})
 
 
@@ -343,7 +311,7 @@ def test_small_slices_do_not_keep_large_answers() -> None:
         with Consuming(world, topics="t", asks=False, **options) as consuming:
             for number in range(8):
                 consuming.stream(number)
-            world.run(consuming.core.ask())
+            world.run(consuming.core.assignment.ask())
             for number in range(8):
                 consuming.idle()
                 write(world, "t", number)

@@ -483,7 +483,7 @@ def test_a_follower_that_the_metadata_does_not_know() -> None:
         rows = fill(world, "t", replicas=3)
         with Consuming(world, topics="t", client_rack="r3", asks=False) as consuming:
             del consuming.cluster.metadata.brokers[3]
-            world.run(consuming.core.ask())
+            world.run(consuming.core.assignment.ask())
             consuming.until_read(rows)
             assert consuming.cursor().replica == 3
 
@@ -512,7 +512,7 @@ def test_a_topic_that_is_deleted(strategy: dict[str, Any], *, topic_ids: bool) -
                     consuming.take()
                 seen.add(str(caught.value).split(";")[-1])
             assert len(seen) == 2
-            world.run(consuming.core.assign([TopicPartition("u", n) for n in range(2)]))
+            world.run(consuming.core.assignment.assign([TopicPartition("u", n) for n in range(2)]))
             more(world, rows)
             consuming.until(lambda: all(consuming.rows[where] == rows[where] for where in rows), 2)
 
@@ -529,9 +529,9 @@ def test_a_topic_made_anew_is_a_loud_error(version: int) -> None:
             consuming.idle(5)
             with pytest.raises(BrokerError, match=r"'t' was deleted and made anew.*assign it again"):
                 consuming.drain()
-            world.run(consuming.core.assign([]))
+            world.run(consuming.core.assignment.assign([]))
             consuming.rows.clear()
-            world.run(consuming.core.assign([TopicPartition("t", 0)]))
+            world.run(consuming.core.assignment.assign([TopicPartition("t", 0)]))
             consuming.until_read(anew)
 
 
@@ -642,7 +642,7 @@ def test_a_replica_that_stays_unknown_is_no_reason_to_hammer() -> None:
 
         world.on("Metadata", hide)
         del consuming.cluster.metadata.brokers[3]
-        world.run(consuming.core.ask())
+        world.run(consuming.core.assignment.ask())
         consuming.idle(10)
         assert len(world.made("Metadata")) < 150
         consuming.close()

@@ -18,7 +18,8 @@ from typing import Any
 from kafwire import protocol
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ConsumerConfig
-from kafwire.consumer.core import ConsumerCore, Selection, layouts
+from kafwire.consumer.arguments import Selection, layouts
+from kafwire.consumer.core import ConsumerCore
 from kafwire.records import encode_batch
 from kafwire.testing.simulation.kafka import HANGUP, Call
 from kafwire.types import TopicPartition
@@ -218,7 +219,7 @@ class Schedule:
     def run(self) -> None:
         world, chance = self.world, self.chance
         world.run(self.core.start_once())
-        world.run(self.core.ask())
+        world.run(self.core.assignment.ask())
         for _ in range(chance.randint(10, 60)):
             self.event()
             world.pass_time(chance.choice([0, 0.001, 0.01, 0.2, 0.7, 3]))

@@ -130,12 +130,12 @@ def test_an_open_transaction_holds_the_committed_end_back() -> None:
         written.plain(2)
         with Consuming(world, topics="t", isolation_level="read_committed") as consuming:
             consuming.until_read(written.expected("read_committed"))
-            assert consuming.core.lag(WHERE) == 0
-            assert world.run(consuming.core.end_offsets(None)) == {WHERE: 3}
+            assert consuming.core.positions.lag(WHERE) == 0
+            assert world.run(consuming.core.positions.end_offsets(None)) == {WHERE: 3}
             written.end(1, commit=False)
             consuming.until_read(written.expected("read_committed"))
             assert len(consuming.rows["t", 0]) == 5
-            assert consuming.core.lag(WHERE) == 0
+            assert consuming.core.positions.lag(WHERE) == 0
 
 
 def test_a_log_of_markers_only() -> None:
@@ -148,7 +148,7 @@ def test_a_log_of_markers_only() -> None:
         with Consuming(world, topics="t", max_prefetch_batches=2, max_partition_fetch_bytes=200) as consuming:
             consuming.until(lambda: consuming.queue.position(0) == 50)
             assert not consuming.rows
-            assert consuming.core.lag(WHERE) == 0
+            assert consuming.core.positions.lag(WHERE) == 0
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)

@@ -10,7 +10,8 @@ import pytest
 from kafwire import protocol
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ConsumerConfig
-from kafwire.consumer.core import ConsumerCore, Selection, layouts
+from kafwire.consumer.arguments import Selection, layouts
+from kafwire.consumer.core import ConsumerCore
 from kafwire.consumer.partition_cursor import FetchCursor
 from kafwire.consumer.truncation import Divergence, Place, Truncation, beyond_end, is_behind, parts_from, place_of
 from kafwire.errors import BrokerError, LogTruncatedError
@@ -104,7 +105,7 @@ def test_truncated_logs(read_first: int, policy: str) -> None:
             consuming.drain()
             assert consuming.rows["t", 0] == expected + new
             assert consuming.fetcher.truncations == 1
-            assert world.run(consuming.core.position(WHERE)) == 13
+            assert world.run(consuming.core.positions.position(WHERE)) == 13
             more = write(world, "t")
             consuming.idle()
             consuming.drain()
@@ -159,7 +160,7 @@ def read_near(world: World) -> tuple[ConsumerCore, list[bytes | None]]:
     )
     core = ConsumerCore(Cluster(world.engine, config), config, Selection(None, [WHERE], None), layouts(None, None))
     world.run(core.start_once())
-    world.run(core.ask())
+    world.run(core.assignment.ask())
     world.pass_time(1)
     assert world.made("Fetch")[-1].node == 2
     return core, values(core)
@@ -294,7 +295,7 @@ def test_an_epoch_that_nobody_comes_to_know(
             consuming.until_read({("t", 0): rows[first:]})
             consuming.idle(30)
             assert len(world.made("Metadata")) == before  # it looks stale no more
-            world.run(consuming.core.commit({WHERE: 13}))
+            world.run(consuming.core.commits.commit({WHERE: 13}))
             assert world.committed["g"]["t", 0] == Kept(13, 0)
     assert "leader epoch 3, and brokers know none newer than 0" in caplog.text
     assert ("there is such an offset: reading goes on there" in caplog.text) == (first == offset)

@@ -154,7 +154,7 @@ def test_an_interrupted_poll_loses_nothing(flavour: Flavour, monkeypatch: pytest
 
 
 def test_the_engine_is_asked_to_fetch_once(flavour: Flavour, filled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(filled._core, "ask", never)
+    monkeypatch.setattr(filled._core.assignment, "ask", never)
     assert len(flavour.get(filled.poll())) == 4
     assert flavour.get(filled.poll()) == []
 

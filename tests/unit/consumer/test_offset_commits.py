@@ -78,21 +78,21 @@ def test_commits_by_hand() -> None:
             consuming.idle()
             batch = consuming.take()
             assert batch is not None
-            world.run(consuming.core.commit(batch))
+            world.run(consuming.core.commits.commit(batch))
             assert committed(world) == {batch.partition: 3}
-            world.run(consuming.core.commit({TopicPartition("t", 1): 7}))
+            world.run(consuming.core.commits.commit({TopicPartition("t", 1): 7}))
             assert committed(world)[1] == 7
-            found = world.run(consuming.core.committed(None))
+            found = world.run(consuming.core.commits.committed(None))
             assert {where: kept and kept.offset for where, kept in found.items()} == {
                 TopicPartition("t", 0): committed(world).get(0),
                 TopicPartition("t", 1): 7,
             }
             with pytest.raises(ConfigError, match="u-0 is not read by this consumer"):
-                world.run(consuming.core.commit({TopicPartition("u", 0): 7}))
+                world.run(consuming.core.commits.commit({TopicPartition("u", 0): 7}))
     with World() as world:
         fill(world, "t")
         with Consuming(world, topics="t") as consuming, pytest.raises(ConfigError, match="a group_id is needed"):
-            world.run(consuming.core.commit(None))
+            world.run(consuming.core.commits.commit(None))
 
 
 @by_batches
@@ -103,7 +103,7 @@ def test_what_was_committed_by_hand_is_not_taken_back() -> None:
         consuming.idle()
         batch = consuming.take()
         assert batch is not None
-        world.run(consuming.core.commit(batch))
+        world.run(consuming.core.commits.commit(batch))
         consuming.close()
         assert committed(world) == {0: 3}
 
@@ -134,7 +134,7 @@ def test_a_commit_that_fails_is_tried_again() -> None:
             assert committed(world) == {0: 12}
             world.with_members.add("g")
             with pytest.raises(BrokerError, match="member"):
-                world.run(consuming.core.commit({WHERE: 5}))
+                world.run(consuming.core.commits.commit({WHERE: 5}))
             world.with_members.clear()
 
 
@@ -144,7 +144,7 @@ def test_a_partition_with_a_stream_is_settled_by_its_own_reader() -> None:
         fill(world, "t", partitions=2, batches=3)
         with group(world, 2, asks=False, auto_commit_interval_ms=500) as consuming:
             reader = consuming.stream(1)
-            world.run(consuming.core.ask())
+            world.run(consuming.core.assignment.ask())
             consuming.idle()
             for _ in range(2):
                 consuming.take(reader)

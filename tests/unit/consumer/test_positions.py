@@ -1,23 +1,19 @@
-"""Where a consumer is in its partitions: starts, seeks at any moment, and offsets that are not there."""
+"""`consumer.positions`: seeks at any moment, offsets that are not there, positions and lag."""
 
 from __future__ import annotations
 
 import asyncio
-import datetime as dt
 from typing import Any
 
 import pytest
 
-from kafwire.cluster.cluster import Cluster
-from kafwire.config import ConsumerConfig
-from kafwire.consumer.core import ConsumerCore, InProgressBatch, Selection, layouts
-from kafwire.errors import BrokerError, ConfigError, KafkaError
+from kafwire.consumer.in_progress_batch import InProgressBatch
+from kafwire.errors import BrokerError, KafkaError
 from kafwire.records import encode_batch
-from kafwire.testing.simulation.groups import Kept
 from kafwire.testing.simulation.kafka import Call
-from kafwire.types import Offset, Tail, TopicPartition
+from kafwire.types import TopicPartition
 from tests.support.simulated import World
-from tests.support.simulated_consumer import STRATEGIES, Consuming, Row, fill, log_of, write
+from tests.support.simulated_consumer import STRATEGIES, Consuming, Row, fill, log_of, timed, write
 
 pytestmark = pytest.mark.usefixtures("shape")
 # Of tests that count partitions, or what is said of them.
@@ -27,13 +23,6 @@ by_batches = pytest.mark.shapes("as_written", "many_partitions")
 
 WHERE = TopicPartition("t", 0)
 HOUR = 3_600_000
-
-
-def timed(world: World, *times: int) -> None:
-    """A record of each time, in a batch of its own."""
-    log = log_of(world)
-    for time in times:
-        log.append(encode_batch([{"value": b"%d" % time, "timestamp_ms": time}]))
 
 
 def offsets(rows: list[Row]) -> list[int]:
@@ -47,103 +36,6 @@ def read(consuming: Consuming) -> list[int]:
         consuming.drain()
         consuming.idle(1)
     return offsets(consuming.rows.get(("t", 0), []))
-
-
-@pytest.mark.parametrize(
-    ("start", "first"),
-    [
-        ("earliest", 2),
-        ("latest", 12),
-        (Offset(5), 5),
-        (Tail(3), 9),
-        (Tail(0), 12),
-        (Tail(99), 2),
-        (dt.datetime(1970, 1, 1, 0, 0, 5, tzinfo=dt.UTC), 5),
-        (dt.datetime(1970, 1, 1, 0, 1, 39, tzinfo=dt.UTC), 12),
-        ({WHERE: Offset(6)}, 6),
-        ({WHERE: Tail(1)}, 11),
-        ({WHERE: dt.datetime(1970, 1, 1, 0, 0, 5, tzinfo=dt.UTC)}, 5),
-        ({WHERE: 6}, 6),
-        ({WHERE: "latest"}, 12),
-        ({WHERE: "earliest"}, 2),
-    ],
-    ids=str,
-)
-def test_starts(start: Any, first: int) -> None:
-    with World() as world:
-        world.create_topic("t")
-        timed(world, *range(0, 10_000, 1000))
-        timed(world, 9999, 9999)
-        log_of(world).delete_before(2)
-        with Consuming(world, topics="t", start=start) as consuming:
-            assert world.run(consuming.core.position(WHERE)) == first
-
-
-@pytest.mark.parametrize("start", [1, -1, True, 1.5, {WHERE: True}, {WHERE: 1.5}], ids=str)
-def test_a_number_alone_is_no_start(start: Any) -> None:
-    with World() as world:
-        world.create_topic("t")
-        with pytest.raises(ConfigError, match=r"start.*kafwire\.Tail\("):
-            Consuming(world, topics="t", start=start)
-        assert not world.made("ListOffsets")
-
-
-def test_start_where_the_group_is_and_else_by_policy() -> None:
-    with World() as world:
-        fill(world, "t", partitions=2)
-        world.committed["g"] = {("t", 0): Kept(5, 0)}
-        both = [("t", 0), ("t", 1)]
-        options: dict[str, Any] = {"assign": both, "start": None, "group_id": "g"}
-        with Consuming(world, auto_offset_reset="latest", **options) as consuming:
-            assert world.run(consuming.core.position(TopicPartition("t", 0))) == 5
-            assert world.run(consuming.core.position(TopicPartition("t", 1))) == 12
-        with pytest.raises(ConfigError, match="begin with t-1:"):
-            Consuming(world, auto_offset_reset="error", **options | {"group_id": "other"} | {"assign": both[1:]})
-
-
-@few_partitions
-def test_partitions_that_are_added_are_read_from_their_beginning() -> None:
-    with World() as world:
-        rows = fill(world, "t", partitions=2)
-        options: dict[str, Any] = {"topics": "t", "start": "latest", "metadata_max_age_ms": 10_000}
-        with Consuming(world, **options) as consuming:
-            world.add_partitions("t", 2)
-            rows = {("t", number): write(world, "t", number, batches=3) for number in (2, 3)}
-            consuming.until(lambda: consuming.rows == rows, 30)
-            rows["t", 3] += write(world, "t", 3)
-            consuming.until(lambda: consuming.rows == rows, 30)
-            assert len(consuming.core.assignment) == 4
-
-
-@few_partitions
-@pytest.mark.parametrize("chosen", [{"topics": "t"}, {"assign": [("t", 0)]}], ids=str)
-def test_a_start_of_what_is_not_read_begins_nothing(chosen: dict[str, Any]) -> None:
-    """Whoever asks an `AsyncConsumer` again after that error gets it again, and nothing is left of the first time."""
-    with World() as world:
-        fill(world, "t")
-        config = ConsumerConfig.build({"bootstrap_servers": world.bootstrap})
-        assign = [TopicPartition(*where) for where in chosen["assign"]] if "assign" in chosen else None
-        selection = Selection(chosen.get("topics"), assign, {TopicPartition("t", 9): 5})
-
-        async def make() -> ConsumerCore:
-            return ConsumerCore(Cluster(world.engine, config), config, selection, layouts(None, None))
-
-        core = world.run(make())
-        for _ in range(2):
-            with pytest.raises(ConfigError, match="start names t-9, which this consumer does not read"):
-                world.run(core.start_once())
-        assert not core.assignment
-        assert not core.cluster._listeners
-        world.run(core.close())
-
-
-@few_partitions
-def test_the_first_look_at_a_topic_makes_each_cursor_once() -> None:
-    with World() as world:
-        fill(world, "t", partitions=3)
-        with Consuming(world, topics="t", start={TopicPartition("t", n): 0 for n in range(3)}) as consuming:
-            assert [cursor.number for cursor in consuming.fetcher.cursors.values()] == [0, 1, 2]
-            assert not world.made("ListOffsets")
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
@@ -182,7 +74,7 @@ def test_seek_of_one_does_not_spoil_the_next_ones_answer() -> None:
         world.on("Fetch", answer)
         with Consuming(world, topics="t", asks=False) as consuming:
             consuming.idle()
-            world.run(consuming.core.ask())
+            world.run(consuming.core.assignment.ask())
             consuming.until(consuming.fetches)
             consuming.seek(1)
             consuming.until_read({("t", 0): rows["t", 0][1:], ("t", 1): rows["t", 1]})
@@ -196,9 +88,9 @@ def test_seek_by_time_and_to_ends() -> None:
         timed(world, *range(0, 10_000, 1000))
         with Consuming(world, topics="t") as consuming:
             for when, offset in ((3500, 4), ("earliest", 0), ("latest", 10), (99_999, 10)):
-                found = world.run(consuming.core.seek_to(when, None))
+                found = world.run(consuming.core.positions.seek_to(when, None))
                 assert found == {WHERE: offset}
-                assert world.run(consuming.core.position(WHERE)) == offset
+                assert world.run(consuming.core.positions.position(WHERE)) == offset
                 assert read(consuming) == list(range(offset, 10))
 
 
@@ -240,7 +132,7 @@ def test_offset_out_of_range(policy: str, first: int, target: int) -> None:
         with Consuming(world, topics="t", start={WHERE: target}, auto_offset_reset=policy) as consuming:
             got = read(consuming)
             assert got == list(range(first, 12))
-            assert world.run(consuming.core.position(WHERE)) == 12
+            assert world.run(consuming.core.positions.position(WHERE)) == 12
             assert consuming.fetcher.resets == 1
 
 
@@ -307,7 +199,7 @@ def test_positions_are_those_of_the_reader() -> None:
             consuming.idle()
             assert consuming.cursor().position == 15
             for expected in (0, 3, 6, 9):
-                assert world.run(consuming.core.position(WHERE)) == expected
+                assert world.run(consuming.core.positions.position(WHERE)) == expected
                 consuming.take()
 
 
@@ -320,12 +212,12 @@ def test_a_batch_that_was_handed_out_record_by_record_does_not_hold_the_position
             consuming.idle()
             batch = consuming.take()
             assert batch is not None
-            hand = InProgressBatch(consuming.core, iter([batch]))
+            hand = InProgressBatch(consuming.core.fetcher, iter([batch]))
             assert hand.next() is None
             for offset in (1, 2):
                 next(hand.records)
                 assert hand.next() == (WHERE, offset)
-                assert consuming.core.lag(WHERE, hand.next()) == 3 - offset
+                assert consuming.core.positions.lag(WHERE, hand.next()) == 3 - offset
             next(hand.records)
             assert hand.next() is None
             log = log_of(world)
@@ -335,9 +227,9 @@ def test_a_batch_that_was_handed_out_record_by_record_does_not_hold_the_position
             for _ in range(2):
                 log.append(marker)
             consuming.until(lambda: consuming.queue.position(0) == 5)
-            assert world.run(consuming.core.position(WHERE)) == 5
+            assert world.run(consuming.core.positions.position(WHERE)) == 5
             assert hand.next() is None
-            assert consuming.core.lag(WHERE, hand.next()) == 0
+            assert consuming.core.positions.lag(WHERE, hand.next()) == 0
 
 
 @pytest.mark.shapes("as_written")
@@ -345,18 +237,18 @@ def test_lag_costs_no_request() -> None:
     with World() as world:
         fill(world, "t", batches=5, records=3)
         with Consuming(world, topics="t", asks=False) as consuming:
-            assert consuming.core.lag(WHERE) is None
-            world.run(consuming.core.ask())
+            assert consuming.core.positions.lag(WHERE) is None
+            world.run(consuming.core.assignment.ask())
             consuming.idle()
             before = len(world.calls)
-            assert consuming.core.lag(WHERE) == 15
+            assert consuming.core.positions.lag(WHERE) == 15
             consuming.take()
-            assert consuming.core.lag(WHERE) == 12
+            assert consuming.core.positions.lag(WHERE) == 12
             consuming.drain()
-            assert consuming.core.lag(WHERE) == 0
+            assert consuming.core.positions.lag(WHERE) == 0
             assert len(world.calls) == before
-            assert world.run(consuming.core.beginning_offsets(None)) == {WHERE: 0}
-            assert world.run(consuming.core.end_offsets(None)) == {WHERE: 15}
+            assert world.run(consuming.core.positions.beginning_offsets(None)) == {WHERE: 0}
+            assert world.run(consuming.core.positions.end_offsets(None)) == {WHERE: 15}
 
 
 @pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
@@ -367,15 +259,15 @@ def test_lag_is_known_as_soon_as_records_are(level: str) -> None:
         fill(world, "t", batches=2, records=3)
         with Consuming(world, topics="t", isolation_level=level, fetch_max_bytes=1) as consuming:
             consuming.until(lambda: consuming.batches == 2)
-            assert consuming.core.lag(WHERE) == 0
+            assert consuming.core.positions.lag(WHERE) == 0
             world.engine_lag_s = lambda: 5.0
             write(world, "t", batches=4, records=3)
             consuming.until(lambda: consuming.batches == 3, 2.0)
             assert consuming.cursor().high_watermark < 18, "the engine has not looked"
-            assert consuming.core.lag(WHERE) == 9
+            assert consuming.core.positions.lag(WHERE) == 9
             world.engine_lag_s = lambda: 0.0
             consuming.until(lambda: consuming.batches == 6)
-            assert consuming.core.lag(WHERE) == 0
+            assert consuming.core.positions.lag(WHERE) == 0
             consuming.idle()
 
 
@@ -387,10 +279,10 @@ def test_a_stream_whose_partition_is_dropped_says_so(*, paused: bool) -> None:
             reader = consuming.stream(0)
             if paused:
                 consuming.pause(0)
-            world.run(consuming.core.assign([TopicPartition("t", 1)]))
+            world.run(consuming.core.assignment.assign([TopicPartition("t", 1)]))
             with pytest.raises(KafkaError, match="t-0 is not read by this consumer any more"):
                 reader.read(1000)
-            world.run(consuming.core.ask())
+            world.run(consuming.core.assignment.ask())
             consuming.until_read({("t", 1): rows["t", 1]})
 
 
@@ -400,12 +292,12 @@ def test_assignments_that_change(strategy: dict[str, Any]) -> None:
         rows = fill(world, "t", partitions=4)
         with Consuming(world, assign=[("t", 0), ("t", 1)], **strategy) as consuming:
             consuming.until_read({where: rows[where] for where in (("t", 0), ("t", 1))})
-            world.run(consuming.core.assign([TopicPartition("t", n) for n in (1, 2)]))
+            world.run(consuming.core.assignment.assign([TopicPartition("t", n) for n in (1, 2)]))
             rows["t", 0] += write(world, "t", 0)
             rows["t", 1] += write(world, "t", 1)
             consuming.until(lambda: consuming.rows.get(("t", 2)) == rows["t", 2])
             consuming.until(lambda: consuming.rows["t", 1] == rows["t", 1])
             assert consuming.rows["t", 0] == rows["t", 0][:-1]
             consuming.rows.pop(("t", 0))
-            world.run(consuming.core.assign([TopicPartition("t", n) for n in range(4)]))
+            world.run(consuming.core.assignment.assign([TopicPartition("t", n) for n in range(4)]))
             consuming.until_read(rows)  # what is assigned anew begins where `start` says

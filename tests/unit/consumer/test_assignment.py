@@ -20,7 +20,7 @@ def test_a_partition_that_comes_back_by_metadata_is_read() -> None:
         fill(world, "u")
         with Consuming(world, topics="t") as consuming:
             consuming.until_read(rows)
-            world.run(consuming.core.subscribe(["u"]))
+            world.run(consuming.core.assignment.subscribe(["u"]))
 
             def lags(call: Call) -> Any:
                 answer = world._on_Metadata(call)
@@ -30,7 +30,7 @@ def test_a_partition_that_comes_back_by_metadata_is_read() -> None:
 
             world.on("Metadata", lags)
             consuming.rows.clear()
-            world.run(consuming.core.subscribe(["t"]))
+            world.run(consuming.core.assignment.subscribe(["t"]))
             world.off("Metadata")
             world.run(consuming.cluster.refresh())
             rows["t", 2] += write(world, "t", 2)
@@ -43,13 +43,13 @@ def test_a_subscription_that_fails_changes_nothing() -> None:
         with Consuming(world, assign=[("u", 0), ("t", 0)], default_api_timeout_ms=3_000) as consuming:
             consuming.until_read({where: rows[where] for where in (("u", 0), ("t", 0))})
             with pytest.raises(BrokerError, match="'v' does not exist"):
-                world.run(consuming.core.subscribe(["t", "v"]))
+                world.run(consuming.core.assignment.subscribe(["t", "v"]))
             world.on("ListOffsets", lambda _: NEVER)
             with pytest.raises(KafkaTimeoutError):
-                world.run(consuming.core.subscribe(["t"]))
+                world.run(consuming.core.assignment.subscribe(["t"]))
             world.off("ListOffsets")
-            assert set(consuming.core.assignment) == {TopicPartition("u", 0), TopicPartition("t", 0)}
-            assert consuming.core.subscription == set()
+            assert set(consuming.core.assignment.partitions) == {TopicPartition("u", 0), TopicPartition("t", 0)}
+            assert consuming.core.assignment.topics == set()
             world.add_partitions("t", 1)
             world.run(consuming.cluster.refresh())
             rows["u", 0] += write(world, "u")
@@ -71,7 +71,7 @@ def test_partitions_that_are_added_while_a_subscription_begins() -> None:
                 world.engine.start(consuming.cluster._refresher.begin)
 
             world.on("ListOffsets", grow)
-            world.run(consuming.core.subscribe(["t", "u"]))
+            world.run(consuming.core.assignment.subscribe(["t", "u"]))
             consuming.until_read(rows)
 
 
@@ -84,8 +84,8 @@ def test_a_topic_is_created_for_a_subscription_if_that_is_wanted(*, wanted: bool
             consuming.until_read(rows)
             if not wanted:
                 with pytest.raises(BrokerError, match="'t' does not exist"):
-                    world.run(consuming.core.subscribe(["t", "u"]))
+                    world.run(consuming.core.assignment.subscribe(["t", "u"]))
                 return
-            world.run(consuming.core.subscribe(["t", "u"]))
+            world.run(consuming.core.assignment.subscribe(["t", "u"]))
             rows["t", 0] = write(world, "t")
             consuming.until(lambda: consuming.rows.get(("t", 0)) == rows["t", 0])

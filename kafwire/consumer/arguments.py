@@ -1,0 +1,134 @@
+"""Arguments of consumers, checked in the caller's thread: topics, partitions, where to begin, columns, times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from kafwire.cluster.offset_spec import (
+    Bound,
+    OffsetSpec,
+    ResolvedOffset,
+    resolve_offset,
+    resolve_offset_in,
+    timestamp_of,
+)
+from kafwire.consumer.partition_cursor import FetchCursor
+from kafwire.errors import ConfigError
+from kafwire.records._arrow import Layout
+from kafwire.types import TopicPartition
+
+# So many partitions keep their constant columns from batch to batch; a thousand would keep gigabytes.
+LASTING_LAYOUTS = 16
+_NAMES_TOLD = 10  # of partitions, in an error
+_LONGEST_TIMEOUT = 1 << 20  # seconds
+
+# For all partitions, or for some by name; None says nothing.
+Start = ResolvedOffset | dict[TopicPartition, ResolvedOffset] | None
+
+
+class Selection:
+    """What a consumer is to read, and from where on: checked as far as that goes without a broker."""
+
+    def __init__(
+        self, topics: str | Iterable[str] | None, assign: Iterable[TopicPartition] | None, start: Bound | None
+    ) -> None:
+        """Raises `ConfigError`."""
+        if topics is not None and assign is not None:
+            raise ConfigError(
+                "topics and assign exclude each other: all partitions of topics, or those named one by one"
+            )
+        self.topics = None if topics is None else names_of(topics)
+        self.assign = None if assign is None else partitions_of(assign)
+        self.start: Start = None
+        if isinstance(start, Mapping):
+            self.start = {
+                partition_of(where): resolve_offset_in(where, point, "start") for where, point in start.items()
+            }
+        elif start is not None:
+            self.start = resolve_offset(start, "start")
+
+
+def no_membership() -> ConfigError:
+    """What a group with topics comes to for now."""
+    return ConfigError(
+        "group_id with topics would be a membership in a group, which is not there yet: name the partitions "
+        "(assign=[TopicPartition(...)]), or leave group_id out to read all partitions"
+    )
+
+
+def names_of(topics: str | Iterable[str]) -> list[str]:
+    """A list of topics, each once; `ConfigError` for anything else."""
+    names = [topics] if isinstance(topics, str) else list(topics) if isinstance(topics, Iterable) else []
+    if not names or not all(isinstance(name, str) and name for name in names):
+        raise ConfigError(f"topics: a name or a list of names is needed, not {topics!r}")
+    return list(dict.fromkeys(names))
+
+
+def partitions_of(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """A list of partitions, checked; `ConfigError` for anything else."""
+    if isinstance(partitions, str | TopicPartition) or not isinstance(partitions, Iterable):
+        raise ConfigError(f"a list of TopicPartition(topic, partition) is needed, not {partitions!r}")
+    return [partition_of(where) for where in partitions]
+
+
+def partition_of(where: Any) -> TopicPartition:
+    """A partition, checked; `ConfigError` for anything else."""
+    if (
+        not isinstance(where, tuple)
+        or len(where) != 2
+        or not isinstance(where[0], str)
+        or not isinstance(where[1], int)
+    ):
+        raise ConfigError(f"a TopicPartition(topic, partition) is needed, not {where!r}")
+    return TopicPartition(*where)
+
+
+def cursor_of(cursors: Mapping[tuple[str, int], FetchCursor], where: TopicPartition) -> FetchCursor:
+    """A partition's cursor; `ConfigError` for one that is not read."""
+    cursor = cursors.get(partition_of(where))
+    if cursor is None:
+        names = sorted(cursor.name for cursor in cursors.values())
+        more = f" and {len(names) - _NAMES_TOLD} more" if len(names) > _NAMES_TOLD else ""
+        raise ConfigError(
+            f"{where[0]}-{where[1]} is not read by this consumer, which reads "
+            f"{', '.join(names[:_NAMES_TOLD]) or 'nothing'}{more}: assign it first"
+        )
+    return cursor
+
+
+def cursors_of(
+    cursors: Mapping[tuple[str, int], FetchCursor], partitions: Iterable[TopicPartition] | None
+) -> list[FetchCursor]:
+    """The cursors of partitions, or all; `ConfigError` for one that is not read."""
+    if partitions is None:
+        return list(cursors.values())
+    return [cursor_of(cursors, where) for where in partitions_of(partitions)]
+
+
+def times_of(timestamps: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, int]:
+    """Partitions and times in ms, checked; `ConfigError` for anything else."""
+    if not isinstance(timestamps, Mapping):
+        raise ConfigError(f"a mapping of TopicPartition(topic, partition) to a time is needed, not {timestamps!r}")
+    return {partition_of(where): timestamp_of(when) for where, when in timestamps.items()}
+
+
+def layouts(columns: Sequence[str] | None, layout: Mapping[str, Any] | None) -> Callable[..., Layout]:
+    """What makes the layout of a topic and partition; a wrong column is told at once."""
+    if isinstance(columns, str):
+        raise ConfigError(f"columns: a list of names is needed, not {columns!r}")
+
+    def make(topic: str | None = None, partition: int = -1, *, transient: bool = False) -> Layout:
+        return Layout(topic, partition, columns=columns, transient=transient, **(layout or {}))
+
+    make()
+    return make
+
+
+def milliseconds(timeout: float | None) -> int:
+    """Seconds as the readers count: -1 for ever."""
+    if timeout is None:
+        return -1
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 <= timeout <= _LONGEST_TIMEOUT:
+        raise ConfigError(f"timeout={timeout!r}: seconds from 0 to {_LONGEST_TIMEOUT} are needed, or None")
+    return round(timeout * 1000)

@@ -1,0 +1,42 @@
+"""`ArrowStream`: what a consumer's `arrow_stream` returns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafwire.consumer._fetch_reader import FetchReader
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class ArrowStream:
+    """An Arrow stream of a consumer's records. Consume it once.
+
+    The `arrow_stream` of a consumer makes it.
+
+    Example:
+        >>> pa.table(consumer.arrow_stream(timeout=1.0)).num_rows
+        3
+    """
+
+    def __init__(self, reader: FetchReader) -> None:
+        self._reader = reader
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The stream (PyCapsule interface); `requested_schema` is not followed."""
+        return self._reader.stream_capsule()
+
+    def __arrow_c_schema__(self) -> object:
+        """The stream's schema (PyCapsule interface)."""
+        return self._reader.schema_capsule()
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Read the stream as a `pyarrow.RecordBatchReader`.
+
+        Returns:
+            The reader, which blocks the thread that reads it.
+        """
+        from pyarrow import RecordBatchReader
+
+        return RecordBatchReader.from_stream(self)

@@ -1,0 +1,223 @@
+"""Which partitions a consumer reads, and who reads them: assignments, subscriptions, demand, claims, pauses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+
+from kafwire.cluster.list_offsets import EARLIEST
+from kafwire.cluster.metadata import TopicInfo
+from kafwire.config import ConsumerConfig
+from kafwire.consumer.arguments import LASTING_LAYOUTS, Selection, cursor_of, cursors_of, no_membership
+from kafwire.consumer.fetcher import Fetcher
+from kafwire.consumer.offset_commits import OffsetCommits
+from kafwire.consumer.partition_claim import Claim
+from kafwire.consumer.partition_cursor import FetchCursor
+from kafwire.consumer.start_positions import seek_to_start
+from kafwire.errors import ConfigError, KafkaError
+from kafwire.records._arrow import Layout
+from kafwire.types import TopicPartition
+
+
+class Assignment:
+    """The partitions of one consumer. Lives on the engine, apart from `new_claim`."""
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        config: ConsumerConfig,
+        selection: Selection,
+        commits: OffsetCommits,
+        layout: Callable[..., Layout],
+    ) -> None:
+        """`layout` makes the Arrow layout of a topic and partition."""
+        self._fetcher = fetcher
+        self._cluster = fetcher.cluster
+        self._config = config
+        self._selection = selection
+        self._commits = commits
+        self._layout = layout
+        self._flowing = False
+        self._claimed: set[FetchCursor] = set()
+        self._stop_listening: Callable[[], None] = lambda: None
+
+    async def start(self) -> None:
+        """Find what is to be read, and where it begins. Raises `BrokerError` for a topic that does not exist."""
+        selection = self._selection
+        if selection.topics is not None:
+            infos = await self._cluster.topics(
+                selection.topics, fresh=True, create=self._config.allow_auto_create_topics
+            )
+            found = [(info, number) for info in infos for number in sorted(info.partitions)]
+            self._check_start({(info.name, number) for info, number in found})
+            await self._add(found)
+        else:
+            self._check_start(set(selection.assign or ()))
+            if selection.assign is not None:
+                await self.assign(selection.assign)
+        self._stop_listening = self._cluster.on_change(self._on_metadata)
+        self._on_metadata({topic for topic, _ in self._fetcher.cursors})  # what changed meanwhile
+
+    def stop(self) -> None:
+        """Follow changes of the metadata no more."""
+        self._stop_listening()
+
+    async def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these and no others. Those that are read already go on; new ones begin as `start` says."""
+        wanted = dict.fromkeys(partitions)
+        found = []
+        for where in wanted:
+            cursor = self._fetcher.cursors.get(where)
+            if cursor is not None and not self._is_of_another_topic(cursor):
+                continue
+            info = await self._cluster.topic(
+                where.topic,
+                fresh=where.topic not in self._cluster.metadata.topics,
+                create=self._config.allow_auto_create_topics,
+            )
+            if where.partition not in info.partitions:
+                await self._cluster.refresh([where.topic])
+                info = self._cluster.metadata.topics[where.topic]
+            if where.partition not in info.partitions:
+                raise ConfigError(
+                    f"topic {where.topic!r} has partitions 0 to {max(info.partitions)}, not {where.partition!r}"
+                )
+            found.append((info, where.partition))
+        dropped = [
+            cursor
+            for key, cursor in self._fetcher.cursors.items()
+            if TopicPartition(*key) not in wanted or self._is_of_another_topic(cursor)
+        ]
+        if dropped and self._commits.is_automatic:
+            await self._commits.auto_commit(timeout_ms=self._config.auto_commit_interval_ms)
+        self._selection.topics = None
+        for cursor in dropped:
+            self._drop(cursor)
+        await self._add(found)
+        self._keep_fresh()
+
+    async def subscribe(self, topics: Iterable[str]) -> None:
+        """Read all partitions of these topics and no others; those that are read already go on.
+
+        Raises `ConfigError` with a `group_id`, `BrokerError` for a topic that does not exist, `KafkaTimeoutError`,
+        `KafkaConnectionError`: what was read is read on then.
+        """
+        if self._config.group_id is not None:
+            raise no_membership()
+        create = self._config.allow_auto_create_topics
+        found = await self._cluster.topics(list(topics), fresh=True, create=create)
+        names = {info.name for info in found}
+        for cursor in list(self._fetcher.cursors.values()):
+            if self._is_of_another_topic(cursor):
+                self._drop(cursor)
+        missing = [(info, n) for info in found for n in sorted(info.partitions)]
+        await self._add(pair for pair in missing if (pair[0].name, pair[1]) not in self._fetcher.cursors)
+        for cursor in list(self._fetcher.cursors.values()):
+            if cursor.topic not in names:
+                self._drop(cursor)
+        self._selection.topics = [info.name for info in found]
+        self._on_metadata(names)  # what changed meanwhile
+        self._keep_fresh()
+
+    @property
+    def topics(self) -> set[str]:
+        """The topics that are read, each with all their partitions."""
+        return set(self._selection.topics or ())
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """The partitions that are read."""
+        return [TopicPartition(*key) for key in self._fetcher.cursors]
+
+    async def ask(self, where: TopicPartition | None = None) -> None:
+        """Somebody begins to read: one partition, or all that nobody claimed."""
+        if where is not None:
+            self._fetcher.ask([cursor_of(self._fetcher.cursors, where)])
+            return
+        self._flowing = True
+        self._fetcher.ask([cursor for cursor in self._fetcher.cursors.values() if cursor not in self._claimed])
+
+    def new_claim(self, where: TopicPartition) -> Claim:
+        """What one reader may hold a partition by. May be made in any thread."""
+        return Claim(where, self._cluster.engine, self.release)
+
+    async def claim(self, claim: Claim) -> None:
+        """Leave a partition to one reader, until the claim is closed. `KafkaError` when another has it already."""
+        cursor = cursor_of(self._fetcher.cursors, claim.where)
+        if cursor in self._claimed:
+            raise KafkaError(f"{cursor.name} has a stream already: close that one first")
+        if not claim.closed:
+            self._claimed.add(cursor)
+            claim.cursor = cursor
+            self._fetcher.queue.claim(cursor.number)
+
+    def release(self, cursor: FetchCursor) -> None:
+        """Its reader reads no more: the partition is one of all again. What a closed claim calls."""
+        if cursor in self._claimed:
+            self._claimed.discard(cursor)
+            self._fetcher.queue.claim(cursor.number, False)
+            if self._flowing:
+                self._fetcher.ask([cursor])
+            else:
+                self._fetcher.leave(cursor)
+            self._fetcher.pause(cursor, paused=cursor.paused)
+
+    async def pause(self, partitions: Iterable[TopicPartition], *, paused: bool) -> None:
+        """Fetch and hand out nothing of these, or go on; what is buffered stays."""
+        for cursor in cursors_of(self._fetcher.cursors, partitions):
+            self._fetcher.pause(cursor, paused=paused)
+
+    @property
+    def paused(self) -> list[TopicPartition]:
+        """The partitions that are paused."""
+        return [TopicPartition(*key) for key, cursor in self._fetcher.cursors.items() if cursor.paused]
+
+    def _check_start(self, read: Collection[tuple[str, int]]) -> None:
+        """Refuse a start of partitions that are not among those that are `read`."""
+        known = self._selection.start if isinstance(self._selection.start, dict) else {}
+        strangers = [f"{topic}-{number}" for topic, number in known if (topic, number) not in read]
+        if strangers:
+            raise ConfigError(f"start names {', '.join(strangers)}, which this consumer does not read")
+
+    def _is_of_another_topic(self, cursor: FetchCursor) -> bool:
+        """Whether the topic of a cursor's name was made anew since."""
+        known = self._cluster.metadata.topics.get(cursor.topic)
+        return known is not None and cursor.halted and known.topic_id != cursor.topic_id
+
+    def _layout_of(self, topic: str, partition: int) -> Layout:
+        return self._layout(topic, partition, transient=len(self._fetcher.cursors) >= LASTING_LAYOUTS)
+
+    def _drop(self, cursor: FetchCursor) -> None:
+        self._fetcher.remove(cursor, claimed=cursor in self._claimed)
+        if cursor in self._claimed:
+            self._claimed.discard(cursor)
+            self._fetcher.halt(cursor, KafkaError(f"{cursor.name} is not read by this consumer any more"))
+        self._commits.forget(cursor)
+
+    async def _add(self, found: Iterable[tuple[TopicInfo, int]]) -> None:
+        made = [self._fetcher.add(info, number, self._layout_of(info.name, number)) for info, number in found]
+        try:
+            await seek_to_start(
+                self._fetcher, self._commits, made, self._selection.start, self._config.auto_offset_reset
+            )
+        except BaseException:
+            for cursor in made:
+                self._drop(cursor)
+            raise
+        if self._flowing:
+            self._fetcher.ask(made)
+        self._keep_fresh()
+
+    def _keep_fresh(self) -> None:
+        self._cluster.keep_fresh({topic for topic, _ in self._fetcher.cursors})
+
+    def _on_metadata(self, changed: set[str]) -> None:
+        self._fetcher.on_metadata(changed)
+        for name in changed.intersection(self._selection.topics or ()):
+            info = self._cluster.metadata.topics.get(name)
+            for number in sorted(info.partitions) if info is not None else ():
+                if (name, number) not in self._fetcher.cursors and info is not None:
+                    # Whatever is in it came after this consumer did, so it is read from its beginning.
+                    cursor = self._fetcher.add(info, number, self._layout_of(name, number))
+                    self._fetcher.seek_by_time(cursor, EARLIEST)
+                    if self._flowing:
+                        self._fetcher.ask([cursor])

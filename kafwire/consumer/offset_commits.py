@@ -1,0 +1,129 @@
+"""What a consumer commits for its group: how far each partition is processed, or what its user says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kafwire.cluster.group_offsets import Committed, GroupOffsets, OffsetToCommit
+from kafwire.config import ConsumerConfig
+from kafwire.consumer.arguments import cursor_of, partitions_of
+from kafwire.consumer.fetcher import Fetcher
+from kafwire.consumer.partition_cursor import FetchCursor
+from kafwire.errors import ConfigError, KafkaError
+from kafwire.records._records import Batch
+from kafwire.types import ConsumerGroupMetadata, TopicPartition
+
+# Brokers forget what a group without members has not committed for a week: what does not change is committed again.
+COMMIT_AGAIN_MS = 6 * 3600 * 1000
+ENGINE_LAG_MS = 1_000
+
+
+class OffsetCommits:
+    """The offsets of one consumer's group, if it has one. Lives on the engine, apart from `processed`."""
+
+    def __init__(self, fetcher: Fetcher, config: ConsumerConfig) -> None:
+        self._fetcher = fetcher
+        self._engine = fetcher.cluster.engine
+        self._group = GroupOffsets(fetcher.cluster, config.group_id) if config.group_id is not None else None
+        self._committed: dict[FetchCursor, int] = {}
+        self._committed_since_ms = self._engine.now_ms()
+        self.is_automatic = self._group is not None and config.enable_auto_commit
+
+    async def commit(
+        self, what: Batch | Mapping[TopicPartition, int] | None, *, timeout_ms: float | None = None
+    ) -> None:
+        """Commit the end of a batch, offsets, or how far everything is processed."""
+        group, cursors = self._need_group(), self._fetcher.cursors
+        if what is None:
+            chosen = self._processed()
+        elif isinstance(what, Mapping):
+            chosen = {cursor_of(cursors, where): _committable(where, offset) for where, offset in what.items()}
+        elif what.topic is None or what.partition is None:
+            raise ConfigError("this batch was decoded from bytes alone: it has no partition to commit for")
+        else:
+            chosen = {cursor_of(cursors, TopicPartition(what.topic, what.partition)): what.next_offset}
+        if what is not None:
+            for cursor, offset in chosen.items():
+                self._fetcher.queue.process(cursor.number, offset)
+        if chosen:
+            await self._catch_up(chosen)
+            await group.commit(
+                {
+                    (c.topic, c.partition): OffsetToCommit(offset, c.epochs.before(offset))
+                    for c, offset in chosen.items()
+                },
+                topic_ids={cursor.topic: cursor.topic_id for cursor in chosen},
+                timeout_ms=timeout_ms,
+            )
+            self._committed.update(chosen)
+
+    async def _catch_up(self, read: Mapping[FetchCursor, int]) -> None:
+        """Readers may be ahead of the engine, which is told of records when the I/O thread has queued them already."""
+        position, until = self._fetcher.queue.position, self._engine.now_ms() + ENGINE_LAG_MS
+        while any(c.position < min(offset, position(c.number)) for c, offset in read.items()):
+            if self._engine.now_ms() > until:
+                return
+            await asyncio.sleep(0.001)
+
+    def _processed(self) -> dict[FetchCursor, int]:
+        queue = self._fetcher.queue
+        now = self._engine.now_ms()
+        if now > self._committed_since_ms + COMMIT_AGAIN_MS:
+            self._committed.clear()
+            self._committed_since_ms = now
+        processed = {cursor: queue.processed(cursor.number) for cursor in self._fetcher.cursors.values()}
+        return {c: offset for c, offset in processed.items() if offset >= 0 and self._committed.get(c) != offset}
+
+    def processed(self) -> dict[TopicPartition, int]:
+        """How far each partition is processed, where anything of it is. May be called in any thread."""
+        queue = self._fetcher.queue
+        found = {where: queue.processed(cursor.number) for where, cursor in list(self._fetcher.cursors.items())}
+        return {TopicPartition(*where): offset for where, offset in found.items() if offset >= 0}
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Who commits: nobody who is a member."""
+        return ConsumerGroupMetadata(self._need_group().group_id)
+
+    async def committed(self, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, Committed | None]:
+        """What the group has committed."""
+        wanted = self._fetcher.cursors if partitions is None else partitions_of(partitions)
+        found = await self._need_group().fetch(list(wanted))
+        return {TopicPartition(*where): committed for where, committed in found.items()}
+
+    async def auto_commit(self, *, timeout_ms: float | None = None) -> None:
+        """Commit how far everything is processed; an error is told, and no more."""
+        try:
+            await self.commit(None, timeout_ms=timeout_ms)
+        except KafkaError as error:
+            self._fetcher.tell_once("commits", error, "what was processed could not be committed: ")
+        else:
+            self._fetcher.errors.end("commits")
+
+    async def positions_of(self, cursors: Iterable[FetchCursor]) -> dict[FetchCursor, Committed]:
+        """Where the group was in these, for those of which it has committed anything; nothing without a group."""
+        if self._group is None:
+            return {}
+        found = await self._group.fetch([(cursor.topic, cursor.partition) for cursor in cursors])
+        there = {cursor: found[cursor.topic, cursor.partition] for cursor in cursors}
+        return {cursor: committed for cursor, committed in there.items() if committed is not None}
+
+    def note(self, cursor: FetchCursor, offset: int) -> None:
+        """That is what the group has committed of it."""
+        self._committed[cursor] = offset
+
+    def forget(self, cursor: FetchCursor) -> None:
+        """It is not read any more."""
+        self._committed.pop(cursor, None)
+
+    def _need_group(self) -> GroupOffsets:
+        if self._group is None:
+            raise ConfigError("a group_id is needed to commit offsets, and to ask for committed ones")
+        return self._group
+
+
+def _committable(where: TopicPartition, offset: Any) -> int:
+    if not isinstance(offset, int) or isinstance(offset, bool) or not 0 <= offset < 1 << 63:
+        raise ConfigError(f"the offset to commit for {where[0]}-{where[1]} is {offset!r}: a number from 0 is needed")
+    return offset

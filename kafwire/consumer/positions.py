@@ -1,0 +1,120 @@
+"""Where a consumer is in its partitions, and where their logs begin and end: seeks, positions, lag."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+
+from kafwire.cluster.list_offsets import EARLIEST, LATEST, list_offsets
+from kafwire.cluster.offset_spec import OffsetSpec, timestamp_of
+from kafwire.consumer.arguments import cursor_of, cursors_of, partitions_of
+from kafwire.consumer.fetcher import Fetcher
+from kafwire.consumer.in_progress_batch import UnreadRemainder
+from kafwire.consumer.partition_cursor import FetchCursor
+from kafwire.errors import ConfigError, KafkaTimeoutError
+from kafwire.types import TopicPartition
+
+
+class Positions:
+    """One consumer's positions. Lives on the engine."""
+
+    def __init__(self, fetcher: Fetcher) -> None:
+        self._fetcher = fetcher
+
+    async def seek(self, where: TopicPartition, offset: int) -> None:
+        """Read on at `offset`."""
+        cursor = cursor_of(self._fetcher.cursors, where)
+        if not isinstance(offset, int) or isinstance(offset, bool) or not 0 <= offset < 1 << 63:
+            raise ConfigError(f"the offset to seek in {cursor.name} is {offset!r}: a number from 0 is needed")
+        self._fetcher.seek(cursor, offset)
+
+    def put_back(self, rest: UnreadRemainder) -> None:
+        """Hand a batch's rest out again, unless its log was cut meanwhile and reading goes on before it."""
+        cursor = self._fetcher.cursors.get(rest.where)
+        queue = self._fetcher.queue
+        if cursor is None or rest.offset >= rest.end or queue.position(cursor.number) < rest.end:
+            return
+        processed = max(queue.processed(cursor.number), rest.processed)
+        self._fetcher.seek(cursor, rest.offset)
+        queue.process(cursor.number, min(processed, rest.offset))
+
+    def fetch_again(self, number: int, generation: int, offset: int) -> None:
+        """A reader could hand out nothing from `offset` on, and has reset the partition to that `generation` for it."""
+        cursor, queue = self._fetcher.numbered(number), self._fetcher.queue
+        if cursor is not None and generation == cursor.generation + 1:  # nobody has sought in it since
+            processed = queue.processed(number)
+            self._fetcher.seek(cursor, offset)
+            queue.process(number, processed)
+
+    async def settled(self) -> None:
+        """Return when the engine has done what was started before."""
+
+    async def seek_to(self, when: OffsetSpec, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, int]:
+        """Read on at the first record of a time, or at an end; the offsets."""
+        found = await self._fetcher.offsets(cursors_of(self._fetcher.cursors, partitions), timestamp_of(when))
+        for cursor, offset in found.items():
+            self._fetcher.seek(cursor, offset)
+        return {TopicPartition(cursor.topic, cursor.partition): offset for cursor, offset in found.items()}
+
+    async def position(self, where: TopicPartition) -> int:
+        """The offset of the next record that a reader gets."""
+        cursor = cursor_of(self._fetcher.cursors, where)
+        limit_s = self._fetcher.config.default_api_timeout_ms / 1000
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._fetcher.placed(cursor)
+        except TimeoutError:
+            raise KafkaTimeoutError(
+                f"it could not be found out within {limit_s:g} s where {cursor.name} is to be read on: its leader does "
+                "not answer, or there is none"
+            ) from None
+        return self._fetcher.queue.position(cursor.number)
+
+    async def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """The first offset at or after a time (ms), of each partition; None where there is none."""
+        level = int(self._fetcher.config.isolation_level == "read_committed")
+        found = await list_offsets(
+            self._fetcher.cluster,
+            {(where.topic, where.partition): time for where, time in times.items()},
+            isolation_level=level,
+        )
+        return {where: None if found[where] < 0 else found[where] for where in times}
+
+    async def ends(self, partitions: Iterable[TopicPartition] | None, timestamp: int) -> dict[TopicPartition, int]:
+        """First or last offsets as the leaders know them now; the last stable ones with read_committed."""
+        wanted = list(self._fetcher.cursors) if partitions is None else partitions_of(partitions)
+        level = int(self._fetcher.config.isolation_level == "read_committed")
+        found = await list_offsets(self._fetcher.cluster, dict.fromkeys(wanted, timestamp), isolation_level=level)
+        return {TopicPartition(*where): offset for where, offset in found.items()}
+
+    async def beginning_offsets(self, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, int]:
+        """The first offsets."""
+        return await self.ends(partitions, EARLIEST)
+
+    async def end_offsets(self, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, int]:
+        """The offsets after the last."""
+        return await self.ends(partitions, LATEST)
+
+    def lag(self, where: TopicPartition, in_hand: tuple[TopicPartition, int] | None = None) -> int | None:
+        """Records not handed out yet, as the last answer of the broker knew; None before the first one.
+
+        `in_hand` is a partition whose batch is handed out record by record, and the offset of the next one.
+        """
+        cursor = cursor_of(self._fetcher.cursors, where)
+        lag = self.lag_of(cursor)
+        if lag is None or in_hand is None or in_hand[0] != where:
+            return lag
+        return lag + max(0, self._fetcher.queue.position(cursor.number) - in_hand[1])
+
+    def high_watermark(self, where: TopicPartition) -> int | None:
+        """The end of what readers may have, as the last answer of the broker knew; None before the first one."""
+        cursor = cursor_of(self._fetcher.cursors, where)
+        end = max(cursor.high_watermark, self._fetcher.queue.log_end(cursor.number, False))
+        return end if end >= 0 else None
+
+    def lag_of(self, cursor: FetchCursor) -> int | None:
+        """The same of a cursor, whatever is in hand."""
+        queue, committed_only = self._fetcher.queue, self._fetcher.config.isolation_level == "read_committed"
+        position = queue.position(cursor.number)
+        # Records may be in the user's hand of an answer that the engine has not looked at: the I/O thread has.
+        return cursor.lag(position, committed_only=committed_only, fed_end=queue.log_end(cursor.number, committed_only))
