@@ -211,7 +211,7 @@ class Assignment:
         self._cluster.keep_fresh({topic for topic, _ in self._fetcher.cursors})
 
     def _on_metadata(self, changed: set[str]) -> None:
-        self._fetcher.on_metadata(changed)
+        self._fetcher.brokers.on_metadata(changed)
         for name in changed.intersection(self._selection.topics or ()):
             info = self._cluster.metadata.topics.get(name)
             for number in sorted(info.partitions) if info is not None else ():

@@ -120,7 +120,7 @@ class BrokerFetcher:
             self._nameless -= cursor.topic_id == NO_TOPIC_ID
         self._full.pop(cursor, None)
         if self._lent.pop(cursor, self) is None:
-            immediate = self._fetcher.immediate_fetcher(self.connection.node)
+            immediate = self._fetcher.brokers.immediate_fetcher(self.connection.node)
             if immediate is not None:
                 immediate.release(cursor)
         for topic in (cursor.topic, cursor.topic_id.bytes):
@@ -130,7 +130,7 @@ class BrokerFetcher:
     def update(self, cursor: FetchCursor) -> None:
         """Its position, demand or room changed."""
         if cursor in self._lent:
-            immediate = self._fetcher.immediate_fetcher(self.connection.node)
+            immediate = self._fetcher.brokers.immediate_fetcher(self.connection.node)
             if immediate is not None:
                 immediate.update(cursor)
             return
@@ -186,9 +186,11 @@ class BrokerFetcher:
         self._immediate_timer = None
         if self._stopped or not self.session.in_flight:
             return
-        immediate = self._fetcher.immediate_fetcher(self.connection.node)
+        immediate = self._fetcher.brokers.immediate_fetcher(self.connection.node)
         if immediate is None or not immediate.connection.is_ready:
-            self._opening_immediate = asyncio.ensure_future(self._fetcher.open_immediate_fetcher(self.connection.node))
+            self._opening_immediate = asyncio.ensure_future(
+                self._fetcher.brokers.open_immediate_fetcher(self.connection.node)
+            )
             self._opening_immediate.add_done_callback(self._on_immediate_open)
             return
         waiting = [cursor for cursor in self.session if cursor in self.cursors and not self.session.covers(cursor)]
@@ -227,7 +229,7 @@ class BrokerFetcher:
         That takes no longer than a round trip. Were its cursors left there, they would be fetched immediately for ever:
         the next request is parked by the time they come back.
         """
-        immediate = self._fetcher.immediate_fetcher(self.connection.node)
+        immediate = self._fetcher.brokers.immediate_fetcher(self.connection.node)
         if immediate is not None and immediate.session.in_flight:
             return False
         for cursor in list(self._lent):
@@ -256,7 +258,7 @@ class BrokerFetcher:
             if self._timer is None:
                 self._timer = asyncio.get_running_loop().call_later(wait / 1000, self._on_timer)
             return
-        need = fetcher.budget.request_bytes(fetcher.broker_fetcher_count, fetcher.free)
+        need = fetcher.budget.request_bytes(fetcher.brokers.count, fetcher.free)
         if not fetcher.has_room(self, need):
             return
         self._send(need)
@@ -317,7 +319,7 @@ class BrokerFetcher:
 
     def withdraw(self, cursor: FetchCursor) -> None:
         """It goes on elsewhere, in the same generation: whatever is in flight for it is not to be queued any more."""
-        immediate = self._fetcher.immediate_fetcher(self.connection.node) if cursor in self._lent else None
+        immediate = self._fetcher.brokers.immediate_fetcher(self.connection.node) if cursor in self._lent else None
         (immediate or self)._withdraw(cursor)
 
     def _withdraw(self, cursor: FetchCursor) -> None:
@@ -398,7 +400,7 @@ class BrokerFetcher:
             return
         self.connection.note_throttle(answer.throttle_time_ms)
         self.bytes += len(frame)
-        fetcher.readable(self.connection.node)
+        fetcher.brokers.readable(self.connection.node)
         served = [
             cursor
             for part in answer.partitions
@@ -437,7 +439,7 @@ class BrokerFetcher:
             for cursor in list(self.cursors):
                 fetcher.halt(cursor, error)
             return
-        fetcher.note_error(self.connection.where, error, self.cursors)
+        fetcher.errors.note_error(self.connection.where, error, self.cursors)
         if error.code not in SESSION_ERRORS:  # it may lead no more
             self._lose_all(error)
 
@@ -453,7 +455,7 @@ class BrokerFetcher:
         log.warning("%s", told)
         self.connection.fail("an answer could not be read")
         cursors = list(self.cursors)
-        if self._fetcher.unreadable(self.connection.node):
+        if self._fetcher.brokers.unreadable(self.connection.node):
             for cursor in cursors:
                 self._fetcher.halt(cursor, told)
         self._lose_all(told)
@@ -510,20 +512,20 @@ class BrokerFetcher:
             elif verdict is FetchDisposition.RETURN:
                 returning.append(cursor)
             elif verdict is FetchDisposition.DOUBT:
-                fetcher.leave_replica(cursor, doubt=True)
+                fetcher.validation.leave_replica(cursor, doubt=True)
             elif verdict is FetchDisposition.FIND_LEADER:
-                if fetcher.new_leader(part, cursor, answer):
+                if fetcher.brokers.new_leader(part, cursor, answer):
                     moving.append(cursor)
                     continue
                 error = broker_error(part.error_code, f"fetching {cursor.name} from {self.connection.where}")
                 lost.setdefault(part.error_code, (error, []))[1].append(cursor)
                 if part.error_code not in LEADER_ERRORS:
-                    fetcher.note_error(cursor.name, error, [cursor])
+                    fetcher.errors.note_error(cursor.name, error, [cursor])
             elif verdict is FetchDisposition.TRUNCATED:
                 divergence = Divergence(part.diverging_epoch, part.diverging_end_offset)
-                fetcher.truncated(cursor, divergence, self.connection.where)
+                fetcher.validation.truncated(cursor, divergence, self.connection.where)
             elif verdict is FetchDisposition.OUT_OF_RANGE:
-                fetcher.out_of_range(cursor, self.connection.where)
+                fetcher.offset_reset.out_of_range(cursor, self.connection.where)
             else:
                 what = f"fetching {cursor.name} at offset {cursor.position} from {self.connection.where}"
                 fetcher.halt(cursor, broker_error(part.error_code, what))
@@ -541,13 +543,13 @@ class BrokerFetcher:
             now = fetcher.cluster.engine.now_ms()
             moving += [c for c in self.cursors if c.replica == self.connection.node and now >= c.replica_until_ms]
         for error, cursors in lost.values():
-            fetcher.lose(cursors, error)
+            fetcher.brokers.lose(cursors, error)
         if moving:
-            fetcher.move(moving)
+            fetcher.brokers.move(moving)
         for cursor in returning:
-            fetcher.leave_replica(cursor)
+            fetcher.validation.leave_replica(cursor)
         for cursor in unknown:
-            fetcher.leave_replica(cursor, unknown=True)
+            fetcher.validation.leave_replica(cursor, unknown=True)
 
     def _on_empty(self, answer: FetchAnswer) -> None:
         """No partition has records at its position: whichever the broker may answer to its end is done.
@@ -618,7 +620,7 @@ class BrokerFetcher:
         if self._owner is not None:
             self._give_back(arrived=False)
             return
-        self._fetcher.lose(list(self.cursors), error)
+        self._fetcher.brokers.lose(list(self.cursors), error)
 
     def stats(self) -> dict[str, Any]:
         """A snapshot for metrics."""

@@ -189,7 +189,7 @@ class ConsumerCore:
                 error,
             )
         finally:
-            sessions = self.fetcher.sessions()
+            sessions = self.fetcher.brokers.sessions()
             self.fetcher.queue.close()
             self.fetcher.stop()
             try:

@@ -51,7 +51,9 @@ class Positions:
 
     async def seek_to(self, when: OffsetSpec, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, int]:
         """Read on at the first record of a time, or at an end; the offsets."""
-        found = await self._fetcher.offsets(cursors_of(self._fetcher.cursors, partitions), timestamp_of(when))
+        found = await self._fetcher.offset_reset.offsets(
+            cursors_of(self._fetcher.cursors, partitions), timestamp_of(when)
+        )
         for cursor, offset in found.items():
             self._fetcher.seek(cursor, offset)
         return {TopicPartition(cursor.topic, cursor.partition): offset for cursor, offset in found.items()}
@@ -62,7 +64,7 @@ class Positions:
         limit_s = self._fetcher.config.default_api_timeout_ms / 1000
         try:
             async with asyncio.timeout(limit_s):
-                await self._fetcher.placed(cursor)
+                await self._fetcher.offset_reset.placed(cursor)
         except TimeoutError:
             raise KafkaTimeoutError(
                 f"it could not be found out within {limit_s:g} s where {cursor.name} is to be read on: its leader does "

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafwire.config import ConsumerConfig
+from kafwire.consumer.fetch_budget import Budget
 from kafwire.consumer.fetch_strategies import FetchStrategy, strategy_of
-from kafwire.consumer.partition_cursor import Budget
 
 
 class Advice(NamedTuple):

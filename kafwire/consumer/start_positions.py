@@ -43,11 +43,11 @@ async def seek_to_start(
                 f"nothing says where to begin with {names}: there is no committed offset, and "
                 'auto_offset_reset is "error"; give start='
             )
-        by_time.setdefault(fetcher.reset_time(policy), []).extend(undecided)
+        by_time.setdefault(fetcher.offset_reset.reset_time(policy), []).extend(undecided)
     if tails:
-        low, high = await asyncio.gather(*(fetcher.offsets(tails, when) for when in (EARLIEST, LATEST)))
+        low, high = await asyncio.gather(*(fetcher.offset_reset.offsets(tails, when) for when in (EARLIEST, LATEST)))
         for cursor, count in tails.items():
             fetcher.seek(cursor, max(low[cursor], high[cursor] - count))
     for timestamp, group in by_time.items():
-        for cursor, offset in (await fetcher.offsets(group, timestamp)).items():
+        for cursor, offset in (await fetcher.offset_reset.offsets(group, timestamp)).items():
             fetcher.seek(cursor, offset)

@@ -6,7 +6,7 @@ A leader may be elected that lacks records, and its log goes on without them. Th
 - A replica's log is not what was read: the leader is asked where the last epoch ends in its own.
 - Another broker leads, in an epoch before that of what was read last. Either the metadata is old, or the log was cut.
 
-Pure: what brokers say comes in, decisions and errors go out. `fetcher.py` asks, and carries them out.
+Pure: what brokers say comes in, decisions and errors go out. `position_validation.py` asks, and carries them out.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kafwire.config import ScanConfig
+from kafwire.consumer.fetch_budget import Budget
 from kafwire.consumer.fetch_strategies import FetchStrategy
-from kafwire.consumer.partition_cursor import Budget
 from kafwire.consumer.read_plan import Advice, ReadPlan
 
 SCAN = ReadPlan(

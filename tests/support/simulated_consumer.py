@@ -142,6 +142,14 @@ class Consuming:
             pass
         return self.batches - before
 
+    def offsets_now(self, topic: str = "t", number: int = 0) -> list[int]:
+        """The offsets of all that comes now, of one partition; what was read before is dropped."""
+        self.rows.clear()
+        for _ in range(5):
+            self.drain()
+            self.idle(1)
+        return [offset for offset, _ in self.rows.get((topic, number), [])]
+
     def until(self, condition: Callable[[], object], limit_s: float = 100.0, *, reads: bool = True) -> None:
         """Let time pass, reading, until `condition` holds."""
 

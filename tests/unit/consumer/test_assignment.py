@@ -1,4 +1,4 @@
-"""A consumer's topics change: what is new is read, what stays goes on, and what fails changes nothing."""
+"""`consumer.assignment`: what is new is read, what stays goes on, and what fails changes nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from kafwire.errors import BrokerError, KafkaTimeoutError
 from kafwire.testing.simulation.kafka import NEVER, Call
 from kafwire.types import TopicPartition
 from tests.support.simulated import World
-from tests.support.simulated_consumer import Consuming, fill, write
+from tests.support.simulated_consumer import STRATEGIES, Consuming, fill, write
+
+in_all_shapes = pytest.mark.usefixtures("shape")
 
 
 def test_a_partition_that_comes_back_by_metadata_is_read() -> None:
@@ -89,3 +91,37 @@ def test_a_topic_is_created_for_a_subscription_if_that_is_wanted(*, wanted: bool
             world.run(consuming.core.assignment.subscribe(["t", "u"]))
             rows["t", 0] = write(world, "t")
             consuming.until(lambda: consuming.rows.get(("t", 0)) == rows["t", 0])
+
+
+@in_all_shapes
+def test_partitions_that_are_added_while_it_starts() -> None:
+    with World(brokers=2) as world:
+        rows = fill(world, "t", partitions=2)
+
+        def grow(_: Call) -> None:
+            world.off("ListOffsets")
+            world.add_partitions("t", 1)
+            rows["t", 2] = write(world, "t", 2)
+            world.move_leader("t", 0, 2)  # so it looks again
+
+        world.on("ListOffsets", grow)
+        with Consuming(world, topics="t") as consuming:
+            consuming.until_read(rows)
+
+
+@in_all_shapes
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
+def test_assignments_that_change(strategy: dict[str, Any]) -> None:
+    with World(brokers=2) as world:
+        rows = fill(world, "t", partitions=4)
+        with Consuming(world, assign=[("t", 0), ("t", 1)], **strategy) as consuming:
+            consuming.until_read({where: rows[where] for where in (("t", 0), ("t", 1))})
+            world.run(consuming.core.assignment.assign([TopicPartition("t", n) for n in (1, 2)]))
+            rows["t", 0] += write(world, "t", 0)
+            rows["t", 1] += write(world, "t", 1)
+            consuming.until(lambda: consuming.rows.get(("t", 2)) == rows["t", 2])
+            consuming.until(lambda: consuming.rows["t", 1] == rows["t", 1])
+            assert consuming.rows["t", 0] == rows["t", 0][:-1]
+            consuming.rows.pop(("t", 0))
+            world.run(consuming.core.assignment.assign([TopicPartition("t", n) for n in range(4)]))
+            consuming.until_read(rows)  # what is assigned anew begins where `start` says

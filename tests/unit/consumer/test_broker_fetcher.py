@@ -133,9 +133,9 @@ def test_who_waited_for_a_full_partition_goes_on_when_it_has_moved() -> None:
         world.pass_time(2)
         third.append_values([b"b"])
         world.move_leader("t", 0, 2)
-        world.loop.call_soon(core.fetcher.move, [core.fetcher.cursors["t", 0]])
+        world.loop.call_soon(core.fetcher.brokers.move, [core.fetcher.cursors["t", 0]])
         world.run(core.cluster.refresh(["t"]))
-        world.loop.call_soon(core.fetcher.move, [core.fetcher.cursors["t", 0]])
+        world.loop.call_soon(core.fetcher.brokers.move, [core.fetcher.cursors["t", 0]])
         world.pass_time(2)
         reader = core.reader()
         read = []

@@ -263,8 +263,8 @@ def test_a_bad_last_offset_delta_does_not_begin_again(version: int) -> None:
         damage(world, DELTA, struct.pack(">i", 1 << 20), batch=3)
         with Consuming(world, topics="t", auto_offset_reset="earliest") as consuming:
             consuming.idle(2)
-            assert consuming.fetcher.resets <= 2, "the head was believed before its checksum"
-            assert not consuming.fetcher.truncations, "nothing was cut"
+            assert consuming.fetcher.offset_reset.count <= 2, "the head was believed before its checksum"
+            assert not consuming.fetcher.validation.truncations, "nothing was cut"
 
 
 @pytest.mark.parametrize("trouble", ["none", "connection", "leader"])
@@ -282,7 +282,7 @@ def test_who_waits_hears_of_records_that_the_engine_did_not_see(trouble: str) ->
         if trouble == "connection":
             world.break_connections(world.topics["t"].partitions[0].leader)
         elif trouble == "leader":
-            lagging.engine(lambda: lagging.consuming.fetcher.move([lagging.cursor]))
+            lagging.engine(lambda: lagging.consuming.fetcher.brokers.move([lagging.cursor]))
         lagging.consuming.idle(30)
         assert heard == [True]
         assert task.done()
@@ -311,7 +311,9 @@ def test_one_bad_topic_does_not_halt_the_reset_of_others() -> None:
 
         async def out() -> None:
             for where in (T0, TopicPartition("u", 0)):
-                consuming.fetcher.out_of_range(cursor_of(consuming.core.fetcher.cursors, where), "somebody")
+                consuming.fetcher.offset_reset.out_of_range(
+                    cursor_of(consuming.core.fetcher.cursors, where), "somebody"
+                )
 
         consuming.rows.clear()
         world.run(out())
@@ -481,7 +483,7 @@ def test_a_partition_without_leader_keeps_no_other_from_its_reset() -> None:
         async def out() -> None:
             await consuming.cluster.refresh(["t"])
             for number in range(2):
-                consuming.fetcher.out_of_range(consuming.cursor("t", number), "somebody")
+                consuming.fetcher.offset_reset.out_of_range(consuming.cursor("t", number), "somebody")
 
         world.run(out())
         consuming.until(lambda: len(consuming.rows.get(("t", 0), [])) == 12, 30)

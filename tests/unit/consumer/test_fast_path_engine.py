@@ -69,7 +69,7 @@ def test_records_whose_answer_the_engine_never_sees_count(trouble: str, strategy
         if trouble == "connection":
             world.break_connections(world.topics["t"].partitions[0].leader)
         else:
-            lagging.engine(lambda: lagging.consuming.fetcher.move([lagging.cursor]))
+            lagging.engine(lambda: lagging.consuming.fetcher.brokers.move([lagging.cursor]))
         lagging.engine(lambda: None)
         lagging.consuming.until(lambda: lagging.cursor.position == 15, reads=False)
         assert lagging.consuming.drain() == 1
@@ -101,7 +101,9 @@ def test_going_back_by_time_during_an_immediate_fetch_gives_everything_once_and_
         before = len(world.made("Fetch"))
         lagging.engine(lambda: fetcher.seek(lagging.cursor, 9))  # the request that is parked does not name it so
         lagging.consuming.until(lambda: len(world.made("Fetch")) > before, 5, reads=False)
-        assert lagging.cursor in fetcher._assigned[lagging.cursor]._lent
+        broker_fetcher = fetcher.brokers.fetcher_of(lagging.cursor)
+        assert broker_fetcher is not None
+        assert lagging.cursor in broker_fetcher._lent
         world.off("Fetch")
         lagging.consuming.rows.pop(("t", 0))
         lagging.engine(lambda: fetcher.seek_by_time(lagging.cursor, EARLIEST))

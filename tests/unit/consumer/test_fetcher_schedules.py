@@ -210,7 +210,7 @@ class Schedule:
         return all(read.get(offset) == value for offset, value in self.there(index).items() if offset >= first)
 
     def check_memory(self) -> None:
-        broker_fetchers = max(1, self.core.fetcher.broker_fetcher_count)
+        broker_fetchers = max(1, self.core.fetcher.brokers.count)
         limit = self.options["fetch_memory"] + broker_fetchers * max(
             self.largest + 1000, self.options["fetch_max_bytes"]
         )
@@ -240,7 +240,7 @@ class Schedule:
         world.pass_time(5)
         asked = len(world.made("Fetch")) - before
         # Parked requests, of each broker fetcher one after the other.
-        most = max(1, self.core.fetcher.broker_fetcher_count) * 5 * (10 if self.options["single_socket"] else 2) + 10
+        most = max(1, self.core.fetcher.brokers.count) * 5 * (10 if self.options["single_socket"] else 2) + 10
         if "client_rack" in self.options and self.options["metadata_max_age_ms"] < 5_000:
             most += 600  # partitions go back to their leaders when their leases end, and are fetched immediately
         assert asked <= most, f"{asked} requests in 5 quiet seconds"

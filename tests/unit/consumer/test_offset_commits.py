@@ -1,4 +1,4 @@
-"""What a consumer commits for its group: what is processed, never more; by itself, by hand, at the end."""
+"""`consumer.offset_commits`: what is processed is committed, never more; by itself, by hand, at the end."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def test_a_log_that_was_cut_while_nobody_read() -> None:
         new = write(world, "t", batches=15)
         with group(world, start=None) as again:
             again.until_read({("t", 0): new})
-            assert again.fetcher.truncations == 1
+            assert again.fetcher.validation.truncations == 1
         consuming = group(world, start=None)
         consuming.seek(5)
         consuming.idle()

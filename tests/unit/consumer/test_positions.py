@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from kafwire.records import encode_batch
 from kafwire.testing.simulation.kafka import Call
 from kafwire.types import TopicPartition
 from tests.support.simulated import World
-from tests.support.simulated_consumer import STRATEGIES, Consuming, Row, fill, log_of, timed, write
+from tests.support.simulated_consumer import STRATEGIES, Consuming, fill, log_of, timed, write
 
 pytestmark = pytest.mark.usefixtures("shape")
 # Of tests that count partitions, or what is said of them.
@@ -22,20 +21,6 @@ few_partitions = pytest.mark.shapes("as_written", "single_records")
 by_batches = pytest.mark.shapes("as_written", "many_partitions")
 
 WHERE = TopicPartition("t", 0)
-HOUR = 3_600_000
-
-
-def offsets(rows: list[Row]) -> list[int]:
-    return [offset for offset, _ in rows]
-
-
-def read(consuming: Consuming) -> list[int]:
-    """All that comes now."""
-    consuming.rows.clear()
-    for _ in range(5):
-        consuming.drain()
-        consuming.idle(1)
-    return offsets(consuming.rows.get(("t", 0), []))
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
@@ -91,7 +76,7 @@ def test_seek_by_time_and_to_ends() -> None:
                 found = world.run(consuming.core.positions.seek_to(when, None))
                 assert found == {WHERE: offset}
                 assert world.run(consuming.core.positions.position(WHERE)) == offset
-                assert read(consuming) == list(range(offset, 10))
+                assert consuming.offsets_now() == list(range(offset, 10))
 
 
 def test_a_seek_mends_a_partition_that_failed() -> None:
@@ -117,78 +102,6 @@ def test_a_seek_mends_a_partition_that_failed() -> None:
             consuming.seek(0)
             consuming.rows.clear()
             consuming.until_read({("t", 0): rows["t", 0]})
-
-
-@pytest.mark.parametrize(
-    ("policy", "first"), [("earliest", 6), ("latest", 12), ("by_duration:PT1H", 9), ("by_duration:PT100H", 6)]
-)
-@pytest.mark.parametrize("target", [0, 5, 99])
-def test_offset_out_of_range(policy: str, first: int, target: int) -> None:
-    with World() as world:
-        world.create_topic("t")
-        world.engine.clock.wall_s = 10 * HOUR / 1000 - world.loop.time()
-        timed(world, *([HOUR] * 9), *([9 * HOUR + 60_000] * 3))
-        log_of(world).delete_before(6)
-        with Consuming(world, topics="t", start={WHERE: target}, auto_offset_reset=policy) as consuming:
-            got = read(consuming)
-            assert got == list(range(first, 12))
-            assert world.run(consuming.core.positions.position(WHERE)) == 12
-            assert consuming.fetcher.resets == 1
-
-
-def test_a_seek_while_the_reset_looks_for_its_place() -> None:
-    with World() as world:
-        rows = fill(world, "t")
-
-        async def slow(call: Call) -> Any:
-            await asyncio.sleep(1)
-            return world._on_ListOffsets(call)
-
-        with Consuming(world, topics="t", start={WHERE: 99}, auto_offset_reset="earliest") as consuming:
-            world.on("ListOffsets", slow)
-            consuming.seek(99)
-            consuming.until(lambda: world.made("ListOffsets"))
-            consuming.seek(6)
-            consuming.idle(3)
-            consuming.until_read({("t", 0): rows["t", 0][6:]})
-
-
-def test_partitions_that_are_added_while_it_starts() -> None:
-    with World(brokers=2) as world:
-        rows = fill(world, "t", partitions=2)
-
-        def grow(_: Call) -> None:
-            world.off("ListOffsets")
-            world.add_partitions("t", 1)
-            rows["t", 2] = write(world, "t", 2)
-            world.move_leader("t", 0, 2)  # so it looks again
-
-        world.on("ListOffsets", grow)
-        with Consuming(world, topics="t") as consuming:
-            consuming.until_read(rows)
-
-
-def test_what_is_buffered_is_read_although_the_log_has_deleted_more() -> None:
-    with World() as world:
-        rows = fill(world, "t", batches=20, records=1, size=1000)
-        options: dict[str, Any] = {"max_partition_fetch_bytes": 2500, "max_prefetch_batches": 2}
-        with Consuming(world, topics="t", auto_offset_reset="earliest", **options) as consuming:
-            consuming.idle()
-            buffered = consuming.cursor().position
-            assert 0 < buffered < 20
-            log_of(world).delete_before(15)
-            consuming.take()  # room: the next request finds out
-            consuming.idle()
-            consuming.idle()
-            while consuming.drain():
-                consuming.idle()
-            got = offsets(consuming.rows["t", 0])
-            assert got[:buffered] == list(range(buffered))
-            assert got[buffered:] == list(range(15, 20))
-            rows["t", 0] += write(world, "t")
-            consuming.idle()
-            consuming.drain()
-            assert consuming.rows["t", 0][-1] == rows["t", 0][-1]
 
 
 @by_batches
@@ -284,20 +197,3 @@ def test_a_stream_whose_partition_is_dropped_says_so(*, paused: bool) -> None:
                 reader.read(1000)
             world.run(consuming.core.assignment.ask())
             consuming.until_read({("t", 1): rows["t", 1]})
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
-def test_assignments_that_change(strategy: dict[str, Any]) -> None:
-    with World(brokers=2) as world:
-        rows = fill(world, "t", partitions=4)
-        with Consuming(world, assign=[("t", 0), ("t", 1)], **strategy) as consuming:
-            consuming.until_read({where: rows[where] for where in (("t", 0), ("t", 1))})
-            world.run(consuming.core.assignment.assign([TopicPartition("t", n) for n in (1, 2)]))
-            rows["t", 0] += write(world, "t", 0)
-            rows["t", 1] += write(world, "t", 1)
-            consuming.until(lambda: consuming.rows.get(("t", 2)) == rows["t", 2])
-            consuming.until(lambda: consuming.rows["t", 1] == rows["t", 1])
-            assert consuming.rows["t", 0] == rows["t", 0][:-1]
-            consuming.rows.pop(("t", 0))
-            world.run(consuming.core.assignment.assign([TopicPartition("t", n) for n in range(4)]))
-            consuming.until_read(rows)  # what is assigned anew begins where `start` says

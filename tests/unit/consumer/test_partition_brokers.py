@@ -1,4 +1,4 @@
-"""A consumer follows its partitions: moved leaders, followers nearby, brokers that die, topics that go."""
+"""`consumer.partition_brokers`: moved leaders, followers nearby, brokers that die, topics that go."""
 
 from __future__ import annotations
 

@@ -1,0 +1,47 @@
+"""What the user is told of errors that fetching tries again: each once, and what lasts."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from kafwire.consumer.fetch_errors import FetchErrors
+from kafwire.consumer.partition_cursor import FetchCursor
+from kafwire.errors import BrokerError, KafkaError
+from kafwire.runtime.interfaces import Engine
+
+log = logging.getLogger("kafwire")
+
+WARN_MS = 10_000
+
+
+class FetchErrorLog(FetchErrors):
+    """Counts errors by their cause, and logs them."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__()
+        self._engine = engine
+
+    def note_error(self, where: str, error: BrokerError, cursors: Iterable[FetchCursor]) -> None:
+        """Count an error that is tried again, and tell of it once."""
+        for cursor in cursors:
+            cursor.warned = True
+        self.tell_once(where, error)
+
+    def tell_once(self, where: str, error: KafkaError, before: str = "") -> None:
+        """Count an error that is tried again, and tell of it once, after the text `before`."""
+        what = error.name if isinstance(error, BrokerError) else type(error).__name__
+        if self.note(where, what, self._engine.now_ms()):
+            log.warning("%s%s; this is tried again", before, error)
+
+    def warn_late(self, lost: list[FetchCursor], error: object) -> None:
+        """Tell once of what could not be read for long: whoever waits for it would not know why."""
+        before = self._engine.now_ms() - WARN_MS
+        late = [c for c in lost if not c.warned and c.failing_since_ms is not None and c.failing_since_ms < before]
+        for cursor in late:
+            cursor.warned = True
+        if late:
+            more = f" and {len(late) - 1} more partitions" if len(late) > 1 else ""
+            log.warning(
+                "%s%s could not be read for %d s: %s; this is tried again", late[0].name, more, WARN_MS // 1000, error
+            )
