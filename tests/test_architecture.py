@@ -121,7 +121,7 @@ RIGHT_IN_TESTS = [
     ("tests/support/seeds.py", "random.SystemRandom", 1, "the one place that draws"),
     ("tests/support/deadlines.py", "time.sleep", 1, "the one place that looks again and again"),
     ("tests/support/deadlines.py", "*.wait()", 1, "under asyncio.timeout"),
-    ("tests/unit/producer/test_sender.py", "*.wait()", 1, "of the simulated world's loop, which has a limit"),
+    ("tests/unit/producer/test_dispatcher.py", "*.wait()", 1, "of the simulated world's loop, which has a limit"),
     ("tests/unit/producer/test_rows_interleaved.py", "*.wait()", 1, "its own, with a deadline"),
     ("tests/support/scripted_broker.py", "*.wait()", 1, "a broker that says nothing until it is stopped"),
     (

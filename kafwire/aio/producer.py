@@ -26,7 +26,8 @@ from kafwire.producer.arguments import (
     no_room,
     wrong_argument,
 )
-from kafwire.producer.sender import Sender, undelivered
+from kafwire.producer.flush import undelivered
+from kafwire.producer.sender import Sender
 from kafwire.producer.transaction_manager import Transactions
 from kafwire.records._arrow_rows import RowsReader
 from kafwire.runtime.engine import default_engine

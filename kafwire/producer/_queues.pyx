@@ -2,7 +2,8 @@
 
 Everything here runs under the GIL but the long parts (encoding rows, compressing, stamping), which own what they touch
 while they run: a batch that is being filled by `append_rows` is detached from its queue, and a sealed one is changed by
-the engine only. What is sent when, and what becomes of errors, is decided in `sender.py` and `sequencer.py`.
+the engine only. What is sent when, and what becomes of errors, is decided in `dispatcher.py`, `retries.py` and
+`sequencer.py`.
 
 Python code may send, wait, raise, and give the GIL away; and it runs in more places than it is called: where an object
 is made (a collection of garbage), where a buffer is given back, where others are told of room or of an outcome, and as

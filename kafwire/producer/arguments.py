@@ -8,7 +8,8 @@ from typing import Any
 
 from kafwire.config import ProducerConfig
 from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError
-from kafwire.producer.sender import Sender, undelivered
+from kafwire.producer.flush import undelivered
+from kafwire.producer.sender import Sender
 
 Header = tuple[str, bytes | None]
 CLOSED = "this producer is closed: make a new one"

@@ -11,20 +11,21 @@ from __future__ import annotations
 import asyncio
 import uuid
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from kafwire import protocol
 from kafwire.cluster.broker_connection import BrokerConnection
+from kafwire.cluster.cluster import Cluster
+from kafwire.config import ProducerConfig
 from kafwire.errors import KafkaError
 from kafwire.memory._buffer import Buffer
 from kafwire.producer._batch import ProducerBatch
 from kafwire.producer._direct_send import DirectSend, ResponseWaiters
 from kafwire.producer._queues import PartitionQueue
+from kafwire.producer.metrics import ProduceCounters
 from kafwire.producer.request import FIRST_VERSION_WITH_TOPIC_IDS, single_frame
-from kafwire.runtime.interfaces import RequestTable
-
-if TYPE_CHECKING:
-    from kafwire.producer.sender import Sender
+from kafwire.producer.sequencer import Identity
+from kafwire.runtime.interfaces import Notifier, RequestTable
 
 # So many batches in a row must find their partition idle before it is leased, and at least each so often one must go
 # that way for it to stay so.
@@ -36,10 +37,43 @@ FIRST_VERSION = 5
 CORRELATION_ID_BYTES = 4
 
 
+class SendsBatches(Protocol):
+    """What direct sends need of the producer that sends all other batches."""
+
+    cluster: Cluster
+    config: ProducerConfig
+    counters: ProduceCounters
+    notifier: Notifier
+
+    @property
+    def identity(self) -> Identity | None:
+        """Who numbers the batches."""
+
+    def on_wake(self) -> None:
+        """Send what may be sent now."""
+
+    def on_answer(
+        self,
+        connection: BrokerConnection,
+        version: int,
+        group: list[tuple[PartitionQueue, ProducerBatch]],
+        names: dict[bytes, str],
+        frame: Buffer | None,
+        error: KafkaError | None,
+    ) -> None:
+        """A request with these batches was answered (`frame`), failed (`error`), or left and has no answer."""
+
+    def on_outcomes(self) -> None:
+        """Batches came back: go on with what waited for that."""
+
+    def take_over(self, queue: PartitionQueue, batch: ProducerBatch, connection: BrokerConnection) -> None:
+        """A batch that is in flight on `connection` is not a direct send's any more."""
+
+
 class DirectSends:
     """The partitions of one producer that are leased. Lives on the engine."""
 
-    def __init__(self, sender: Sender) -> None:
+    def __init__(self, sender: SendsBatches) -> None:
         self._sender = sender
         self._leased: dict[PartitionQueue, DirectSend] = {}
         self._used: dict[

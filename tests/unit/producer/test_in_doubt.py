@@ -9,7 +9,7 @@ import pytest
 from kafwire import protocol
 from kafwire._codec import crc32c_of
 from kafwire.errors import ErrorCode, KafkaError, KafkaTimeoutError
-from kafwire.producer.sequencer import Identity
+from kafwire.producer.sequencer import Identity, Sequencer
 from kafwire.records import encode_batch
 from kafwire.testing.simulation.kafka import DROPPED, HANGUP, Call
 from tests.support.simulated import World
@@ -311,3 +311,24 @@ def test_a_leader_that_leaves_a_partition_out_of_its_answer_is_not_asked_without
         world.off("DescribeProducers")
         work.flush()
         assert delivery.result().offset == 1
+
+
+def test_a_defect_in_finding_out_what_became_of_a_batch_is_logged_once_and_it_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def raising(*_: Any, **__: Any) -> Any:
+        raise LookupError("a defect")
+
+    with World() as world:
+        world.create_topic("t")
+        work = Work(world, "t")
+        world.on("Produce", lambda _: HANGUP)
+        delivery = work.send("t", b"v")
+        with monkeypatch.context() as patch:
+            patch.setattr(Sequencer, "consult", raising)
+            world.pass_time(0.05)
+            world.off("Produce")
+            world.pass_time(5)
+        work.flush()
+        assert delivery.result().offset == 0
+        assert len([record for record in caplog.records if record.exc_info and record.exc_info[0] is LookupError]) == 1

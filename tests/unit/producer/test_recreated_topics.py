@@ -1,4 +1,4 @@
-"""`producer.sender`: a topic that is deleted and made anew, with fewer partitions or more, while it is written to."""
+"""`producer.recreated_topics`: a topic that is deleted and made anew, with fewer partitions or more, in use."""
 
 from __future__ import annotations
 

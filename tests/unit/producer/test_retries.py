@@ -1,7 +1,8 @@
-"""`producer.sender` and what a broker refuses: large batches, single records, requests to who does not lead."""
+"""`producer.retries`: what a broker refused or did not answer goes again, as a whole or in parts, or fails."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,13 @@ import pyarrow as pa
 import pytest
 
 from kafwire import protocol
-from kafwire.errors import BrokerError, ErrorCode, KafkaTimeoutError, RecordTooLargeError
+from kafwire.cluster.broker_connection import BrokerConnection
+from kafwire.errors import (
+    BrokerError,
+    ErrorCode,
+    KafkaConnectionError,
+    RecordTooLargeError,
+)
 from kafwire.producer._batch import BatchDelivery
 from kafwire.producer.sequencer import Identity
 from kafwire.records._arrow_rows import RowsReader
@@ -20,6 +27,94 @@ from tests.support.simulated_producer import Work, errors, log_of, produced, val
 Kind = protocol.ProduceResponse
 
 
+def test_a_retried_batch_keeps_its_number_and_is_not_stored_twice() -> None:
+    """The answer is lost after the broker has stored the batch."""
+
+    def store_and_hang_up(call: Call) -> Any:
+        world._on_Produce(call)
+        return HANGUP if len(world.made("Produce")) == 1 else None
+
+    with World() as world:
+        world.create_topic("t")
+        world.on("Produce", store_and_hang_up)
+        work = Work(world, "t")
+        delivery = work.send("t", b"v")
+        work.flush()
+        assert delivery.result().offset == 0
+        assert log_of(world).values() == [b"v"]
+        first, second = (produced(call)[0][1] for call in world.made("Produce"))
+        assert (first.producer_id, first.base_sequence) == (second.producer_id, second.base_sequence)
+
+
+def test_retries_wait_longer_each_time() -> None:
+    with World() as world:
+        world.create_topic("t")
+        world.on(
+            "Produce",
+            lambda call: errors(ErrorCode.NOT_LEADER_OR_FOLLOWER)(call) if len(world.made("Produce")) < 7 else None,
+        )
+        work = Work(world, "t", retry_backoff_ms=100, retry_backoff_max_ms=800)
+        work.send("t", b"v")
+        work.flush()
+        times = [call.at_ms for call in world.made("Produce")]
+        for (early, late), nominal in zip(itertools.pairwise(times), [100, 200, 400, 800, 800, 800], strict=True):
+            assert 0.8 * nominal <= late - early <= 1.2 * nominal + 20
+
+
+def test_an_error_that_no_retry_mends_is_the_deliverys() -> None:
+    with World() as world:
+        world.create_topic("t")
+        world.on("Produce", errors(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        work = Work(world, "t")
+        delivery = work.send("t", b"v")
+        work.flush()
+        with pytest.raises(BrokerError, match=r"1 record\(s\) to t-0 on broker 1 at 10\.0\.0\.1:9092") as caught:
+            delivery.result()
+        assert caught.value.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert isinstance(delivery.exception(), BrokerError)
+        assert work.used == 0
+        assert len(world.made("Produce")) == 1
+
+
+@pytest.mark.parametrize("how", ["lost", "not sent", "refused"])
+def test_a_batch_that_comes_back_has_its_leader_looked_up_before_it_goes_out_again(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with World(brokers=2) as world:
+        world.create_topic("t", replicas=2)
+        leader = log_of(world).leader
+        work = Work(world, "t", linger_ms=0, retry_backoff_ms=1_000, retry_backoff_max_ms=1_000)
+        work.send("t", b"first")
+        work.flush()
+        world.pass_time(5)
+
+        def move(call: Call | None = None) -> Any:
+            world.off("Produce")
+            world.move_leader("t", 0, 3 - leader)
+            return HANGUP if how == "lost" else None if call is None else errors(ErrorCode.NOT_ENOUGH_REPLICAS)(call)
+
+        if how == "not sent":
+            send = BrokerConnection.send
+
+            def closed(*args: Any, **options: Any) -> Any:
+                monkeypatch.setattr(BrokerConnection, "send", send)
+                move()
+                raise KafkaConnectionError("closed meanwhile")
+
+            monkeypatch.setattr(BrokerConnection, "send", closed)
+        else:
+            world.on("Produce", move)
+        before, asked = len(world.made("Produce")), len(world.made("Metadata"))
+        delivery = work.send("t", b"second")
+        world.pass_time(0.9)
+        assert (len(world.made("Metadata")) > asked) == (how != "refused"), "it may be too few replicas, but there"
+        work.flush()
+        assert delivery.exception() is None
+        nodes = [call.node for call in world.made("Produce")[before:]]
+        tried = [] if how == "not sent" else [leader]
+        assert nodes == [*tried, *([leader] if how == "refused" else []), 3 - leader]
+
+
 def limited(records: int, bad: set[bytes] | None = None) -> Callable[[Any], int]:
     """A broker that takes so many records in a batch, and none of `bad`."""
     return lambda batch: (
@@ -27,9 +122,6 @@ def limited(records: int, bad: set[bytes] | None = None) -> Callable[[Any], int]
         if len(batch) > records or any(record.value in (bad or ()) for record in batch)
         else 0
     )
-
-
-# -- batches that are too large
 
 
 @pytest.mark.parametrize("compression", ["none", "lz4"])
@@ -132,9 +224,6 @@ def test_the_halves_of_what_is_stored_as_a_whole_are_not_stored_beside_it(*, may
         assert log_of(world).values() == [b"first", *values(8), b"after"]
 
 
-# -- single records
-
-
 def complain(named: dict[int, str], world: World, code: int = ErrorCode.INVALID_RECORD) -> Any:
     """A handler that refuses records by their index, once."""
 
@@ -199,93 +288,3 @@ def test_a_record_that_is_not_in_the_batch_cannot_be_refused_alone(index: int) -
         work.flush()
         assert str(deliveries[0].exception()) == str(deliveries[1].exception())
         assert f"no good (record {index}: what)" in str(deliveries[0].exception())
-
-
-# -- the wrong leader (KIP-951)
-
-
-def redirect(world: World, to: int, *, epoch: int, code: int = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> Any:
-    """A handler by which broker 1 says who leads instead."""
-
-    def answer(call: Call) -> Any:
-        if call.node != 1:
-            return None
-        refusal = errors(code)(call)
-        for part in refusal.responses[0].partition_responses:
-            part.current_leader = Kind.LeaderIdAndEpoch(leader_id=to, leader_epoch=epoch)
-        node = world.nodes[to]
-        refusal.node_endpoints = [Kind.NodeEndpoint(node_id=to, host=node.host, port=node.port)]
-        return refusal
-
-    return answer
-
-
-@pytest.mark.parametrize("code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH])
-@pytest.mark.parametrize("in_flight", [1, 4])
-def test_a_record_goes_to_the_new_leader_without_asking_for_metadata(code: int, in_flight: int) -> None:
-    with World(brokers=2) as world:
-        world.create_topic("t")
-        work = Work(world, "t", batch_size=100, retry_backoff_ms=5_000, retry_backoff_max_ms=5_000)
-        work.send("t", b"0")
-        work.flush()
-        world.move_leader("t", 0, 2)
-        world.on("Produce", redirect(world, 2, epoch=1, code=code))
-        asked = len(world.made("Metadata"))
-        started = world.engine.now_ms()
-        deliveries = [work.send("t", value) for value in values(in_flight, size=60)]
-        work.flush()
-        assert len(world.made("Metadata")) == asked
-        assert world.engine.now_ms() - started < 100
-        assert [delivery.result().offset for delivery in deliveries] == list(range(1, in_flight + 1))
-        assert [call.node for call in world.made("Produce")] == [1] + [1] * in_flight + [2] * in_flight
-        assert work.sender.identity == Identity(1000, 0)
-
-
-def test_a_leader_of_a_broker_that_was_not_known_is_found_at_its_address() -> None:
-    with World(brokers=2) as world:
-        world.nodes[2].down = True
-        world.create_topic("t")
-        world.topics["t"].partitions[0].leader = 1
-        work = Work(world, "t")
-        work.send("t", b"0")
-        work.flush()
-        assert 2 not in work.cluster.metadata.brokers
-        world.nodes[2].down = False
-        world.move_leader("t", 0, 2)
-        world.on("Produce", redirect(world, 2, epoch=1))
-        asked = len(world.made("Metadata"))
-        delivery = work.send("t", b"1")
-        work.flush()
-        assert delivery.result().offset == 1
-        assert len(world.made("Metadata")) == asked
-
-
-@pytest.mark.parametrize("epoch", [-1, 0])
-def test_an_old_hint_is_not_followed(epoch: int) -> None:
-    with World(brokers=2) as world:
-        world.create_topic("t")
-        work = Work(world, "t")
-        world.on("Produce", redirect(world, 2, epoch=epoch))
-        delivery = work.send("t", b"v")
-        world.pass_time(3)
-        assert {call.node for call in world.made("Produce")} == {1}
-        assert not delivery.done()
-        world.off("Produce")
-        work.flush()
-        assert delivery.result().offset == 0
-
-
-def test_two_brokers_that_send_each_other_away_are_not_asked_without_pause() -> None:
-    def away(call: Call) -> Any:
-        return redirect(world, 3 - call.node, epoch=len(world.made("Produce")) // 2)(call) or errors(
-            ErrorCode.NOT_LEADER_OR_FOLLOWER
-        )(call)
-
-    with World(brokers=2) as world:
-        world.create_topic("t")
-        work = Work(world, "t", delivery_timeout_ms=40_000)
-        world.on("Produce", away)
-        delivery = work.send("t", b"v")
-        work.flush()
-        assert isinstance(delivery.exception(), KafkaTimeoutError)
-        assert len(world.made("Produce")) < 200

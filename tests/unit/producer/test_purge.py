@@ -1,4 +1,4 @@
-"""`Producer.purge`: what is given up, what of it may be in the log, and that all goes on afterwards."""
+"""`producer.purge`: what is given up, what of it may be in the log, and that all goes on afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics that a producer has not used for `metadata_max_idle_ms` are asked for no more."""
+"""`producer.topics`: new partitions are used, and topics idle for `metadata_max_idle_ms` are asked for no more."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import pyarrow as pa
 import pytest
 
 from kafwire.aio.producer import _RowsToSend
+from kafwire.errors import ErrorCode
 from kafwire.producer._batch import BatchDelivery
 from kafwire.records import decode_batches
 from kafwire.records._arrow_rows import RowsReader
+from kafwire.testing.simulation.kafka import Log
 from tests.support.simulated import World
-from tests.support.simulated_producer import Work, log_of
+from tests.support.simulated_producer import Work, errors, log_of
 
 
 def asked(world: World) -> set[str]:
@@ -143,3 +145,18 @@ def test_a_table_for_topics_that_are_forgotten_meanwhile_goes_on() -> None:
         ranges = BatchDelivery(rows.parts).result(0)
         assert sum(count for topic, _, _, count in ranges if topic == "t") == 40
         assert log_of(world, 0, "u").values() == [b"v" * 1_000] * 2
+
+
+def test_new_partitions_are_used_once_they_are_known() -> None:
+    with World() as world:
+        topic = world.create_topic("t")
+        work = Work(world, "t")
+        topic.partitions.append(Log(leader=1))
+        world.on(
+            "Produce",
+            lambda call: errors(ErrorCode.NOT_LEADER_OR_FOLLOWER)(call) if len(world.made("Produce")) == 1 else None,
+        )
+        work.send("t", b"v")
+        work.flush()
+        world.pass_time(1)
+        assert len(work.accumulator.topics["t"].queues) == 2

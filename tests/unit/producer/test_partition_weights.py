@@ -1,4 +1,4 @@
-"""`producer.sender` and where records go: leaders that come and go, slow brokers, options."""
+"""`producer.partition_weights` and where records go: leaders that come and go, slow brokers, options."""
 
 from __future__ import annotations
 

@@ -1,23 +1,19 @@
-"""`producer.sender` and time and room: a full buffer, flushes and closes that end, what they say is left."""
+"""`producer.sender` and room: a full buffer is sent at once, and batches stay large."""
 
 from __future__ import annotations
 
 import asyncio
-import random
 import threading
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from kafwire.errors import ErrorCode, KafkaTimeoutError
-from kafwire.producer.sender import undelivered
 from kafwire.records._arrow_rows import RowsReader
 from kafwire.testing.simulation.kafka import NEVER, Call
-from tests.support import seeds
 from tests.support.deadlines import ended
 from tests.support.simulated import World
-from tests.support.simulated_producer import Work, errors, log_of, produced, values
+from tests.support.simulated_producer import Work, log_of, produced
 
 LONG_MS = 60_000
 
@@ -134,87 +130,3 @@ def test_batches_are_not_made_small_while_room_is_on_its_way() -> None:
         closed = sum(len(queue.fresh) + len(queue.sealed) for queue in work.accumulator.topics["t"].queues)
         assert 8 <= len(sent) + closed <= 12
         work.close(0.0)
-
-
-def test_flush_says_where_records_are_left() -> None:
-    with World(brokers=2) as world:
-        world.create_topic("t", partitions=9)
-        world.on("Produce", lambda call: errors(ErrorCode.NOT_LEADER_OR_FOLLOWER)(call) if call.node == 2 else None)
-        work = Work(world, "t")
-        for index, value in enumerate(values(27)):
-            work.send("t", value, partition=index % 9)
-        with pytest.raises(
-            KafkaTimeoutError, match=r"within 2 s; it is still tried: 12 record\(s\) \(3 to t-\d, 3 to t-\d"
-        ) as caught:
-            world.run(work.sender.flush(2.0))
-        assert all(f"t-{p}" not in str(caught.value) for p in (0, 2, 4, 6, 8))
-        assert work.close(0.5) == {f"t-{p}": 3 for p in (1, 3, 5, 7)}
-        assert work.used == 0
-
-
-def test_many_partitions_are_counted_and_not_named() -> None:
-    counts = {f"t-{n}": n + 1 for n in range(8)}
-    assert undelivered(counts) == (
-        "36 record(s) (1 to t-0, 2 to t-1, 3 to t-2, 4 to t-3, 5 to t-4, and to 3 more partitions)"
-    )
-    assert undelivered({"t-3": 4}) == "4 record(s) to t-3"
-
-
-@seeds.several(20)
-def test_flush_ends_by_delivery_timeout_whatever_the_broker_does(seed: int) -> None:
-    """And every delivery has its outcome then, with nothing left of the memory."""
-    chance = random.Random(seed)
-    with World(brokers=2, seed=seed) as world:
-        world.create_topic("t", partitions=3)
-        work = Work(world, "t", delivery_timeout_ms=8_000, request_timeout_ms=3_000, linger_ms=chance.choice([0, 500]))
-        if chance.random() < 0.5:
-            work.send("t", b"first")
-            work.flush()
-        fault = chance.choice(["never", "dead", "silent", "unknown", "no leader", "no id"])
-        if fault == "never":
-            world.on("Produce", lambda _: NEVER)
-        elif fault in ("dead", "silent"):
-            for node in world.nodes.values():
-                node.down, node.silent = fault == "dead", fault == "silent"
-                world.break_connections(node.number)
-        elif fault == "unknown":
-            world.delete_topic("t")
-        elif fault == "no leader":
-            for log in world.topics["t"].partitions:
-                log.leader = -1
-        else:
-            world.on("InitProducerId", lambda _: NEVER)
-            world.on("Produce", errors(7))
-        began = world.engine.now_ms()
-        deliveries = [work.send("t", value, partition=i % 3) for i, value in enumerate(values(30))]
-        work.flush()
-        assert world.engine.now_ms() - began <= 8_000 + 3_000 + 600
-        for delivery in deliveries:
-            assert delivery.done()
-            error = delivery.exception()
-            assert isinstance(error, KafkaTimeoutError)
-            assert "delivery_timeout_ms (8000)" in str(error)
-            assert f"t-{deliveries.index(delivery) % 3}" in str(error)
-        assert work.used == 0
-        assert work.close(10.0) == {}
-
-
-def test_a_slow_broker_is_not_taken_for_one_that_hangs_since_it_led_an_idle_partition_once() -> None:
-    async def slow(call: Call) -> Any:
-        answer = world._on_Produce(call)
-        await asyncio.sleep(2)
-        return answer
-
-    with World(brokers=2) as world:
-        world.create_topic("t", partitions=3)
-        work = Work(world, "t", delivery_timeout_ms=60_000)
-        work.send("t", b"idle since", partition=0)
-        work.flush()
-        world.move_leader("t", 0, 2)
-        world.run(work.cluster.refresh())
-        world.on("Produce", slow)
-        delivery = work.send("t", b"slow", partition=2)
-        started = world.engine.now_ms()
-        work.flush()
-        assert delivery.result(0).offset == 0
-        assert len([call for call in world.made("Produce") if call.at_ms >= started]) == 1

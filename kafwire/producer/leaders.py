@@ -1,0 +1,83 @@
+"""The connections to partitions' leaders: whether something may be sent on one now, and what is missing for that."""
+
+from __future__ import annotations
+
+from kafwire.cluster.broker_connection import BrokerConnection
+from kafwire.cluster.cluster import Cluster
+from kafwire.config import ProducerConfig
+from kafwire.errors import KafkaError
+from kafwire.producer.incomplete_batches import IncompleteBatches, Where
+from kafwire.producer.partitioner import Balance
+from kafwire.producer.topics import Topics
+from kafwire.producer.turns import Turns
+
+
+class Leaders:
+    """Those that one producer sends to. Lives on the engine."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        config: ProducerConfig,
+        *,
+        balance: Balance,
+        batches: IncompleteBatches,
+        topics: Topics,
+        turns: Turns,
+    ) -> None:
+        self._cluster = cluster
+        self._config = config
+        self._balance = balance
+        self._batches = batches
+        self._topics = topics
+        self._turns = turns
+
+    def connection_for(self, where: Where, now: float) -> BrokerConnection | None:
+        """The leader's produce connection if something may be sent on it now; sets off what is missing for that."""
+        not_before = self._batches.not_before_ms.get(where, 0.0)
+        if not_before > now:
+            self._turns.wake_in(not_before - now)
+            return None
+        topic, partition = where
+        leader = self._cluster.metadata.leader(topic, partition)
+        if leader < 0:
+            self._topics.look_up(topic)
+            return None
+        connection = self._cluster.connection(leader, "produce")
+        if not connection.is_ready:
+            self._balance.note(leader, now, taken=False)
+            self._turns.run(f"open {leader}", self._open(connection, topic))
+            return None
+        if connection.muted_until_ms > now:
+            self._balance.note(leader, now, taken=False)
+            self._turns.wake_in(connection.muted_until_ms - now)
+            return None
+        # Batches in flight to an old leader settle before any goes to the new one.
+        before = self._batches.in_flight_on.get(where)
+        queue = self._batches.waiting[where]
+        return None if before is not None and before is not connection and queue.sequencer.in_flight else connection
+
+    async def _open(self, connection: BrokerConnection, topic: str) -> None:
+        try:
+            await connection.open()
+        except KafkaError:
+            await self._cluster.refresh([topic])
+            raise
+
+    def leave_all_hung(self) -> None:
+        """Leaders have changed: do not wait for those that were."""
+        for connection in set(self._batches.in_flight_on.values()):
+            self.leave_hung(connection)
+
+    def leave_hung(self, connection: BrokerConnection) -> None:
+        """Do not wait for a broker that owes an answer for long if another leads a partition in flight there by now.
+
+        Without idempotence that could make duplicates: it waits until the request's time is up.
+        """
+        if not self._config.idempotent or not connection.is_overdue:
+            return
+        if any(
+            used is connection and self._cluster.metadata.leader(*where) not in (-1, connection.node)
+            for where, used in self._batches.in_flight_on.items()
+        ):
+            connection.fail("the broker hangs, and others lead partitions of its now")

@@ -1,0 +1,26 @@
+"""Records that may go to any partition go rather where fewer batches wait (KIP-794)."""
+
+from __future__ import annotations
+
+from kafwire.cluster.metadata import Metadata
+from kafwire.producer._accumulator import Accumulator
+from kafwire.producer._partitioner import PartitionWeights
+from kafwire.producer.incomplete_batches import IncompleteBatches
+from kafwire.producer.partitioner import Balance
+
+
+def adapt_weights(accumulator: Accumulator, balance: Balance, batches: IncompleteBatches, metadata: Metadata) -> None:
+    """Take in what waits now."""
+    topics = accumulator.topics
+    backlogs: dict[str, dict[int, int]] = {name: {} for name in balance.uneven}
+    for (name, partition), queue in batches.waiting.items():
+        if name not in backlogs and topics[name].sticky < 0:
+            continue  # nobody draws
+        waiting = len(queue.sequencer.retries) + len(queue.advance())
+        if waiting:
+            backlogs.setdefault(name, {})[partition] = waiting
+    for name, backlog in backlogs.items():
+        slow = frozenset(p for p in backlog if balance.is_slow(metadata.leader(name, p)))
+        split = balance.weights(name, backlog, slow)
+        if split is not None:
+            accumulator.set_weights(name, PartitionWeights(*split))

@@ -1,0 +1,115 @@
+"""Topics that were made anew under their name: what was to go to the old one moves over, in its order.
+
+But not before all that is in flight to the old one came back, and no thread adds rows to it any more. Until then
+nothing is sent to the new one. docs/design.md has the reasons.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+
+from kafwire.errors import KafkaError
+from kafwire.producer._accumulator import Accumulator
+from kafwire.producer._batch import ProducerBatch
+from kafwire.producer._partitioner import PartitionWeights
+from kafwire.producer._queues import PartitionQueue, Topic
+from kafwire.producer.direct_send import DirectSends
+from kafwire.producer.incomplete_batches import IncompleteBatches, Where
+from kafwire.producer.sequencer import BatchOutcome, Sequencer
+
+log = logging.getLogger("kafwire")
+
+
+class RecreatedTopics:
+    """Those of one producer. Lives on the engine."""
+
+    def __init__(self, accumulator: Accumulator, batches: IncompleteBatches, direct_send: DirectSends | None) -> None:
+        self._accumulator = accumulator
+        self._batches = batches
+        self._direct_send = direct_send
+        self._retired: dict[str, list[Topic]] = {}  # what topics were before, the oldest first
+        self._sequencers: dict[Where, Sequencer[ProducerBatch]] = {}  # the last of each of their partitions
+
+    @property
+    def names(self) -> AbstractSet[str]:
+        """Topics of which something is left in what they were."""
+        return self._retired.keys()
+
+    @property
+    def queues(self) -> list[PartitionQueue]:
+        """The queues of what they were."""
+        return [queue for topics in self._retired.values() for topic in topics for queue in topic.queues]
+
+    def replace(self, topic: Topic, partitions: int, weights: PartitionWeights) -> None:
+        """A topic was made anew: what comes now goes to the new one."""
+        log.info(
+            "kafwire: topic %r was made anew, with %d partitions; it had %d", topic.name, partitions, len(topic.queues)
+        )
+        if self._direct_send is not None:
+            self._direct_send.revoke_all()
+        for queue in topic.queues:
+            where = (queue.topic, queue.partition)
+            self._batches.forget(where)
+            if queue.sequencer is not None:
+                self._sequencers[where] = queue.sequencer
+        self._accumulator.replace_topic(topic.name, partitions, weights)
+        self._retired.setdefault(topic.name, []).append(topic)
+
+    def add(self, topic: Topic) -> None:
+        """Something came into what a topic was: a thread that had begun with it adds to it still."""
+        topics = self._retired.setdefault(topic.name, [])
+        if topic not in topics:
+            topics.append(topic)
+
+    def next_sequencer(self, where: Where) -> Sequencer[ProducerBatch] | None:
+        """What a partition of the new topic goes on with; None: it was never sent to before."""
+        sequencer = self._sequencers.pop(where, None)
+        return None if sequencer is None else sequencer.anew()
+
+    def move_over(self) -> Iterator[PartitionQueue]:
+        """Have what is left go on in the new topics, as soon as that may be: the queues that have got something."""
+        for name, topics in list(self._retired.items()):
+            queues = [queue for topic in topics for queue in topic.queues]
+            if any(queue.sequencer is not None and queue.sequencer.in_flight for queue in queues):
+                continue
+            if any(topic.passes for topic in topics):
+                continue
+            moved: dict[PartitionQueue, list[ProducerBatch]] = {}
+            # The oldest first: partitions may have been added, and a key's records have gone to two of them.
+            for batch in heapq.merge(*map(self.take_out, queues), key=_age):
+                for to, part in self._place_again(batch):
+                    moved.setdefault(to, []).append(part)
+            for to, batches in moved.items():
+                to.fresh.extendleft(reversed(batches))  # before what has come since
+                yield to
+            del self._retired[name]
+
+    def take_out(self, queue: PartitionQueue) -> list[ProducerBatch]:
+        """All batches of one of `queues` that are certainly not in its log; those that may be fail."""
+        found = []
+        for batch in [] if queue.sequencer is None else list(queue.sequencer.retries):
+            if queue.sequencer.give_up(batch) is BatchOutcome.DOUBTFUL:
+                problem = KafkaError(
+                    f"topic {queue.topic!r} was made anew before {batch.count} record(s) to {queue.name} were "
+                    f"acknowledged: they may or may not be in the log; last: {batch.last_error}"
+                )
+                self._batches.give_up(batch, problem, in_doubt=True)
+            else:
+                self._batches.sent.pop(batch, None)
+                found.append(batch)
+        return found + self._accumulator.empty(queue)
+
+    def _place_again(self, batch: ProducerBatch) -> list[tuple[PartitionQueue, ProducerBatch]]:
+        try:
+            return self._accumulator.place_again(batch)
+        except (KafkaError, MemoryError) as error:
+            problem = error if isinstance(error, KafkaError) else KafkaError(f"{batch.queue.name}: {error}")
+            self._batches.give_up(batch, problem, numbered=batch.attempts > 0)
+            return []
+
+
+def _age(batch: ProducerBatch) -> int:
+    return batch.created_ms

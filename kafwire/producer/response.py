@@ -1,0 +1,140 @@
+"""What a produce request brought, for each of its batches: an answer, no answer, or none expected.
+
+`retries.py` decides what becomes of a batch that was not taken; `errors.py` has what its deliveries are told.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from kafwire import protocol
+from kafwire.cluster.broker_connection import BrokerConnection
+from kafwire.cluster.leader_errors import LEADER_ERRORS
+from kafwire.cluster.metadata import Metadata
+from kafwire.errors import KafkaConnectionError, KafkaError, ProtocolError
+from kafwire.memory._buffer import Buffer
+from kafwire.producer._batch import ProducerBatch
+from kafwire.producer._queues import PartitionQueue
+from kafwire.producer.direct_send import DirectSends
+from kafwire.producer.errors import PartitionAnswer, error_of, refused_records
+from kafwire.producer.incomplete_batches import IncompleteBatches, Where
+from kafwire.producer.request import FIRST_VERSION_WITH_TOPIC_IDS
+from kafwire.producer.retries import Retries
+from kafwire.producer.sequencer import LOST
+from kafwire.producer.topics import Topics
+
+log = logging.getLogger("kafwire")
+
+
+class Responses:
+    """Handles those of one producer. Lives on the engine."""
+
+    def __init__(
+        self,
+        metadata: Metadata,
+        *,
+        batches: IncompleteBatches,
+        retries: Retries,
+        topics: Topics,
+        direct_send: DirectSends | None,
+    ) -> None:
+        self._metadata = metadata
+        self._batches = batches
+        self._retries = retries
+        self._topics = topics
+        self._direct_send = direct_send
+
+    def on_answer(
+        self,
+        connection: BrokerConnection,
+        version: int,
+        group: list[tuple[PartitionQueue, ProducerBatch]],
+        names: dict[bytes, str],
+        frame: Buffer | None,
+        error: KafkaError | None,
+    ) -> None:
+        """A request with these batches was answered (`frame`), failed (`error`), or left and has no answer."""
+        outcomes: dict[Where, PartitionAnswer] = {}
+        if frame is not None:
+            try:
+                retired = {queue.topic for queue, _ in group if queue.owner.retired}
+                self._read_answer(connection, version, names, frame, outcomes, retired)
+            except Exception as problem:
+                if not isinstance(problem, ProtocolError):
+                    log.exception("kafwire: an answer of %s could not be handled", connection.where)
+                connection.fail(f"the answer to a produce request could not be read: {problem}")
+                error = KafkaConnectionError(
+                    f"{connection.where} answered with what is not a ProduceResponse: {problem}"
+                )
+        for queue, batch in group:
+            try:
+                if frame is None and error is None:  # acks=0: it left this process, more is not to be known
+                    self._retries.settle(queue, batch, 0, None)
+                    batch.succeed(-1, -1)
+                    continue
+                outcome = outcomes.get((queue.topic, queue.partition))
+                if outcome is None:
+                    lost = error or KafkaConnectionError(f"{connection.where} did not answer for {queue.name}")
+                    self._retries.settle(queue, batch, LOST, lost)
+                    continue
+                if batch.done:  # purged: only its numbers matter
+                    self._retries.settle(queue, batch, outcome.error_code, None)
+                    continue
+                refusal = error_of(outcome, queue, batch, connection)
+                refused: dict[int, KafkaError] = {}
+                if refusal is not None and not refusal.retriable and outcome.record_errors:
+                    refused = refused_records(outcome, queue, batch, connection)
+                if self._retries.settle(
+                    queue, batch, outcome.error_code, refusal, refused=refused, answered_by=connection.node
+                ):
+                    is_idle = queue.is_empty and (queue.topic, queue.partition) not in self._batches.waiting
+                    batch.succeed(outcome.base_offset, outcome.log_append_time_ms)
+                    if outcome.base_offset >= 0:
+                        end = outcome.base_offset + batch.count
+                        leader_epoch = self._metadata.leader_epoch(queue.topic, queue.partition)
+                        queue.sequencer.acknowledged(batch.ordinal, end, leader_epoch)
+                    if self._direct_send is not None and len(group) == 1:
+                        self._direct_send.look_at(queue, connection, version, is_idle=is_idle)
+            except Exception as problem:
+                log.exception("kafwire: what became of a batch of %s could not be handled", queue.name)
+                self._let_go(queue, batch, problem)
+
+    def _read_answer(
+        self,
+        connection: BrokerConnection,
+        version: int,
+        names: dict[bytes, str],
+        frame: Buffer,
+        outcomes: dict[Where, PartitionAnswer],
+        retired: set[str],
+    ) -> None:
+        """Take in an answer, and put what it says of each partition into `outcomes`.
+
+        Who leads the partitions of the topics `retired` meant those that were; the numbers of their epochs are higher.
+        """
+        _, response = protocol.decode_response(protocol.ProduceRequest, frame, version)
+        connection.note_throttle(response.throttle_time_ms)
+        if response.throttle_time_ms > 0 and self._direct_send is not None:
+            self._direct_send.revoke_all(connection)
+        endpoints = [(node.node_id, node.host, node.port, node.rack) for node in response.node_endpoints]
+        for topic in response.responses:
+            key = topic.topic_id.bytes if version >= FIRST_VERSION_WITH_TOPIC_IDS else topic.name.encode()
+            name = names.get(key, "")
+            for part in topic.partition_responses:
+                outcomes[name, part.index] = part
+                if part.error_code in LEADER_ERRORS and part.current_leader.leader_id >= 0 and name not in retired:
+                    self._take_hint(name, part, endpoints)
+
+    def _take_hint(self, topic: str, part: PartitionAnswer, endpoints: list[tuple[int, str, int, str | None]]) -> None:
+        """A broker that does not lead a partition says who does (KIP-951)."""
+        leader = part.current_leader
+        if self._metadata.update_leader(topic, part.index, leader.leader_id, leader.leader_epoch, endpoints):
+            self._topics.take_in(topic)
+
+    def _let_go(self, queue: PartitionQueue, batch: ProducerBatch, problem: Exception) -> None:
+        """A defect: nobody may wait for ever because of it."""
+        if batch.done or batch in queue.sequencer.retries:
+            return
+        if batch in queue.sequencer.in_flight:
+            queue.sequencer.outcome(batch, LOST, retriable=False)
+        self._batches.give_up(batch, KafkaError(f"{queue.name}: {type(problem).__name__}: {problem}"), in_doubt=True)

@@ -1,0 +1,110 @@
+"""The topics that a producer sends to: what metadata says of them goes to the accumulator, idle ones are forgotten."""
+
+from __future__ import annotations
+
+import uuid
+
+from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.metadata import NO_TOPIC_ID
+from kafwire.config import ProducerConfig
+from kafwire.producer._accumulator import Accumulator
+from kafwire.producer._partitioner import PartitionWeights
+from kafwire.producer._queues import Topic
+from kafwire.producer.incomplete_batches import IncompleteBatches
+from kafwire.producer.partitioner import Balance
+from kafwire.producer.recreated_topics import RecreatedTopics
+from kafwire.producer.turns import Turns
+
+
+class Topics:
+    """Those of one producer. Lives on the engine."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        config: ProducerConfig,
+        accumulator: Accumulator,
+        *,
+        balance: Balance,
+        batches: IncompleteBatches,
+        recreated: RecreatedTopics,
+        turns: Turns,
+    ) -> None:
+        self._cluster = cluster
+        self._config = config
+        self._accumulator = accumulator
+        self._balance = balance
+        self._batches = batches
+        self._recreated = recreated
+        self._turns = turns
+        self._ids: dict[str, uuid.UUID] = {}
+        self._used_ms: dict[str, float] = {}  # when something was last sent to a topic
+        self._idle: dict[str, Topic] = {}  # forgotten topics: their partitions' sequence numbers go on
+
+    async def ensure(self, names: list[str], timeout_ms: float) -> None:
+        """Make the partitions of topics known to the accumulator; waits for those that are being created."""
+        try:
+            await self._cluster.topics(names, timeout_ms=timeout_ms, create=self._config.allow_auto_create_topics)
+        finally:
+            for name in names:
+                if name not in self._cluster.metadata.errors:
+                    self.take_in(name)
+
+    def take_in(self, name: str) -> None:
+        """Metadata may say something new of a topic."""
+        info = self._cluster.metadata.topics.get(name)
+        if info is not None and info.partitions:
+            if name in self._idle:
+                self._remember(name)
+            self._used_ms.setdefault(name, self._cluster.engine.now_ms())
+            leaders = [self._cluster.metadata.leader(name, partition) for partition in range(max(info.partitions) + 1)]
+            weights = PartitionWeights(*self._balance.lead(name, leaders))
+            before = self._ids.get(name, NO_TOPIC_ID)
+            self._ids[name] = info.topic_id
+            topic = self._accumulator.topics.get(name)
+            # Without ids, that there are fewer partitions says so. Topics get their first id when brokers are upgraded.
+            is_another = before != info.topic_id and NO_TOPIC_ID not in (before, info.topic_id)
+            if topic is not None and (is_another or len(leaders) < len(topic.queues)):
+                self._recreated.replace(topic, len(leaders), weights)
+            else:
+                self._accumulator.set_topic(name, len(leaders), weights)
+
+    def look_up(self, name: str) -> None:
+        """Ask for new metadata: who leads a topic's partitions is not known, or not true any more."""
+        self._turns.run("metadata", self._refresh(name))
+
+    async def _refresh(self, name: str) -> None:
+        await self._cluster.refresh([name])
+        for known in self._accumulator.topics:  # a broker may be gone although no topic has changed
+            self.take_in(known)
+
+    def refresh_if_stale(self) -> None:
+        """Ask for new metadata where it is `metadata_max_age_ms` old, of topics that are in use."""
+        if self._cluster.is_stale and self._accumulator.topics:
+            self._forget_idle()
+        if self._cluster.is_stale and self._accumulator.topics:
+            self.look_up(next(iter(self._accumulator.topics)))
+
+    def _forget_idle(self) -> None:
+        """Ask no more for topics that nothing was sent to for `metadata_max_idle_ms`; a record looks them up anew."""
+        now = self._cluster.engine.now_ms()
+        busy = {batch.queue.topic for batch in self._batches.sent}
+        busy |= {topic for topic, _ in self._batches.waiting}
+        busy |= self._recreated.names
+        for name, topic in list(self._accumulator.topics.items()):
+            if name in busy or any(not queue.is_empty or queue.direct_send is not None for queue in topic.queues):
+                self._used_ms[name] = now
+            elif now - self._used_ms.setdefault(name, now) > self._config.metadata_max_idle_ms:
+                del self._used_ms[name]
+                self._idle[name] = self._accumulator.topics.pop(name)
+                self._cluster.forget([name])
+
+    def use(self, name: str) -> None:
+        """Something is to be sent to a topic."""
+        if name in self._idle:  # a thread that knew it still has not looked it up
+            self._remember(name)
+        self._used_ms[name] = self._cluster.engine.now_ms()
+
+    def _remember(self, name: str) -> None:
+        """A forgotten topic is used again."""
+        self._accumulator.topics[name] = self._idle.pop(name)
