@@ -92,14 +92,12 @@ IMPORTED_OF_TESTS = {"support", "soak", "scenarios"}
 PRIVATE_FIELDS_SET: dict[str, list[str]] = {
     "tests/unit/aio/test_bridge.py": ["_ending", "_log_destroy_pending", "_pid"],
     "tests/unit/consumer/test_core_promises.py": [
-        "_asked",
         "_begun",
         "_closed",
         "_core",
         "_engine",
         "_fed",
         "_hand",
-        "_reader",
         "_reading",
         "_returning",
         "_started",

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.offset_spec import Bound, OffsetSpec
 from kafwire.config import ConsumerConfig, from_config
-from kafwire.consumer._fetch_reader import FetchReader
 from kafwire.consumer.arguments import Selection, layouts, milliseconds, names_of, partitions_of, times_of
 from kafwire.consumer.arrow_stream import ArrowStream
-from kafwire.consumer.core import CLOSE_SECONDS, POLL_BATCHES, POLL_BYTES, ConsumerCore, nothing_assigned, repr_of
-from kafwire.consumer.in_progress_batch import InProgressBatch, UnreadRemainder, rests_of
+from kafwire.consumer.core import CLOSE_SECONDS, ConsumerCore, repr_of
 from kafwire.errors import KafkaError
 from kafwire.options import ConsumerOptions
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
 from kafwire.serializer_calls import Deserializers
+from kafwire.sync.batch_reader import BatchReader
+from kafwire.sync.partition_stream import PartitionStream
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -86,9 +86,7 @@ class Consumer:
         self._closed = True  # until there is something to close
         self._engine = default_engine() if engine is None else engine
         self._core = ConsumerCore(Cluster(self._engine, config), config, selection, make_layout, deserializers)
-        self._reader = self._core.reader()
-        self._hand = InProgressBatch(self._core.fetcher, _Batches(self))
-        self._asked = self._returning = False
+        self._reading = BatchReader(self._core, self._engine, self._check)
         self._closed = False
         try:
             self._engine.run(self._core.start())
@@ -144,7 +142,7 @@ class Consumer:
             [3]
         """
         while True:
-            batch = self._next(timeout)
+            batch = self._reading.next(timeout)
             if batch is None:
                 return
             yield batch
@@ -167,9 +165,7 @@ class Consumer:
             1 b'AA' b'JFK-MIA'
             2 b'B6' b'JFK-BQN'
         """
-        self._check()
-        self._reader.need_offsets()
-        return self._hand.records
+        return self._reading.records()
 
     def poll(self, timeout: float = 0.0) -> list[Batch]:
         """Return the batches that are there, up to about 16 MiB decoded. Partitions take turns.
@@ -187,21 +183,7 @@ class Consumer:
             >>> [batch.next_offset for batch in consumer.poll(timeout=10.0)]
             [3]
         """
-        found: list[Batch] = []
-        size = 0
-        batch = self._next(timeout)
-        try:
-            while batch is not None:
-                found.append(batch)
-                size += batch.nbytes
-                batch = self._reader.read(0) if len(found) < POLL_BATCHES and size < POLL_BYTES else None
-        except KafkaError:
-            pass  # it comes again: what was found is not lost for it
-        except BaseException:
-            for rest in rests_of(found):
-                self._return(rest)
-            raise
-        return found
+        return self._reading.poll(timeout)
 
     def partition_stream(self, partition: TopicPartition, timeout: float | None = None) -> Iterator[Batch]:
         """Iterate over the batches of one partition alone, for example in a thread of its own.
@@ -225,8 +207,8 @@ class Consumer:
             [0]
         """
         self._check()
-        self._put_back([partition])
-        return _PartitionStream(self, partition, milliseconds(timeout))
+        self._reading.put_back([partition])
+        return PartitionStream(self._core, self._engine, partition, milliseconds(timeout), keeps=self)
 
     def arrow_stream(self, timeout: float | None = None) -> ArrowStream:
         """Read all partitions as one Arrow stream.
@@ -248,37 +230,9 @@ class Consumer:
             [b'EWR-IAH', b'JFK-MIA', b'JFK-BQN']
         """
         limit_ms = milliseconds(timeout)
-        self._ask()
-        self._put_back()
+        self._reading.ask()
+        self._reading.put_back()
         return ArrowStream(self._core.reader(silence_ms=limit_ms, keeps=self))
-
-    def _next(self, timeout: float | None) -> Batch | None:
-        self._ask()
-        self._put_back()
-        self._reader.settle()
-        return self._reader.read(milliseconds(timeout))
-
-    def _ask(self) -> None:
-        self._check()
-        if not self._core.fetcher.cursors:
-            raise nothing_assigned()
-        if not self._asked:
-            self._engine.run(self._core.assignment.ask())
-            self._asked = True
-
-    def _put_back(self, only: Iterable[TopicPartition] | None = None) -> None:
-        """A batch whose records were handed out in part, one by one: the rest is fetched again."""
-        rest = self._hand.put_back(only)
-        if rest is not None:
-            self._return(rest)
-        if self._returning:
-            self._engine.run(self._core.positions.settled())
-            self._returning = False
-
-    def _return(self, rest: UnreadRemainder) -> None:
-        """Not waited for by who is interrupted: the next one to read does."""
-        self._returning = True
-        self._engine.start(self._core.positions.put_back, rest)
 
     def _check(self) -> None:
         self._engine.check_process()
@@ -314,7 +268,7 @@ class Consumer:
             True
         """
         self._check()
-        self._put_back()
+        self._reading.put_back()
         wanted = list(partitions)
         self._engine.run(self._core.assignment.assign(wanted))
 
@@ -342,7 +296,7 @@ class Consumer:
         """
         self._check()
         names = names_of(topics)
-        self._put_back()
+        self._reading.put_back()
         self._engine.run(self._core.assignment.subscribe(names))
 
     def unsubscribe(self) -> None:
@@ -352,7 +306,7 @@ class Consumer:
             KafkaError: the consumer is closed.
         """
         self._check()
-        self._put_back()
+        self._reading.put_back()
         self._engine.run(self._core.assignment.assign([]))
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
@@ -372,7 +326,7 @@ class Consumer:
             b'JFK-BQN'
         """
         self._check()
-        self._put_back([partition])
+        self._reading.put_back([partition])
         self._engine.run(self._core.positions.seek(partition, offset))
 
     def seek_to_timestamp(
@@ -399,7 +353,7 @@ class Consumer:
         """
         self._check()
         chosen = None if partitions is None else partitions_of(partitions)
-        self._put_back(chosen)
+        self._reading.put_back(chosen)
         return self._engine.run(self._core.positions.seek_to(when, chosen))
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
@@ -454,7 +408,7 @@ class Consumer:
             >>> consumer.resume(partition)
         """
         self._check()
-        self._put_back(partitions)
+        self._reading.put_back(partitions)
         self._engine.run(self._core.assignment.pause(partitions, paused=True))
 
     def resume(self, *partitions: TopicPartition) -> None:
@@ -492,7 +446,7 @@ class Consumer:
             0
         """
         self._check()
-        rest = self._hand.next()
+        rest = self._reading.in_progress.next()
         if rest is not None and rest[0] == partition:
             return rest[1]
         return self._engine.run(self._core.positions.position(partition))
@@ -614,9 +568,10 @@ class Consumer:
             0
         """
         self._check()
+        positions, in_hand = self._core.positions, self._reading.in_progress.next()
         if partition is not None:
-            return self._core.positions.lag(partition, self._hand.next())
-        return {where: self._core.positions.lag(where, self._hand.next()) for where in self._core.assignment.partitions}
+            return positions.lag(partition, in_hand)
+        return {where: positions.lag(where, in_hand) for where in self._core.assignment.partitions}
 
     def high_watermark(self, partition: TopicPartition) -> int | None:
         """Return the high watermark of a partition as the last fetch response knew it. No request is sent.
@@ -662,7 +617,7 @@ class Consumer:
         """
         self._check()
         if what is None:
-            self._hand.mark_processed()
+            self._reading.in_progress.mark_processed()
         self._engine.run(self._core.commits.commit(what))
 
     def committed(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int | None]:
@@ -704,7 +659,7 @@ class Consumer:
             3
         """
         self._check()
-        self._hand.mark_processed()
+        self._reading.in_progress.mark_processed()
         return self._core.commits.processed()
 
     def group_metadata(self) -> ConsumerGroupMetadata:
@@ -752,7 +707,7 @@ class Consumer:
         """
         if self._closed or self._engine.is_over:
             return
-        self._hand.mark_processed()
+        self._reading.in_progress.mark_processed()
         self._closed = True
         self._engine.run(self._core.close(timeout))
 
@@ -771,68 +726,3 @@ class Consumer:
         if not getattr(self, "_closed", True) and not self._engine.is_over:
             warnings.warn(f"never closed: {self!r}", ResourceWarning, source=self, stacklevel=2)
             self._engine.start(self._core.abandon)
-
-
-class _Batches:
-    """What the records one by one are taken from. An error is no end: whoever comes again goes on."""
-
-    def __init__(self, consumer: Consumer) -> None:
-        self._consumer = consumer
-
-    def __iter__(self) -> Iterator[Batch]:
-        return self
-
-    def __next__(self) -> Batch:
-        self._consumer._ask()
-        reader = self._consumer._reader
-        reader.settle()
-        batch = reader.read(-1)
-        if batch is None:
-            raise StopIteration
-        return batch
-
-
-class _PartitionStream:
-    """The batches of one partition, which is claimed until this is closed, or ends, or is dropped."""
-
-    _reader: FetchReader | None = None
-    _closed = True  # until the partition is claimed
-
-    def __init__(self, consumer: Consumer, partition: TopicPartition, timeout_ms: int) -> None:
-        self._consumer = consumer  # which must not be dropped while its stream is read
-        self._engine = consumer._engine
-        self._core = consumer._core
-        self._partition = partition
-        self._timeout_ms = timeout_ms
-        self._claim = self._core.assignment.new_claim(partition)
-        try:
-            self._engine.run(self._core.assignment.claim(self._claim))
-        except BaseException:
-            self._claim.close()
-            raise
-        self._closed = False
-
-    def __iter__(self) -> Iterator[Batch]:
-        return self
-
-    def __next__(self) -> Batch:
-        if self._closed:
-            raise StopIteration
-        try:
-            if self._reader is None:
-                self._reader = self._core.reader(self._partition)
-                self._engine.run(self._core.assignment.ask(self._partition))
-            self._reader.settle()
-            batch = self._reader.read(self._timeout_ms)
-        except BaseException:
-            self.close()
-            raise
-        if batch is None:
-            self.close()
-            raise StopIteration
-        return batch
-
-    def close(self) -> None:
-        """Let others read the partition."""
-        self._closed = True
-        self._claim.close()

@@ -36,7 +36,7 @@ def check(polls: list[list[Batch]]) -> None:
 
 
 def test_a_poll_ends_when_enough_is_decoded(cluster: KafkaCluster, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafwire.sync.consumer.POLL_BYTES", ENOUGH)
+    monkeypatch.setattr("kafwire.sync.batch_reader.POLL_BYTES", ENOUGH)
     polls: list[list[Batch]] = []
     with Consumer(cluster.bootstrap, topics=topic, start="earliest", chunk_bytes=CHUNK) as consumer:
         (where,) = consumer.assignment

@@ -15,7 +15,8 @@ from kafwire.consumer.arguments import cursor_of
 from kafwire.consumer.in_progress_batch import InProgressBatch
 from kafwire.consumer.offset_commits import COMMIT_AGAIN_MS
 from kafwire.errors import CorruptBatchError, KafkaError
-from kafwire.sync.consumer import Consumer, _Batches
+from kafwire.sync.batch_reader import BatchReader
+from kafwire.sync.consumer import Consumer
 from kafwire.types import TopicPartition
 from tests.support.committing_consumer import committed, group
 from tests.support.damaged_log import DELTA, PAYLOAD, damage
@@ -53,9 +54,8 @@ def blocking(consuming: Consuming) -> Consumer:
     made = object.__new__(Consumer)
     consumer: Any = made
     consumer._engine, consumer._core = Engine(consuming.world), consuming.core
-    consumer._reader = consuming.core.reader()
-    consumer._hand = InProgressBatch(consuming.core.fetcher, _Batches(consumer))
-    consumer._asked, consumer._returning, consumer._closed = True, False, False
+    consumer._reading = BatchReader(consuming.core, consumer._engine, consumer._check)
+    consumer._closed = False
     return made
 
 
@@ -353,7 +353,7 @@ def test_an_arrow_stream_begins_with_the_rest_in_hand() -> None:
         assert [next(records).offset for _ in range(3)] == [0, 1, 2]
         consumer.arrow_stream(timeout=0.0)
         try:
-            assert consumer._hand.rest() is None
+            assert consumer._reading.in_progress.rest() is None
         finally:
             consumer._closed = True
 

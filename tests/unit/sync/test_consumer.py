@@ -114,7 +114,8 @@ def test_poll_gives_all_that_is_there(flavour: Flavour, filled: Any) -> None:
 def test_poll_gives_no_more_than_it_should(
     flavour: Flavour, filled: Any, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
 ) -> None:
-    monkeypatch.setattr(flavour._modules["consumer"], limit, value)
+    module = "kafwire.sync.batch_reader" if flavour.blocks else "kafwire.aio.consumer"
+    monkeypatch.setattr(f"{module}.{limit}", value)
     assert len(flavour.get(filled.poll())) == value
     assert len(flavour.get(filled.poll())) == min(value, 4 - value)
 

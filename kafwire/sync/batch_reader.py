@@ -1,0 +1,105 @@
+"""What reads for a `Consumer`, in the thread that asks: batches, several at once, and records one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from kafwire.consumer.arguments import milliseconds
+from kafwire.consumer.core import POLL_BATCHES, POLL_BYTES, ConsumerCore, nothing_assigned
+from kafwire.consumer.in_progress_batch import InProgressBatch, UnreadRemainder, rests_of
+from kafwire.errors import KafkaError
+from kafwire.runtime.interfaces import Engine
+from kafwire.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafwire.records import Batch, Record
+
+
+class BatchReader:
+    """The reader of all partitions that nobody claimed, and the batch whose records are handed out one by one."""
+
+    def __init__(self, core: ConsumerCore, engine: Engine, check: Callable[[], object]) -> None:
+        """`check` raises when the consumer cannot be read any more. An iterator of records keeps it alive."""
+        self._core = core
+        self._engine = engine
+        self._check = check
+        self._reader = core.reader()
+        self.in_progress = InProgressBatch(core.fetcher, _Batches(self))
+        self._asked = self._returning = False
+
+    def next(self, timeout: float | None) -> Batch | None:
+        """The next batch; None when none came in time, or the consumer was closed."""
+        self.ask()
+        self.put_back()
+        self._reader.settle()
+        return self._reader.read(milliseconds(timeout))
+
+    def poll(self, timeout: float) -> list[Batch]:
+        """The batches that are there, once the first is; no more than about `POLL_BYTES`."""
+        found: list[Batch] = []
+        size = 0
+        batch = self.next(timeout)
+        try:
+            while batch is not None:
+                found.append(batch)
+                size += batch.nbytes
+                batch = self._reader.read(0) if len(found) < POLL_BATCHES and size < POLL_BYTES else None
+        except KafkaError:
+            pass  # it comes again: what was found is not lost for it
+        except BaseException:
+            for rest in rests_of(found):
+                self._return(rest)
+            raise
+        return found
+
+    def records(self) -> Iterator[Record]:
+        """All records one by one, the rest of the batch in progress first."""
+        self._check()
+        self._reader.need_offsets()
+        return self.in_progress.records
+
+    def next_for_records(self) -> Batch | None:
+        """The batch whose records come next; the one before it is processed."""
+        self.ask()
+        self._reader.settle()
+        return self._reader.read(-1)
+
+    def ask(self) -> None:
+        """Let the engine fetch, if it does not yet. Raises `KafkaError` when there is nothing to read."""
+        self._check()
+        if not self._core.fetcher.cursors:
+            raise nothing_assigned()
+        if not self._asked:
+            self._engine.run(self._core.assignment.ask())
+            self._asked = True
+
+    def put_back(self, only: Iterable[TopicPartition] | None = None) -> None:
+        """A batch whose records were handed out in part, one by one: the rest is fetched again."""
+        rest = self.in_progress.put_back(only)
+        if rest is not None:
+            self._return(rest)
+        if self._returning:
+            self._engine.run(self._core.positions.settled())
+            self._returning = False
+
+    def _return(self, rest: UnreadRemainder) -> None:
+        """Not waited for by who is interrupted: the next one to read does."""
+        self._returning = True
+        self._engine.start(self._core.positions.put_back, rest)
+
+
+class _Batches:
+    """What the records one by one are taken from. An error is no end: whoever comes again goes on."""
+
+    def __init__(self, reader: BatchReader) -> None:
+        self._reader = reader
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self
+
+    def __next__(self) -> Batch:
+        batch = self._reader.next_for_records()
+        if batch is None:
+            raise StopIteration
+        return batch
