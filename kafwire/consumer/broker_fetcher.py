@@ -18,19 +18,18 @@ from typing import TYPE_CHECKING, Any
 from kafwire import protocol
 from kafwire.cluster.backoff import Backoff
 from kafwire.cluster.broker_connection import BrokerConnection
-from kafwire.cluster.leader_errors import LEADER_ERRORS
 from kafwire.cluster.metadata import NO_TOPIC_ID
-from kafwire.consumer._fetch import FetchAnswer, PartitionAnswer, encode_fetch, parse_answer, scan_headers
-from kafwire.consumer._fetch_buffer import FetchFastPath
+from kafwire.consumer._fetch import FetchAnswer, PartitionAnswer, encode_fetch, parse_answer
+from kafwire.consumer.answer_parts import PartActions, batch_bytes, queue_records
+from kafwire.consumer.fast_path import FastPath, Taken
 from kafwire.consumer.fetch_errors import UNAUTHORIZED
 from kafwire.consumer.fetch_session import FetchSession, Plan
 from kafwire.consumer.partition_cursor import FetchCursor, FetchDisposition
-from kafwire.consumer.truncation import Divergence
 from kafwire.error_codes import ErrorCode
-from kafwire.errors import BrokerError, CorruptBatchError, KafkaConnectionError, KafkaError, ProtocolError, broker_error
+from kafwire.errors import BrokerError, KafkaConnectionError, KafkaError, ProtocolError, broker_error
 from kafwire.memory._buffer import Buffer
 from kafwire.protocol.versions import FETCH_BY_TOPIC_ID
-from kafwire.records.batches import LENGTH_AT, OVERHEAD
+from kafwire.records.batches import OVERHEAD
 
 if TYPE_CHECKING:
     from kafwire.consumer.fetcher import Fetcher
@@ -43,8 +42,6 @@ SESSION_ERRORS = frozenset(
         ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
     }
 )
-# Of records that the I/O thread has queued: generation, start, next offset, leader epoch of the last batch, bytes.
-Taken = tuple[int, int, int, int, int]
 
 # A request that is not answered in that time is parked: cursors with new demand are fetched immediately.
 IMMEDIATE_AFTER_MS = 10.0
@@ -82,9 +79,7 @@ class BrokerFetcher:
         self._owner: BrokerFetcher | None = None  # who lent them, of a broker fetcher for immediate fetches
         self._reserved = 0
         self._left = False  # cursors that the request in flight asks for are read elsewhere
-        self._fast_path = FetchFastPath(fetcher.queue)
-        self._token = 0
-        self._fed_by: object = None  # the connection whose answers it sees
+        self._fast_path = FastPath(fetcher.queue, fetcher.arrived)
         self._sent_ms = 0.0
         self._version = 0
         self._by_id = True
@@ -114,7 +109,7 @@ class BrokerFetcher:
     def release(self, cursor: FetchCursor) -> None:
         """Read it no more."""
         self._left = self._left or self.session.covers(cursor)
-        self._withdraw(cursor)
+        self._fast_path.withdraw(cursor)
         self.session.drop(cursor)
         if self.cursors.pop(cursor, self) is None:
             self._nameless -= cursor.topic_id == NO_TOPIC_ID
@@ -167,7 +162,7 @@ class BrokerFetcher:
         self._stopped = True
         self._fast_path.detach()
         for cursor in self.cursors:
-            self._withdraw(cursor)
+            self._fast_path.withdraw(cursor)
         for timer in (self._timer, self._immediate_timer):
             if timer is not None:
                 timer.cancel()
@@ -196,7 +191,7 @@ class BrokerFetcher:
         waiting = [cursor for cursor in self.session if cursor in self.cursors and not self.session.covers(cursor)]
         immediate._owner = self
         for cursor in waiting:
-            self._withdraw(cursor)
+            self._fast_path.withdraw(cursor)
             self.session.drop(cursor)
             self._lent[cursor] = None
             immediate.take(cursor)
@@ -291,58 +286,13 @@ class BrokerFetcher:
         self.requests += 1
         timeout_ms = config.request_timeout_ms + config.fetch_max_wait_ms
         if fetcher.plan.fast_path:
-            self._prepare_fast_path(plan, correlation_id)
+            self._fast_path.prepare(plan, correlation_id, self._version, self.connection)
         self.connection.send(correlation_id, [request], self._answered, timeout_ms=timeout_ms)
-
-    def _prepare_fast_path(self, plan: Plan[FetchCursor], token: int) -> None:
-        """Let the I/O thread queue what the answer brings, as far as it needs no decision (see
-        `native/fast_path.h`).
-        """
-        if plan.full:
-            self._fast_path.clear()
-        for cursor, asked in plan.add:
-            self._fast_path.expect(
-                cursor.topic_id.bytes,
-                cursor.partition,
-                cursor.number,
-                cursor.generation,
-                asked.offset,
-                self.connection.where,
-            )
-        for cursor in plan.forget:
-            self._withdraw(cursor)
-        self._token = token
-        self._fast_path.arm(token, self._version, 0 if plan.full else plan.session_id)
-        if self._fed_by is not self.connection.socket:
-            self._fed_by = self.connection.socket
-            self.connection.set_response_filter(self._fast_path)
 
     def withdraw(self, cursor: FetchCursor) -> None:
         """It goes on elsewhere, in the same generation: whatever is in flight for it is not to be queued any more."""
         immediate = self._fetcher.brokers.immediate_fetcher(self.connection.node) if cursor in self._lent else None
-        (immediate or self)._withdraw(cursor)
-
-    def _withdraw(self, cursor: FetchCursor) -> None:
-        """The answer in flight is none for this cursor any more; what it has brought already counts."""
-        taken = self._fast_path.forget(cursor.topic_id.bytes, cursor.partition, cursor.number)
-        if taken is not None:
-            before = cursor.last_epoch
-            if self._absorb(cursor, taken):
-                _, start, next_offset, epoch, _ = taken
-                # Epochs only rise: if the last is that of what came before, all are.
-                cursor.epochs.note(start, next_offset, epoch if epoch == before else -1)
-            self._fetcher.arrived()
-
-    @staticmethod
-    def _absorb(cursor: FetchCursor, taken: Taken) -> bool:
-        """Records that the I/O thread has queued: they are no news to the queue, but to the cursor."""
-        generation, start, next_offset, epoch, size = taken
-        if generation != cursor.generation or start != cursor.position:
-            return False  # it was sought in since, and the queue has dropped them
-        cursor.advance(next_offset, epoch)
-        cursor.fetches += 1
-        cursor.bytes += size
-        return True
+        (immediate or self)._fast_path.withdraw(cursor)
 
     def _encode(self, plan: Plan[FetchCursor], correlation_id: int, max_bytes: int) -> bytes:
         config = self._fetcher.config
@@ -380,12 +330,7 @@ class BrokerFetcher:
         self._reserved = 0
         if fetcher.stopped or self._stopped:
             return
-        taken = self._fast_path.taken(self._token)
-        absorbed = {
-            cursor: part
-            for number, part in taken.items()
-            if (cursor := fetcher.numbered(number)) is not None and self._absorb(cursor, part)
-        }
+        absorbed = self._fast_path.absorbed(fetcher.numbered)
         if absorbed:
             fetcher.arrived()  # whatever becomes of the rest of the answer
         if frame is None:
@@ -421,7 +366,7 @@ class BrokerFetcher:
         """
         if self._in_sessions:
             return part.size > 0
-        return part.size > OVERHEAD and _batch_bytes(frame, part) <= part.size
+        return part.size > OVERHEAD and batch_bytes(frame, part) <= part.size
 
     def _on_error(self, error: BrokerError) -> None:
         """The whole request was refused: the next one is a full one. Who has no reason for it must not hammer."""
@@ -463,10 +408,7 @@ class BrokerFetcher:
 
     def _take_in(self, answer: FetchAnswer, absorbed: dict[FetchCursor, Taken]) -> None:
         fetcher = self._fetcher
-        moving: list[FetchCursor] = []
-        returning: list[FetchCursor] = []
-        unknown: list[FetchCursor] = []
-        lost: dict[int, tuple[BrokerError, list[FetchCursor]]] = {}  # by error code
+        actions = PartActions(fetcher, self.connection)
         done: list[FetchCursor] = []
         arrived = False
         first = next((part for part in answer.partitions if part.size), None)
@@ -483,7 +425,7 @@ class BrokerFetcher:
                     from_replica=cursor.replica == self.connection.node,
                     committed_only=self._committed_only,
                 )
-                cursor.batch_bytes = _batch_bytes(answer.frame, part)
+                cursor.batch_bytes = batch_bytes(answer.frame, part)
                 _, start, next_offset, epoch, size = absorbed[cursor]
                 cursor.epochs.note_batches(answer.frame, part.position, size, start, next_offset, epoch)
                 self.update(cursor)
@@ -495,40 +437,15 @@ class BrokerFetcher:
             if verdict is FetchDisposition.TAKE:
                 if not part.size:
                     continue
-                if self._queue(answer.frame, part, cursor):
+                if queue_records(fetcher, self.connection.where, answer.frame, part, cursor):
                     arrived = True
                 elif part is first:
                     partial = cursor
                 self.update(cursor)
                 if cursor.done:
                     done.append(cursor)
-            elif verdict is FetchDisposition.FOLLOW:
-                cursor.replica = part.preferred_read_replica
-                cursor.replica_until_ms = fetcher.cluster.engine.now_ms() + fetcher.config.metadata_max_age_ms
-                if cursor.replica in fetcher.cluster.metadata.brokers:
-                    moving.append(cursor)
-                else:
-                    unknown.append(cursor)
-            elif verdict is FetchDisposition.RETURN:
-                returning.append(cursor)
-            elif verdict is FetchDisposition.DOUBT:
-                fetcher.validation.leave_replica(cursor, doubt=True)
-            elif verdict is FetchDisposition.FIND_LEADER:
-                if fetcher.brokers.new_leader(part, cursor, answer):
-                    moving.append(cursor)
-                    continue
-                error = broker_error(part.error_code, f"fetching {cursor.name} from {self.connection.where}")
-                lost.setdefault(part.error_code, (error, []))[1].append(cursor)
-                if part.error_code not in LEADER_ERRORS:
-                    fetcher.errors.note_error(cursor.name, error, [cursor])
-            elif verdict is FetchDisposition.TRUNCATED:
-                divergence = Divergence(part.diverging_epoch, part.diverging_end_offset)
-                fetcher.validation.truncated(cursor, divergence, self.connection.where)
-            elif verdict is FetchDisposition.OUT_OF_RANGE:
-                fetcher.offset_reset.out_of_range(cursor, self.connection.where)
             else:
-                what = f"fetching {cursor.name} at offset {cursor.position} from {self.connection.where}"
-                fetcher.halt(cursor, broker_error(part.error_code, what))
+                actions.note(verdict, part, cursor, answer)
         fetcher.queue.seal()
         if arrived:
             fetcher.arrived()
@@ -541,15 +458,8 @@ class BrokerFetcher:
             fetcher.finish(cursor)
         if fetcher.plan.rack:  # else no leader names a replica
             now = fetcher.cluster.engine.now_ms()
-            moving += [c for c in self.cursors if c.replica == self.connection.node and now >= c.replica_until_ms]
-        for error, cursors in lost.values():
-            fetcher.brokers.lose(cursors, error)
-        if moving:
-            fetcher.brokers.move(moving)
-        for cursor in returning:
-            fetcher.validation.leave_replica(cursor)
-        for cursor in unknown:
-            fetcher.validation.leave_replica(cursor, unknown=True)
+            actions.move(c for c in self.cursors if c.replica == self.connection.node and now >= c.replica_until_ms)
+        actions.carry_out()
 
     def _on_empty(self, answer: FetchAnswer) -> None:
         """No partition has records at its position: whichever the broker may answer to its end is done.
@@ -570,51 +480,6 @@ class BrokerFetcher:
                 del asked[cursor]
                 self._fetcher.finish(cursor)
         self._fetcher.check_stalled(asked)
-
-    def _queue(self, frame: Buffer, part: PartitionAnswer, cursor: FetchCursor) -> bool:
-        """Queue the whole batches of an answer; False when there is none."""
-        position, size = cursor.position, part.size
-        problem: ProtocolError | None = None
-        while True:
-            try:
-                next_offset, size, _, epoch = scan_headers(frame, part.position, size, position, part.high_watermark)
-                if size and next_offset <= position:
-                    raise ProtocolError("batches that end before it")
-                break
-            except ProtocolError as error:
-                problem = error
-                # Batches before a bad one are good.
-                size = error.offset - part.position if error.offset is not None else 0
-        if size:
-            generation = cursor.generation
-            cursor.advance(next_offset, epoch)
-            cursor.fetches += 1
-            cursor.bytes += size
-            cursor.batch_bytes = _batch_bytes(frame, part)
-            if self._fetcher.plan.names_epochs:
-                cursor.epochs.note_batches(frame, part.position, size, position, next_offset, epoch)
-            self._fetcher.queue.push(
-                frame,
-                part.position,
-                size,
-                cursor.number,
-                position,
-                cursor.end,
-                part.aborted,
-                generation,
-                self.connection.where,
-            )
-        if problem is not None:
-            # It is not asked for again: who asks from there may get the batch after it, and nobody would notice.
-            where = f"{cursor.name}, after offset {cursor.position}, from {self.connection.where}"
-            told = CorruptBatchError(
-                f"{where}: {problem.message}; {self._fetcher.plan.advice.damaged}",
-                topic=cursor.topic,
-                partition=cursor.partition,
-                base_offset=-1,
-            )
-            self._fetcher.halt(cursor, told)
-        return size > 0 or problem is not None
 
     def _lose_all(self, error: KafkaError) -> None:
         if self._owner is not None:
@@ -637,9 +502,3 @@ class BrokerFetcher:
             "session_epoch": self.session.epoch,
             "session_errors": self.session_errors,
         }
-
-
-def _batch_bytes(frame: Buffer, part: PartitionAnswer) -> int:
-    """How large this partition's batches are, as far as the first one tells."""
-    length = memoryview(frame)[part.position + LENGTH_AT : part.position + OVERHEAD]
-    return OVERHEAD + int.from_bytes(length, "big")
