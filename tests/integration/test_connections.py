@@ -4,7 +4,8 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError
 from kafwire.runtime.engine import default_engine
 from kafwire.testing.cluster import KafkaCluster, Node
+from kafwire.testing.ports import Ports
 from tests.support.deadlines import until
 from tests.support.real_topics import SOON, values
 from tests.support.time_limits import within
@@ -31,22 +33,22 @@ class AtPort(KafkaCluster):
         super().__init__()
         self._port = port
 
-    def _make_node(self, node_id: int, port: int, controllers: Mapping[int, int]) -> Node:
-        del port
-        return super()._make_node(node_id, self._port, controllers)
+    def _make_node(self, node_id: int, ports: Ports) -> Node:
+        return super()._make_node(node_id, replace(ports, listeners={**ports.listeners, node_id: self._port}))
 
 
 class OnIpv6(KafkaCluster):
     """One node that clients find at [::1], with the port that it has at 127.0.0.1."""
 
-    def _make_node(self, node_id: int, port: int, controllers: Mapping[int, int]) -> Node:
-        node = super()._make_node(node_id, port, controllers)
+    def _make_node(self, node_id: int, ports: Ports) -> Node:
+        node = super()._make_node(node_id, ports)
+        port = ports.listeners[node_id]
         at_home = f"PLAINTEXT://127.0.0.1:{port}"
-        text = node._configuration.read_text()
+        text = node.configuration.read_text()
         text = text.replace(f"advertised.listeners={at_home}", f"advertised.listeners={at_home},SIX://[::1]:{port}")
         text = text.replace(f"\nlisteners={at_home}", f"\nlisteners={at_home},SIX://[::1]:{port}")
         text = text.replace("security.protocol.map=", "security.protocol.map=SIX:PLAINTEXT,")
-        node._configuration.write_text(text)
+        node.configuration.write_text(text)
         return node
 
 

@@ -13,8 +13,10 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from kafwire.testing.cluster import ClusterError, KafkaCluster, _alive_brokers, _archive, prepare
+from kafwire.testing.cluster import ClusterError, KafkaCluster, prepare
 from kafwire.testing.kafka import DEFAULT_VERSION
+from kafwire.testing.launcher import class_archive
+from kafwire.testing.ports import alive_brokers
 from kafwire.testing.pytest_plugin import ClusterFactory
 from tests.support.deadlines import until
 
@@ -89,7 +91,7 @@ def test_killed_stopped_and_paused_node_comes_back_with_port_and_data(
         assert cluster.bootstrap == bootstrap
         assert topic_name in admin(cluster).list_topics(timeout=10).topics
     node.pause()
-    assert _alive_brokers(node.port) == set()  # the connection is accepted by the kernel, and nobody answers
+    assert alive_brokers(node.port) == set()  # the connection is accepted by the kernel, and nobody answers
     node.resume()
     node.wait_ready()
 
@@ -149,7 +151,7 @@ def test_clusters_of_one_template_differ(make_cluster: ClusterFactory) -> None:
 def test_a_node_loads_its_classes_from_the_archive(make_cluster: ClusterFactory) -> None:
     prepare()
     pid = make_cluster().node(1).pid
-    assert str(_archive(DEFAULT_VERSION)) in Path(f"/proc/{pid}/maps").read_text()
+    assert str(class_archive(DEFAULT_VERSION)) in Path(f"/proc/{pid}/maps").read_text()
 
 
 def test_logs_are_kept_when_the_block_fails() -> None:
@@ -184,7 +186,7 @@ def test_command_runs_until_it_is_asked_to_stop(number: signal.Signals) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         host, port = running.stdout.readline().strip().split(":")
-        assert _alive_brokers(int(port)) == {1}
+        assert alive_brokers(int(port)) == {1}
         os.kill(running.pid, number)
         assert running.wait(60) == 0
     with pytest.raises(ConnectionRefusedError):

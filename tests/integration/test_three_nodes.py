@@ -10,8 +10,9 @@ import pytest
 
 import kafwire
 from kafwire.cluster.group_offsets import Committed, OffsetToCommit
-from kafwire.testing.cluster import KafkaCluster, Node, _free_ports
+from kafwire.testing.cluster import KafkaCluster, Node
 from kafwire.testing.faults import Corrupt, Cut, Delay, DropResponse, Hold, Reset, Rule
+from kafwire.testing.ports import free_ports
 from tests.support.known_topics import make_topic
 from tests.support.real_group_offsets import offsets_of
 from tests.support.real_topics import QUICK, SOON, cluster_leader, values
@@ -54,11 +55,11 @@ def test_all_brokers_go_on_at_other_ports(
             for node in running.nodes:
                 node.kill()
             deliveries = [producer.send(topic_name, value) for value in sent[10:20]]
-            with _free_ports(3) as ports:
+            with free_ports(3) as ports:
                 for node, port in zip(running.nodes, ports, strict=True):
                     old_address, node.port = node.address, port
-                    text = node._configuration.read_text()
-                    node._configuration.write_text(text.replace(f"//{old_address}", f"//{node.address}"))
+                    text = node.configuration.read_text()
+                    node.configuration.write_text(text.replace(f"//{old_address}", f"//{node.address}"))
             for node in running.nodes:
                 node.start(wait=False)
             for node in running.nodes:

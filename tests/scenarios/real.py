@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,6 +12,7 @@ import kafwire
 from kafwire import protocol
 from kafwire.errors import ErrorCode
 from kafwire.testing.cluster import KafkaCluster, Node
+from kafwire.testing.ports import Ports
 from tests.scenarios.script import Restart
 from tests.support import deadlines as waiting
 
@@ -39,14 +40,14 @@ class OwnCluster(KafkaCluster):
         }
         super().__init__(2, version, properties)
 
-    def _make_node(self, node_id: int, port: int, controllers: Mapping[int, int]) -> Node:
+    def _make_node(self, node_id: int, ports: Ports) -> Node:
         """A quorum of two would have to be elected anew after each restart."""
-        node = super()._make_node(node_id, port, controllers)
+        node = super()._make_node(node_id, ports)
         node.properties["controller.quorum.voters"] = node.properties["controller.quorum.voters"].split(",")[0]
         if node_id > 1:
             node.properties["process.roles"] = "broker"
             node.properties["listeners"] = node.properties["listeners"].split(",")[0]
-        node._configuration.write_text("".join(f"{key}={value}\n" for key, value in node.properties.items()))
+        node.write_configuration()
         return node
 
 

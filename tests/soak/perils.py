@@ -466,7 +466,7 @@ def _all_killed(cluster: KafkaCluster, result: Result, tell: Tell) -> None:
         for _ in range(2):
             it.acknowledge()
             for node in cluster.nodes:
-                node._signal(9)
+                node.signal(9)
             for node in cluster.nodes:
                 node.kill()
             for node in cluster.nodes:
@@ -630,7 +630,7 @@ def _disk_full(_cluster: KafkaCluster | None, result: Result, tell: Tell) -> Non
             it.acknowledge()
             (node.data / "ballast").unlink()
             subprocess.run(["mount", "-o", "remount,size=400m", str(node.data)], check=True, capture_output=True)
-            node._ended()
+            node.on_end()
             node.start(timeout=_DEADLINE_S)
             until(
                 lambda: len(it.client.metadata([it.name]).topics[0].partitions[0].isr_nodes) == 3,

@@ -1,0 +1,66 @@
+"""The command line of `kafwire.testing.cluster`: run a cluster, or get ready to."""
+
+import argparse
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from types import FrameType
+
+from kafwire.testing.cluster import KafkaCluster, prepare
+from kafwire.testing.kafka import DEFAULT_VERSION, SetupError, class_path
+from kafwire.testing.node import ClusterError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """`python -m kafwire.testing.cluster start`: run a cluster until Ctrl-C or SIGTERM."""
+    parser = argparse.ArgumentParser(prog="python -m kafwire.testing.cluster", description=main.__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    start = commands.add_parser("start", help="run a cluster; its bootstrap servers are the first line printed")
+    start.add_argument("--nodes", type=int, default=1, choices=(1, 2, 3))
+    start.add_argument("--version", default=DEFAULT_VERSION, help=f"Kafka's version (default: {DEFAULT_VERSION})")
+    start.add_argument("--property", action="append", default=[], metavar="KEY=VALUE", help="a broker property")
+    start.add_argument("--heap", default="512m", help="Java's -Xmx per node (default: 512m)")
+    fetch = commands.add_parser("fetch", help="fetch the jars of a version, without starting anything")
+    fetch.add_argument("versions", nargs="*", default=[DEFAULT_VERSION], metavar="VERSION")
+    ready = commands.add_parser("prepare", help="make starts of a version quick, once per user (some seconds)")
+    ready.add_argument("versions", nargs="*", default=[DEFAULT_VERSION], metavar="VERSION")
+    chosen = parser.parse_args(arguments)
+    try:
+        if chosen.command == "prepare":
+            for version in chosen.versions:
+                prepare(version)
+            return 0
+        if chosen.command == "fetch":
+            for version in chosen.versions:
+                print(class_path(version))
+            return 0
+        if wrong := [item for item in chosen.property if "=" not in item]:
+            parser.error(f"--property takes KEY=VALUE, not {wrong[0]!r}")
+        properties = dict(item.split("=", 1) for item in chosen.property)
+        return _run(KafkaCluster(chosen.nodes, chosen.version, properties, heap=chosen.heap, quick=False))
+    except (SetupError, ClusterError) as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def _run(cluster: KafkaCluster) -> int:
+    asked_to_end = threading.Event()
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        asked_to_end.set()
+
+    try:
+        with cluster:
+            # Until here Ctrl-C interrupts the start, as usual; from here it asks for an orderly stop.
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, end)
+            print(cluster.bootstrap, flush=True)
+            while not asked_to_end.wait(0.5):
+                for node in cluster.nodes:
+                    if node.pid is None:
+                        raise ClusterError(node.explain("ended by itself"))
+            cluster.stop()
+    except KeyboardInterrupt:
+        return 130
+    return 0

@@ -1,0 +1,229 @@
+"""One node of a cluster: a process that is started, stopped, paused and killed."""
+
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from kafwire.testing.launcher import Launcher
+from kafwire.testing.ports import HOST, alive_brokers
+
+POLL_SECONDS = 0.03
+TAIL_LINES = 60
+
+
+class ClusterError(RuntimeError):
+    """A node did not start, or ended by itself; the message ends with the tail of its log."""
+
+
+class AttachedProcess:
+    """A node's process that another process has started (Linux)."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._handle = os.pidfd_open(pid)
+
+    def poll(self) -> int | None:
+        """None while it runs; nobody but its parent learns how it ended."""
+        return -1 if select.select([self._handle], [], [], 0)[0] else None
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal."""
+        signal.pidfd_send_signal(self._handle, number)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait until it has ended."""
+        if not select.select([self._handle], [], [], timeout)[0]:
+            raise subprocess.TimeoutExpired([], timeout or 0.0)
+        return -1
+
+    def __del__(self) -> None:
+        os.close(self._handle)
+
+
+def _state_of(pid: int) -> str:
+    """The state of a process, as ps writes it; nothing if there is none."""
+    if Path("/proc/self/stat").exists():
+        with suppress(OSError):
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2]
+        return ""
+    return subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+
+
+class Node:
+    """One node of a cluster: a broker and controller that can be started, stopped, paused and killed.
+
+    `KafkaCluster` makes it.
+
+    Example:
+        >>> node = cluster.node(1)
+        >>> node.address == cluster.direct, node.pid is not None
+        (True, True)
+    """
+
+    def __init__(
+        self,
+        node_id: int,
+        folder: Path,
+        port: int,
+        properties: Mapping[str, str],
+        launcher: Launcher,
+        on_change: Callable[[int, bool], object],
+        *,
+        pid: int | None = None,
+    ) -> None:
+        """`on_change` is told the id of a node that starts (True) or has ended; `pid` runs it already, as a child of
+        another process.
+        """
+        self.id = node_id
+        self.port = port
+        self.properties = dict(properties)
+        self.folder = folder
+        self.log_file = folder / "node.log"
+        self.data = folder / "data"
+        self.configuration = folder / "server.properties"
+        self._launcher = launcher
+        self._on_change = on_change
+        self._process: subprocess.Popen[bytes] | AttachedProcess | None = None
+        if pid is not None:
+            self._process = AttachedProcess(pid)
+
+    def write_configuration(self) -> None:
+        """Have the node started with its `properties` as they are now."""
+        self.configuration.write_text("".join(f"{key}={value}\n" for key, value in self.properties.items()))
+
+    @property
+    def address(self) -> str:
+        """`host:port` of the node's own listener, behind no proxy."""
+        return f"{HOST}:{self.port}"
+
+    @property
+    def pid(self) -> int | None:
+        """The process id while the node runs or is paused; None otherwise."""
+        return self._process.pid if self._process is not None and self._process.poll() is None else None
+
+    def start(self, *, wait: bool = True, timeout: float = 60.0) -> None:
+        """Start the node on its port, with the data it has.
+
+        Args:
+            wait: wait until it serves requests.
+            timeout: seconds to wait.
+
+        Raises:
+            ClusterError: the node ended, or was not ready in time; the text has the end of its log.
+        """
+        if self.pid is not None:
+            return
+        self._process = self._launcher.launch("kafka.Kafka", str(self.configuration), log_file=self.log_file)
+        self._on_change(self.id, True)
+        if wait:
+            self.wait_ready(timeout)
+
+    def wait_ready(self, timeout: float = 60.0) -> None:
+        """Wait until the node answers requests and the cluster knows it as alive.
+
+        Args:
+            timeout: seconds to wait.
+
+        Raises:
+            ClusterError: the node ended, or was not ready in time; the text has the end of its log.
+        """
+        deadline = time.monotonic() + timeout
+        while self.id not in alive_brokers(self.port):
+            if self.pid is None:
+                raise ClusterError(self.explain("ended by itself"))
+            if time.monotonic() > deadline:
+                raise ClusterError(self.explain(f"did not serve requests within {timeout:g} s"))
+            time.sleep(POLL_SECONDS)
+
+    def stop(self, timeout: float = 60.0) -> None:
+        """Stop the node in order (SIGTERM).
+
+        Args:
+            timeout: seconds after which it is killed.
+        """
+        if self._process is None:
+            return
+        self.resume()
+        self.signal(signal.SIGTERM)
+        try:
+            self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.signal(signal.SIGKILL)
+        self.on_end()
+
+    def kill(self) -> None:
+        """Kill the node at once (SIGKILL), like a crash."""
+        self.signal(signal.SIGKILL)
+        self.on_end()
+
+    def pause(self) -> None:
+        """Freeze the node (SIGSTOP). Its sockets stay open, and nothing is answered once this has returned.
+
+        Example:
+            >>> cluster.node(1).pause()
+            >>> cluster.node(1).resume()
+        """
+        self.signal(signal.SIGSTOP)
+        if self.pid is None:
+            return
+        try:  # its threads stop one after the other
+            os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        except ChildProcessError:  # another process has started it: only the system's list of processes tells
+            while _state_of(self.pid)[:1] not in {"T", "Z", ""}:
+                time.sleep(0.01)
+
+    def resume(self) -> None:
+        """Let a paused node go on (SIGCONT)."""
+        self.signal(signal.SIGCONT)
+
+    def log(self) -> str:
+        """Return all that the node has logged, over all its starts.
+
+        Returns:
+            The text.
+        """
+        return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
+
+    def log_tail(self, lines: int = TAIL_LINES) -> str:
+        """Return the last lines of the log.
+
+        Args:
+            lines: how many.
+
+        Returns:
+            The text.
+        """
+        return "\n".join(self.log().splitlines()[-lines:])
+
+    def signal(self, number: int) -> None:
+        """Send the node a signal, if it runs.
+
+        Args:
+            number: the signal's.
+        """
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(number)
+
+    def on_end(self) -> None:
+        """Take in that the node has ended, or is about to: waits for that."""
+        if self._process is not None:
+            self._process.wait()
+            self._on_change(self.id, False)
+            self._launcher.ended(self._process.pid)
+            self._process = None
+
+    def explain(self, what: str) -> str:
+        """Return what is wrong with the node, with the end of its log.
+
+        Args:
+            what: what is wrong.
+
+        Returns:
+            The text.
+        """
+        return f"Kafka {self._launcher.version} node {self.id} {what}; its log ends:\n{self.log_tail()}"
