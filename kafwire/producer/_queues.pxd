@@ -66,7 +66,6 @@ cdef class Queues:
     cdef bint timer_armed
     cdef bint is_short  # somebody found no room since the engine last looked
     cdef str ended  # None, or why nobody collects any more
-    cdef public object after_pass  # None, or what a test does between a pass of append_rows and its end
     cdef uint16_t attributes  # of all batches
     cdef public object send_gate  # None, or what makes the error for records that come now
     # Grows when records that came before and after must not be in one transaction.

@@ -48,7 +48,6 @@ class Topic:
     def sticky(self) -> int: ...
 
 class Queues:
-    after_pass: Callable[[], object] | None
     send_gate: Callable[[], Exception] | None
     transaction_generation: int
     def __init__(

@@ -273,8 +273,6 @@ cdef bint run_pass(Queues queues, RowPlan plan, int64_t timestamp, list parts) e
     try:
         encode_pass(queues, plan, timestamp, &work)
         make_spares(queues, work.n - (plan.filled is not None), spares)
-        if queues.after_pass is not None:
-            queues.after_pass()
     finally:
         end_pass(queues, plan, &work, spares)
         tell_of_pass(queues, plan, &work, spares, parts)

@@ -27,6 +27,7 @@ from kafwire.records._arrow_rows import RowsReader
 from tests.support import seeds
 from tests.support.accumulator_store import Store
 from tests.support.deadlines import ended
+from tests.support.pass_clock import PassClock
 from tests.support.released_bytes import releasing
 
 PATIENCE_S = 60.0
@@ -173,12 +174,12 @@ def test_an_interrupt_where_others_are_told_of_room_loses_nothing(
 
 @pytest.mark.parametrize("hook", [interrupt, fail, leave])
 def test_an_interrupt_behind_a_pass_loses_nothing(make_world: Callable[..., World], hook: Callable[[], None]) -> None:
-    world = make_world(compression="lz4")
+    clock = PassClock()
+    world = make_world(compression="lz4", clock=clock)
     world.send()
-    world.store.accumulator.after_pass = hook
-    with pytest.raises((KeyboardInterrupt, RuntimeError, SystemExit)):
+    raised = pytest.raises((KeyboardInterrupt, RuntimeError, SystemExit))
+    with clock.behind_passes(world.store.accumulator, hook), raised:
         world.send_rows(500)
-    world.store.accumulator.after_pass = None
     world.send()
     world.send_rows(50)
     world.check()
@@ -189,7 +190,8 @@ def test_a_callback_that_raises_as_rows_fail_keeps_none_from_its_outcome(
     make_world: Callable[..., World], hook: Callable[[], None]
 ) -> None:
     """The producer is closed while a thread encodes: it fails the batches that it comes back with."""
-    world = make_world(batch_size=300)
+    clock = PassClock()
+    world = make_world(batch_size=300, clock=clock)
     called: list[int] = []
     world.send()
     batch = world.records[0][1].batch
@@ -204,8 +206,10 @@ def test_a_callback_that_raises_as_rows_fail_keeps_none_from_its_outcome(
     (rows,) = RowsReader(pa.table({"value": [b"x" * 30] * 40}))
     plan = world.store.accumulator.plan_rows("t", rows, 0, 0)
     assert plan is not None
-    world.store.accumulator.after_pass = lambda: world.store.accumulator.end("closed")
-    with contextlib.suppress(KeyboardInterrupt, SystemExit):
+    with (
+        clock.behind_passes(world.store.accumulator, lambda: world.store.accumulator.end("closed")),
+        contextlib.suppress(KeyboardInterrupt, SystemExit),
+    ):
         world.store.accumulator.append_rows(plan, parts)
     assert called == [0, 1]
     assert len(parts) > 1
@@ -337,7 +341,9 @@ def test_whatever_runs_in_between(make_world: Callable[..., World], seed: int, m
         hook()
         return chance.randrange(2)
 
+    clock = PassClock()
     world = make_world(
+        clock=clock,
         compression=chance.choice(["none", "lz4"]),
         batch_size=chance.choice([200, 1_000]),
         buffer_memory=chance.choice([3_000, 1 << 20]),
@@ -364,32 +370,31 @@ def test_whatever_runs_in_between(make_world: Callable[..., World], seed: int, m
         finally:
             depth -= 1
 
-    world.store.accumulator.after_pass = hook
     world.store.accumulator.budget.listen(hook)
     gc.callbacks.append(hook)
     threshold = gc.get_threshold()
     try:
-        for _ in range(60):
-            gc.set_threshold(1 if chance.random() < 0.5 else 700)
-            try:
-                event = chance.random()
-                if event < 0.5:
-                    world.send(partition=chance.choice([0, 1, None]), then=chance.choice([None, hook]))
-                elif event < 0.85:
-                    world.send_rows(chance.choice([1, 5, 60]), chance.choice([0, 1, None]))
-                elif event < 0.9 and world.records:
-                    chance.choice(world.records)[1].add_done_callback(hook)
-                else:
-                    world.deliver()
-            except (KeyboardInterrupt, RuntimeError):
-                pass
-            except Exception as problem:
-                assert "partitioner" in str(problem), problem
+        with clock.behind_passes(world.store.accumulator, hook):
+            for _ in range(60):
+                gc.set_threshold(1 if chance.random() < 0.5 else 700)
+                try:
+                    event = chance.random()
+                    if event < 0.5:
+                        world.send(partition=chance.choice([0, 1, None]), then=chance.choice([None, hook]))
+                    elif event < 0.85:
+                        world.send_rows(chance.choice([1, 5, 60]), chance.choice([0, 1, None]))
+                    elif event < 0.9 and world.records:
+                        chance.choice(world.records)[1].add_done_callback(hook)
+                    else:
+                        world.deliver()
+                except (KeyboardInterrupt, RuntimeError):
+                    pass
+                except Exception as problem:
+                    assert "partitioner" in str(problem), problem
     finally:
         gc.set_threshold(*threshold)
         gc.callbacks.remove(hook)
         logging.getLogger("kafwire").setLevel(logging.NOTSET)
-    world.store.accumulator.after_pass = None
     world.store.accumulator.budget.unlisten(hook)
     world.check(is_logged=True)
 

@@ -11,6 +11,7 @@ import pytest
 from kafwire.errors import KafkaError, PurgedError, TransactionAbortableError
 from kafwire.records._arrow_rows import RowsReader
 from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
+from tests.support.pass_clock import PassClock
 from tests.support.simulated import World
 from tests.support.simulated_producer import Work
 from tests.support.transactional_producer import Transacting
@@ -119,16 +120,16 @@ def test_what_waits_to_be_sent_again_is_in_doubt_where_its_answer_was_lost() -> 
 def test_rows_that_a_thread_adds_meanwhile_are_given_up_or_sent_but_never_lost() -> None:
     with World() as world:
         world.create_topic("t")
+        clock = PassClock(world.engine.clock)
+        world.engine.clock = clock  # type: ignore[assignment]
         work = Work(world, "t", linger_ms=5, batch_size=1_000)
         first = work.send("t", b"first")
         (rows,) = RowsReader(pa.table({"value": [b"row"] * 400}))
         plan = work.accumulator.plan_rows("t", rows, 0, 0)
         assert plan is not None
         parts: list[Any] = []
-        work.accumulator.after_pass = lambda: purge(work)
-        while not work.accumulator.append_rows(plan, parts):
-            raise AssertionError("no room")
-        work.accumulator.after_pass = None
+        with clock.behind_passes(work.accumulator, lambda: purge(work)):
+            assert work.accumulator.append_rows(plan, parts), "no room"
         work.flush()
         error_of(first)
         assert sum(count for _, _, count in parts) == 400

@@ -14,6 +14,7 @@ from kafwire.producer._batch import BatchDelivery
 from kafwire.records import decode_batches
 from kafwire.records._arrow_rows import RowsReader
 from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
+from tests.support.pass_clock import PassClock
 from tests.support.simulated import World
 from tests.support.simulated_producer import Work, errors, log_of, produced
 from tests.support.transactional_producer import Transacting
@@ -249,6 +250,8 @@ def test_rows_that_are_being_added_go_on_where_they_belong_now() -> None:
     """The topic is made anew between two passes without the GIL, and between a pass and its end."""
     with World() as world:
         world.create_topic("t", partitions=8)
+        clock = PassClock(world.engine.clock)
+        world.engine.clock = clock  # type: ignore[assignment]
         work = Work(world, "t", linger_ms=5, batch_size=400, buffer_memory=100_000)
         keys = [KEYS[i % 11] for i in range(600)]
         table = pa.table({"key": keys, "value": [b"%04d" % i for i in range(600)]})
@@ -261,9 +264,8 @@ def test_rows_that_are_being_added_go_on_where_they_belong_now() -> None:
                 world.pass_time(1.5)
                 assert len(work.accumulator.topics["t"].queues) == 3
 
-        work.accumulator.after_pass = make_anew
-        delivery = send_rows(work, table)
-        work.accumulator.after_pass = None
+        with clock.behind_passes(work.accumulator, make_anew):
+            delivery = send_rows(work, table)
         work.flush()
         assert by_key(world) == {key: [b"%04d" % i for i in range(600) if keys[i] == key] for key in KEYS[:11]}
         assert told(world, delivery) == [b"%04d" % i for i in range(600)]

@@ -1,14 +1,14 @@
 """`_rows`: threads that fill batches at the same time, one step after the other in an order that the test says.
 
-A pass of `append_rows` encodes without the GIL; `Accumulator.after_pass` holds its thread where the pass has ended and
-its batches are not in their places yet.
+A pass of `append_rows` encodes without the GIL. When it has ended, and its batches are not in their places yet, the
+accumulator reads the clock, which holds the thread there.
 """
 
 from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ import pytest
 from kafwire.producer._batch import ProducerBatch
 from kafwire.producer._partitioner import PartitionWeights
 from kafwire.records._arrow_rows import RowsReader
+from kafwire.runtime._interfaces import Clock
 from tests.support import seeds
 from tests.support.accumulator_store import Store
 from tests.support.deadlines import ended
@@ -31,6 +32,7 @@ class Sender:
         self.store = store
         self.name = name
         self.sent = 0
+        self.adds_rows = False
         self.in_pass = False
         self.problem: BaseException | None = None
         self._task: Callable[[], object] | None = None
@@ -66,13 +68,16 @@ class Sender:
 
         def task() -> None:
             parts: list[tuple[ProducerBatch, int, int]] = []
+            self.adds_rows = True
             for rows in RowsReader(table):
                 plan = self.store.accumulator.plan_rows("t", rows, partition, 0)
                 assert plan is not None
                 assert self.store.accumulator.append_rows(plan, parts)
+            self.adds_rows = False
 
         self._task = task
         self.step()
+        assert self.in_pass
 
     def wait(self) -> None:
         """Of this thread: stop here until the next step."""
@@ -100,18 +105,25 @@ class Sender:
         ended(self.thread)
 
 
+class HoldingClock(Clock):
+    """Holds a sender's thread that adds rows and looks at it."""
+
+    senders: Sequence[Sender] = ()
+
+    def monotonic(self) -> float:
+        for sender in self.senders:
+            if sender.adds_rows and sender.thread is threading.current_thread():
+                sender.wait()
+        return super().monotonic()
+
+
 class Interleaving:
     """A store, and threads that send to it in turn."""
 
     def __init__(self, threads: int, **options: Any) -> None:
-        self.store = Store(**options)
-        self.senders = [Sender(self.store, name) for name in range(threads)]
-        self.store.accumulator.after_pass = self._after_pass
-
-    def _after_pass(self) -> None:
-        for sender in self.senders:
-            if sender.thread is threading.current_thread():
-                sender.wait()
+        clock = HoldingClock()
+        self.store = Store(clock=clock, **options)
+        self.senders = clock.senders = [Sender(self.store, name) for name in range(threads)]
 
     def __enter__(self) -> Self:
         return self

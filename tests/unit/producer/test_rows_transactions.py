@@ -11,13 +11,19 @@ from kafwire.errors import KafkaError, TransactionStateError
 from kafwire.producer._rows import RowPlan
 from kafwire.records._arrow_rows import RowsReader
 from tests.support.accumulator_store import Store
+from tests.support.pass_clock import PassClock
 
 Parts = list[tuple[Any, int, int]]
 
 
 @pytest.fixture
-def store() -> Store:
-    return Store(batch_size=1_000, buffer_memory=4_000)
+def clock() -> PassClock:
+    return PassClock()
+
+
+@pytest.fixture
+def store(clock: PassClock) -> Store:
+    return Store(clock=clock, batch_size=1_000, buffer_memory=4_000)
 
 
 def plan(store: Store, rows: int) -> RowPlan:
@@ -53,11 +59,11 @@ def test_a_table_of_the_transaction_generation_before_is_not_begun(store: Store)
     assert store.used == 0
 
 
-def test_whoever_adds_rows_is_counted_meanwhile(store: Store) -> None:
+def test_whoever_adds_rows_is_counted_meanwhile(store: Store, clock: PassClock) -> None:
     """The end of a transaction waits for them."""
     seen: list[int] = []
-    store.accumulator.after_pass = lambda: seen.append(store.accumulator.passes)
-    assert store.accumulator.append_rows(plan(store, 3), Parts())
+    with clock.behind_passes(store.accumulator, lambda: seen.append(store.accumulator.passes)):
+        assert store.accumulator.append_rows(plan(store, 3), Parts())
     assert seen == [1]
     assert store.accumulator.passes == 0
 
@@ -74,15 +80,15 @@ def test_who_fails_to_add_rows_is_no_longer_counted_and_the_end_is_told(store: S
     assert store.notifier.take()
 
 
-def test_the_gate_closes_between_two_passes(store: Store) -> None:
+def test_the_gate_closes_between_two_passes(store: Store, clock: PassClock) -> None:
     """What was added by then is in the transaction; the rest is refused."""
 
     def close_gate() -> None:
         store.accumulator.send_gate = lambda: KafkaError("the transaction is being committed")
 
-    store.accumulator.after_pass = close_gate
     table, parts = plan(store, 100), Parts()
-    with pytest.raises(KafkaError, match="is being committed"):
+    closed = pytest.raises(KafkaError, match="is being committed")
+    with clock.behind_passes(store.accumulator, close_gate), closed:
         store.accumulator.append_rows(table, parts)
     assert rows_in(parts) > 0
     assert store.accumulator.passes == 0
