@@ -181,7 +181,7 @@ static void check(kw_pool *pool, const uint8_t *data, size_t size, int version, 
             told += taken[j].number == i && taken[j].next_offset == next && taken[j].leader_epoch == epoch &&
                     taken[j].size == whole && taken[j].start == start;
         if (told != 1) broken("what was queued is told otherwise");
-        kw_queue_done(queue, &slice, whole, next);
+        kw_queue_done(queue, &slice, whole, next, 0);
         if (kw_queue_pop(queue, places[i], &slice, 0) != KW_QUEUE_IDLE) broken("something was queued twice");
     }
     if (count != expected) broken("more is told than was queued");

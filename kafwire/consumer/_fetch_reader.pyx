@@ -11,7 +11,7 @@ from libc.errno cimport EINVAL, EIO, ENOMEM
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
-from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
+from posix.time cimport CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID, clock_gettime, clockid_t, timespec
 from posix.unistd cimport getpid
 
 from kafwire._codec cimport (
@@ -23,6 +23,9 @@ from kafwire.consumer._fetch_buffer cimport (
     KW_QUEUE_ENDED, KW_QUEUE_FAILED, KW_QUEUE_PLACE_FAILED, KW_QUEUE_RECORDS, FetchBuffer, PartitionSlot,
     kw_place, kw_place_number, kw_place_owner, kw_queue, kw_queue_done, kw_queue_next, kw_queue_owed, kw_queue_pop,
     kw_queue_refuse, kw_queue_settle, kw_records,
+)
+from kafwire.consumer._read_ahead cimport (
+    ReadAhead, ahead_adapt, ahead_begin, ahead_drop, ahead_end, ahead_init, ahead_stays, ahead_take,
 )
 from kafwire.records._arrow cimport (
     EXPORT_NO_MEMORY, ArrowArray, ArrowArrayStream, ArrowLayout, ArrowSchema, Layout, columns_export, export_error,
@@ -68,8 +71,12 @@ cdef struct ReaderState:
     size_t held_used
     int64_t held_from, held_to  # the offsets between which they lie
     bint holds
+    ReadAhead ahead
     int pid
     unsigned long thread  # that is in an Arrow stream's get_next or release now; 0: none
+    unsigned long left_by  # the thread that has left get_next last, and when, by both clocks
+    int64_t left_ns, left_cpu_ns
+    int64_t waited_ns  # how long it then waited, for the GIL or otherwise, before it came back
     char message[512]
 
 
@@ -80,10 +87,14 @@ cdef enum:
     READ_SILENCE = 2
 
 
-cdef int64_t now_ms() noexcept nogil:
+cdef int64_t clock_ns(clockid_t clock) noexcept nogil:
     cdef timespec now
-    clock_gettime(CLOCK_MONOTONIC, &now)
-    return <int64_t> now.tv_sec * 1000 + now.tv_nsec // 1000000
+    clock_gettime(clock, &now)
+    return <int64_t> now.tv_sec * 1000000000 + now.tv_nsec
+
+
+cdef int64_t now_ms() noexcept nogil:
+    return clock_ns(CLOCK_MONOTONIC) // 1000000
 
 
 cdef int wait_for_slice(ReaderState *state, kw_records *slice, int timeout_ms, int64_t until) noexcept nogil:
@@ -119,7 +130,7 @@ cdef void pay(ReaderState *state) noexcept nogil:
 
 
 cdef void give_back(ReaderState *state, kw_records *slice, size_t used, int64_t offset) noexcept nogil:
-    if kw_queue_done(state.queue, slice, used, offset):
+    if kw_queue_done(state.queue, slice, used, offset, ahead_stays(&state.ahead, slice.place)):
         state.notifier.notify(&state.notifier)
 
 
@@ -248,6 +259,32 @@ cdef int next_columns(ReaderState *state, Columns *out, PyObject **place, int ti
                 return READ_FAILED
 
 
+cdef bint next_ahead(ReaderState *state, bint wait, Columns *out, PyObject **place) noexcept nogil:
+    """Fill `out` with rows that were decoded ahead, and hold them, if they are what comes next."""
+    cdef kw_records slice
+    cdef size_t used
+    cdef int64_t offset
+    if not state.ahead.has_thread or _is_foreign(state):
+        return False
+    if not ahead_take(&state.ahead, state.only, wait, out, &slice, &used, &offset):
+        return False
+    place[0] = <PyObject *> kw_place_owner(slice.place)
+    hold(state, &slice, used, slice.start, offset)
+    return True
+
+
+cdef int next_rows(ReaderState *state, Columns *out, PyObject **place, int timeout_ms) noexcept nogil:
+    """As `next_columns`, all but the GIL; what follows may be decoded while that is waited for."""
+    cdef int got = READ_ROWS
+    if not next_ahead(state, True, out, place):
+        got = next_columns(state, out, place, timeout_ms)
+        if got == READ_ROWS:
+            ahead_begin(&state.ahead, state.only, &state.held, state.held_used, state.held_to, &state.spec)
+            columns_finish(out)
+    pay(state)
+    return got
+
+
 cdef ArrowLayout *layout_of(PyObject *place) noexcept nogil:
     # (inside an object that the queue keeps alive: no count changes)
     return (<PartitionSlot> place).arrow
@@ -329,7 +366,9 @@ cdef void _decode_failed(ReaderState *state, PyObject *place, const DecodeStatus
         owner.set_error(error)
 
 
+# A thread may be decoding what the queue has: both stay until it has ended, whatever the collector clears first.
 @cython.final
+@cython.no_gc_clear
 cdef class FetchReader:
     """Decodes a queue's slices to columns: an iterator of Batch, or an Arrow stream. One reader at a time.
 
@@ -370,6 +409,7 @@ cdef class FetchReader:
         self.state.owner = <PyObject *> self
         self.state.pid = getpid()
         self.state.queue = queue.queue
+        ahead_init(&self.state.ahead, queue.queue)
         self.state.only = NULL if only < 0 else queue.at(only)
         self.state.notifier = queue.notifier.notifier
         self.state.skip_corrupt = skip_corrupt
@@ -384,6 +424,11 @@ cdef class FetchReader:
         if timestamps is not None:
             self.state.spec.by_timestamp = True
             self.state.spec.from_ms, self.state.spec.to_ms = timestamps
+
+    def __dealloc__(self):
+        if getpid() == self.state.pid:
+            with nogil:
+                ahead_end(&self.state.ahead)
 
     def __iter__(self):
         return self
@@ -415,7 +460,8 @@ cdef class FetchReader:
         cdef Columns columns
         cdef PyObject *place = NULL
         cdef PartitionSlot where
-        cdef int got
+        cdef int64_t waited_ns
+        cdef int got = READ_ROWS
         if self.busy:
             raise self.taken()
         if self.state.ended:
@@ -423,11 +469,11 @@ cdef class FetchReader:
         self.busy = True
         columns_init(&columns)
         try:
-            with nogil:
-                got = next_columns(&self.state, &columns, &place, timeout_ms)
-                if got == READ_ROWS:
-                    columns_finish(&columns)
-                pay(&self.state)
+            if not next_ahead(&self.state, False, &columns, &place):
+                with nogil:
+                    got = next_rows(&self.state, &columns, &place, timeout_ms)
+                    waited_ns = -clock_ns(CLOCK_MONOTONIC)
+                ahead_adapt(&self.state.ahead, waited_ns + clock_ns(CLOCK_MONOTONIC))
             if got == READ_ROWS:
                 where = <PartitionSlot> place
                 return self.handed_out(Batch.take(&columns, where.layout, where.topic, where.partition,
@@ -454,9 +500,20 @@ cdef class FetchReader:
         """Whether nothing more will come."""
         return self.state.ended
 
+    @property
+    def ahead(self):
+        """Chunks that are decoded before they are asked for."""
+        return self.state.ahead.count
+
+    cdef void drop_ahead(self) noexcept:
+        if not _is_foreign(&self.state):
+            ahead_drop(&self.state.ahead)
+
     def need_offsets(self):
         """Decode offsets too, from the next batch on, whichever columns are wanted: who hands out single records has to
         know where he is."""
+        if not self.state.spec.columns & COLUMN_OFFSET:
+            self.drop_ahead()
         self.state.spec.columns |= COLUMN_OFFSET
 
     def settle(self):
@@ -467,6 +524,7 @@ cdef class FetchReader:
     def close(self):
         """Read no more; a second close does nothing."""
         self.state.ended = True
+        self.drop_ahead()
         if self.owns and not _is_foreign(&self.state):
             self.queue.close()
         on_close = self.on_close
@@ -529,9 +587,26 @@ cdef int _stream_next(ArrowArrayStream *stream, ArrowArray *out) noexcept nogil:
     cdef ReaderState *state = <ReaderState *> stream.private_data
     cdef int code
     state.thread = PyThread_get_thread_ident()
+    _come_back(state)
     code = _next_array(state, out)
+    _leave(state)
     state.thread = 0
     return code
+
+
+cdef void _come_back(ReaderState *state) noexcept nogil:
+    cdef int64_t away, busy
+    if state.left_by != state.thread:
+        return
+    away = clock_ns(CLOCK_MONOTONIC) - state.left_ns
+    busy = clock_ns(CLOCK_THREAD_CPUTIME_ID) - state.left_cpu_ns
+    state.waited_ns = away - busy
+
+
+cdef void _leave(ReaderState *state) noexcept nogil:
+    state.left_by = state.thread
+    state.left_cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID)
+    state.left_ns = clock_ns(CLOCK_MONOTONIC)
 
 
 cdef int _next_array(ReaderState *state, ArrowArray *out) noexcept nogil:
@@ -545,10 +620,9 @@ cdef int _next_array(ReaderState *state, ArrowArray *out) noexcept nogil:
     if not _is_foreign(state):
         kw_queue_settle(state.queue, state.only)
     columns_init(&columns)
-    got = next_columns(state, &columns, &place, state.silence_ms)
-    pay(state)
+    ahead_adapt(&state.ahead, state.waited_ns)
+    got = next_rows(state, &columns, &place, state.silence_ms)
     if got == READ_ROWS:
-        columns_finish(&columns)
         got = columns_export(&columns, layout_of(place), out)
         if got == 0:
             hand_out(state)

@@ -52,9 +52,10 @@ class Budget:
     def partition_bytes(self, free: int, batch_bytes: int = 0) -> int:
         """How much one partition, whose batches are about so large, may give in one answer: a quarter of what is free.
 
-        Below a usual batch that would serve nobody. In powers of two, since what changes has to be said to the broker.
+        Below a usual batch that would serve nobody. In powers of two, since what changes has to be said to the broker;
+        a little less than these, as the answer around the records lies in the same buffer.
         """
-        share = max(LEAST_SHARE, _power(free // 4), batch_bytes * 5 // 4)
+        share = max(LEAST_SHARE, self.records_bytes(_power(free // 4)), batch_bytes * 5 // 4)
         return min(self.max_partition_bytes, self.fetch_max_bytes, share)
 
     def is_full(self, slices: int, size: int, free: int) -> bool:

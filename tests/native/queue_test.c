@@ -96,7 +96,7 @@ static void wait_for_records(waiter *w) {
 static void comes_with_records(waiter *w, int64_t start) {
     pthread_join(w->thread, NULL);
     CHECK(w->got == KW_QUEUE_RECORDS && w->slice.start == start);
-    CHECK(kw_queue_done(w->queue, &w->slice, w->slice.size, w->slice.end) == 0);
+    CHECK(kw_queue_done(w->queue, &w->slice, w->slice.size, w->slice.end, 0) == 0);
 }
 
 /* "Whether a reader waits for what was just pushed to `place`: then it owes word of it, and kw_queue_owed tells it so, once" */
@@ -108,7 +108,7 @@ static void word_is_owed_once(void) {
     push(queue, places[0], 1, 0, 5);
     CHECK(!kw_queue_owe(queue, places[0]) && !kw_queue_owed(queue)); /* nobody waits */
     kw_records slice = popped(queue, NULL, 0);
-    CHECK(kw_queue_done(queue, &slice, 5, 5) == 0);
+    CHECK(kw_queue_done(queue, &slice, 5, 5, 0) == 0);
     for (int64_t at = 5, owed = 0; !owed; at++) { /* until the reader is slower than this thread */
         waiter w = {.queue = queue};
         wait_for_records(&w);
@@ -148,9 +148,9 @@ static void what_is_refused_comes_again(void) {
     CHECK(pops(queue, NULL) == KW_QUEUE_IDLE);
     push(queue, place, 2, 0, 5);
     slice = popped(queue, NULL, 0);
-    CHECK(kw_queue_done(queue, &slice, 2, 2) == 0);
+    CHECK(kw_queue_done(queue, &slice, 2, 2, 0) == 0);
     slice = popped(queue, NULL, 2);
-    CHECK(kw_queue_done(queue, &slice, 3, 5) == 0);
+    CHECK(kw_queue_done(queue, &slice, 3, 5, 0) == 0);
     finish(queue);
 }
 
@@ -165,7 +165,7 @@ static void a_jump_is_forgotten_with_what_is_refused(void) {
     CHECK(kw_place_position(queue, place) == 0);
     push(queue, place, 2, 0, 3);
     slice = popped(queue, NULL, 0);
-    CHECK(kw_queue_done(queue, &slice, 3, 3) == 0);
+    CHECK(kw_queue_done(queue, &slice, 3, 3, 0) == 0);
     CHECK(kw_place_position(queue, place) == 3);
     finish(queue);
 }
@@ -210,11 +210,11 @@ static void nothing_more_comes_of_a_paused_place(void) {
     CHECK(kw_queue_next(queue, &slice, 4) == 0); /* it would not go on there */
     kw_place_pause(queue, place, 1);
     CHECK(kw_queue_next(queue, &slice, 5) == 0);
-    CHECK(kw_queue_done(queue, &slice, 5, 5) == 0);
+    CHECK(kw_queue_done(queue, &slice, 5, 5, 0) == 0);
     CHECK(pops(queue, NULL) == KW_QUEUE_IDLE);
     kw_place_pause(queue, place, 0);
     slice = popped(queue, NULL, 5);
-    CHECK(kw_queue_done(queue, &slice, 4, 9) == 0);
+    CHECK(kw_queue_done(queue, &slice, 4, 9, 0) == 0);
     finish(queue);
 }
 
@@ -226,7 +226,7 @@ static void a_failure_is_over_when_the_queue_is_closed(void) {
     kw_queue_fail(queue);
     kw_queue_end(queue);
     kw_records slice = popped(queue, NULL, 0);
-    CHECK(kw_queue_done(queue, &slice, 5, 5) == 0);
+    CHECK(kw_queue_done(queue, &slice, 5, 5, 0) == 0);
     CHECK(pops(queue, NULL) == KW_QUEUE_FAILED && pops(queue, place) == KW_QUEUE_FAILED);
     kw_queue_close(queue);
     CHECK(pops(queue, NULL) == KW_QUEUE_ENDED && pops(queue, place) == KW_QUEUE_ENDED);
@@ -240,7 +240,7 @@ static void a_claim_leaves_what_was_read_unprocessed(void) {
     for (int i = 0; i < 3; i++) {
         push(queue, places[i], 1, 0, 5);
         kw_records slice = popped(queue, NULL, 0);
-        CHECK(slice.place == places[i] && kw_queue_done(queue, &slice, 5, 5) == 0);
+        CHECK(slice.place == places[i] && kw_queue_done(queue, &slice, 5, 5, 0) == 0);
     }
     kw_place_claim(queue, places[1], 1);
     kw_place_claim(queue, places[1], 0);
@@ -249,7 +249,7 @@ static void a_claim_leaves_what_was_read_unprocessed(void) {
     CHECK(kw_place_processed(queue, places[1]) == 0);
     push(queue, places[1], 1, 5, 7);
     kw_records slice = popped(queue, NULL, 5);
-    CHECK(kw_queue_done(queue, &slice, 2, 7) == 0);
+    CHECK(kw_queue_done(queue, &slice, 2, 7, 0) == 0);
     kw_queue_settle(queue, places[1]);
     CHECK(kw_place_processed(queue, places[1]) == 7);
     finish(queue);
@@ -266,8 +266,42 @@ static void places_take_turns(void) {
     for (int i = 0; i < 6; i++) {
         kw_records slice = popped(queue, turns[i] == 2 ? places[2] : NULL, i / 3);
         CHECK(slice.place == places[turns[i]]);
-        CHECK(kw_queue_done(queue, &slice, 1, i / 3 + 1) == 0);
+        CHECK(kw_queue_done(queue, &slice, 1, i / 3 + 1, 0) == 0);
     }
+    finish(queue);
+}
+
+/* "The one of a place that begins at `offset`, unless other places wait for their turn"; "the first of the place that
+ * comes next in the ring behind those in `seen`". What is looked at stays, and is popped only as it was seen. */
+static void what_comes_next_is_seen_before_its_turn(void) {
+    kw_place *places[3];
+    kw_queue *queue = queue_with(places, 3);
+    kw_records seen, popped_slice;
+    for (int64_t at = 0; at < 3; at++) push(queue, places[0], 1, at, at + 1);
+    kw_records slice = popped(queue, NULL, 0);
+    CHECK(kw_place_look(queue, places[0], 1, 2, &seen) == 1 && seen.start == 2);
+    CHECK(kw_queue_pop_same(queue, NULL, &seen, &popped_slice) == 0); /* the place is lent, and it is not the first */
+    kw_buf_unref(seen.frame);
+    CHECK(kw_place_look(queue, places[0], 1, 7, &seen) == 0 && kw_place_look(queue, places[0], 2, 1, &seen) == 0);
+    push(queue, places[1], 1, 0, 1);
+    push(queue, places[2], 1, 0, 1);
+    CHECK(kw_place_look(queue, places[0], 1, 1, &seen) == 0); /* others wait */
+    CHECK(kw_queue_look(queue, places, 1, &seen) == 1 && seen.place == places[1]);
+    kw_buf_unref(seen.frame);
+    CHECK(kw_queue_look(queue, places, 2, &seen) == 1 && seen.place == places[2]);
+    kw_buf_unref(seen.frame);
+    CHECK(kw_queue_look(queue, places, 3, &seen) == 0);
+    CHECK(kw_queue_done(queue, &slice, 1, 1, 1) == 0); /* it comes before the others */
+    CHECK(kw_queue_look(queue, places, 0, &seen) == 1 && seen.place == places[0] && seen.start == 1);
+    kw_place_cut(queue, places[0], 1);
+    CHECK(kw_queue_pop_same(queue, NULL, &seen, &popped_slice) == 0);
+    kw_buf_unref(seen.frame);
+    CHECK(kw_queue_look(queue, places, 0, &seen) == 1 && seen.place == places[1]);
+    CHECK(kw_queue_pop_same(queue, NULL, &seen, &popped_slice) == 1 && popped_slice.place == places[1]);
+    kw_buf_unref(seen.frame);
+    CHECK(kw_queue_done(queue, &popped_slice, 1, 1, 0) == 0);
+    slice = popped(queue, NULL, 0);
+    CHECK(slice.place == places[2] && kw_queue_done(queue, &slice, 1, 1, 0) == 0);
     finish(queue);
 }
 
@@ -301,6 +335,7 @@ int main(int argc, char **argv) {
     a_failure_is_over_when_the_queue_is_closed();
     a_claim_leaves_what_was_read_unprocessed();
     places_take_turns();
+    what_comes_next_is_seen_before_its_turn();
     a_place_fails_again_and_again();
     puts("ok");
     return 0;

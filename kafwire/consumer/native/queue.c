@@ -118,6 +118,13 @@ static void offer(kw_queue *queue, kw_place *place) {
     queue->ring_end = &place->next_ready;
 }
 
+static void offer_first(kw_queue *queue, kw_place *place) {
+    if (!queue->ring || place->in_ring || place->claimed || !has_something(place)) return;
+    place->in_ring = 1;
+    place->next_ready = queue->ring;
+    queue->ring = place;
+}
+
 static void leave_ring(kw_queue *queue) {
     kw_place *place = queue->ring;
     queue->ring = place->next_ready;
@@ -256,20 +263,25 @@ static void take_first(kw_place *place, kw_records *out) {
     free(slice);
 }
 
+static void lend(kw_queue *queue, kw_place *place, kw_records *out) {
+    if (place == queue->ring) leave_ring(queue); /* the others have their turn before it comes again */
+    take_first(place, out);
+    place->lent = 1;
+}
+
 int kw_queue_pop(kw_queue *queue, kw_place *place, kw_records *out, int wait_ms) {
     int answer;
     pthread_mutex_lock(&queue->lock);
     if (wait_ms > 0) wait_until(queue, place, wait_ms);
     kw_place *found = ready(queue, place);
-    if (found && found == queue->ring) leave_ring(queue); /* the others have their turn before it comes again */
     if (found && !found->first) {
+        if (found == queue->ring) leave_ring(queue);
         memset(out, 0, sizeof *out);
         out->place = found;
         offer(queue, found);
         answer = KW_QUEUE_PLACE_FAILED;
     } else if (found) {
-        take_first(found, out);
-        found->lent = 1;
+        lend(queue, found, out);
         answer = KW_QUEUE_RECORDS;
     } else if (queue->failed && !queue->closed) {
         answer = KW_QUEUE_FAILED;
@@ -278,6 +290,50 @@ int kw_queue_pop(kw_queue *queue, kw_place *place, kw_records *out, int wait_ms)
     }
     pthread_mutex_unlock(&queue->lock);
     return answer;
+}
+
+static int look_at(const kw_records *slice, kw_records *out) {
+    if (!slice) return 0;
+    *out = *slice;
+    kw_buf_ref(slice->frame);
+    return 1;
+}
+
+int kw_place_look(kw_queue *queue, kw_place *place, uint32_t generation, int64_t offset, kw_records *out) {
+    pthread_mutex_lock(&queue->lock);
+    int is_alone = place->claimed || !queue->ring || (queue->ring == place && !place->next_ready);
+    const kw_records *slice = is_alone && place->generation == generation ? place->first : NULL;
+    while (slice && slice->start != offset) slice = slice->next;
+    int found = look_at(slice, out);
+    pthread_mutex_unlock(&queue->lock);
+    return found;
+}
+
+int kw_queue_look(kw_queue *queue, kw_place *const *seen, int count, kw_records *out) {
+    pthread_mutex_lock(&queue->lock);
+    kw_place *place = queue->ring;
+    for (int i = 0; place && i < count;) {
+        if (place->claimed || !has_something(place) || place == seen[i]) {
+            place = place->next_ready;
+            i = 0;
+        } else {
+            i++;
+        }
+    }
+    int found = place && !place->claimed && has_something(place) && look_at(place->first, out);
+    pthread_mutex_unlock(&queue->lock);
+    return found;
+}
+
+int kw_queue_pop_same(kw_queue *queue, kw_place *place, const kw_records *same, kw_records *out) {
+    pthread_mutex_lock(&queue->lock);
+    kw_place *found = ready(queue, place);
+    const kw_records *first = found && found == same->place ? found->first : NULL;
+    /* (whoever asks holds the frame, so nothing else lies where it lies; a slice that was cut has another end) */
+    int is_same = first && first->data == same->data && first->start == same->start && first->end == same->end;
+    if (is_same) lend(queue, found, out);
+    pthread_mutex_unlock(&queue->lock);
+    return is_same;
 }
 
 /* What a slice that left the queue held. */
@@ -338,7 +394,7 @@ int kw_queue_next(kw_queue *queue, kw_records *slice, int64_t offset) {
     return there ? 1 + tell : 0;
 }
 
-int kw_queue_done(kw_queue *queue, kw_records *slice, size_t used, int64_t position) {
+int kw_queue_done(kw_queue *queue, kw_records *slice, size_t used, int64_t position, int again) {
     kw_place *place = slice->place;
     kw_records *rest = used < slice->size ? malloc(sizeof *rest) : NULL;
     int tell = 0, current;
@@ -364,6 +420,7 @@ int kw_queue_done(kw_queue *queue, kw_records *slice, size_t used, int64_t posit
     }
     place->lent = 0;
     settle_jump(queue, place);
+    if (again) offer_first(queue, place);
     offer(queue, place);
     if (has_something(place)) {
         pthread_cond_broadcast(&queue->changed);

@@ -60,9 +60,17 @@ int kw_queue_pop(kw_queue *queue, kw_place *place, kw_records *out, int wait_ms)
 /* The slice after `slice`, of a place that is lent, if it is there and goes on at `offset`:
  * `slice` becomes it. 0: it is not; 1: it is; 2: and the engine asked to hear of what was read. */
 int kw_queue_next(kw_queue *queue, kw_records *slice, int64_t offset);
+/* Slices that stay in the queue, with a reference to their frames, which is the caller's. 0: there is none.
+ * The one of a place that begins at `offset`, unless other places wait for their turn. */
+int kw_place_look(kw_queue *queue, kw_place *place, uint32_t generation, int64_t offset, kw_records *out);
+/* The first of the place that comes next in the ring behind those in `seen`. */
+int kw_queue_look(kw_queue *queue, kw_place *const *seen, int count, kw_records *out);
+/* What kw_queue_pop does, without waiting, if the next slice is this one, which was seen before; 0: it is not. */
+int kw_queue_pop_same(kw_queue *queue, kw_place *place, const kw_records *same, kw_records *out);
 /* The first `used` bytes of a popped slice are read, up to offset `position`; the rest, if any, is queued again, first.
- * 1: the engine asked to hear of it, once, or somebody was told by kw_queue_ready that there is nothing. */
-int kw_queue_done(kw_queue *queue, kw_records *slice, size_t used, int64_t position);
+ * 1: the engine asked to hear of it, once, or somebody was told by kw_queue_ready that there is nothing. With `again`
+ * the place comes before the others of the ring. */
+int kw_queue_done(kw_queue *queue, kw_records *slice, size_t used, int64_t position, int again);
 /* Instead: nobody got the records of a popped slice, nor of those that it became by kw_queue_next. What is queued
  * behind them is dropped, and reading goes on at `position`, where they begin, once they have been fetched again. The
  * place's new generation, or 0: it was reset meanwhile. Whoever asked to hear of what was read is to be told. */

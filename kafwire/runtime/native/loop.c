@@ -3,6 +3,7 @@
 #endif
 #include "kafwire/runtime/native/loop.h"
 
+#include "kafwire/memory/native/thread.h"
 #include "kafwire/runtime/native/poller.h"
 
 #include <errno.h>
@@ -46,7 +47,6 @@ enum {
     KEEPALIVE_IDLE_S = 60,
     KEEPALIVE_INTERVAL_S = 10,
     KEEPALIVE_PROBES = 6,
-    THREAD_STACK = 1 << 20,
 };
 enum { NEW, CONNECTING, OPEN, DEAD };
 
@@ -728,24 +728,8 @@ kw_loop *kw_loop_new(kw_pool *pool, int *error) {
     int failed = kw_wake_open(&loop->wake_read, &loop->wake_write) ||
                  kw_wake_open(&loop->notify_read, &loop->notify_write) || kw_poller_open(&loop->poller, loop->wake_read);
     *error = failed ? -errno : 0;
-    if (!failed) {
-        /* Signals are for the interpreter's own threads: this one takes none. */
-        sigset_t all, before;
-        pthread_attr_t attributes;
-        sigfillset(&all);
-        pthread_attr_init(&attributes);
-        pthread_attr_setstacksize(&attributes, THREAD_STACK);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        *error = -pthread_create(&loop->thread, &attributes, run, loop);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-        pthread_attr_destroy(&attributes);
-    }
-    if (!*error) {
-#ifdef __linux__
-        pthread_setname_np(loop->thread, "kafwire-io"); /* in ps, top and debuggers */
-#endif
-        return loop;
-    }
+    if (!failed) *error = -kw_thread_start(&loop->thread, run, loop, "kafwire-io");
+    if (!*error) return loop;
     close_thread_descriptors(loop);
     kw_wake_close(&loop->notify_read, &loop->notify_write);
     free(loop);
