@@ -15,8 +15,8 @@ from kafwire.cluster.backoff import delay_ms
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.metadata import TopicInfo
 from kafwire.config import FetchConfig
+from kafwire.consumer._arrow_stream import stream_threads
 from kafwire.consumer._fetch_buffer import FetchBuffer
-from kafwire.consumer._fetch_reader import stream_threads
 from kafwire.consumer.broker_fetcher import BrokerFetcher
 from kafwire.consumer.fetch_budget import Budget
 from kafwire.consumer.fetch_error_log import FetchErrorLog

@@ -94,7 +94,7 @@ def test_the_interpreter_ends_while_a_daemon_thread_waits(broker: ScriptedBroker
             pass
     threading.Thread(target=body, daemon=True).start()
     if "to_reader" in {call!r}:
-        from kafwire.consumer._fetch_reader import stream_threads
+        from kafwire.consumer._arrow_stream import stream_threads
         while not stream_threads():
             time.sleep(0.01)
         print(flush=True)

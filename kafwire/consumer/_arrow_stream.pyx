@@ -1,0 +1,157 @@
+# decoder: its lines are counted by scripts/coverage.py
+from cpython.exc cimport PyErr_Fetch, PyErr_Restore, PyErr_SetInterrupt
+from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
+from libc.errno cimport EINVAL, EIO, ENOMEM
+from libc.stdint cimport int64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memset
+from posix.time cimport CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID
+
+from kafwire.consumer._column_reader cimport (
+    READ_FAILED, READ_ROWS, ColumnReader, ReaderState, clock_ns, hand_out, layout_of, next_rows, refuse, settle,
+)
+from kafwire.consumer._fetch_buffer cimport PartitionSlot
+from kafwire.consumer._read_ahead cimport ahead_adapt
+from kafwire.records._arrow cimport (
+    EXPORT_NO_MEMORY, ArrowArray, ArrowArrayStream, ArrowSchema, columns_export, export_error, layout_schema,
+)
+from kafwire.records._columns cimport Columns, columns_clear, columns_init
+from kafwire.records._records cimport unexported
+
+
+cdef extern from "Python.h":
+    unsigned long PyThread_get_thread_ident() nogil
+    object PyCapsule_New(void *pointer, const char *name, void (*destructor)(object))
+    void *PyCapsule_GetPointer(object capsule, const char *name) except NULL
+
+
+# Readers by id, from the capsule until its release. No weak references: their callbacks are Python code, and would
+# swallow the interrupt that a release passes on.
+cdef dict _streams = {}
+
+
+cdef object stream_capsule(ColumnReader reader):
+    cdef ArrowArrayStream *stream
+    stream = <ArrowArrayStream *> calloc(1, sizeof(ArrowArrayStream))
+    if stream is NULL:
+        raise MemoryError
+    stream.get_schema = _stream_schema
+    stream.get_next = _stream_next
+    stream.get_last_error = _stream_error
+    stream.release = _stream_release
+    stream.private_data = &reader.state
+    reader.busy = True
+    reader.as_stream = True
+    _streams[id(reader)] = reader
+    Py_INCREF(reader)
+    return PyCapsule_New(stream, b"arrow_array_stream", _drop_stream)
+
+
+def stream_threads():
+    """The identifiers of the threads that are inside an Arrow stream now: they wait, decode, or close it."""
+    cdef ColumnReader reader
+    threads = [reader.state.thread for reader in list(_streams.values())]
+    return [thread for thread in threads if thread]
+
+
+cdef int _stream_schema(ArrowArrayStream *stream, ArrowSchema *out) noexcept nogil:
+    return ENOMEM if layout_schema((<ReaderState *> stream.private_data).schema, out) else 0
+
+
+cdef int _stream_next(ArrowArrayStream *stream, ArrowArray *out) noexcept nogil:
+    cdef ReaderState *state = <ReaderState *> stream.private_data
+    cdef int code
+    state.thread = PyThread_get_thread_ident()
+    _come_back(state)
+    code = _next_array(state, out)
+    _leave(state)
+    state.thread = 0
+    return code
+
+
+cdef void _come_back(ReaderState *state) noexcept nogil:
+    cdef int64_t away, busy
+    if state.left_by != state.thread:
+        return
+    away = clock_ns(CLOCK_MONOTONIC) - state.left_ns
+    busy = clock_ns(CLOCK_THREAD_CPUTIME_ID) - state.left_cpu_ns
+    state.waited_ns = away - busy
+
+
+cdef void _leave(ReaderState *state) noexcept nogil:
+    state.left_by = state.thread
+    state.left_cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID)
+    state.left_ns = clock_ns(CLOCK_MONOTONIC)
+
+
+cdef int _next_array(ReaderState *state, ArrowArray *out) noexcept nogil:
+    """The data plane's last step: waits, decodes and exports, and needs the GIL only when something went wrong."""
+    cdef Columns columns
+    cdef PyObject *place = NULL
+    cdef int got
+    memset(out, 0, sizeof(ArrowArray))
+    if state.ended:
+        return 0
+    settle(state)
+    columns_init(&columns)
+    ahead_adapt(&state.ahead, state.waited_ns)
+    got = next_rows(state, &columns, &place, state.silence_ms)
+    if got == READ_ROWS:
+        got = columns_export(&columns, layout_of(place), out)
+        if got == 0:
+            hand_out(state)
+            return 0
+        state.ended = True
+        _not_exported(state, place, got)
+        return ENOMEM if got == EXPORT_NO_MEMORY else EINVAL
+    columns_clear(&columns)
+    return EIO if got == READ_FAILED else 0
+
+
+cdef void _not_exported(ReaderState *state, PyObject *place, int answer) noexcept with gil:
+    """The rows in hand do not fit into Arrow's columns: the stream ends before them."""
+    cdef ColumnReader owner = <ColumnReader> state.owner
+    cdef PartitionSlot where = <PartitionSlot> place
+    try:
+        try:
+            export_error(answer)
+        except Exception as problem:
+            error = type(problem)(unexported(where.topic, where.partition, state.held_from, state.held_to, problem))
+    except Exception as problem:
+        error = problem
+    owner.set_error(error)
+    refuse(state, error)
+
+
+cdef const char *_stream_error(ArrowArrayStream *stream) noexcept nogil:
+    return (<ReaderState *> stream.private_data).message
+
+
+cdef void _stream_release(ArrowArrayStream *stream) noexcept with gil:
+    """May be called while an exception is on its way: the reader's error, which the consumer is just raising."""
+    cdef ColumnReader reader = <ColumnReader> (<ReaderState *> stream.private_data).owner
+    cdef PyObject *kind = NULL
+    cdef PyObject *error = NULL
+    cdef PyObject *trace = NULL
+    stream.release = NULL
+    reader.state.thread = PyThread_get_thread_ident()
+    PyErr_Fetch(&kind, &error, &trace)
+    try:
+        reader.close()
+    except KeyboardInterrupt:  # the one that ended the read, told again: it is for the main thread
+        reader.close()
+        PyErr_SetInterrupt()
+    except Exception:
+        pass  # only at the interpreter's end, when there is nothing left to close
+    reader.state.thread = 0
+    _streams.pop(id(reader), None)
+    Py_DECREF(reader)
+    PyErr_Restore(kind, error, trace)
+
+
+cdef void _drop_stream(object capsule) noexcept:
+    """A capsule that nobody took: release what is in it."""
+    cdef ArrowArrayStream *stream = <ArrowArrayStream *> PyCapsule_GetPointer(capsule, b"arrow_array_stream")
+    if stream.release is not NULL:
+        stream.release(stream)
+    free(stream)

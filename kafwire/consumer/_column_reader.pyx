@@ -1,0 +1,319 @@
+# decoder: its lines are counted by scripts/coverage.py
+# distutils: sources = kafwire/memory/native/buf.c kafwire/consumer/native/queue.c
+cimport cython
+from cpython.exc cimport PyErr_CheckSignals, PyErr_SetInterrupt
+from libc.stdint cimport int32_t, uint32_t
+from libc.string cimport memcpy, memset
+from posix.time cimport CLOCK_MONOTONIC
+from posix.unistd cimport getpid
+
+from kafwire._codec cimport (
+    DECODE_CORRUPT, DECODE_CRC, DECODE_NEED_CODEC, DECODE_OK, DECODE_ORDER, DECODE_TOO_LARGE, DECODE_UNSUPPORTED,
+    STOP_CHUNK_FULL, AbortedTransaction, BatchHeader, DecodeStatus, batch_header, decode_chunk, decode_error,
+)
+from kafwire.consumer._fetch_buffer cimport (
+    KW_QUEUE_ENDED, KW_QUEUE_FAILED, KW_QUEUE_PLACE_FAILED, KW_QUEUE_RECORDS, PartitionSlot, kw_place_number,
+    kw_place_owner, kw_queue_done, kw_queue_next, kw_queue_owed, kw_queue_pop, kw_queue_refuse, kw_queue_settle,
+)
+from kafwire.consumer._read_ahead cimport ahead_begin, ahead_stays, ahead_take
+from kafwire.records._columns cimport columns_clear, columns_finish
+from kafwire.records._compress cimport resolve_codec
+
+import logging
+
+from kafwire.errors import CorruptBatchError, KafkaError, ProtocolError
+
+log = logging.getLogger("kafwire")
+
+
+cdef enum:
+    WAIT_MS = 100  # how long a read waits before it looks for signals
+    LEAST_LOOK_MS = 10  # how long one looks for rows among slices that have none, even if it is not to wait
+    LOG_OVERHEAD = 12  # bytes of a batch before what its length counts
+
+
+# A thread may be decoding what the queue has: both stay until it has ended, whatever the collector clears first.
+@cython.no_gc_clear
+cdef class ColumnReader:
+    """Who reads from a queue. A subclass fills the state, ends the thread that reads ahead, and has `close`."""
+
+    cdef void set_error(self, error) noexcept:
+        cdef bytes text
+        self.error = error if error is not None else KafkaError("the read failed")
+        text = str(self.error).encode("utf-8", "replace")[:511]
+        memcpy(self.state.message, <const char *> text, len(text))
+        self.state.message[len(text)] = 0
+
+
+cdef int next_rows(ReaderState *state, Columns *out, PyObject **place, int timeout_ms) noexcept nogil:
+    """As `next_columns`, all but the GIL; what follows may be decoded while that is waited for."""
+    cdef int got = READ_ROWS
+    if not next_ahead(state, True, out, place):
+        got = next_columns(state, out, place, timeout_ms)
+        if got == READ_ROWS:
+            ahead_begin(&state.ahead, state.only, &state.held, state.held_used, state.held_to, &state.spec)
+            columns_finish(out)
+    pay(state)
+    return got
+
+
+cdef bint next_ahead(ReaderState *state, bint wait, Columns *out, PyObject **place) noexcept nogil:
+    cdef kw_records slice
+    cdef size_t used
+    cdef int64_t offset
+    if not state.ahead.has_thread or is_foreign(state):
+        return False
+    if not ahead_take(&state.ahead, state.only, wait, out, &slice, &used, &offset):
+        return False
+    place[0] = <PyObject *> kw_place_owner(slice.place)
+    hold(state, &slice, used, slice.start, offset)
+    return True
+
+
+cdef int next_columns(ReaderState *state, Columns *out, PyObject **place, int timeout_ms) noexcept nogil:
+    """Fill `out` with the next rows, all of one partition, and hold them. Failed: the owner's error says why."""
+    cdef kw_records slice
+    cdef DecodeStatus status
+    cdef BatchHeader header
+    cdef const char *reason = NULL
+    cdef size_t at
+    cdef int64_t begin, offset, looked = now_ms(), until = looked + timeout_ms
+    cdef int got
+    if is_foreign(state):
+        _refuse_foreign(state)
+        return READ_FAILED
+    while True:
+        got = wait_for_slice(state, &slice, timeout_ms, until)
+        if got != READ_ROWS:
+            return got
+        place[0] = <PyObject *> kw_place_owner(slice.place)
+        prepare(state, &slice)
+        state.spec.row_bytes = layout_of(place[0]).row_bytes
+        at = 0
+        begin = offset = slice.start
+        while True:
+            memset(&status, 0, sizeof(status))
+            got = decode_chunk(slice.data + at, slice.size - at, &state.spec, out, &status)
+            at += status.consumed
+            if status.batches:
+                offset = status.next_offset
+            if got == DECODE_NEED_CODEC:  # what was decoded before the batch that needs it stays in `out`
+                if _resolve(state, status.codec):
+                    continue
+                if out.length:
+                    return hold(state, &slice, at, begin, offset)
+                give_back(state, &slice, at, offset)
+                return READ_FAILED
+            if got != DECODE_OK:
+                if out.length:  # first the rows before the bad batch; the next call meets it again
+                    return hold(state, &slice, at, begin, offset)
+                if state.skip_corrupt and (got == DECODE_CORRUPT or got == DECODE_CRC or got == DECODE_UNSUPPORTED
+                                           or got == DECODE_ORDER) \
+                        and batch_header(slice.data + at, slice.size - at, &header, &reason) > 0:
+                    _skipped(state, place[0], &status, slice.data - slice.frame.data + at)
+                    columns_clear(out)  # it may have begun on the bad batch
+                    at += LOG_OVERHEAD + <size_t> header.length
+                    offset = max(offset, header.base_offset + header.last_offset_delta + 1)
+                    if at < slice.size:
+                        continue
+                    give_back(state, &slice, slice.size, offset)
+                    break
+                if batch_header(slice.data + at, slice.size - at, &header, &reason) <= 0:
+                    header.base_offset = header.last_offset_delta = -1
+                _decode_failed(state, place[0], &status, slice.data - slice.frame.data + at,
+                               header.base_offset + header.last_offset_delta + 1)
+                give_back(state, &slice, at, offset)
+                return READ_FAILED
+            if status.stop == STOP_CHUNK_FULL and at < slice.size:
+                if not out.length:  # markers, or what was aborted: a chunk without rows is nobody's
+                    columns_clear(out)
+                    prepare(state, &slice)
+                    continue
+                return hold(state, &slice, at, begin, offset)
+            # the chunk goes on in the next answer, if that is here
+            if out.length and out.raw_bytes < state.spec.chunk_bytes:
+                got = kw_queue_next(state.queue, &slice, offset)
+                if got:
+                    if got > 1:
+                        state.notifier.notify(&state.notifier)
+                    prepare(state, &slice)
+                    at = 0
+                    continue
+            if out.length:
+                return hold(state, &slice, slice.size, begin, offset)
+            give_back(state, &slice, slice.size, offset)
+            break
+        columns_clear(out)
+        pay(state)  # no rows, so this goes on: the engine is not to wait for the end of it
+        # Slices without a row for us may go on for long, and are always there: time and signals are looked at here too.
+        if timeout_ms >= 0 and now_ms() >= max(until, looked + LEAST_LOOK_MS):
+            return READ_SILENCE
+        if now_ms() - looked >= WAIT_MS:
+            looked = now_ms()
+            if _interrupted(state):
+                return READ_FAILED
+
+
+cdef int wait_for_slice(ReaderState *state, kw_records *slice, int timeout_ms, int64_t until) noexcept nogil:
+    """READ_ROWS: `slice` is there; or another READ_*. `until` is when the `timeout_ms` are over."""
+    cdef int64_t left = WAIT_MS
+    cdef int got
+    while True:
+        if timeout_ms >= 0:
+            left = min(<int64_t> WAIT_MS, until - now_ms()) if timeout_ms > 0 else 0
+        got = kw_queue_pop(state.queue, state.only, slice, <int> max(<int64_t> 0, left))
+        if got == KW_QUEUE_RECORDS:
+            return READ_ROWS
+        if got == KW_QUEUE_ENDED:
+            state.ended = True
+            return READ_END
+        if got == KW_QUEUE_FAILED:
+            _queue_failed(state)
+            return READ_FAILED
+        if got == KW_QUEUE_PLACE_FAILED:
+            _place_failed(state, slice.place)
+            return READ_FAILED
+        pay(state)
+        if _interrupted(state):
+            return READ_FAILED
+        if timeout_ms >= 0 and left <= WAIT_MS and now_ms() >= until:
+            return READ_SILENCE
+
+
+cdef int64_t now_ms() noexcept nogil:
+    return clock_ns(CLOCK_MONOTONIC) // 1000000
+
+
+cdef void pay(ReaderState *state) noexcept nogil:
+    """Tell the engine what the I/O thread left to whoever waited for it (see kafwire/consumer/native/fast_path.h)."""
+    if kw_queue_owed(state.queue):
+        state.notifier.tell(&state.notifier)
+
+
+cdef void prepare(ReaderState *state, const kw_records *slice) noexcept nogil:
+    state.spec.start = slice.start
+    state.spec.end = slice.end
+    state.spec.aborted = <AbortedTransaction *> slice.aborted
+    state.spec.aborted_count = slice.aborted_count
+
+
+cdef int hold(ReaderState *state, kw_records *slice, size_t used, int64_t begin, int64_t offset) noexcept nogil:
+    """There are rows: READ_ROWS. Whoever takes them says what became of them, by `hand_out` or `refuse`."""
+    state.held = slice[0]
+    state.held_used = used
+    state.held_from = begin
+    state.held_to = offset
+    state.holds = True
+    return READ_ROWS
+
+
+cdef void hand_out(ReaderState *state) noexcept nogil:
+    if state.holds:
+        state.holds = False
+        give_back(state, &state.held, state.held_used, state.held_to)
+
+
+cdef void give_back(ReaderState *state, kw_records *slice, size_t used, int64_t offset) noexcept nogil:
+    if kw_queue_done(state.queue, slice, used, offset, ahead_stays(&state.ahead, slice.place)):
+        state.notifier.notify(&state.notifier)
+
+
+cdef void refuse(ReaderState *state, object error) noexcept:
+    cdef ColumnReader owner = <ColumnReader> state.owner
+    cdef int32_t number
+    cdef uint32_t generation
+    if not state.holds:
+        return
+    state.holds = False
+    number = kw_place_number(state.held.place)
+    generation = kw_queue_refuse(state.queue, &state.held, state.held_from)
+    state.notifier.notify(&state.notifier)
+    if owner.on_refuse is None:
+        owner.queue.fail(error)
+    elif generation:
+        owner.on_refuse(number, generation, state.held_from)
+
+
+cdef void settle(ReaderState *state) noexcept nogil:
+    if not is_foreign(state):
+        kw_queue_settle(state.queue, state.only)
+
+
+cdef ArrowLayout *layout_of(PyObject *place) noexcept nogil:
+    # (inside an object that the queue keeps alive: no count changes)
+    return (<PartitionSlot> place).arrow
+
+
+cdef bint is_foreign(ReaderState *state) noexcept nogil:
+    return getpid() != state.pid
+
+
+cdef bint _resolve(ReaderState *state, int codec) noexcept with gil:
+    try:
+        resolve_codec(codec)
+    except Exception as error:
+        (<ColumnReader> state.owner).set_error(error)
+        return False
+    return True
+
+
+cdef void _refuse_foreign(ReaderState *state) noexcept with gil:
+    (<ColumnReader> state.owner).set_error(
+        KafkaError(f"this {(<ColumnReader> state.owner).what} was made before a fork: make a new one in the child")
+    )
+
+
+cdef bint _interrupted(ReaderState *state) noexcept with gil:
+    """Run signal handlers; one that raises ends the read, and Ctrl-C reaches the main thread again afterwards."""
+    if is_foreign(state):
+        _refuse_foreign(state)
+        return True
+    try:
+        PyErr_CheckSignals()
+    except BaseException as error:
+        (<ColumnReader> state.owner).set_error(error)
+        if isinstance(error, KeyboardInterrupt) and (<ColumnReader> state.owner).as_stream:
+            PyErr_SetInterrupt()
+        return True
+    return False
+
+
+cdef void _queue_failed(ReaderState *state) noexcept with gil:
+    (<ColumnReader> state.owner).set_error((<ColumnReader> state.owner).queue.error)
+
+
+cdef void _place_failed(ReaderState *state, kw_place *place) noexcept with gil:
+    (<ColumnReader> state.owner).set_error((<PartitionSlot> kw_place_owner(place)).error)
+
+
+cdef void _skipped(ReaderState *state, PyObject *place, const DecodeStatus *status, size_t at) noexcept with gil:
+    cdef PartitionSlot where = <PartitionSlot> place
+    where.skipped += 1
+    try:
+        decode_error(status, at)
+    except Exception as error:
+        log.warning("%s-%s, from %s: a batch is passed over: %s", where.topic, where.partition, where.where, error)
+
+
+cdef void _decode_failed(ReaderState *state, PyObject *place, const DecodeStatus *status, size_t at,
+                         int64_t next_offset) noexcept with gil:
+    cdef ColumnReader owner = <ColumnReader> state.owner
+    cdef PartitionSlot where = <PartitionSlot> place
+    try:
+        decode_error(status, at)
+    except ProtocolError as error:
+        advice = "raise it to read on" if status.kind == DECODE_TOO_LARGE else (
+            "the log is damaged, or bytes were changed on their way"
+        )
+        if next_offset > status.base_offset:
+            advice += f"; the next batch begins at offset {next_offset}"
+        else:
+            next_offset = -1
+        owner.set_error(CorruptBatchError(
+            f"{where.topic}-{where.partition}, batch at offset {status.base_offset}, from {where.where}: "
+            f"{error.message}; {advice}",
+            topic=where.topic, partition=where.partition, base_offset=status.base_offset,
+            next_offset=next_offset, offset=error.offset,
+        ))
+    except Exception as error:
+        owner.set_error(error)
