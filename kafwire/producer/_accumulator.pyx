@@ -131,7 +131,7 @@ cdef class Accumulator(Queues):
             self.function, topic.name, len(topic.queues), topic.weights, record.key.data, record.key.size, ""
         )
 
-    cdef inline Delivery add(self, Topic topic, int64_t chosen, _Record *record):
+    cdef Delivery add(self, Topic topic, int64_t chosen, _Record *record):
         """Into its partition's open batch, or a new one; None: there is no room, or the topic was made anew."""
         cdef Delivery delivery = Delivery.__new__(Delivery)
         cdef ProducerBatch spare = None
