@@ -16,21 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafwire import protocol
+from kafwire.errors import ErrorCode
 from kafwire.records import decode_batches
 from kafwire.testing.simulation.fetch_sessions import Context, Read, SessionBroker, share
-from kafwire.testing.simulation.log import (
-    FENCED_LEADER_EPOCH,
-    NOT_LEADER,
-    OFFSET_OUT_OF_RANGE,
-    TOPIC_AUTHORIZATION_FAILED,
-    UNKNOWN_TOPIC,
-    UNKNOWN_TOPIC_ID,
-    Answer,
-    Call,
-    Log,
-    Stored,
-    Topics,
-)
+from kafwire.testing.simulation.log import Answer, Call, Log, Stored, Topics
 
 DEBUGGING_REPLICA = -2  # who asks as such sees what is not committed yet
 
@@ -115,15 +104,23 @@ class FetchApi(Topics):
         part = protocol.FetchResponse.PartitionData(partition_index=index, high_watermark=-1, records=b"")
         topic = self.find(name, topic_id)
         if topic is None or index >= len(topic.partitions):
-            part.error_code = UNKNOWN_TOPIC_ID if call.version >= 13 and topic is None else UNKNOWN_TOPIC
+            part.error_code = (
+                ErrorCode.UNKNOWN_TOPIC_ID
+                if call.version >= 13 and topic is None
+                else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            )
             return Found(part, [], waits=False)
         log = topic.partitions[index]
         if topic.name in self.unreadable:
-            part.error_code = TOPIC_AUTHORIZATION_FAILED
+            part.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             return Found(part, [], log, waits=False)
         part.error_code = log.refuses(call.node, asked.current_leader_epoch, followers=call.version >= 11)
         if part.error_code:
-            if part.error_code in {NOT_LEADER, FENCED_LEADER_EPOCH} and call.version >= 16 and log.leader in self.nodes:
+            if (
+                part.error_code in {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH}
+                and call.version >= 16
+                and log.leader in self.nodes
+            ):
                 part.current_leader.leader_id = log.leader
                 part.current_leader.leader_epoch = log.epoch
             return Found(part, [], log, waits=False)
@@ -144,10 +141,10 @@ class FetchApi(Topics):
                 part.diverging_epoch.end_offset = epoch_end
                 return Found(part, [], log, urgent=True, waits=False)
             if epoch < 0:
-                part.error_code = OFFSET_OUT_OF_RANGE
+                part.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
         if not log.start <= asked.fetch_offset <= end or part.error_code:
             # As with all errors, nothing is said of the log.
-            part.error_code = OFFSET_OUT_OF_RANGE
+            part.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
             part.high_watermark = part.last_stable_offset = part.log_start_offset = -1
             return Found(part, [], log, waits=False)
         return Found(part, [b for b in log.batches if b.next > asked.fetch_offset and b.base < limit], log)
@@ -193,11 +190,11 @@ class FetchApi(Topics):
                 answer = response.ListOffsetsPartitionResponse(partition_index=asked.partition_index)
                 answers.append(answer)
                 if known is None or asked.partition_index >= len(known.partitions):
-                    answer.error_code = UNKNOWN_TOPIC
+                    answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                     continue
                 log = known.partitions[asked.partition_index]
                 if log.leader != call.node:
-                    answer.error_code = NOT_LEADER
+                    answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
                 elif not log.error:
                     answer.error_code = log.refuses(call.node, asked.current_leader_epoch)
                 if not answer.error_code and asked.timestamp == -1 and call.message.replica_id == DEBUGGING_REPLICA:
@@ -217,7 +214,7 @@ class FetchApi(Topics):
                 end = response.EpochEndOffset(partition=asked.partition)
                 ends.append(end)
                 if known is None or asked.partition >= len(known.partitions):
-                    end.error_code = UNKNOWN_TOPIC
+                    end.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                     continue
                 log = known.partitions[asked.partition]
                 end.error_code = log.refuses(call.node, asked.current_leader_epoch)

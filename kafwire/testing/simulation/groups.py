@@ -14,16 +14,7 @@ from typing import Any, NamedTuple
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
-from kafwire.testing.simulation.log import UNKNOWN_TOPIC, UNKNOWN_TOPIC_ID, Answer, Call, Topics
-
-OFFSET_METADATA_TOO_LARGE = ErrorCode.OFFSET_METADATA_TOO_LARGE
-COORDINATOR_LOAD_IN_PROGRESS = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-COORDINATOR_NOT_AVAILABLE = ErrorCode.COORDINATOR_NOT_AVAILABLE
-NOT_COORDINATOR = ErrorCode.NOT_COORDINATOR
-ILLEGAL_GENERATION = ErrorCode.ILLEGAL_GENERATION
-UNKNOWN_MEMBER_ID = ErrorCode.UNKNOWN_MEMBER_ID
-GROUP_ID_NOT_FOUND = ErrorCode.GROUP_ID_NOT_FOUND
-UNSTABLE_OFFSET_COMMIT = ErrorCode.UNSTABLE_OFFSET_COMMIT
+from kafwire.testing.simulation.log import Answer, Call, Topics
 
 LONGEST_METADATA = 4096
 Where = tuple[str, int]
@@ -78,23 +69,23 @@ class GroupApi(Topics):
 
     def _refusal(self, call: Call, group: str) -> int:
         if self.coordinator(group) != call.node:
-            return NOT_COORDINATOR
-        return COORDINATOR_LOAD_IN_PROGRESS if group in self.loading else self.group_error
+            return ErrorCode.NOT_COORDINATOR
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if group in self.loading else self.group_error
 
     def refuses_member(self, group: str, member: str, generation: int, *, is_transactional: bool = False) -> int:
         """The error code for who commits in the name of this member."""
         if group in self.with_members and not member:
-            return UNKNOWN_MEMBER_ID
+            return ErrorCode.UNKNOWN_MEMBER_ID
         known = self.groups.get(group)
         if known is None:
-            return ILLEGAL_GENERATION if generation >= 0 else 0
+            return ErrorCode.ILLEGAL_GENERATION if generation >= 0 else 0
         if generation < 0 and not known.members:
             return 0
         if generation >= 0 or member:
             if member not in known.members:
-                return UNKNOWN_MEMBER_ID
-            return 0 if generation == known.generation else ILLEGAL_GENERATION
-        return 0 if is_transactional else UNKNOWN_MEMBER_ID
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            return 0 if generation == known.generation else ErrorCode.ILLEGAL_GENERATION
+        return 0 if is_transactional else ErrorCode.UNKNOWN_MEMBER_ID
 
     def keep(self, group: str, where: Where, kept: Kept, order: int) -> None:
         """Commit an offset, unless one that came later is committed already."""
@@ -135,7 +126,7 @@ class GroupApi(Topics):
         group = self.groups[call.message.group_id]
         answers = []
         for member in call.message.members:
-            code = 0 if member.member_id in group.members else UNKNOWN_MEMBER_ID
+            code = 0 if member.member_id in group.members else ErrorCode.UNKNOWN_MEMBER_ID
             answers.append(response.MemberResponse(member_id=member.member_id, error_code=code))
             group.members.discard(member.member_id)
         group.generation += not group.members
@@ -145,7 +136,7 @@ class GroupApi(Topics):
         message, response = call.message, protocol.OffsetDeleteResponse
         refusal = self._refusal(call, message.group_id)
         if not refusal and message.group_id not in self.groups:
-            refusal = GROUP_ID_NOT_FOUND
+            refusal = ErrorCode.GROUP_ID_NOT_FOUND
         if refusal:
             return response(error_code=refusal)
         topics = []
@@ -154,7 +145,9 @@ class GroupApi(Topics):
             for asked in topic.partitions:
                 known = self.topics.get(topic.name)
                 index = asked.partition_index
-                code = 0 if known is not None and index < len(known.partitions) else UNKNOWN_TOPIC
+                code = (
+                    0 if known is not None and index < len(known.partitions) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                )
                 parts.append(response.OffsetDeleteResponsePartition(partition_index=index, error_code=code))
                 if not code:
                     self.committed[message.group_id].pop((topic.name, index), None)
@@ -176,7 +169,7 @@ class GroupApi(Topics):
     def _place(self, group: str) -> dict[str, Any]:
         node = self.nodes.get(self.coordinator(group))
         if node is None or node.down or self.finding_error:
-            code = self.finding_error or COORDINATOR_NOT_AVAILABLE
+            code = self.finding_error or ErrorCode.COORDINATOR_NOT_AVAILABLE
             return {"error_code": code, "node_id": -1, "host": "", "port": -1}
         return {"node_id": node.number, "host": node.host, "port": node.port}
 
@@ -187,8 +180,8 @@ class GroupApi(Topics):
         if not refusal:
             generation = message.generation_id_or_member_epoch
             refusal = self.refuses_member(message.group_id, message.member_id, generation)
-            if refusal == ILLEGAL_GENERATION and message.group_id not in self.groups:
-                refusal = GROUP_ID_NOT_FOUND if call.version >= 9 and not self.before_4 else refusal
+            if refusal == ErrorCode.ILLEGAL_GENERATION and message.group_id not in self.groups:
+                refusal = ErrorCode.GROUP_ID_NOT_FOUND if call.version >= 9 and not self.before_4 else refusal
         topics = []
         for topic in message.topics:
             name, unknown = self._name(topic.name, topic.topic_id)
@@ -197,9 +190,9 @@ class GroupApi(Topics):
                 index = asked.partition_index
                 error = unknown
                 if not error and index >= len(self.topics[name].partitions):
-                    error = UNKNOWN_TOPIC
+                    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 if not error and len((asked.committed_metadata or "").encode()) > LONGEST_METADATA:
-                    error = OFFSET_METADATA_TOO_LARGE
+                    error = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 code = refusal or error or self.offset_errors.get((name, index), 0)
                 parts.append(response.OffsetCommitResponsePartition(partition_index=index, error_code=code))
                 if not code:
@@ -217,7 +210,7 @@ class GroupApi(Topics):
         topic = self.find(name, topic_id)
         if topic is not None:
             return topic.name, 0
-        return name, UNKNOWN_TOPIC if name else UNKNOWN_TOPIC_ID
+        return name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name else ErrorCode.UNKNOWN_TOPIC_ID
 
     def _on_OffsetFetch(self, call: Call) -> Answer:
         response: Any = protocol.OffsetFetchResponse
@@ -252,9 +245,9 @@ class GroupApi(Topics):
             parts = []
             for index in indexes:
                 # A coordinator does not look whether there is such a partition.
-                code = error if error == UNKNOWN_TOPIC_ID else self.offset_errors.get((name, index), 0)
+                code = error if error == ErrorCode.UNKNOWN_TOPIC_ID else self.offset_errors.get((name, index), 0)
                 if _wants_stable(call) and self._is_unstable(group, (name, index)):
-                    code = UNSTABLE_OFFSET_COMMIT
+                    code = ErrorCode.UNSTABLE_OFFSET_COMMIT
                 kept = Kept(-1) if code else committed.get((name, index), Kept(-1))
                 parts.append(
                     kind(

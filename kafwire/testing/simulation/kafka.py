@@ -12,32 +12,13 @@ from kafwire import protocol
 from kafwire.errors import ErrorCode
 from kafwire.records import RecordBatch, decode_batches
 from kafwire.testing.simulation.fetch import FetchApi
-from kafwire.testing.simulation.log import (
-    DROPPED,
-    HANGUP,
-    LEADER_NOT_AVAILABLE,
-    NEVER,
-    NOT_LEADER,
-    TOPIC_AUTHORIZATION_FAILED,
-    UNKNOWN_TOPIC,
-    UNKNOWN_TOPIC_ID,
-    Answer,
-    Call,
-    Handler,
-    Listening,
-    Log,
-    Stored,
-    Topic,
-)
-from kafwire.testing.simulation.transaction_coordinator import INVALID_TXN_STATE
+from kafwire.testing.simulation.log import DROPPED, HANGUP, NEVER, Answer, Call, Handler, Listening, Log, Stored, Topic
 from kafwire.testing.simulation.transactions import TransactionApi
 
 __all__ = [
     "DROPPED",
     "HANGUP",
     "NEVER",
-    "NOT_LEADER",
-    "UNSUPPORTED_VERSION",
     "Answer",
     "Call",
     "Handler",
@@ -48,10 +29,6 @@ __all__ = [
     "Topic",
     "request_classes",
 ]
-
-UNSUPPORTED_VERSION = ErrorCode.UNSUPPORTED_VERSION
-OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-INVALID_EPOCH = ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 @functools.cache
@@ -88,14 +65,14 @@ class Kafka(FetchApi, TransactionApi):
         for number, topic in enumerate(found):
             if topic is None:
                 name, topic_id = asked[number].name, asked[number].topic_id
-                code = UNKNOWN_TOPIC if name else UNKNOWN_TOPIC_ID
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name else ErrorCode.UNKNOWN_TOPIC_ID
                 if name and self.auto_create and call.message.allow_auto_topic_creation:
                     asyncio.get_running_loop().call_later(self.creation_takes_s, self._auto_create, name)
                 topics.append(response.MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id))
                 continue
             partitions = [
                 response.MetadataResponsePartition(
-                    error_code=LEADER_NOT_AVAILABLE if log.leader < 0 else 0,
+                    error_code=ErrorCode.LEADER_NOT_AVAILABLE if log.leader < 0 else 0,
                     partition_index=index,
                     leader_id=log.leader,
                     leader_epoch=log.epoch,
@@ -146,14 +123,16 @@ class Kafka(FetchApi, TransactionApi):
                 part = response.PartitionProduceResponse(index=data.index, base_offset=-1)
                 parts.append(part)
                 if topic is None:
-                    part.error_code = UNKNOWN_TOPIC_ID if call.version >= 13 else UNKNOWN_TOPIC
+                    part.error_code = (
+                        ErrorCode.UNKNOWN_TOPIC_ID if call.version >= 13 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    )
                     continue
                 if data.index >= len(topic.partitions):
-                    part.error_code = UNKNOWN_TOPIC
+                    part.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                     continue
                 log = topic.partitions[data.index]
                 if log.leader != call.node:
-                    part.error_code = NOT_LEADER
+                    part.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
                     continue
                 batch = decode_batches(bytes(data.records))[0]
                 part.error_code = self.transaction_refuses(call, (topic.name, data.index), log, batch)
@@ -174,11 +153,11 @@ class Kafka(FetchApi, TransactionApi):
                 part = response.PartitionResponse(partition_index=index)
                 parts.append(part)
                 if asked.name in self.unreadable:
-                    part.error_code = TOPIC_AUTHORIZATION_FAILED
+                    part.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
                 elif topic is None or index >= len(topic.partitions):
-                    part.error_code = UNKNOWN_TOPIC
+                    part.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 elif topic.partitions[index].leader != call.node:
-                    part.error_code = NOT_LEADER
+                    part.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
                 else:
                     part.active_producers = _producers(topic.partitions[index])
             topics.append(response.TopicResponse(name=asked.name, partitions=parts))
@@ -200,22 +179,22 @@ class Kafka(FetchApi, TransactionApi):
             sequence, epoch = batch.base_sequence, batch.producer_epoch
             known, recent = log.remembered(batch.producer_id)
             if epoch < known:
-                return INVALID_EPOCH, -1
+                return ErrorCode.INVALID_PRODUCER_EPOCH, -1
             for first, count, offset in recent if epoch == known else ():
                 if (first, count) == (sequence, len(batch)):
                     return 0, offset
             if sequence > log.verified.get(batch.producer_id, sequence):
-                return OUT_OF_ORDER, -1
+                return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
             if epoch > known:
                 if sequence and known >= 0:  # a producer that it does not know may begin with any number
-                    return OUT_OF_ORDER, -1
+                    return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
             elif sequence != ((recent[-1][0] + recent[-1][1]) % 2**31 if recent else 0):
-                return OUT_OF_ORDER, -1
+                return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
             if batch.is_transactional:
                 log.verified.pop(batch.producer_id, None)
                 log.open.setdefault(batch.producer_id, log.end)
             elif batch.producer_id in log.open:
-                return INVALID_TXN_STATE, -1
+                return ErrorCode.INVALID_TXN_STATE, -1
             last_epoch, written = log.producers.get(batch.producer_id, (-1, deque()))
             written = deque(written if last_epoch == epoch else (), maxlen=5)
             written.append((sequence, len(batch), log.end))

@@ -14,15 +14,6 @@ from typing import Any, Protocol
 from kafwire.errors import ErrorCode
 from kafwire.records import decode_batches, encode_batch
 
-OFFSET_OUT_OF_RANGE = ErrorCode.OFFSET_OUT_OF_RANGE
-UNKNOWN_TOPIC = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-LEADER_NOT_AVAILABLE = ErrorCode.LEADER_NOT_AVAILABLE
-NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
-FENCED_LEADER_EPOCH = ErrorCode.FENCED_LEADER_EPOCH
-UNKNOWN_LEADER_EPOCH = ErrorCode.UNKNOWN_LEADER_EPOCH
-TOPIC_AUTHORIZATION_FAILED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-UNKNOWN_TOPIC_ID = ErrorCode.UNKNOWN_TOPIC_ID
-
 NO_TOPIC_ID = uuid.UUID(int=0)
 FOR_EVER = 1 << 62
 INDEX_INTERVAL = 4096  # index.interval.bytes
@@ -232,12 +223,12 @@ class Log:
         if self.error:
             return self.error
         if node not in self.replicas and node != self.leader:
-            return NOT_LEADER
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if 0 <= current_leader_epoch < self.epoch:
-            return FENCED_LEADER_EPOCH
+            return ErrorCode.FENCED_LEADER_EPOCH
         if current_leader_epoch > self.epoch:
-            return UNKNOWN_LEADER_EPOCH
-        return 0 if followers or node == self.leader else NOT_LEADER
+            return ErrorCode.UNKNOWN_LEADER_EPOCH
+        return 0 if followers or node == self.leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def _as_leader_writes(data: bytes, offset: int, epoch: int) -> bytes:

@@ -12,12 +12,6 @@ from enum import Enum
 from kafwire.errors import ErrorCode
 from kafwire.producer.sequencer import Identity
 
-FENCED = ErrorCode.PRODUCER_FENCED
-INVALID_EPOCH = ErrorCode.INVALID_PRODUCER_EPOCH
-INVALID_TXN_STATE = ErrorCode.INVALID_TXN_STATE
-INVALID_MAPPING = ErrorCode.INVALID_PRODUCER_ID_MAPPING
-CONCURRENT = ErrorCode.CONCURRENT_TRANSACTIONS
-
 Partition = tuple[str, int]
 
 
@@ -56,15 +50,15 @@ class Coordinator:
             self.producer_id, self.epoch = new_id, 0
             return 0, Identity(self.producer_id, self.epoch)
         if current.producer_id >= 0 and current.producer_id != self.producer_id:
-            return FENCED, nobody
+            return ErrorCode.PRODUCER_FENCED, nobody
         if self.preparing:
-            return CONCURRENT, nobody
+            return ErrorCode.CONCURRENT_TRANSACTIONS, nobody
         if self.state is State.ONGOING:
             self.fence()
-            return CONCURRENT, nobody
+            return ErrorCode.CONCURRENT_TRANSACTIONS, nobody
         if current.epoch >= 0 and current.epoch != self.epoch:
             if current.epoch != self.last_epoch:
-                return FENCED, nobody
+                return ErrorCode.PRODUCER_FENCED, nobody
             self.state = State.EMPTY
             return 0, Identity(self.producer_id, self.epoch)
         self.last_epoch = current.epoch
@@ -82,12 +76,12 @@ class Coordinator:
     def refuses(self, who: Identity) -> int:
         """The error code for a request of this producer about an open transaction."""
         if self.preparing and not self.before_4:
-            return CONCURRENT
+            return ErrorCode.CONCURRENT_TRANSACTIONS
         if who.producer_id != self.producer_id:
-            return INVALID_MAPPING
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING
         if who.epoch != self.epoch:
-            return FENCED
-        return CONCURRENT if self.preparing else 0
+            return ErrorCode.PRODUCER_FENCED
+        return ErrorCode.CONCURRENT_TRANSACTIONS if self.preparing else 0
 
     def add(self, who: Identity, partitions: set[Partition], groups: set[str]) -> int:
         """AddPartitionsToTxn, AddOffsetsToTxn, and what brokers add by themselves with version 2."""
@@ -102,26 +96,26 @@ class Coordinator:
         """EndTxn: an error code, and the next identity with version 2."""
         second = version >= 2
         if second and self.preparing:
-            return CONCURRENT, Identity(-1, -1)
+            return ErrorCode.CONCURRENT_TRANSACTIONS, Identity(-1, -1)
         if who.producer_id != self.producer_id:
-            return INVALID_MAPPING, Identity(-1, -1)
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING, Identity(-1, -1)
         # The end has raised the epoch. Who asks for it again is known until something new has begun.
         is_complete = self.state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
         repeated = second and is_complete and who.epoch + 1 == self.epoch
         if who.epoch != self.epoch and not repeated:
-            return FENCED, Identity(-1, -1)
+            return ErrorCode.PRODUCER_FENCED, Identity(-1, -1)
         prepared, complete = (
             (State.PREPARE_COMMIT, State.COMPLETE_COMMIT) if commit else (State.PREPARE_ABORT, State.COMPLETE_ABORT)
         )
         if self.preparing:
-            return CONCURRENT, Identity(-1, -1)
+            return ErrorCode.CONCURRENT_TRANSACTIONS, Identity(-1, -1)
         if self.state is State.ONGOING:
             return self._prepare(prepared, second=second)
         if self.state is complete and (repeated or not second):
             return 0, Identity(self.producer_id, self.epoch)
         if second and not commit and not repeated:
             return self._prepare(prepared, second=second)
-        return INVALID_TXN_STATE, Identity(-1, -1)
+        return ErrorCode.INVALID_TXN_STATE, Identity(-1, -1)
 
     def _prepare(self, state: State, *, second: bool) -> tuple[int, Identity]:
         self.state = state

@@ -14,22 +14,12 @@ from kafwire import protocol
 from kafwire.errors import ErrorCode
 from kafwire.producer.sequencer import Identity
 from kafwire.records import RecordBatch, decode_batches, encode_batch
-from kafwire.testing.simulation.groups import COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR, Group, GroupApi, Kept
-from kafwire.testing.simulation.log import UNKNOWN_TOPIC, Answer, Call, Log, Stored
-from kafwire.testing.simulation.transaction_coordinator import (
-    FENCED,
-    INVALID_EPOCH,
-    INVALID_TXN_STATE,
-    Coordinator,
-    State,
-)
+from kafwire.testing.simulation.groups import Group, GroupApi, Kept
+from kafwire.testing.simulation.log import Answer, Call, Log, Stored
+from kafwire.testing.simulation.transaction_coordinator import Coordinator, State
 
 Offsets = dict[tuple[str, int], tuple[Kept, int]]  # and when they came
 
-INVALID_REQUEST = ErrorCode.INVALID_REQUEST
-INVALID_TRANSACTION_TIMEOUT = ErrorCode.INVALID_TRANSACTION_TIMEOUT
-TRANSACTIONAL_ID_NOT_FOUND = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
-TRANSACTION_ABORTABLE = ErrorCode.TRANSACTION_ABORTABLE
 LONGEST_TRANSACTION_MS = 900_000
 STATES = {
     State.EMPTY: "Empty",
@@ -64,8 +54,8 @@ class TransactionApi(GroupApi):
 
     def _not_coordinator(self, call: Call, key: str) -> int:
         if self.coordinator(key) != call.node:
-            return NOT_COORDINATOR
-        return COORDINATOR_LOAD_IN_PROGRESS if key in self.loading else 0
+            return ErrorCode.NOT_COORDINATOR
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if key in self.loading else 0
 
     def _on_InitProducerId(self, call: Call) -> Answer:
         message = call.message
@@ -75,9 +65,9 @@ class TransactionApi(GroupApi):
         code = self._not_coordinator(call, message.transactional_id)
         identity = Identity(-1, -1)
         if not code and not 0 < message.transaction_timeout_ms <= LONGEST_TRANSACTION_MS:
-            code = INVALID_TRANSACTION_TIMEOUT
+            code = ErrorCode.INVALID_TRANSACTION_TIMEOUT
         if not code and (message.producer_id < 0) != (message.producer_epoch < 0):
-            code = INVALID_REQUEST
+            code = ErrorCode.INVALID_REQUEST
         if not code:
             self.timeouts_ms[message.transactional_id] = message.transaction_timeout_ms
             current = Identity(message.producer_id, message.producer_epoch)
@@ -125,7 +115,7 @@ class TransactionApi(GroupApi):
 
     def _unknown(self, name: str, partition: int) -> int:
         topic = self.topics.get(name)
-        return 0 if topic is not None and partition < len(topic.partitions) else UNKNOWN_TOPIC
+        return 0 if topic is not None and partition < len(topic.partitions) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def _on_AddOffsetsToTxn(self, call: Call) -> Answer:
         message = call.message
@@ -144,8 +134,8 @@ class TransactionApi(GroupApi):
         elif not code:
             code = transaction.refuses(who)
             if not code and not transaction.groups:  # all groups' offsets are in one partition here
-                code = TRANSACTION_ABORTABLE if call.version == 4 else INVALID_TXN_STATE
-        code = INVALID_EPOCH if code == FENCED else code
+                code = ErrorCode.TRANSACTION_ABORTABLE if call.version == 4 else ErrorCode.INVALID_TXN_STATE
+        code = ErrorCode.INVALID_PRODUCER_EPOCH if code == ErrorCode.PRODUCER_FENCED else code
         member = message.member_id, message.generation_id
         refusal = self.refuses_member(message.group_id, *member, is_transactional=True)
         if not refusal and self.before_4:  # there is a group then, even if it has nothing
@@ -187,7 +177,7 @@ class TransactionApi(GroupApi):
             found.error_code = self._not_coordinator(call, transactional_id)
             known = self.transactions.get(transactional_id)
             if found.error_code or known is None or known.producer_id < 0:
-                found.error_code = found.error_code or TRANSACTIONAL_ID_NOT_FOUND
+                found.error_code = found.error_code or ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
                 continue
             found.transaction_state = STATES[known.state]
             found.producer_id, found.producer_epoch = known.producer_id, known.epoch
@@ -252,7 +242,7 @@ class TransactionApi(GroupApi):
         if batch.producer_id in log.open and known == batch.producer_epoch:
             return 0  # the leader knows of it
         if batch.producer_epoch < known:
-            return INVALID_EPOCH
+            return ErrorCode.INVALID_PRODUCER_EPOCH
         # It lets none begin with a number that lies after one that it has refused, and in version 2 with 0 only.
         lowest = log.verified.get(batch.producer_id, batch.base_sequence)
         from_zero = call.version >= 12 and known != batch.producer_epoch
@@ -262,8 +252,8 @@ class TransactionApi(GroupApi):
         else:
             code = transaction.refuses(who)
             if not code and where not in transaction.partitions:
-                code = TRANSACTION_ABORTABLE if call.version == 11 else INVALID_TXN_STATE
-        return INVALID_EPOCH if code == FENCED else code
+                code = ErrorCode.TRANSACTION_ABORTABLE if call.version == 11 else ErrorCode.INVALID_TXN_STATE
+        return ErrorCode.INVALID_PRODUCER_EPOCH if code == ErrorCode.PRODUCER_FENCED else code
 
 
 def committed_values(log: Log) -> list[bytes | None]:

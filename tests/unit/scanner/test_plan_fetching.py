@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from kafwire import protocol
-from kafwire.errors import BrokerError, KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError
+from kafwire.errors import BrokerError, ErrorCode, KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError
 from kafwire.records import encode_batch
 from kafwire.scanner.ranges import Bounds, plan_ranges
-from kafwire.testing.simulation.kafka import HANGUP, NEVER, NOT_LEADER, Call
+from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
 from kafwire.types import TopicPartition
 from tests.support import seeds
 from tests.support.simulated import World
@@ -481,7 +481,7 @@ def test_looking_for_leaders_waits_longer_each_time() -> None:
     with World() as world:
         fill(world, "t")
         read = Scanning(world, ["t"], retry_backoff_ms=100, retry_backoff_max_ms=800, default_api_timeout_ms=6_000)
-        world.topics["t"].partitions[0].error = NOT_LEADER
+        world.topics["t"].partitions[0].error = ErrorCode.NOT_LEADER_OR_FOLLOWER
         with pytest.raises(KafkaTimeoutError, match="NOT_LEADER"):
             read.all()
         times = [call.at_ms for call in world.made("Metadata")]
@@ -496,7 +496,7 @@ def test_an_old_failure_does_not_count_once_an_answer_was_good() -> None:
 
     def slow(call: Call) -> Any:
         log = world.topics["t"].partitions[0]
-        log.error = NOT_LEADER if len(world.made("Fetch")) in (1, 40) else 0
+        log.error = ErrorCode.NOT_LEADER_OR_FOLLOWER if len(world.made("Fetch")) in (1, 40) else 0
         answer, _ = world._fetch(call)
         answer.throttle_time_ms = 1_000
         return answer

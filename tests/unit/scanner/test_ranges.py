@@ -13,10 +13,10 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.list_offsets import EARLIEST, LATEST, end_of_epoch, list_offsets
 from kafwire.cluster.offset_spec import Bound, Point, Timestamps, timestamp_of, window_of
 from kafwire.config import ClientConfig
-from kafwire.errors import BrokerError, ConfigError, KafkaTimeoutError, ProtocolError
+from kafwire.errors import BrokerError, ConfigError, ErrorCode, KafkaTimeoutError, ProtocolError
 from kafwire.records import encode_batch
 from kafwire.scanner.ranges import Bounds, plan_ranges
-from kafwire.testing.simulation.kafka import NOT_LEADER, Call
+from kafwire.testing.simulation.kafka import Call
 from kafwire.types import Offset, Tail, TopicPartition
 from tests.support.simulated import World
 
@@ -299,7 +299,7 @@ def test_a_partition_that_stays_unavailable_is_given_up_in_time() -> None:
     def refuse(call: Call) -> Any:
         answer = world._on_ListOffsets(call)
         for part in answer.topics[0].partitions:
-            part.error_code = NOT_LEADER
+            part.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         return answer
 
     with make_world() as world:
