@@ -27,8 +27,6 @@ cdef enum:
     STOP_END_OFFSET = 2  # the next batch starts at or after spec.end
     STOP_ERROR = 3
 
-    BATCH_HEADER = 61  # bytes before the records of a magic 2 batch
-
     # What a batch decompresses to and the columns in `out` may take max_decompressed and this together: seven bytes of
     # an empty record become thirty in columns. Decompressed bytes go back to the system while columns are made of them.
     COLUMN_ROOM = 33554432
@@ -84,6 +82,11 @@ cdef struct DecodeStatus:
 
 # The header of one magic 2 batch, or of one magic 0/1 message.
 cdef extern from "kafwire/records/native/batch.h" nogil:
+    enum:
+        LOG_OVERHEAD "KW_LOG_OVERHEAD"
+        CRC_AT "KW_CRC_AT"
+        CRC_FROM "KW_CRC_FROM"
+        BATCH_HEADER "KW_BATCH_HEADER"
     ctypedef struct BatchHeader "kw_batch_header":
         int64_t base_offset
         int32_t length

@@ -11,7 +11,7 @@ from libc.stdio cimport snprintf
 from libc.stdlib cimport qsort
 from libc.string cimport memcpy, memset
 
-from kafwire.memory._buffer cimport kw_be64, kw_buf_unref, kw_pool_budget, process_pool
+from kafwire.memory._buffer cimport KW_BUF_LARGE, kw_be64, kw_buf_unref, kw_pool_budget, process_pool
 from kafwire.records._columns cimport (
     COLUMN_ALL, COLUMN_VALUE, HEADER_COST, Columns, content_cost, grow, reserve_rows, roll_back, row_cost,
     set_timestamp_type,
@@ -34,12 +34,8 @@ cdef extern from "kafwire/records/native/crc32c.h" nogil:
 
 
 cdef enum:
-    LOG_OVERHEAD = 12  # base offset and length, which `length` does not count
-    CRC_AT = 17
-    CRC_FROM = 21
     LARGEST_COLUMN = 0x7FFFFFFF - SLACK  # int32 offsets
     STOP_CHUNK_FULL_INSIDE = -1  # answer of decode_batch: the columns take no more, the batch left no trace
-    LARGE = 16777216  # capacity above which the pool maps a buffer, so that what was not touched takes no memory
 
 
 cdef uint32_t crc32c(uint32_t crc, const uint8_t *data, size_t size) noexcept nogil:
@@ -313,7 +309,7 @@ cdef int unpack_batch(const uint8_t *batch, size_t at, size_t left, BatchHeader 
         answer = reserve_columns(c, header, at, size - BATCH_HEADER, left, spec, space, &in_, status)
         if answer != DECODE_OK:
             return answer
-    if c.scratch is not NULL and c.scratch.capacity > LARGE:
+    if c.scratch is not NULL and c.scratch.capacity > KW_BUF_LARGE:
         in_.scratch = c.scratch
     memcpy(&before, c, sizeof(Columns))
     if append_records(c, &in_, &filter) != 0:
@@ -333,7 +329,7 @@ cdef int decode_batch(const uint8_t *batch, size_t at, size_t left, BatchHeader 
     DECODE_*, or STOP_CHUNK_FULL_INSIDE."""
     cdef int answer = unpack_batch(batch, at, left, header, spec, c, status)
     # a large buffer is charged to the process's budget: nobody may hold one while they wait for another
-    if c.scratch is not NULL and c.scratch.capacity > LARGE:
+    if c.scratch is not NULL and c.scratch.capacity > KW_BUF_LARGE:
         kw_buf_unref(c.scratch)
         c.scratch = NULL
     return answer

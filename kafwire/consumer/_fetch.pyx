@@ -14,6 +14,7 @@ from kafwire.memory._buffer cimport (
     Buffer, Reader, kw_be16, kw_be32, kw_be64, kw_put_be16, kw_put_be32, kw_put_be64, kw_put_uvarint, read_bytes,
     read_i16, read_i32, read_i64, read_uvarint,
 )
+from kafwire.protocol._layout cimport MOST_TAG
 
 from kafwire.errors import ProtocolError
 
@@ -82,7 +83,6 @@ cdef enum:
     ENDPOINT_BYTES = 320
     MOST_BYTES = 268435456
 
-    MOST_TAG = 0x7FFFFFFE  # the highest that Kafka's own classes take
     TAG_DIVERGING_EPOCH = 0
     TAG_CURRENT_LEADER = 1
     TAG_NODE_ENDPOINTS = 0

@@ -29,6 +29,7 @@ cdef extern from "kafwire/memory/native/buf.h" nogil:
     int kw_scratch_reserve(kw_pool *pool, kw_buf **buf, size_t capacity)
     kw_buf *kw_scratch_wait(kw_pool *pool, size_t capacity)
     enum:
+        KW_BUF_LARGE
         KW_OVER_BUDGET
 
 

@@ -7,12 +7,11 @@ May hold: what columns are made of and what they take. May not hold: what stands
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
-from kafwire.memory._buffer cimport kw_buf, kw_buf_new, kw_buf_ref, kw_buf_unref, process_pool
+from kafwire.memory._buffer cimport KW_BUF_LARGE, kw_buf, kw_buf_new, kw_buf_ref, kw_buf_unref, process_pool
 from kafwire.records._compress cimport SLACK
 
 
 cdef enum:
-    LARGE = 16777216  # capacity above which the pool maps a buffer, so that what was not touched takes no memory
     OVERHEAD = 320  # what a small buffer costs beside its capacity
 
 
@@ -75,7 +74,7 @@ cdef void columns_share(const Columns *columns, Columns *out) noexcept nogil:
 cdef size_t held(const kw_buf *buf) noexcept nogil:
     if buf is NULL:
         return 0
-    return OVERHEAD + (buf.capacity if buf.capacity <= LARGE else min(buf.capacity, buf.size + 65536))
+    return OVERHEAD + (buf.capacity if buf.capacity <= KW_BUF_LARGE else min(buf.capacity, buf.size + 65536))
 
 
 cdef size_t bytes_held(const Bytes *column) noexcept nogil:

@@ -8,7 +8,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from kafwire._codec cimport BATCH_HEADER, crc32c
+from kafwire._codec cimport BATCH_HEADER, CRC_AT, CRC_FROM, LOG_OVERHEAD, crc32c
 from kafwire.memory._buffer cimport (
     kw_be64, kw_buf, kw_buf_new, kw_buf_reserve, kw_buf_unref, kw_put_be16, kw_put_be32, kw_put_be64, kw_put_uvarint,
     kw_unzigzag, kw_uvarint_size, kw_uvarlong, kw_zigzag, process_pool,
@@ -20,9 +20,6 @@ from kafwire.errors import ConfigError
 
 
 cdef enum:
-    LOG_OVERHEAD = 12
-    CRC_AT = 17
-    CRC_FROM = 21
     LARGEST_BATCH = 0x7FFFFFFF - 1024
 
 

@@ -4,6 +4,7 @@
 from libc.stdint cimport INT64_MAX, int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove
 
+from kafwire._codec cimport ATTRIBUTE_CODEC, ATTRIBUTE_LOG_APPEND, LOG_OVERHEAD
 from kafwire.memory._buffer cimport kw_be32, kw_be64, kw_buf, kw_le32, kw_put_uvarint, kw_uvarint_size, kw_zigzag
 from kafwire.records._compress cimport (
     CODEC_CORRUPT, CODEC_LZ4, CODEC_NONE, CODEC_OK, CODEC_UNKNOWN, CODEC_ZSTD, decompress, decompress_lz4, make_room,
@@ -12,12 +13,6 @@ from kafwire.records._compress cimport (
 
 cdef extern from "kafwire/records/native/crc32.h" nogil:
     uint32_t kw_crc32(const uint8_t *data, size_t size)
-
-
-cdef enum:
-    CODEC_MASK = 7
-    LOG_APPEND = 8
-    LOG_OVERHEAD = 12
 
 
 cdef struct Message:
@@ -146,10 +141,12 @@ cdef int unwrap(const Message *wrapper, kw_buf *buf, bint verify_crc, int32_t *c
         reason[0] = read_message(buf.data + at, buf.size - at, verify_crc, &message)
         if reason[0] is not NULL:
             return CODEC_CORRUPT
-        if message.magic != wrapper.magic or message.attributes & CODEC_MASK:
+        if message.magic != wrapper.magic or message.attributes & ATTRIBUTE_CODEC:
             reason[0] = "a compressed message, or one of another magic, inside a compressed one"
             return CODEC_CORRUPT
-        timestamp = wrapper.timestamp if wrapper.attributes & LOG_APPEND and wrapper.magic == 1 else message.timestamp
+        timestamp = message.timestamp
+        if wrapper.magic == 1 and wrapper.attributes & ATTRIBUTE_LOG_APPEND:
+            timestamp = wrapper.timestamp
         if n == 0:
             first = message.offset
             first_timestamp = timestamp
@@ -189,7 +186,7 @@ cdef int legacy_records(const uint8_t *message, size_t size, const BatchHeader *
     reason[0] = read_message(message, size, verify_crc, &outer)
     if reason[0] is not NULL:
         return CODEC_CORRUPT
-    codec = outer.attributes & CODEC_MASK
+    codec = outer.attributes & ATTRIBUTE_CODEC
     if out[0] is not NULL:
         out[0].size = 0
     if codec == CODEC_NONE:

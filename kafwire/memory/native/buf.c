@@ -12,9 +12,9 @@
 enum { MIN_SHIFT = 8, CLASSES = KW_POOL_CLASSES, HEADER = 64 };
 _Static_assert(sizeof(kw_buf) <= HEADER, "the header sits in one cache line before the data");
 
-/* Buffers above LARGE are mappings of their own, as malloc would make them too: they grow without a copy beside the old
- * one, and give parts of their memory back. Above POOLED_MOST their capacity is as asked for, not a power of two. */
-#define LARGE ((size_t)16 << 20)
+/* Buffers above KW_BUF_LARGE are mappings of their own, as malloc would make them too: they grow without a copy beside
+ * the old one, and give parts of their memory back. Above POOLED_MOST their capacity is as asked for, not a power of
+ * two. */
 #define POOLED_MOST ((size_t)64 << 20)
 #define STEP ((size_t)1 << 20)
 
@@ -41,7 +41,7 @@ static void *map(size_t room) {
 }
 
 static void destroy(kw_buf *buf) {
-    if (buf->capacity > LARGE) {
+    if (buf->capacity > KW_BUF_LARGE) {
         munmap(buf, HEADER + buf->capacity);
     } else {
         free(buf);
@@ -73,7 +73,7 @@ kw_buf *kw_buf_new(kw_pool *pool, size_t capacity) {
     pthread_mutex_unlock(&pool->lock);
     if (!buf) {
         void *memory;
-        if (room > LARGE) {
+        if (room > KW_BUF_LARGE) {
             kw_pool_trim(pool, 0); /* who needs this much must not find the rest taken by what is only kept */
             memory = map(room);
         } else if (posix_memalign(&memory, HEADER, HEADER + room)) {
@@ -157,7 +157,7 @@ int kw_buf_reserve(kw_buf **buf, size_t capacity) {
     if (old->capacity >= capacity) return 0;
     size_t wanted = grown(old, capacity);
 #ifdef __linux__
-    if (old->capacity > LARGE) return remap(buf, wanted);
+    if (old->capacity > KW_BUF_LARGE) return remap(buf, wanted);
 #endif
     kw_buf *larger = kw_buf_new(old->pool, wanted);
     if (!larger) return -1;
@@ -171,7 +171,7 @@ int kw_buf_reserve(kw_buf **buf, size_t capacity) {
 }
 
 void kw_buf_discard(kw_buf *buf, size_t from, size_t to) {
-    if (buf->capacity <= LARGE) return;
+    if (buf->capacity <= KW_BUF_LARGE) return;
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     uintptr_t start = ((uintptr_t)buf->data + from + page - 1) / page * page, end = ((uintptr_t)buf->data + to) / page * page;
     if (end > start) madvise((void *)start, end - start, MADV_DONTNEED);
@@ -190,7 +190,7 @@ void kw_pool_set_budget(kw_pool *pool, size_t limit) {
 static size_t price(size_t capacity) {
     size_t room;
     room_for(capacity, &room);
-    return room > LARGE ? room : 0;
+    return room > KW_BUF_LARGE ? room : 0;
 }
 
 static int fits(const kw_pool *pool, size_t bytes) {

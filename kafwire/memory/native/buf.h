@@ -37,6 +37,8 @@ size_t kw_pool_live_bytes(kw_pool *pool);
  * fails. Answers what was left of the count before: negative if the failure has happened. */
 long kw_pool_fail_after(kw_pool *pool, long count);
 
+/* A buffer above this capacity is a mapping of its own: what was not touched of it takes no memory. */
+enum { KW_BUF_LARGE = 16 << 20 };
 /* A buffer with room for `capacity` bytes (maybe more), one reference, size 0. NULL: no memory. */
 kw_buf *kw_buf_new(kw_pool *pool, size_t capacity);
 void kw_buf_ref(kw_buf *buf);
@@ -47,7 +49,7 @@ int kw_buf_reserve(kw_buf **buf, size_t capacity);
 /* The content of data[from, to) is not needed any more: the memory of a large buffer goes back, its addresses stay. */
 void kw_buf_discard(kw_buf *buf, size_t from, size_t to);
 
-/* The budget: what all scratch buffers of the process may hold together. A buffer of up to 16 MiB costs nothing, so
+/* The budget: what all scratch buffers of the process may hold together. A buffer of up to KW_BUF_LARGE costs nothing, so
  * that ordinary work neither waits nor fails; a larger one is charged with its capacity until its last reference is
  * dropped. */
 enum { KW_NO_MEMORY = -1, KW_OVER_BUDGET = -2 };

@@ -9,7 +9,14 @@
 
 #include "kafwire/memory/native/bytes.h"
 
-enum { KW_LOG_OVERHEAD = 12, KW_MAGIC_AT = 16, KW_BATCH_HEADER = 61 };
+enum {
+    KW_LOG_OVERHEAD = 12, /* base offset and length, which the length does not count */
+    KW_MAGIC_AT = 16,
+    /* of magic 2: */
+    KW_CRC_AT = 17,
+    KW_CRC_FROM = 21, /* the checksum covers what stands from here on */
+    KW_BATCH_HEADER = 61 /* bytes before the records */
+};
 
 typedef struct kw_batch_header {
     int64_t base_offset;
@@ -59,7 +66,7 @@ static inline int kw_batch_header_read(const uint8_t *data, size_t size, kw_batc
         return 1;
     }
     out->leader_epoch = kw_be32(data + 12);
-    out->crc = (uint32_t)kw_be32(data + 17);
+    out->crc = (uint32_t)kw_be32(data + KW_CRC_AT);
     out->attributes = kw_be16(data + 21);
     out->last_offset_delta = kw_be32(data + 23);
     out->base_timestamp = kw_be64(data + 27);
