@@ -92,8 +92,8 @@ struct kw_loop {
     kw_list out;
     posted *posts[BUCKETS]; /* those in `out`, by cookie */
     int notified, stopped;
-    int tapping; /* atomic: taps were shown answers that are not in `out` yet */
-    int told;    /* kw_loop_tell came while they were not */
+    int filtering; /* atomic: a response filter is shown answers that are not in `out` yet */
+    int told;      /* kw_loop_tell came while they were not */
 
     pthread_mutex_t stop_lock;
     int joined;
@@ -156,10 +156,10 @@ static void publish(kw_loop *loop, kw_completion *completion) {
 static void publish_frames(kw_loop *loop, connection *c) {
     kw_list *done = &c->frames.done;
     if (!done->first) return;
-    int later = c->filter != NULL; /* whoever is served by the filter tells of it */
-    /* Whoever that is may do so before the answer is in `out`, while older ones are. It learnt of the answer from the
-     * filter, by way of a lock, and so sees this. */
-    if (later) __atomic_store_n(&loop->tapping, 1, __ATOMIC_RELAXED);
+    int later = c->filter != NULL; /* whoever gets an answer from the response filter calls kw_loop_tell */
+    /* They may call it before the answer is in `out`. They got the answer under a lock of the filter's, and so see
+     * this. */
+    if (later) __atomic_store_n(&loop->filtering, 1, __ATOMIC_RELAXED);
     for (kw_completion *each = done->first; each; each = each->next) {
         each->connection = c->id;
         int quiet = c->filter && each->kind == KW_RESPONSE && c->filter(c->filter_context, each->token, each->frame);
@@ -173,7 +173,7 @@ static void publish_frames(kw_loop *loop, connection *c) {
     loop->out.last = done->last;
     if (!later || loop->told) notify(loop);
     loop->told = 0;
-    __atomic_store_n(&loop->tapping, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&loop->filtering, 0, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&loop->out_lock);
     done->first = done->last = NULL;
 }
@@ -678,7 +678,7 @@ int kw_loop_tell(kw_loop *loop) {
     if (forked(loop)) return -ECHILD;
     pthread_mutex_lock(&loop->out_lock);
     if (loop->out.first) notify(loop);
-    if (__atomic_load_n(&loop->tapping, __ATOMIC_RELAXED)) loop->told = 1;
+    if (__atomic_load_n(&loop->filtering, __ATOMIC_RELAXED)) loop->told = 1;
     pthread_mutex_unlock(&loop->out_lock);
     return 0;
 }
