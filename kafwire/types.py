@@ -1,4 +1,7 @@
-"""Small immutable values of the public interface. Imports nothing of kafwire but its errors."""
+"""Small immutable values of the public interface. Imports nothing of kafwire but its errors.
+
+`__module__` is the public path: pickles name it, and those of another version load whatever module holds the class.
+"""
 
 from __future__ import annotations
 
@@ -77,6 +80,12 @@ class ConsumerGroupMetadata(NamedTuple):
     generation_id: int = -1
     member_id: str = ""
     group_instance_id: str | None = None
+
+
+# As the `__module__` of those below, which a NamedTuple's body may not have.
+for _named_tuple in (TopicPartition, RecordMetadata, ConsumerGroupMetadata):
+    _named_tuple.__module__ = "kafwire"
+del _named_tuple
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -1,14 +1,34 @@
-"""`structs`: the small values that users make and compare."""
+"""`types`: the small values that users make and compare."""
 
 from __future__ import annotations
 
 import pickle
+import uuid
 from dataclasses import FrozenInstanceError
 from typing import Any
 
 import pytest
 
 import kafwire
+from kafwire import types
+
+BROKER = kafwire.BrokerMetadata(1, "localhost", 9092, None)
+PARTITION = kafwire.PartitionMetadata(0, 1, 5, (1, 2), (1,), (), 0)
+TOPIC = kafwire.TopicMetadata("t", uuid.UUID(int=7), False, (PARTITION,), 0)
+VALUES: dict[str, Any] = {
+    type(value).__name__: value
+    for value in (
+        kafwire.TopicPartition("t", 0),
+        kafwire.RecordMetadata("t", 0, 42, None),
+        kafwire.ConsumerGroupMetadata("g", 3, "member"),
+        BROKER,
+        PARTITION,
+        TOPIC,
+        kafwire.ClusterMetadata("c", 1, (BROKER,), (TOPIC,)),
+        kafwire.Offset(5),
+        kafwire.Tail(0),
+    )
+}
 
 
 @pytest.mark.parametrize("kind", [kafwire.Offset, kafwire.Tail])
@@ -28,12 +48,28 @@ def vars_of(place: Any) -> tuple[str, int]:
     return name, getattr(place, name)
 
 
-@pytest.mark.parametrize("place", [kafwire.Offset(5), kafwire.Tail(0)])
-def test_a_place_is_pickled_by_its_public_name(place: Any) -> None:
-    data = pickle.dumps(place)
-    assert pickle.loads(data) == place
+@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
+def test_a_value_is_pickled_by_its_public_name(value: Any) -> None:
+    data = pickle.dumps(value)
+    assert pickle.loads(data) == value
     assert b"kafwire" in data
     assert b"kafwire.types" not in data
+    assert repr(type(value)) == f"<class 'kafwire.{type(value).__name__}'>"
+
+
+@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
+@pytest.mark.parametrize("module", ["kafwire.types", "kafwire.structs"])
+def test_a_pickle_that_names_the_module_of_a_value_is_loaded(value: Any, module: str) -> None:
+    data = pickle.dumps(value, protocol=2)  # module and name stand there as lines
+    old = data.replace(b"ckafwire\n", f"c{module}\n".encode())
+    assert old != data
+    again = pickle.loads(old)
+    assert again == value
+    assert type(again) is type(value)
+
+
+def test_every_value_that_kafwire_exports_is_tried() -> None:
+    assert set(VALUES) == set(kafwire.__all__) & set(types.__all__)
 
 
 @pytest.mark.parametrize("kind", [kafwire.Offset, kafwire.Tail])
