@@ -90,18 +90,6 @@ REAL_TIME = ("tests/integration/", "tests/spark/", "tests/conformance/")
 IMPORTED_OF_TESTS = {"support", "soak", "scenarios"}
 # What is still set of private fields, by file.
 PRIVATE_FIELDS_SET: dict[str, list[str]] = {
-    "tests/unit/aio/test_bridge.py": ["_ending", "_log_destroy_pending", "_pid"],
-    "tests/unit/consumer/test_core_promises.py": [
-        "_begun",
-        "_closed",
-        "_core",
-        "_engine",
-        "_fed",
-        "_hand",
-        "_reading",
-        "_returning",
-        "_started",
-    ],
     "tests/unit/producer/test_batch_delivery.py": [
         "_accumulator",
         "_closed",
@@ -110,7 +98,6 @@ PRIVATE_FIELDS_SET: dict[str, list[str]] = {
         "_loops",
         "_sender",
     ],
-    "tests/unit/runtime/test_engine.py": ["_engine", "_pid"],
 }
 # No test, but a program that runs for hours and prints its seed.
 PROGRAMS = ("tests/soak/",)

@@ -14,6 +14,7 @@ from kafwire.aio.bridge import on_engine
 from kafwire.errors import KafkaError
 from kafwire.runtime.engine import NativeEngine
 from tests.support.deadlines import ended
+from tests.support.forks import in_child
 
 
 @pytest.fixture
@@ -245,27 +246,38 @@ def test_a_call_that_waits_is_let_go_when_the_engine_stops() -> None:
     gc.collect()
 
 
-def test_an_engine_that_ended_a_moment_ago_refuses(engine: NativeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+class EndsWhenAsked(NativeEngine):
+    """One that ends behind the first question whether it can be called."""
+
+    asked = False
+
+    def check_caller(self) -> None:
+        super().check_caller()
+        if not self.asked:
+            self.asked = True
+            self.stop()
+
+
+def test_an_engine_that_ends_as_it_is_asked_refuses() -> None:
     async def main() -> None:
-        ended = NativeEngine()
-        ended.stop()
-        monkeypatch.setattr(ended, "_ending", False)  # as it looked when the caller asked
+        engine = EndsWhenAsked()
         with pytest.raises(KafkaError, match="the client was closed while this call waited"):
-            await on_engine(ended, Work(ended).run())
+            await on_engine(engine, Work(engine).run())
 
     asyncio.run(main())
     gc.collect()
 
 
-def test_a_fork_is_told(engine: NativeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fork_is_told(engine: NativeEngine) -> None:
     async def main() -> None:
         with pytest.raises(KafkaError, match="made before a fork"):
             await on_engine(engine, Work(engine).run())
 
-    with monkeypatch.context() as patch:
-        patch.setattr(engine, "_pid", engine._pid + 1)  # as the child of a fork sees it
+    def child() -> None:
         asyncio.run(main())
-    gc.collect()
+        gc.collect()
+
+    in_child(child)
 
 
 @pytest.mark.parametrize("error", [None, LookupError("for nobody")], ids=["value", "error"])
@@ -274,6 +286,8 @@ def test_a_loop_that_is_closed_too_early_does_not_disturb_the_engine(
 ) -> None:
     work = Work(engine)
     loop = asyncio.new_event_loop()
+    mistakes: list[str] = []
+    loop.set_exception_handler(lambda _, context: mistakes.append(context["message"]))
     problems: list[Any] = []
     engine._loop.call_soon_threadsafe(engine._loop.set_exception_handler, lambda _, context: problems.append(context))
     task = loop.create_task(on_engine(engine, work.run()))
@@ -285,12 +299,12 @@ def test_a_loop_that_is_closed_too_early_does_not_disturb_the_engine(
     else:
         work.fail(error)
     assert work.ended.wait(30)
-    task._log_destroy_pending = False  # type: ignore[attr-defined]  # the user's own mistake, told by asyncio itself
     del task
     engine.run(asyncio.sleep(0))
     gc.collect()
     assert engine.run(asyncio.sleep(0, "alive")) == "alive"
     assert not problems
+    assert mistakes == ["Task was destroyed but it is pending!"], "the user's own, told by asyncio itself"
 
 
 def test_a_caller_that_is_dropped_cancels_its_work(engine: NativeEngine) -> None:

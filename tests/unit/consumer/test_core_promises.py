@@ -10,12 +10,10 @@ from typing import Any
 
 import pytest
 
-from kafwire.aio.consumer import AsyncConsumer, _Fed, _Reading
+from kafwire.aio.consumer import AsyncConsumer
 from kafwire.consumer.arguments import cursor_of
-from kafwire.consumer.in_progress_batch import InProgressBatch
 from kafwire.consumer.offset_commits import COMMIT_AGAIN_MS
 from kafwire.errors import CorruptBatchError, KafkaError
-from kafwire.sync.batch_reader import BatchReader
 from kafwire.sync.consumer import Consumer
 from kafwire.types import TopicPartition
 from tests.support.committing_consumer import committed, group
@@ -27,46 +25,35 @@ from tests.support.simulated_consumer import Consuming, fill, log_of, write
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-class Engine:
-    """The engine as the flavours use it, on the simulated loop; `lag_s` until it looks at what it is asked for."""
-
-    is_over = False
-    lag_s = 0.0
+class LateEngine:
+    """The world's engine, which looks at what it is asked for `lag_s` later."""
 
     def __init__(self, world: World) -> None:
-        self.world = world
+        self._world = world
+        self.lag_s = 0.0
 
-    def check_process(self) -> None: ...
-    def check_caller(self) -> None: ...
-
-    def run(self, coroutine: Any) -> Any:
-        return self.world.run(coroutine)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._world.engine, name)
 
     def start(self, function: Any, *args: Any) -> bool:
-        if self.lag_s:
-            self.world.loop.call_later(self.lag_s, function, *args)
-        else:
-            self.world.loop.call_soon(function, *args)
+        self._world.loop.call_later(self.lag_s, function, *args)
         return True
 
 
-def blocking(consuming: Consuming) -> Consumer:
-    made = object.__new__(Consumer)
-    consumer: Any = made
-    consumer._engine, consumer._core = Engine(consuming.world), consuming.core
-    consumer._reading = BatchReader(consuming.core, consumer._engine, consumer._check)
-    consumer._closed = False
+def blocking(world: World, **options: Any) -> Consumer:
+    """A consumer of "t" that has had time to start."""
+    given = {"topics": "t", "start": "earliest", "chunk_bytes": 1, **options}
+    made = Consumer(world.bootstrap, engine=world.engine, **given)
+    world.pass_time(1.5)
     return made
 
 
-def awaited(consuming: Consuming) -> AsyncConsumer:
-    made = object.__new__(AsyncConsumer)
-    consumer: Any = made
-    consumer._engine, consumer._core = Engine(consuming.world), consuming.core
-    consumer._reading, consumer._fed = _Reading(consumer, None), []
-    consumer._hand = InProgressBatch(consuming.core.fetcher, _Fed(consumer._fed))
-    consumer._begun = consumer._started = True
-    consumer._returning = consumer._closed = False
+def awaited(world: World, engine: Any = None, **options: Any) -> AsyncConsumer:
+    """As `blocking` makes one."""
+    engine = world.engine if engine is None else engine
+    made = AsyncConsumer(world.bootstrap, topics="t", start="earliest", engine=engine, chunk_bytes=1, **options)
+    world.run(made.start())
+    world.pass_time(1.5)
     return made
 
 
@@ -87,12 +74,9 @@ def test_poll_loses_nothing_to_another_partitions_error() -> None:
     with World() as world:
         fill(world, "t", partitions=2, batches=8)
         damage(world, PAYLOAD, b"\x7f", batch=1, number=1)
-        consuming = Consuming(world, topics="t")
-        consuming.idle()
-        consumer = blocking(consuming)
+        consumer = blocking(world)
         seen, errors = polled(consumer, world)
-        consumer._closed = True
-        consuming.close()
+        consumer.close()
         assert errors
         assert seen == {0: list(range(24)), 1: [0, 1, 2]}
 
@@ -101,29 +85,24 @@ def test_an_error_is_no_end_of_the_records() -> None:
     with World() as world:
         fill(world, "t", batches=4)
         damage(world, PAYLOAD, b"\x7f", batch=1)
-        consuming = Consuming(world, topics="t")
-        consuming.idle()
-        consumer = blocking(consuming)
+        consumer = blocking(world)
         records = iter(consumer)
         assert [next(records).offset for _ in range(3)] == [0, 1, 2]
         with pytest.raises(CorruptBatchError):
             next(records)
         consumer.seek(T0, 6)
-        consuming.idle()
+        world.pass_time(1.5)
         try:
             assert next(iter(consumer), None) is not None
         finally:
-            consumer._closed = True
-            consuming.close()
+            consumer.close()
 
 
 def test_a_large_bad_batch_is_left_by_a_seek() -> None:
     with World() as world:
         fill(world, "t", batches=3, records=1, size=400_000)
         damage(world, PAYLOAD + 100, b"\x7f", batch=0)
-        consuming = Consuming(world, topics="t")
-        consuming.idle()
-        consumer = awaited(consuming)
+        consumer = awaited(world)
 
         async def read() -> list[int]:
             with pytest.raises(CorruptBatchError):
@@ -135,18 +114,14 @@ def test_a_large_bad_batch_is_left_by_a_seek() -> None:
         try:
             assert world.run(read())[:1] == [1]
         finally:
-            consumer._closed = True
-            consuming.close()
+            world.run(consumer.close())
 
 
 def test_a_cancelled_poll_loses_no_rest_of_a_batch() -> None:
     with World() as world:
         fill(world, "t", batches=1, records=10)
-        consuming = Consuming(world, topics="t")
-        consuming.idle()
-        consumer = awaited(consuming)
-
-        engine: Any = consumer._engine
+        engine = LateEngine(world)
+        consumer = awaited(world, engine)
 
         async def read() -> list[int]:
             seen = []
@@ -167,22 +142,18 @@ def test_a_cancelled_poll_loses_no_rest_of_a_batch() -> None:
         try:
             assert world.run(read()) == list(range(10))
         finally:
-            consumer._closed = True
-            consuming.close()
+            world.run(consumer.close())
 
 
 def test_pause_does_not_count_the_record_in_hand() -> None:
     with World() as world:
         fill(world, "t", batches=2, records=5)
-        consuming = group(world)
-        consuming.idle()
-        consumer = blocking(consuming)
+        consumer = blocking(world, topics=None, assign=[T0], group_id="g")
         for record in consumer:
             if record.offset == 2:
                 break  # it could not be processed
         consumer.pause(T0)
-        consumer._closed = True
-        consuming.close()
+        consumer.close()
         assert committed(world).get(0, 0) <= 2
 
 
@@ -346,39 +317,34 @@ def test_committed_offsets_are_kept_alive(monkeypatch: pytest.MonkeyPatch) -> No
 def test_an_arrow_stream_begins_with_the_rest_in_hand() -> None:
     with World() as world:
         fill(world, "t", batches=2, records=5)
-        consuming = Consuming(world, topics="t")
-        consuming.idle()
-        consumer = blocking(consuming)
+        consumer = blocking(world)
         records = iter(consumer)
         assert [next(records).offset for _ in range(3)] == [0, 1, 2]
         consumer.arrow_stream(timeout=0.0)
         try:
             assert consumer._reading.in_progress.rest() is None
         finally:
-            consumer._closed = True
+            consumer.close()
 
 
 def test_a_stream_that_never_began_lets_go() -> None:
     with World() as world:
         fill(world, "t")
-        consuming = Consuming(world, topics="t")
-        consumer = blocking(consuming)
+        consumer = blocking(world)
+        assert consumer.poll(0) == [], "it has asked for records"
         stream: Any = consumer.partition_stream(T0)
         stream.close()
-        consuming.idle()
         try:
-            assert consuming.take() is not None
+            assert polled(consumer, world) == ({0: list(range(12))}, [])
         finally:
-            consumer._closed = True
+            consumer.close()
 
 
 def test_a_seek_to_drops_what_was_being_decoded() -> None:
     """`_decoding` outlives a cancelled read; a seek must not be followed by what was read before it."""
     with World() as world:
         fill(world, "t", batches=3, records=1, size=400_000)
-        consuming = Consuming(world, topics="t")
-        consuming.idle()
-        consumer = awaited(consuming)
+        consumer = awaited(world)
 
         async def read() -> list[int]:
             gate = asyncio.get_running_loop().create_future()
@@ -406,16 +372,13 @@ def test_a_seek_to_drops_what_was_being_decoded() -> None:
         try:
             assert world.run(read()) == [2]
         finally:
-            consumer._closed = True
-            consuming.close()
+            world.run(consumer.close())
 
 
 def test_a_cancelled_stream_loses_nothing() -> None:
     with World() as world:
         fill(world, "t", batches=3, records=1, size=400_000)
-        consuming = Consuming(world, topics="t")
-        consuming.idle()
-        consumer = awaited(consuming)
+        consumer = awaited(world)
 
         async def read() -> list[int]:
             gate = asyncio.get_running_loop().create_future()
@@ -447,27 +410,24 @@ def test_a_cancelled_stream_loses_nothing() -> None:
         try:
             assert world.run(read())[:1] == [0]
         finally:
-            consumer._closed = True
-            consuming.close()
+            world.run(consumer.close())
 
 
 def test_a_finished_batch_in_hand_does_not_undo_a_truncation() -> None:
     with World(brokers=2) as world:
         fill(world, "t", batches=4, replicas=2)
-        consuming = Consuming(world, topics="t", auto_offset_reset="earliest")
-        consuming.idle()
-        consumer = blocking(consuming)
+        consumer = blocking(world, auto_offset_reset="earliest")
         records = iter(consumer)
         for _ in range(12):
             next(records)
         world.lose_records("t", 0, 2, 6)
         write(world, "t", batches=1, records=20)
-        consuming.idle(5)
-        assert consuming.queue.position(0) == 6
+        world.pass_time(5)
+        assert consumer._core.fetcher.queue.position(0) == 6
         seen = [record.offset for batch in consumer.poll(0) for record in batch]
-        consuming.idle(5)
+        world.pass_time(5)
         seen += [record.offset for batch in consumer.poll(0) for record in batch]
-        consumer._closed = True
+        consumer.close()
         assert seen[:1] == [6]
 
 
@@ -492,13 +452,11 @@ def test_a_partition_without_leader_keeps_no_other_from_its_reset() -> None:
 def test_partitions_may_come_from_a_generator() -> None:
     with World() as world:
         fill(world, "t", partitions=2)
-        consuming = Consuming(world, topics="t")
-        consuming.idle()
-        consumer = blocking(consuming)
+        consumer = blocking(world)
         records = iter(consumer)
         next(records)
         sought = consumer.seek_to_timestamp("earliest", (where for where in (T0, T1)))
-        consumer._closed = True
+        consumer.close()
         assert set(sought) == {T0, T1}
 
 

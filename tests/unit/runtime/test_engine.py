@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from kafwire.errors import KafkaError
-from kafwire.runtime import engine as module
-from kafwire.runtime.engine import NativeEngine
+from kafwire.runtime.engine import NativeEngine, default_engine
+from tests.support.forks import in_child
 
 
 @pytest.fixture
@@ -172,38 +172,45 @@ def test_a_member_that_cannot_end_does_not_keep_others_from_it() -> None:
     assert sound.heard
 
 
-def test_a_fork_is_told_and_touches_nothing(engine: NativeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fork_is_told_and_touches_nothing(engine: NativeEngine) -> None:
     member = Member()
     engine.join(member)
-    with monkeypatch.context() as patch:
-        patch.setattr(engine, "_pid", engine._pid + 1)  # as the child of a fork sees it
+
+    def child() -> None:
         assert engine.is_foreign
         assert engine.is_over
         with pytest.raises(KafkaError, match="made before a fork"):
             engine.run(where())
         with pytest.raises(KafkaError, match="made before a fork"):
             engine.check_process()
-        engine.start(pytest.fail, "nothing may run")
+        assert not engine.start(pytest.fail, "nothing may run")
         engine.stop()
+        assert member.heard == []
         engine.abandon()
-    assert member.heard == ["abandon"]
+        assert member.heard == ["abandon"]
+
+    in_child(child)
+    assert member.heard == []
     assert engine.run(where()) == "kafwire-engine"
 
 
-def test_a_process_has_one_engine_and_a_fork_gets_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_engine", None)
-    monkeypatch.setattr("atexit.register", lambda _: None)
-    first = module.default_engine()
-    assert module.default_engine() is first
+def test_a_process_has_one_engine_and_a_fork_gets_its_own() -> None:
+    first = default_engine()
+    assert default_engine() is first
     member = Member()
     first.join(member)
-    module._after_fork_in_child()
-    assert member.heard == ["abandon"]
-    second = module.default_engine()
-    assert second is not first
-    for each in (first, second):
-        each.stop()
-    module._abandoned.remove(first)
+
+    def child() -> None:
+        assert member.heard == ["abandon"]
+        second = default_engine()
+        assert second is not first
+        assert second.run(where()) == "kafwire-engine"
+        second.stop()
+
+    in_child(child)
+    assert member.heard == []
+    assert default_engine() is first
+    assert first.run(where()) == "kafwire-engine"
 
 
 def test_its_clock_is_monotonic_milliseconds(engine: NativeEngine) -> None:

@@ -28,6 +28,7 @@ import pytest
 from kafwire.memory._buffer import Buffer, pool_bytes
 from kafwire.runtime._io import CLOSED, CONNECTED, POSTED, RESPONSE, SENT, Loop
 from tests.support.deadlines import ended, until
+from tests.support.forks import in_child
 
 LIMIT = 100 << 20
 PATIENCE_S = 30
@@ -727,24 +728,6 @@ def test_a_loop_that_is_only_dropped_stops_too(wire: Wire) -> None:
         gc.collect()
         assert peer.recv(1) == b""
     settles(native_threads, before)
-
-
-def in_child(body: Callable[[], None]) -> None:
-    """Run `body` in a forked child; whatever it raises fails the test."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # 3.12 warns of forking with threads, which is the subject
-        child = os.fork()
-    if not child:
-        status = 1
-        try:
-            signal.alarm(PATIENCE_S)
-            body()
-            status = 0
-        except BaseException:
-            sys.excepthook(*sys.exc_info())
-        finally:
-            os._exit(status)
-    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_a_forked_child_cannot_use_it_and_does_not_harm_it(wire: Wire) -> None:

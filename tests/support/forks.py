@@ -1,0 +1,29 @@
+"""What a test says in a forked child."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Callable
+
+from tests.support.deadlines import PATIENCE_S
+
+
+def in_child(body: Callable[[], None]) -> None:
+    """Run `body` in a forked child; whatever it raises fails the test."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # 3.12 warns of forking with threads, which is the subject
+        child = os.fork()
+    if not child:
+        status = 1
+        try:
+            signal.alarm(int(PATIENCE_S))
+            body()
+            status = 0
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
