@@ -208,7 +208,7 @@ def test_what_was_aborted_is_not_decoded_ahead(line: Line) -> None:
     reading = Reading(line)
     reading.take_all()
     sent: dict[str, Any] = {"transactional": True, "producer_epoch": 0, "base_sequence": 0, "producer_id": 1}
-    kept = []
+    kept: list[int] = []
     with computing():
         for _ in range(20):
             base = reading.pushed
