@@ -9,7 +9,8 @@ from posix.unistd cimport getpid
 
 from kafwire._codec cimport (
     DECODE_CORRUPT, DECODE_CRC, DECODE_NEED_CODEC, DECODE_OK, DECODE_ORDER, DECODE_TOO_LARGE, DECODE_UNSUPPORTED,
-    STOP_CHUNK_FULL, AbortedTransaction, BatchHeader, DecodeStatus, batch_header, decode_chunk, decode_error,
+    LOG_OVERHEAD, STOP_CHUNK_FULL, AbortedTransaction, BatchHeader, DecodeStatus, batch_header, decode_chunk,
+    decode_error,
 )
 from kafwire.consumer._fetch_buffer cimport (
     KW_QUEUE_ENDED, KW_QUEUE_FAILED, KW_QUEUE_PLACE_FAILED, KW_QUEUE_RECORDS, PartitionSlot, kw_place_number,
@@ -29,7 +30,6 @@ log = logging.getLogger("kafwire")
 cdef enum:
     WAIT_MS = 100  # how long a read waits before it looks for signals
     LEAST_LOOK_MS = 10  # how long one looks for rows among slices that have none, even if it is not to wait
-    LOG_OVERHEAD = 12  # bytes of a batch before what its length counts
 
 
 # A thread may be decoding what the queue has: both stay until it has ended, whatever the collector clears first.
