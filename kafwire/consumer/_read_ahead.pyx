@@ -3,7 +3,9 @@
 from libc.string cimport memset
 
 from kafwire._codec cimport DECODE_OK, DecodeStatus, decode_chunk
-from kafwire.consumer._fetch_buffer cimport kw_place, kw_place_look, kw_queue_look, kw_queue_pop_same
+from kafwire.consumer._fetch_buffer cimport (
+    PartitionSlot, kw_place, kw_place_look, kw_place_owner, kw_queue_look, kw_queue_pop_same,
+)
 from kafwire.memory._buffer cimport kw_buf_ref, kw_buf_unref
 from kafwire.records._columns cimport columns_bytes, columns_clear, columns_finish, columns_init
 
@@ -201,6 +203,7 @@ cdef void _decode_next(ReadAhead *ahead) noexcept nogil:
     memset(&status, 0, sizeof(status))
     spec.start = slice.start
     spec.end = slice.end
+    spec.row_bytes = (<PartitionSlot> kw_place_owner(slice.place)).arrow.row_bytes
     got = decode_chunk(slice.data, slice.size, &spec, &columns, &status)
     columns_finish(&columns)
     pthread_mutex_lock(&ahead.lock)
