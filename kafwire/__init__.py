@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from kafwire.aio.producer import AsyncProducer
     from kafwire.aio.scan import AsyncScan
     from kafwire.errors import (
+        AuthenticationError,
+        AuthorizationError,
         BrokerError,
         ConfigError,
         CorruptBatchError,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     )
     from kafwire.options import ClientOptions, ConsumerOptions, ProducerOptions, ScanOptions
     from kafwire.records import Batch, Record, RecordBatch
+    from kafwire.secret import Secret
     from kafwire.sync.client import Client
     from kafwire.sync.consumer import Consumer
     from kafwire.sync.producer import Producer
@@ -84,6 +87,8 @@ __all__ = [
     "AsyncConsumer",
     "AsyncProducer",
     "AsyncScan",
+    "AuthenticationError",
+    "AuthorizationError",
     "Batch",
     "BrokerError",
     "BrokerMetadata",
@@ -112,6 +117,7 @@ __all__ = [
     "RecordTooLargeError",
     "Scan",
     "ScanOptions",
+    "Secret",
     "SerializationError",
     "Split",
     "Tail",
@@ -134,6 +140,8 @@ _HOMES = {
     "AsyncConsumer": "kafwire.aio.consumer",
     "AsyncProducer": "kafwire.aio.producer",
     "AsyncScan": "kafwire.aio.scan",
+    "AuthenticationError": "kafwire.errors",
+    "AuthorizationError": "kafwire.errors",
     "Batch": "kafwire.records",
     "BrokerError": "kafwire.errors",
     "BrokerMetadata": "kafwire.types",
@@ -162,6 +170,7 @@ _HOMES = {
     "RecordTooLargeError": "kafwire.errors",
     "Scan": "kafwire.sync.scan",
     "ScanOptions": "kafwire.options",
+    "Secret": "kafwire.secret",
     "SerializationError": "kafwire.errors",
     "Split": "kafwire.sync.scan",
     "Tail": "kafwire.types",

@@ -8,6 +8,8 @@ from kafwire.error_codes import ErrorCode
 
 __all__ = [
     "ERROR_CODES",
+    "AuthenticationError",
+    "AuthorizationError",
     "BrokerError",
     "ConfigError",
     "CorruptBatchError",
@@ -27,6 +29,7 @@ __all__ = [
     "TransactionFatalError",
     "TransactionStateError",
     "TransactionTimeoutError",
+    "authorization_error",
     "broker_error",
 ]
 
@@ -61,6 +64,13 @@ class KafkaTimeoutError(KafkaError, TimeoutError):
 
 class KafkaConnectionError(KafkaError, ConnectionError):
     """There is no connection, or it broke while a request was in flight."""
+
+
+class AuthenticationError(KafkaError):
+    """The broker and this client do not accept each other: a certificate, a password or a token was refused.
+
+    The text says which, and what the other side said of it. It is no connection error: trying again would not help.
+    """
 
 
 class PurgedError(KafkaError):
@@ -183,6 +193,28 @@ class BrokerError(KafkaError):
         return BrokerError, (self.code, self.name, self.retriable, self.message)
 
 
+class AuthorizationError(BrokerError):
+    """The cluster does not permit this: an ACL is missing.
+
+    `operation` is what is to be permitted ("Write"), `resource_type` ("Topic") and `resource_name` ("flights") are on
+    what, in the words of Kafka's ACLs; `resource_name` is None where it is not known.
+    """
+
+    def __init__(
+        self, code: int, name: str, message: str, *, operation: str, resource_type: str, resource_name: str | None
+    ) -> None:
+        """Make the error from its parts; `authorization_error` fills them by the code."""
+        super().__init__(code, name, False, message)
+        self.operation = operation
+        self.resource_type = resource_type
+        self.resource_name = resource_name
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restore_authorization, (
+            *(self.code, self.name, self.message, self.operation, self.resource_type, self.resource_name),
+        )
+
+
 class RecordTooLargeError(BrokerError):
     """A record or batch is larger than the client's limit, or than the broker takes. `code` is 10 or 18."""
 
@@ -264,6 +296,14 @@ def _restore_truncated(message: str, topic: str, partition: int, position: int, 
     return LogTruncatedError(message, topic=topic, partition=partition, position=position, offset=offset)
 
 
+def _restore_authorization(
+    code: int, name: str, message: str, operation: str, resource_type: str, resource_name: str | None
+) -> AuthorizationError:
+    return AuthorizationError(
+        code, name, message, operation=operation, resource_type=resource_type, resource_name=resource_name
+    )
+
+
 def _restore_too_large(message: str, code: int) -> RecordTooLargeError:
     return RecordTooLargeError(message, code=code)
 
@@ -293,6 +333,43 @@ def broker_error(code: int, context: str = "") -> BrokerError:
         return RecordTooLargeError(text, code=known)
     return BrokerError(known, known.name, known.retriable, text)
 
+
+def authorization_error(code: int, operation: str, resource_name: str | None = None) -> AuthorizationError:
+    """Make the exception for a code by which a broker refuses what its ACLs do not permit.
+
+    Args:
+        code: one of `AUTHORIZATION_RESOURCES`.
+        operation: what is to be permitted, in Kafka's word: "Read", "Write", "Create", "Describe", ...
+        resource_name: the topic, group or transactional id; None where it is not known, or for the cluster.
+
+    Returns:
+        The error; its text names operation and resource.
+
+    Example:
+        >>> from kafwire.errors import authorization_error
+        >>> authorization_error(29, "Write", "flights").message
+        "this client needs an ACL that permits Write on Topic 'flights'"
+    """
+    resource_type = AUTHORIZATION_RESOURCES[ErrorCode(code)]
+    named = f"{resource_type} {resource_name!r}" if resource_name is not None else f"the {resource_type}"
+    return AuthorizationError(
+        code,
+        ERROR_CODES[code].name,
+        f"this client needs an ACL that permits {operation} on {named}",
+        operation=operation,
+        resource_type=resource_type,
+        resource_name=resource_name,
+    )
+
+
+# The resources of Kafka's ACLs, by the codes that refuse them.
+AUTHORIZATION_RESOURCES = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "TransactionalId",
+    ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED: "DelegationToken",
+}
 
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 

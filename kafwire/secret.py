@@ -1,0 +1,57 @@
+"""Text that must not be shown: passwords, private keys, tokens. Imports nothing of kafwire."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+__all__ = ["Secret"]
+
+
+class Secret:
+    """A text that `repr`, logs, tracebacks and pickles do not show. Options that are secret take it, or a plain text.
+
+    Args:
+        text: the text, or another secret.
+
+    Raises:
+        TypeError: `text` is neither.
+
+    Example:
+        >>> import kafwire
+        >>> password = kafwire.Secret("swordfish")
+        >>> password, f"{password}", password.reveal()
+        (Secret('***'), '***', 'swordfish')
+    """
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str | Secret) -> None:
+        if isinstance(text, Secret):
+            text = text._text
+        if not isinstance(text, str):
+            raise TypeError("a secret is text")
+        self._text = text
+
+    def reveal(self) -> str:
+        """Return the text. Do not keep it where a log, an error or another process can show it."""
+        return self._text
+
+    def __repr__(self) -> str:
+        return "Secret('***')"
+
+    def __str__(self) -> str:
+        return "***"
+
+    def __bool__(self) -> bool:
+        return bool(self._text)
+
+    def __eq__(self, other: object) -> bool:
+        from hmac import compare_digest
+
+        return isinstance(other, Secret) and compare_digest(self._text.encode(), other._text.encode())
+
+    def __hash__(self) -> int:
+        return hash((Secret, self._text))
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Secret is not pickled: hand its text over by a way that is made for secrets")
