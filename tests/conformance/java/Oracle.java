@@ -81,6 +81,15 @@ public class Oracle {
                         Partitions.numbers(words[2]),
                         Partitions.numbers(words[3]),
                         Partitions.numbers(words[4]));
+            case "sasl open":
+                return Sasl.open(
+                        text(words[1]), text(words[2]), text(words[3]), text(words[4]), Integer.parseInt(text(words[5])));
+            case "sasl step":
+                return Sasl.step(text(words[1]), words[2]);
+            case "sasl negotiated":
+                return Sasl.negotiated(text(words[1]), text(words[2]));
+            case "sasl salted":
+                return Sasl.salted(text(words[1]), text(words[2]), words[3], Integer.parseInt(text(words[4])));
             default:
                 throw new IllegalArgumentException("no such question: " + text(words[0]));
         }

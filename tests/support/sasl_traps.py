@@ -1,0 +1,27 @@
+"""What a broker that plays tricks sends in an exchange, and how any exchange has to take it."""
+
+import traceback
+
+import pytest
+
+from kafwire.errors import AuthenticationError
+from kafwire.security.sasl.exchange import Exchange
+
+# What no object, error or log of kafwire's may show.
+CANARY = "tweety-7f3a"
+
+
+def told(error: BaseException) -> str:
+    """All that is shown of an error: its text, representation and traceback, with its causes."""
+    return "\n".join((str(error), repr(error), *traceback.format_exception(error)))
+
+
+def check_refused(exchange: Exchange, challenge: bytes) -> AuthenticationError:
+    """It refuses a challenge, says why without any secret, and takes nothing afterwards."""
+    with pytest.raises(AuthenticationError) as refused:
+        exchange.respond(challenge)
+    assert CANARY not in told(refused.value)
+    assert CANARY not in repr(exchange)
+    with pytest.raises(AuthenticationError):
+        exchange.respond(b"")
+    return refused.value
