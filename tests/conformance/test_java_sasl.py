@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kafwire.errors import AuthenticationError
 from kafwire.secret import Secret
 from kafwire.security.sasl.exchange import Exchange
+from kafwire.security.sasl.oauthbearer import OAuthBearerExchange
 from kafwire.security.sasl.plain import PlainExchange
 from kafwire.security.sasl.scram import HASHES, ScramExchange
 from tests.support import seeds
@@ -110,3 +111,28 @@ def test_plain_on_behalf_of_itself_only(oracle: Oracle) -> None:
 def test_plain_is_refused_by_java(oracle: Oracle, wrong: Any) -> None:
     with pytest.raises(OracleError, match="Invalid username or password"):
         authenticate(oracle, PlainExchange(wrong[0], Secret(wrong[1])), "a", "x")
+
+
+TOKEN = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhIn0."
+
+
+def test_oauthbearer_with_extensions(oracle: Oracle) -> None:
+    exchange = OAuthBearerExchange(Secret(TOKEN), {"logicalCluster": "lkc-1", "other": "a b"})
+    assert authenticate(oracle, exchange, "the subject", TOKEN) == "the subject"
+    assert oracle.one("sasl negotiated", "one", "logicalCluster") == [b"lkc-1"]
+    assert oracle.one("sasl negotiated", "one", "other") == [b"a b"]
+
+
+@pytest.mark.parametrize("token", ["a", "a-b._c", "a~b", "a+b/c", "YQ=="])
+def test_oauthbearer_tokens(oracle: Oracle, token: str) -> None:
+    assert authenticate(oracle, OAuthBearerExchange(Secret(token)), "the subject", token) == "the subject"
+
+
+def test_oauthbearer_is_refused_by_java_with_its_error(oracle: Oracle) -> None:
+    exchange = OAuthBearerExchange(Secret("another"))
+    with pytest.raises(OracleError, match='SaslAuthenticationException: {"status":"invalid_token"'):
+        authenticate(oracle, exchange, "the subject", TOKEN)
+    assert str(exchange.refused()) == (
+        "the broker refused the OAuth token: status 'invalid_token', scope 'flights', "
+        "openid-configuration 'https://issuer.example/config'"
+    )

@@ -1,0 +1,121 @@
+"""AWS_MSK_IAM: how Amazon MSK authenticates by IAM, as aws-msk-iam-auth does it for Java.
+
+The client presigns `kafka-cluster:Connect` for the broker's host and sends the parameters of the request as JSON. The
+same signature, for the region's endpoint and as a URL in base64, is a token for OAUTHBEARER (`bearer_token`).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+
+from kafwire.errors import AuthenticationError
+from kafwire.security.sasl.sigv4 import AwsCredentials, encoded, presigned
+from kafwire.security.sasl.text import show
+
+MECHANISM = "AWS_MSK_IAM"
+SERVICE = "kafka-cluster"
+ACTION = "kafka-cluster:Connect"
+VERSION = "2020_10_22"
+EXPIRES_S = 900
+
+_OTHER_DOMAINS = {"cn-": "amazonaws.com.cn", "eusc-": "amazonaws.eu"}
+_HOST = re.compile(r".+\.kafka(?:-serverless)?\.([a-z]{2,}(?:-[a-z]+)+-[0-9]+)\.amazonaws\.(?:com|com\.cn|eu)\.?")
+
+
+def region_of(host: str) -> str | None:
+    """The region in a broker's host name, as MSK names brokers; None if there is none.
+
+    Example:
+        >>> region_of("b-1.demo.abcde.c2.kafka.eu-west-1.amazonaws.com")
+        'eu-west-1'
+    """
+    match = _HOST.fullmatch(host.lower())
+    return match[1] if match else None
+
+
+class AwsMskIamExchange:
+    """One authentication by AWS credentials.
+
+    Args:
+        credentials: whose identity it is.
+        host: the broker's name, as the client connected to it.
+        region: the cluster's region; None: as in the host's name.
+        now: seconds since 1970.
+        user_agent: what the client calls itself.
+    """
+
+    mechanism = MECHANISM
+    blocks = False
+
+    def __init__(
+        self, credentials: AwsCredentials, *, host: str, region: str | None, now: float, user_agent: str = "kafwire"
+    ) -> None:
+        found = region or region_of(host)
+        if not found:
+            raise AuthenticationError(
+                f"the host name {host!r} does not say in which AWS region the cluster is: set sasl_aws_region"
+            )
+        self._credentials = credentials
+        self._host = host
+        self._region = found
+        self._now = now
+        self._user_agent = user_agent
+        self._next = "first"
+        self.expires_at = credentials.expires_at
+
+    def first(self) -> bytes:
+        """The signed request as JSON."""
+        signed = presigned(
+            self._credentials,
+            host=self._host,
+            region=self._region,
+            service=SERVICE,
+            query={"Action": ACTION},
+            now=self._now,
+            expires_s=EXPIRES_S,
+        )
+        self._next = "answer"
+        message = {"version": VERSION, "host": self._host, "user-agent": self._user_agent}
+        message.update({name.lower(): value for name, value in signed.items()})
+        return json.dumps(message, separators=(",", ":")).encode()
+
+    def respond(self, challenge: bytes) -> None:
+        """The broker says what it called the request, in JSON; that is all."""
+        expected, self._next = self._next, "nothing"
+        if expected != "answer":
+            raise AuthenticationError("the broker sent an AWS_MSK_IAM message that nothing had asked for")
+        try:
+            answer = json.loads(challenge)
+        except (ValueError, RecursionError):
+            answer = None
+        if not isinstance(answer, dict) or not answer.get("request-id"):
+            raise AuthenticationError(f"the broker did not accept the AWS credentials: it said {show(challenge)!r}")
+
+
+def bearer_token(credentials: AwsCredentials, *, region: str, now: float, user_agent: str = "kafwire") -> str:
+    """A token for OAUTHBEARER, as aws-msk-iam-sasl-signer makes it; good for `EXPIRES_S` seconds.
+
+    Args:
+        credentials: whose identity it is.
+        region: the cluster's region.
+        now: seconds since 1970.
+        user_agent: what the client calls itself.
+
+    Returns:
+        The presigned URL in base64.
+    """
+    domain = next((domain for prefix, domain in _OTHER_DOMAINS.items() if region.startswith(prefix)), "amazonaws.com")
+    host = f"kafka.{region}.{domain}"
+    signed = presigned(
+        credentials,
+        host=host,
+        region=region,
+        service=SERVICE,
+        query={"Action": ACTION},
+        now=now,
+        expires_s=EXPIRES_S,
+    )
+    url = f"https://{host}/?{encoded(signed)}&{encoded({'User-Agent': user_agent})}"
+    return base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
