@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kafwire.testing.cluster import KafkaCluster, Node
+    from kafwire.testing.security import Security
 
-__all__ = ["KafkaCluster", "Node"]
+__all__ = ["KafkaCluster", "Node", "Security"]
 
 
 def __getattr__(name: str) -> object:
     if name in __all__:
         # Late, so that `python -m kafwire.testing.cluster` does not find its own module imported already.
-        from kafwire.testing import cluster
+        from kafwire.testing import cluster, security
 
-        return getattr(cluster, name)
+        return getattr(security if name == "Security" else cluster, name)
     message = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(message)

@@ -7,6 +7,11 @@
 With `proxies=True` a `FaultProxy` stands before each node, and clients of `cluster.bootstrap` meet the faults it is
 told to play; the nodes themselves, and clients of `cluster.direct`, go past it.
 
+With `security=` the nodes have secured listeners besides the plain one, and `cluster.bootstrap` is the first of them:
+
+    with KafkaCluster(security=Security("SASL_SSL")) as cluster:
+        kafwire.Producer.from_config(cluster.client_options("alice", "SCRAM-SHA-512"))
+
 `python -m kafwire.testing.cluster start` runs one until Ctrl-C and prints its bootstrap servers in the first line.
 
 Data lives in a temporary folder that is removed at the end. No node outlives the process that made it, however that
@@ -26,19 +31,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from kafwire.testing.client_options import Dialect
+from kafwire.testing.cluster_proxies import ClusterProxies
+from kafwire.testing.cluster_security import ClusterSecurity
 from kafwire.testing.faults import FaultProxy, Rule
-from kafwire.testing.faults.sources import source_of
 from kafwire.testing.formatting import format_nodes
 from kafwire.testing.kafka import DEFAULT_VERSION, SetupError, cache_folder
 from kafwire.testing.launcher import Launcher, class_archive
 from kafwire.testing.node import POLL_SECONDS, TAIL_LINES, ClusterError, Node
-from kafwire.testing.node_properties import default_properties, property_texts
-from kafwire.testing.ports import HOST, Ports, alive_brokers, choose_ports
+from kafwire.testing.node_properties import append_listeners, default_properties, property_texts
+from kafwire.testing.ports import Ports, alive_brokers, choose_ports
+from kafwire.testing.security import Security, as_listeners
 
 __all__ = ["ClusterError", "KafkaCluster", "Node", "SetupError", "prepare"]
 
 _STARTS = 3
-_CONTROLLER = 100  # what stands before a node's controller is known by the node's id and this
 _PORT_TAKEN = ("Address already in use", "java.net.BindException")
 
 
@@ -63,6 +70,10 @@ class KafkaCluster:
         fault_seed: the seed of that proxy; None draws one.
         partitions: put a proxy between the nodes too, so that `part` can cut nodes off from each other while clients
             still reach them. Linux only.
+        security: the secured listeners of the nodes, one or several `Security`; a text is a protocol, "SASL_SSL". The
+            plain listener stays, for the nodes and `direct`. Proxies then stand before the secured listeners: one that
+            speaks TLS shows its proxy bytes only, so rules for APIs find nothing there; those for `CONNECT`, and
+            `play`, do.
 
     Raises:
         ValueError: `nodes` is not 1 to 3.
@@ -92,6 +103,7 @@ class KafkaCluster:
         proxies: bool | Sequence[Rule] = False,
         fault_seed: int | None = None,
         partitions: bool = False,
+        security: Security | str | Sequence[Security | str] | None = None,
     ) -> None:
         if not 1 <= nodes <= 3:
             message = f"a test cluster has 1 to 3 nodes, not {nodes}"
@@ -103,11 +115,11 @@ class KafkaCluster:
         self._launcher = Launcher(version, heap=heap, jvm_options=jvm_options, quick=quick)
         self._format_options = list(format_options)
         self._start_timeout = start_timeout
-        self._rules = None if proxies is False else () if proxies is True else tuple(proxies)
-        self._fault_seed = fault_seed
-        self._proxy: FaultProxy | None = None
+        self._proxied = proxies is not False
+        self._proxies = ClusterProxies(() if isinstance(proxies, bool) else tuple(proxies), fault_seed)
+        self._listeners = as_listeners(security)
+        self._security: ClusterSecurity | None = None
         self._partitions = partitions
-        self._between: FaultProxy | None = None
         self._folder: Path | None = None
         self._owner = os.getpid()
 
@@ -118,26 +130,101 @@ class KafkaCluster:
 
     @property
     def bootstrap(self) -> str:
-        """`host:port[,host:port]` of all nodes, running or not; of the proxies before them if there are any."""
-        return self._proxy.bootstrap if self._proxy is not None else self.direct
+        """`host:port[,host:port]` of all nodes, running or not: where clients begin.
+
+        It is the first secured listener if there are any, and the proxies if they stand before it.
+        """
+        if self._security is not None:
+            return self._security.bootstrap_of()
+        return self.proxy.bootstrap if self.proxied else self.direct
+
+    def bootstrap_of(self, listener: Security | str) -> str:
+        """Return `host:port[,host:port]` of one of several secured listeners.
+
+        Args:
+            listener: its name, or the `Security` that it was made from.
+
+        Returns:
+            The addresses; of the proxies before it if there are any.
+
+        Raises:
+            KeyError: there is no such listener.
+            ClusterError: there is none at all.
+        """
+        return self.security.bootstrap_of(listener)
+
+    @property
+    def security(self) -> ClusterSecurity:
+        """Certificates, users and tokens. Raises `ClusterError` without `security`, and before the start."""
+        if self._security is None:
+            message = "these nodes have no secured listener: KafkaCluster(..., security='SASL_SSL') gives them one"
+            raise ClusterError(message)
+        return self._security
+
+    def client_options(
+        self,
+        user: str | None = None,
+        mechanism: str | None = None,
+        *,
+        listener: Security | str | None = None,
+        dialect: Dialect = "kafwire",
+    ) -> dict[str, str]:
+        """Return the options of a client of this cluster, with its bootstrap servers.
+
+        With OAUTHBEARER kafwire and librdkafka get a token from a function, which may return
+        `cluster.security.token(user)`; Java reads it from a file, and needs that file's address in the system property
+        `org.apache.kafka.sasl.oauthbearer.allowed.urls`.
+
+        Args:
+            user: who the client is; None is the listener's first user.
+            mechanism: of SASL; None is the listener's first.
+            listener: which listener, if there are several; None is the first.
+            dialect: "kafwire", "librdkafka" or "java".
+
+        Returns:
+            Options by their dotted names.
+
+        Raises:
+            ValueError: there is no such user, mechanism or dialect.
+            KeyError: there is no such listener.
+
+        Example:
+            >>> cluster.client_options(dialect="java") == {"bootstrap.servers": cluster.bootstrap}
+            True
+        """
+        if self._security is None:
+            return {"bootstrap.servers": self.bootstrap}
+        return self._security.client_options(user, mechanism, listener=listener, dialect=dialect)
 
     @property
     def direct(self) -> str:
-        """`host:port[,host:port]` of all nodes themselves. A client that begins there meets no faults."""
+        """`host:port[,host:port]` of the plain listener of all nodes: no faults, no security."""
         return ",".join(node.address for node in self.nodes)
 
     @property
     def proxied(self) -> bool:
         """Whether proxies stand before the nodes."""
-        return self._proxy is not None
+        return bool(self._proxies.before)
 
     @property
     def proxy(self) -> FaultProxy:
-        """The proxy before the nodes. Raises `ClusterError` without `proxies`, and before the start."""
-        if self._proxy is None:
-            message = "no proxy stands before these nodes: KafkaCluster(..., proxies=True) puts one there"
-            raise ClusterError(message)
-        return self._proxy
+        """The proxy before `bootstrap`. Raises `ClusterError` without `proxies`, and before the start."""
+        return self._proxies.first
+
+    def proxy_of(self, listener: Security | str) -> FaultProxy:
+        """Return the proxy before one of several secured listeners.
+
+        Args:
+            listener: its name, or the `Security` that it was made from.
+
+        Returns:
+            The proxy.
+
+        Raises:
+            KeyError: there is no such listener, or no proxy before it.
+            ClusterError: there is no secured listener.
+        """
+        return self._proxies.before[self.security.listener(listener).name]
 
     def node(self, node_id: int) -> Node:
         """Return the node with an id.
@@ -160,13 +247,7 @@ class KafkaCluster:
         Raises:
             ClusterError: the cluster was made without `partitions`.
         """
-        if self._between is None:
-            message = "nothing stands between these nodes: KafkaCluster(..., partitions=True) does"
-            raise ClusterError(message)
-        for other in others or (node.id for node in self.nodes if node.id != one):
-            for target, source in ((one, other), (other, one)):
-                self._between.sever(target, source)
-                self._between.sever(_CONTROLLER + target, source)
+        self._proxies.part(one, others or [node.id for node in self.nodes if node.id != one])
 
     def use_version(self, version: str) -> None:
         """Start nodes with another version from now on, on the data that they have.
@@ -178,8 +259,7 @@ class KafkaCluster:
 
     def rejoin(self) -> None:
         """Undo all that `part` did."""
-        if self._between is not None:
-            self._between.heal()
+        self._proxies.rejoin()
 
     def start(self) -> None:
         """Format and start all nodes. Returns when each of them serves requests and knows all the others.
@@ -206,9 +286,7 @@ class KafkaCluster:
         """Kill all nodes and remove their data. Does nothing in a forked child."""
         if os.getpid() != self._owner:
             return
-        for proxy in (self._proxy, self._between):
-            if proxy is not None:
-                proxy.close()
+        self._proxies.close()
         for node in self.nodes:
             node.kill()
         self._launcher.close()
@@ -229,7 +307,7 @@ class KafkaCluster:
         """Return what another process needs for `attach`.
 
         Returns:
-            JSON.
+            JSON, without passwords: `attach` finds those in the cluster's folder, which only its owner may read.
 
         Example:
             >>> from kafwire.testing import KafkaCluster
@@ -237,7 +315,8 @@ class KafkaCluster:
             True
         """
         nodes = [(node.port, node.pid, str(node.folder), node.properties) for node in self.nodes]
-        return json.dumps({"version": self.version, "nodes": nodes})
+        security = None if self._security is None else str(self._security.folder)
+        return json.dumps({"version": self.version, "nodes": nodes, "security": security})
 
     @classmethod
     def attach(cls, description: str) -> "KafkaCluster":
@@ -254,8 +333,10 @@ class KafkaCluster:
         told = json.loads(description)
         cluster = cls(len(told["nodes"]), told["version"])
         cluster._owner = 0
+        if told["security"] is not None:
+            cluster._security = ClusterSecurity.load(Path(told["security"]))
         for number, (port, pid, folder, properties) in enumerate(told["nodes"], 1):
-            launcher, on_change = cluster._launcher, cluster._tell_proxy
+            launcher, on_change = cluster._launcher, cluster._proxies.tell
             cluster.nodes.append(Node(number, Path(folder), port, properties, launcher, on_change, pid=pid))
         return cluster
 
@@ -292,19 +373,23 @@ class KafkaCluster:
     ) -> None:
         if isinstance(error, Exception) and os.getpid() == self._owner and self.nodes:
             error.add_note(f"The Kafka nodes' logs are kept in {self.keep_logs()}")
-            if self._proxy is not None:
-                error.add_note(f"Faults were played from seed {self._proxy.seed}")
+            if self.proxied:
+                error.add_note(f"Faults were played from seed {self.proxy.seed}")
         self.close()
 
     def _start(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="kafwire-kafka-"))
-        self._launcher.open(self._folder)
-        ports = choose_ports(self._count, proxies=self._rules is not None, partitions=self._partitions)
+        names = [listener.name for listener in self._listeners]
+        ports = choose_ports(self._count, proxies=self._proxied, partitions=self._partitions, secured=names)
+        if names:
+            folder = self._folder / "security"
+            self._security = ClusterSecurity.make(folder, self._listeners, ports.secured_advertised, ports.secured)
+        self._launcher.open(self._folder, self._security.jvm_options() if self._security is not None else ())
         self.nodes = [self._make_node(node_id, ports) for node_id in ports.listeners]
-        if self._rules is not None:
-            self._stand_before(ports)
+        if self._proxied:
+            self._proxies.start_before(ports, self._listeners)
         if self._partitions:
-            self._stand_between(ports)
+            self._proxies.start_between(ports, self.nodes)
         format_nodes(self.nodes, self._launcher, self._format_options, self._start_timeout)
         for node in self.nodes:
             node.start(wait=False)
@@ -316,46 +401,24 @@ class KafkaCluster:
                 if time.monotonic() > deadline:
                     raise ClusterError(node.explain(f"did not see all nodes within {self._start_timeout:g} s"))
                 time.sleep(POLL_SECONDS)
+        if self._security is not None:
+            self._security.create_users(self.nodes, self._start_timeout)
 
     def _make_node(self, node_id: int, ports: Ports) -> Node:
         assert self._folder is not None
         folder = self._folder / f"node-{node_id}"
         folder.mkdir()
         properties = default_properties(node_id, self._count, ports)
+        secrets: dict[str, str] = {}
+        if self._security is not None:
+            append_listeners(properties, self._security.node_properties(node_id))
+            secrets = self._security.secret_properties()
         properties |= self._properties | self._node_properties.get(node_id, {})
-        node = Node(node_id, folder, ports.listeners[node_id], properties, self._launcher, self._tell_proxy)
+        launcher, port = self._launcher, ports.listeners[node_id]
+        node = Node(node_id, folder, port, properties, launcher, self._proxies.tell, secrets=secrets)
         node.properties.setdefault("log.dirs", str(node.data))
         node.write_configuration()
         return node
-
-    def _stand_before(self, ports: Ports) -> None:
-        assert self._rules is not None
-        targets = {broker: f"{HOST}:{port}" for broker, port in ports.proxied.items()}
-        seed = self._fault_seed if self._proxy is None else self._proxy.seed
-        self._proxy = FaultProxy(targets, self._rules, seed=seed, ports=ports.proxies)
-        try:
-            self._proxy.start()
-        except OSError as error:
-            raise ClusterError(f"the proxies cannot listen: {error}") from error
-
-    def _stand_between(self, ports: Ports) -> None:
-        targets = {node: f"{HOST}:{port}" for node, port in ports.brokers.items()}
-        targets |= {_CONTROLLER + node: f"{HOST}:{port}" for node, port in ports.controllers.items()}
-        fronts = {_CONTROLLER + node: port for node, port in ports.controller_fronts.items()}
-
-        def who(port: int) -> int | None:
-            return source_of(port, {node.id: node.pid for node in self.nodes if node.pid is not None})
-
-        self._between = FaultProxy(targets, ports={**ports.broker_fronts, **fronts}, frames=False, source_of=who)
-        try:
-            self._between.start()
-        except OSError as error:
-            raise ClusterError(f"the proxies between nodes cannot listen: {error}") from error
-
-    def _tell_proxy(self, node_id: int, is_up: bool) -> None:
-        """Have a port that nobody is behind refuse connections, as the node's own would."""
-        if self._proxy is not None and self._proxy.running:
-            (self._proxy.serve if is_up else self._proxy.shut)(node_id)
 
 
 def prepare(version: str = DEFAULT_VERSION) -> None:

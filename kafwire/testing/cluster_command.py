@@ -7,9 +7,11 @@ import threading
 from collections.abc import Sequence
 from types import FrameType
 
+from kafwire.testing.client_files import written_options
 from kafwire.testing.cluster import KafkaCluster, prepare
 from kafwire.testing.kafka import DEFAULT_VERSION, SetupError, class_path
 from kafwire.testing.node import ClusterError
+from kafwire.testing.security import MECHANISMS, Security
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -20,6 +22,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     start.add_argument("--nodes", type=int, default=1, choices=(1, 2, 3))
     start.add_argument("--version", default=DEFAULT_VERSION, help=f"Kafka's version (default: {DEFAULT_VERSION})")
     start.add_argument("--property", action="append", default=[], metavar="KEY=VALUE", help="a broker property")
+    start.add_argument(
+        "--security",
+        action="append",
+        default=[],
+        type=str.upper,
+        choices=("SSL", "SSL_MTLS", "SASL_PLAINTEXT", "SASL_SSL"),
+        help="a secured listener; options of clients are written to files, whose paths are printed (repeatable)",
+    )
+    start.add_argument(
+        "--mechanism", action="append", default=[], type=str.upper, choices=MECHANISMS[:-1], help="of SASL (repeatable)"
+    )
     start.add_argument("--heap", default="512m", help="Java's -Xmx per node (default: 512m)")
     fetch = commands.add_parser("fetch", help="fetch the jars of a version, without starting anything")
     fetch.add_argument("versions", nargs="*", default=[DEFAULT_VERSION], metavar="VERSION")
@@ -38,13 +51,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if wrong := [item for item in chosen.property if "=" not in item]:
             parser.error(f"--property takes KEY=VALUE, not {wrong[0]!r}")
         properties = dict(item.split("=", 1) for item in chosen.property)
-        return _run(KafkaCluster(chosen.nodes, chosen.version, properties, heap=chosen.heap, quick=False))
+        security = [_listener(name, chosen.mechanism) for name in chosen.security]
+        version, heap = chosen.version, chosen.heap
+        cluster = KafkaCluster(chosen.nodes, version, properties, heap=heap, quick=False, security=security)
+        return _run(cluster, secured=bool(security))
     except (SetupError, ClusterError) as error:
         print(error, file=sys.stderr)
         return 1
 
 
-def _run(cluster: KafkaCluster) -> int:
+def _listener(name: str, mechanisms: Sequence[str]) -> Security:
+    if name.startswith("SSL"):
+        return Security("SSL", client_auth="required" if name == "SSL_MTLS" else "none")
+    return Security(name, mechanisms)  # type: ignore[arg-type]
+
+
+def _run(cluster: KafkaCluster, *, secured: bool) -> int:
     asked_to_end = threading.Event()
 
     def end(_number: int, _frame: FrameType | None) -> None:
@@ -56,6 +78,8 @@ def _run(cluster: KafkaCluster) -> int:
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, end)
             print(cluster.bootstrap, flush=True)
+            if secured:
+                print(written_options(cluster.security), flush=True)
             while not asked_to_end.wait(0.5):
                 for node in cluster.nodes:
                     if node.pid is None:

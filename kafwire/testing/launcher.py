@@ -18,6 +18,7 @@ class Launcher:
         self.version = version
         self._heap = heap
         self._jvm_options = list(jvm_options)
+        self._own_options: list[str] = []
         self._quick = quick
         self._class_path = ""
         self._logging = Path()
@@ -28,8 +29,12 @@ class Launcher:
         self._class_path = class_path(version)
         self.version = version
 
-    def open(self, folder: Path) -> None:
-        """Be ready to launch; `folder` goes when this process has ended, and all that was launched with it."""
+    def open(self, folder: Path, jvm_options: Sequence[str] = ()) -> None:
+        """Be ready to launch nodes, with these options of the JVM too.
+
+        `folder` goes when this process has ended, and all that was launched with it.
+        """
+        self._own_options = list(jvm_options)
         self._logging = folder / "log4j2.xml"
         self._logging.write_text(LOG4J2_CONFIGURATION)
         self._guard = Guard(folder)
@@ -70,6 +75,7 @@ class Launcher:
             "-XX:InitiatingHeapOccupancyPercent=35",
             *(["-XX:TieredStopAtLevel=1"] if self._quick else []),
             *(["-Xshare:auto", f"-XX:SharedArchiveFile={archive}"] if archive.exists() else []),
+            *self._own_options,
             *self._jvm_options,
         ]
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from kafwire.testing.launcher import Launcher
+from kafwire.testing.node_properties import properties_file
 from kafwire.testing.ports import HOST, alive_brokers
 
 POLL_SECONDS = 0.03
@@ -75,13 +76,15 @@ class Node:
         on_change: Callable[[int, bool], object],
         *,
         pid: int | None = None,
+        secrets: Mapping[str, str] | None = None,
     ) -> None:
         """`on_change` is told the id of a node that starts (True) or has ended; `pid` runs it already, as a child of
-        another process.
+        another process. `secrets` are properties that stand in the node's own file only.
         """
         self.id = node_id
         self.port = port
         self.properties = dict(properties)
+        self._secrets = dict(secrets or {})
         self.folder = folder
         self.log_file = folder / "node.log"
         self.data = folder / "data"
@@ -94,11 +97,12 @@ class Node:
 
     def write_configuration(self) -> None:
         """Have the node started with its `properties` as they are now."""
-        self.configuration.write_text("".join(f"{key}={value}\n" for key, value in self.properties.items()))
+        self.configuration.touch(mode=0o600)
+        self.configuration.write_text(properties_file(self.properties | self._secrets))
 
     @property
     def address(self) -> str:
-        """`host:port` of the node's own listener, behind no proxy."""
+        """`host:port` of the node's own plain listener, behind no proxy."""
         return f"{HOST}:{self.port}"
 
     @property

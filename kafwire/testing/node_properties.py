@@ -4,6 +4,9 @@ from collections.abc import Mapping
 
 from kafwire.testing.ports import HOST, ByNode, Ports
 
+_LISTS = ("listeners", "advertised.listeners", "listener.security.protocol.map")
+_BACKSLASH = 0x5C
+
 
 def default_properties(node_id: int, nodes: int, ports: Ports) -> dict[str, str]:
     """Those of one of so many nodes: broker and controller, quick to notice what becomes of others, no data lost."""
@@ -55,3 +58,21 @@ def _voters(controllers: ByNode) -> str:
 def property_texts(properties: Mapping[str, object]) -> dict[str, str]:
     """Properties with their values as Kafka reads them."""
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in properties.items()}
+
+
+def properties_file(properties: Mapping[str, str]) -> str:
+    """The text of a file of these properties, as Java reads it: in ASCII, with everything else escaped."""
+    return "".join(f"{key}={_escaped(value)}\n" for key, value in properties.items())
+
+
+def append_listeners(properties: dict[str, str], more: Mapping[str, str]) -> None:
+    """Add properties of further listeners, whose lists come behind those that are there."""
+    for key, value in more.items():
+        properties[key] = f"{properties[key]},{value}" if key in _LISTS else value
+
+
+def _escaped(value: str) -> str:
+    units = value.encode("utf-16-be", "surrogatepass")
+    numbers = [int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2)]
+    text = "".join(chr(unit) if 0x20 < unit < 0x7F and unit != _BACKSLASH else f"\\u{unit:04x}" for unit in numbers)
+    return text.replace("\\u0020", " ") if value == value.strip() else text

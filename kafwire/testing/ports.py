@@ -3,7 +3,7 @@
 import random
 import socket
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
@@ -27,15 +27,32 @@ class Ports:
     brokers: ByNode = field(default_factory=dict)  # for the other nodes, behind what stands between them
     broker_fronts: ByNode = field(default_factory=dict)  # of what stands before `brokers`
     controller_fronts: ByNode = field(default_factory=dict)  # and before `controllers`
+    secured: Mapping[str, ByNode] = field(default_factory=dict)  # of secured listeners, by their names
+    secured_fronts: Mapping[str, ByNode] = field(default_factory=dict)  # of what stands before those
+
+    @property
+    def secured_advertised(self) -> Mapping[str, ByNode]:
+        """Where clients find the secured listeners."""
+        return self.secured_fronts or self.secured
 
 
-def choose_ports(nodes: int, *, proxies: bool, partitions: bool) -> Ports:
-    """Free ports for so many nodes, for proxies before them, and for those between them."""
+def choose_ports(nodes: int, *, proxies: bool, partitions: bool, secured: Sequence[str] = ()) -> Ports:
+    """Free ports for so many nodes, for proxies before them, and for those between them; `secured` names listeners.
+
+    Proxies stand before the secured listeners, if there are any, and else before the plain one.
+    """
     kinds = ["listeners", "controllers"]
-    kinds += ["proxies", "proxied"] if proxies else []
+    kinds += ["proxies", "proxied"] if proxies and not secured else []
     kinds += ["brokers", "broker_fronts", "controller_fronts"] if partitions else []
-    with free_ports(len(kinds) * nodes) as ports:
-        return Ports(**{kind: dict(enumerate(ports[n :: len(kinds)], 1)) for n, kind in enumerate(kinds)})
+    count = len(kinds) + len(secured) * (2 if proxies else 1)
+    with free_ports(count * nodes) as ports:
+        by_node = [dict(enumerate(ports[n::count], 1)) for n in range(count)]
+    behind, fronts = by_node[len(kinds) : len(kinds) + len(secured)], by_node[len(kinds) + len(secured) :]
+    return Ports(
+        **dict(zip(kinds, by_node, strict=False)),
+        secured=dict(zip(secured, behind, strict=True)),
+        secured_fronts=dict(zip(secured, fronts, strict=False)),
+    )
 
 
 @contextmanager

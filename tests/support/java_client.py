@@ -62,7 +62,7 @@ def compiled(source: Path) -> Path:
 class JavaClient:
     """Produces and consumes with Kafka's Java client."""
 
-    def __init__(self, version: str = DEFAULT_VERSION) -> None:
+    def __init__(self, version: str = DEFAULT_VERSION, *, jvm_options: Sequence[str] = ()) -> None:
         self._number = 0
         self._folder = tempfile.TemporaryDirectory(prefix="kafwire-java-")
         logging = Path(self._folder.name) / "log4j2.xml"
@@ -70,6 +70,7 @@ class JavaClient:
         command = [
             java(),
             *("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+            *jvm_options,
             f"-Dlog4j2.configurationFile={logging}",
             *("-cp", f"{compiled(SOURCE)}:{class_path(version)}"),
             "Interop",

@@ -1,0 +1,120 @@
+"""SCRAM users of a running cluster, made by its own protocol: the storage tool would show passwords in `ps`."""
+
+import hashlib
+import os
+import socket
+import ssl
+import struct
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from kafwire.protocol import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    Request,
+    Response,
+    SaslAuthenticateRequest,
+    SaslHandshakeRequest,
+)
+from kafwire.protocol.framing import decode_response, encode_request
+from kafwire.testing.node import POLL_SECONDS, ClusterError
+from kafwire.testing.ports import HOST
+
+__all__ = ["create_scram_users", "exchange", "unverified", "wait_for_scram_user"]
+
+# name -> Kafka's number, and the hash
+_MECHANISMS = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
+_ITERATIONS = 4096
+_SALT_BYTES = 16
+_TIMEOUT_S = 10.0
+
+R = TypeVar("R", bound=Response)
+
+
+def exchange(connection: socket.socket, message: Request[R], version: int) -> R:
+    """Send a request on a blocking socket, and return its answer. Raises `OSError` if the broker hangs up."""
+    request = encode_request(message, version, 1, None)
+    connection.sendall(struct.pack(">i", len(request)) + request)
+    with connection.makefile("rb") as stream:
+        head = stream.read(4)
+        if len(head) < 4:
+            raise ConnectionResetError("the broker has closed the connection")
+        answer = stream.read(struct.unpack(">i", head)[0])
+    return decode_response(type(message), answer, version)[1]
+
+
+def create_scram_users(port: int, users: Mapping[str, Mapping[str, str]], timeout: float) -> None:
+    """Give users their passwords, by the plain listener at `port`; `users` has passwords by mechanism and name.
+
+    A password is salted as Kafka does it: as raw UTF-8, without SASLprep (see its ScramFormatter).
+
+    Raises `ClusterError` if the cluster refuses, or has no controller within `timeout` seconds.
+    """
+    deadline = time.monotonic() + timeout
+    for mechanism, passwords in users.items():  # a request may change each user once
+        request = AlterUserScramCredentialsRequest(deletions=[], upsertions=_salted(passwords, mechanism))
+        while refused := _refused(port, request):
+            if time.monotonic() > deadline:
+                raise ClusterError(f"no SCRAM user {refused.user!r}: {refused.error_message}")
+            time.sleep(POLL_SECONDS)
+
+
+def _salted(
+    users: Mapping[str, str], mechanism: str
+) -> list[AlterUserScramCredentialsRequest.ScramCredentialUpsertion]:
+    number, digest = _MECHANISMS[mechanism]
+    upsertions = []
+    for user, password in users.items():
+        salt = os.urandom(_SALT_BYTES)
+        salted = hashlib.pbkdf2_hmac(digest, password.encode(), salt, _ITERATIONS)
+        upsertions.append(
+            AlterUserScramCredentialsRequest.ScramCredentialUpsertion(
+                name=user, mechanism=number, iterations=_ITERATIONS, salt=salt, salted_password=salted
+            )
+        )
+    return upsertions
+
+
+def _refused(
+    port: int, request: AlterUserScramCredentialsRequest
+) -> AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult | None:
+    with socket.create_connection((HOST, port), timeout=_TIMEOUT_S) as connection:
+        results = exchange(connection, request, 0).results
+    return next((result for result in results if result.error_code), None)
+
+
+def wait_for_scram_user(port: int, user: str, mechanism: str, tls: ssl.SSLContext | None, timeout: float) -> None:
+    """Wait until the node with this secured listener knows the user; the controller tells the nodes after it agreed.
+
+    Raises `ClusterError` if it does not within `timeout` seconds.
+    """
+    deadline = time.monotonic() + timeout
+    while not _is_known(port, user, mechanism, tls):
+        if time.monotonic() > deadline:
+            raise ClusterError(f"the node at {HOST}:{port} does not know the SCRAM user {user!r}")
+        time.sleep(POLL_SECONDS)
+
+
+def _is_known(port: int, user: str, mechanism: str, tls: ssl.SSLContext | None) -> bool:
+    """Begin to authenticate, without a password: a broker answers with the user's salt, or refuses."""
+    name = user.replace("=", "=3D").replace(",", "=2C")
+    try:
+        with socket.create_connection((HOST, port), timeout=_TIMEOUT_S) as raw:
+            connection = tls.wrap_socket(raw) if tls else raw
+            with connection:
+                exchange(connection, SaslHandshakeRequest(mechanism=mechanism), 1)
+                first = f"n,,n={name},r=readiness".encode()
+                return exchange(connection, SaslAuthenticateRequest(auth_bytes=first), 0).error_code == 0
+    except OSError:
+        return False
+
+
+def unverified(client_pem: Path) -> ssl.SSLContext:
+    """TLS to a node that this process has started, whose certificate may be a bad one on purpose."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.load_cert_chain(client_pem)
+    return context
