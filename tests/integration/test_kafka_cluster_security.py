@@ -22,11 +22,12 @@ from kafwire.protocol import SaslAuthenticateRequest, SaslHandshakeRequest
 from kafwire.testing import KafkaCluster, Security
 from kafwire.testing.faults import Reset
 from kafwire.testing.faults.script import CONNECT
-from kafwire.testing.kafka import class_path, java
+from kafwire.testing.kafka import OLDEST_VERSION, class_path, java
 from kafwire.testing.node_properties import properties_file
 from kafwire.testing.pytest_plugin import ClusterFactory
 from kafwire.testing.scram_users import exchange
 from tests.support.acls import Operation, Resource, allow, forget
+from tests.support.certificates import Authority, expired, not_yet_valid, of_unknown_ca, self_signed, wrong_host
 from tests.support.deadlines import until
 from tests.support.java_client import JavaClient, Written
 
@@ -277,12 +278,60 @@ def test_another_process_finds_users_and_certificates(secured: KafkaCluster) -> 
     assert attached.direct == secured.direct != secured.bootstrap
 
 
+def test_nodes_show_other_certificates(make_cluster: ClusterFactory, topic_name: str, tmp_path: Path) -> None:
+    ca = Authority.new()
+    bad = {
+        "EXPIRED": expired(ca),
+        "NOT_YET": not_yet_valid(ca),
+        "ELSEWHERE": wrong_host(ca),
+        "SELF_SIGNED": self_signed(),
+        "UNKNOWN": of_unknown_ca(),
+    }
+    listeners = [
+        Security("SSL", name=name, server_pem=identity.write(tmp_path, name).both)
+        for name, identity in (bad | {"CHAIN": ca.intermediate().issue()}).items()
+    ]
+    cluster = make_cluster(security=listeners, properties={"auto.create.topics.enable": True})
+    trusted = str(ca.write(tmp_path / "ca.pem"))
+    for name in bad:
+        assert KafkaError._SSL in refusal(options(cluster, None, None, name) | {"ssl.ca.location": trusted}), name
+    assert write(options(cluster, None, None, "CHAIN") | {"ssl.ca.location": trusted}, topic_name) is None
+
+
+def test_java_reads_a_keystore_of_its_own_format(
+    secured: KafkaCluster, java_client: JavaClient, topic: str, tmp_path: Path
+) -> None:
+    identity = Authority.of(secured.security.certificates).issue(name="client")
+    identity.write_jks(tmp_path / "client.jks", "swordfish")
+    made = secured.client_options(listener="SSL_MTLS", dialect="java") | {
+        "ssl.keystore.type": "JKS",
+        "ssl.keystore.location": str(tmp_path / "client.jks"),
+        "ssl.keystore.password": "swordfish",
+    }
+    assert java_client.produce(topic=topic, records=[Written(0, 1, None, b"", ())], **told(made)) == [0]
+
+
 def test_users_outlive_a_restart(make_cluster: ClusterFactory, topic_name: str) -> None:
     cluster = make_cluster(security="SASL_SSL", properties={"auto.create.topics.enable": True})
     cluster.node(1).stop()
     cluster.node(1).start()
     for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
         assert write(options(cluster, "alice", mechanism), topic_name) is None
+
+
+@pytest.mark.long
+def test_two_nodes_of_the_oldest_version(make_cluster: ClusterFactory, topic_name: str) -> None:
+    mechanisms = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+    wanted = Security("SASL_SSL", mechanisms, acls=True, delegation_tokens=True)
+    cluster = make_cluster(2, version=OLDEST_VERSION, security=wanted, properties={"auto.create.topics.enable": True})
+    for mechanism in mechanisms:
+        made = options(cluster, "admin", mechanism)
+        assert len(made["bootstrap.servers"].split(",")) == 2
+        for address in made["bootstrap.servers"].split(","):
+            assert write(made | {"bootstrap.servers": address}, topic_name) is None
+        error = write(options(cluster, "alice", mechanism), topic_name)
+        assert error is not None
+        assert error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
 def test_proxies_stand_before_secured_listeners(make_cluster: ClusterFactory, topic_name: str) -> None:
