@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from kafwire.options import ClientOptions, ConsumerOptions, ProducerOptions, ScanOptions
     from kafwire.records import Batch, Record, RecordBatch
     from kafwire.secret import Secret
+    from kafwire.security.oauth_token import OAuthToken
     from kafwire.sync.client import Client
     from kafwire.sync.consumer import Consumer
     from kafwire.sync.producer import Producer
@@ -104,6 +105,7 @@ __all__ = [
     "KafkaError",
     "KafkaTimeoutError",
     "LogTruncatedError",
+    "OAuthToken",
     "Offset",
     "PartitionMetadata",
     "Producer",
@@ -157,6 +159,7 @@ _HOMES = {
     "KafkaError": "kafwire.errors",
     "KafkaTimeoutError": "kafwire.errors",
     "LogTruncatedError": "kafwire.errors",
+    "OAuthToken": "kafwire.security.oauth_token",
     "Offset": "kafwire.types",
     "PartitionMetadata": "kafwire.types",
     "Producer": "kafwire.sync.producer",

@@ -25,6 +25,8 @@ class Secret:
 
     __slots__ = ("_text",)
 
+    _text: str
+
     def __init__(self, text: str | Secret) -> None:
         if isinstance(text, Secret):
             text = text._text

@@ -84,6 +84,11 @@ public class Oracle {
             case "sasl open":
                 return Sasl.open(
                         text(words[1]), text(words[2]), text(words[3]), text(words[4]), Integer.parseInt(text(words[5])));
+            case "sasl open kerberos":
+                return Sasl.openKerberos(
+                        text(words[1]), text(words[2]), text(words[3]), text(words[4]), text(words[5]), text(words[6]));
+            case "jaas":
+                return Sasl.jaas(text(words[1]));
             case "sasl step":
                 return Sasl.step(text(words[1]), words[2]);
             case "sasl negotiated":

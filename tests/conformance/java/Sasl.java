@@ -1,3 +1,4 @@
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -6,6 +7,9 @@ import javax.security.auth.callback.Callback;
 import javax.security.auth.callback.NameCallback;
 import javax.security.auth.login.AppConfigurationEntry;
 import javax.security.sasl.SaslServer;
+import org.apache.kafka.common.config.SaslConfigs;
+import org.apache.kafka.common.config.types.Password;
+import org.apache.kafka.common.security.JaasContext;
 import org.apache.kafka.common.security.auth.AuthenticateCallbackHandler;
 import org.apache.kafka.common.security.oauthbearer.OAuthBearerExtensionsValidatorCallback;
 import org.apache.kafka.common.security.oauthbearer.OAuthBearerToken;
@@ -36,6 +40,26 @@ class Sasl {
             server = new ScramSaslServer(ScramMechanism.forMechanismName(mechanism), Map.of(), handler);
         SERVERS.put(id, server);
         return new byte[][] {};
+    }
+
+    /** A server that takes Kerberos' tickets for its service. */
+    static byte[][] openKerberos(String id, String krb5Conf, String keytab, String principal, String service, String host)
+            throws Exception {
+        SERVERS.put(id, new Kerberos(krb5Conf, keytab, principal, service, host));
+        return new byte[][] {};
+    }
+
+    /** What an entry of `sasl.jaas.config` is to Java: the module, then names and values. */
+    static byte[][] jaas(String text) {
+        Map<String, Object> configs = Map.of(SaslConfigs.SASL_JAAS_CONFIG, new Password(text));
+        AppConfigurationEntry entry = JaasContext.loadClientContext(configs).configurationEntries().get(0);
+        List<byte[]> words = new ArrayList<>();
+        words.add(Oracle.text(entry.getLoginModuleName()));
+        entry.getOptions().forEach((name, value) -> {
+            words.add(Oracle.text(name));
+            words.add(Oracle.text((String) value));
+        });
+        return words.toArray(new byte[0][]);
     }
 
     /** What the server answers, whether it is satisfied, and who it takes the client for. */

@@ -39,7 +39,9 @@ def by_botocore(host: str, region: str, query: dict[str, str], token: str | None
 @given(
     host=st.from_regex(r"[a-z0-9-]{1,20}(\.[a-z0-9-]{1,9}){1,4}", fullmatch=True),
     region=st.sampled_from(["us-east-1", "cn-north-1"]),
-    query=st.dictionaries(st.from_regex(r"[A-Za-z~_.-]{1,9}", fullmatch=True), st.text(" -~é", max_size=9), max_size=3),
+    query=st.dictionaries(
+        st.from_regex(r"[A-Za-z~_./é-]{1,9}", fullmatch=True), st.text(" -~é", max_size=9), max_size=3
+    ),
     token=st.none() | st.text("ab+/=", min_size=1, max_size=20),
     expires_s=st.integers(1, 604_800),
 )

@@ -1,0 +1,76 @@
+"""AWS credentials of this process, as botocore finds them: environment, profile, container, instance, web identity.
+
+botocore refreshes temporary ones when they are about to expire, which takes requests: all of this blocks.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from kafwire.errors import AuthenticationError, ConfigError
+from kafwire.secret import Secret
+from kafwire.security.oauth_token import OAuthToken
+from kafwire.security.sasl.aws_msk_iam import EXPIRES_S, bearer_token
+from kafwire.security.sasl.sigv4 import AwsCredentials
+
+INSTALL = "AWS credentials are found by the package botocore: install kafwire[aws]"
+
+
+class AmbientCredentials:
+    """The credentials of this process, looked up at the first call and refreshed at later ones.
+
+    Args:
+        session: a `botocore.session.Session`; None: one with the defaults.
+
+    Raises:
+        ConfigError: botocore is not installed.
+    """
+
+    def __init__(self, session: Any = None) -> None:
+        try:
+            import botocore.session
+        except ImportError:
+            raise ConfigError(INSTALL) from None
+        self._session = session if session is not None else botocore.session.Session()
+        self._found: Any = None
+
+    def __call__(self) -> AwsCredentials:
+        """Credentials that are good now. Raises `AuthenticationError` if there are none."""
+        try:
+            if self._found is None:
+                self._found = self._session.get_credentials()
+            frozen = self._found.get_frozen_credentials() if self._found is not None else None
+        except Exception as problem:
+            raise AuthenticationError(f"botocore found no AWS credentials: {type(problem).__name__}") from problem
+        if frozen is None or not frozen.access_key or not frozen.secret_key:
+            self._found = None
+            raise AuthenticationError(
+                "botocore found no AWS credentials: no environment variables, profile, container or instance has any"
+            )
+        token = Secret(frozen.token) if frozen.token else None
+        return AwsCredentials(frozen.access_key, Secret(frozen.secret_key), token)
+
+
+class AwsTokenProvider:
+    """A token provider for clusters that take IAM by OAUTHBEARER (Amazon MSK).
+
+    Args:
+        region: the cluster's region; None: that of the session.
+        session: a `botocore.session.Session`; None: one with the defaults.
+
+    Raises:
+        ConfigError: botocore is not installed, or knows no region.
+    """
+
+    def __init__(self, region: str | None = None, session: Any = None) -> None:
+        self._credentials = AmbientCredentials(session)
+        found = region or self._credentials._session.get_config_variable("region")
+        if not found:
+            raise ConfigError("AWS tokens are for a region: give one, or set AWS_DEFAULT_REGION")
+        self._region: str = found
+
+    def __call__(self) -> OAuthToken:
+        """A token that is good for 15 minutes. Raises `AuthenticationError` if there are no credentials."""
+        now = time.time()
+        return OAuthToken(bearer_token(self._credentials(), region=self._region, now=now), int(now) + EXPIRES_S)

@@ -1,0 +1,322 @@
+"""How one client logs in to all of its brokers: its options in, an exchange for each connection out.
+
+Tokens, AWS credentials and derived keys are shared by the connections of the client, and so are Kerberos' tickets.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from kafwire.errors import AuthenticationError, ConfigError
+from kafwire.runtime.interfaces import Engine
+from kafwire.secret import Secret
+from kafwire.security.sasl import aws_msk_iam, gssapi, oauthbearer, plain, scram
+from kafwire.security.sasl.exchange import Exchange
+from kafwire.security.sasl.sigv4 import AwsCredentials
+from kafwire.security.shared_call import SharedCall
+from kafwire.security.token_source import TokenSource
+
+MECHANISMS = (plain.MECHANISM, *scram.HASHES, oauthbearer.MECHANISM, aws_msk_iam.MECHANISM, gssapi.MECHANISM)
+
+
+class LoginOptions(Protocol):
+    """The options of a client that are about logging in, by their names. None: not given."""
+
+    @property
+    def sasl_mechanism(self) -> str:
+        """One of `MECHANISMS`."""
+
+    @property
+    def sasl_username(self) -> str | None:
+        """PLAIN, SCRAM: who logs in; a delegation token's id."""
+
+    @property
+    def sasl_password(self) -> Secret | None:
+        """PLAIN, SCRAM: their password; a delegation token's HMAC in base64."""
+
+    @property
+    def sasl_tokenauth(self) -> bool:
+        """SCRAM: whether these are a delegation token's."""
+
+    @property
+    def sasl_oauthbearer_token_provider(self) -> Callable[[], object] | None:
+        """OAUTHBEARER: returns tokens."""
+
+    @property
+    def sasl_oauthbearer_token_endpoint_url(self) -> str | None:
+        """OAUTHBEARER: where tokens are fetched, instead of a provider."""
+
+    @property
+    def sasl_oauthbearer_client_id(self) -> str | None:
+        """For the endpoint."""
+
+    @property
+    def sasl_oauthbearer_client_secret(self) -> Secret | None:
+        """For the endpoint."""
+
+    @property
+    def sasl_oauthbearer_scope(self) -> str | None:
+        """For the endpoint."""
+
+    @property
+    def sasl_oauthbearer_extensions(self) -> str | Mapping[str, str] | None:
+        """SASL extensions: a mapping, or "name=value,name=value". Those of a token go before them."""
+
+    @property
+    def sasl_oauthbearer_grant_type(self) -> str | None:
+        """For the endpoint; None: client_credentials."""
+
+    @property
+    def sasl_oauthbearer_assertion_file(self) -> str | None:
+        """An assertion that something else renews; all other options of assertions are without effect then."""
+
+    @property
+    def sasl_oauthbearer_assertion_algorithm(self) -> str | None:
+        """RS256 (None, too) or ES256."""
+
+    @property
+    def sasl_oauthbearer_assertion_private_key_file(self) -> str | None:
+        """By which assertions are signed."""
+
+    @property
+    def sasl_oauthbearer_assertion_private_key_pem(self) -> Secret | None:
+        """The key itself, instead of a file."""
+
+    @property
+    def sasl_oauthbearer_assertion_private_key_passphrase(self) -> Secret | None:
+        """Of an encrypted key."""
+
+    @property
+    def sasl_oauthbearer_assertion_jwt_template_file(self) -> str | None:
+        """Header and payload that assertions begin with."""
+
+    @property
+    def sasl_oauthbearer_assertion_claim_aud(self) -> str | None:
+        """A claim of assertions."""
+
+    @property
+    def sasl_oauthbearer_assertion_claim_iss(self) -> str | None:
+        """A claim of assertions."""
+
+    @property
+    def sasl_oauthbearer_assertion_claim_sub(self) -> str | None:
+        """A claim of assertions."""
+
+    @property
+    def sasl_oauthbearer_assertion_claim_exp_seconds(self) -> int:
+        """For how long assertions are good."""
+
+    @property
+    def sasl_oauthbearer_assertion_claim_nbf_seconds(self) -> int:
+        """For how long they have been good."""
+
+    @property
+    def sasl_oauthbearer_assertion_claim_jti_include(self) -> bool:
+        """Whether each has an id."""
+
+    @property
+    def https_ca_location(self) -> str | None:
+        """A file or folder of certificates for the endpoint."""
+
+    @property
+    def https_ca_pem(self) -> str | None:
+        """The same as a text."""
+
+    @property
+    def sasl_kerberos_service_name(self) -> str | None:
+        """GSSAPI: the brokers' service; None: kafka."""
+
+    @property
+    def sasl_kerberos_principal(self) -> str | None:
+        """GSSAPI: who logs in."""
+
+    @property
+    def sasl_kerberos_keytab(self) -> str | None:
+        """GSSAPI: a file with their key; None: tickets are in the user's cache."""
+
+    @property
+    def sasl_aws_region(self) -> str | None:
+        """AWS_MSK_IAM: the cluster's region; None: as brokers are named."""
+
+
+class Login:
+    """Makes the exchanges of one client. Its mechanism's packages are imported when it is made, and no others.
+
+    Args:
+        options: the client's.
+        timeout_s: for how long a connection waits for a token, or for AWS credentials.
+
+    Raises:
+        ConfigError: an option is missing or wrong, or a package is not installed.
+    """
+
+    def __init__(self, options: LoginOptions, *, timeout_s: float = 30.0) -> None:
+        self.mechanism = options.sasl_mechanism
+        self._options = options
+        self._timeout_s = timeout_s
+        self._keys = scram.ScramKeys()
+        self._cache = f"MEMORY:kafwire-{secrets.token_hex(8)}"
+        self._tokens: TokenSource | None = None
+        self._credentials: SharedCall[AwsCredentials] | None = None
+        self._extensions: dict[str, str] = {}
+        if self.mechanism not in MECHANISMS:
+            raise ConfigError(f"sasl_mechanism is one of {', '.join(MECHANISMS)}, not {self.mechanism!r}")
+        if self.mechanism == oauthbearer.MECHANISM:
+            self._prepare_tokens(options)
+        elif self.mechanism == aws_msk_iam.MECHANISM:
+            self._prepare_credentials()
+        elif self.mechanism == gssapi.MECHANISM:
+            _check_kerberos()
+        elif not options.sasl_username or not options.sasl_password:
+            missing = "sasl_password" if options.sasl_username else "sasl_username"
+            raise ConfigError(f"sasl_mechanism {self.mechanism} needs {missing}")
+
+    def __repr__(self) -> str:
+        return f"Login({self.mechanism!r})"
+
+    async def exchange(self, engine: Engine, host: str) -> Exchange:
+        """A new exchange with one broker; also to authenticate again. On the engine only.
+
+        Args:
+            engine: what the client runs on.
+            host: the broker's name, as the client was given it: not its address.
+
+        Raises:
+            AuthenticationError: there is no token, or there are no credentials.
+        """
+        options = self._options
+        if self.mechanism in scram.HASHES:
+            assert options.sasl_username is not None
+            assert options.sasl_password is not None
+            return scram.ScramExchange(
+                self.mechanism,
+                options.sasl_username,
+                options.sasl_password,
+                nonce=secrets.token_urlsafe(24),
+                keys=self._keys,
+                tokenauth=options.sasl_tokenauth,
+            )
+        if self._tokens is not None:
+            token = await self._tokens.token(engine)
+            extensions = {**self._extensions, **token.extensions}
+            return oauthbearer.OAuthBearerExchange(token.value, extensions, expires_at=token.expires_at)
+        if self._credentials is not None:
+            return aws_msk_iam.AwsMskIamExchange(
+                await self._credentials.result(engine),
+                host=host,
+                region=options.sasl_aws_region,
+                now=engine.clock.time_ns() / 1e9,
+            )
+        if self.mechanism == gssapi.MECHANISM:
+            return gssapi.GssapiExchange(
+                options.sasl_kerberos_service_name or "kafka",
+                host,
+                principal=options.sasl_kerberos_principal,
+                keytab=options.sasl_kerberos_keytab,
+                cache=self._cache,
+            )
+        assert options.sasl_username is not None
+        assert options.sasl_password is not None
+        return plain.PlainExchange(options.sasl_username, options.sasl_password)
+
+    @staticmethod
+    def expires_at(exchange: Exchange) -> float | None:
+        """When what an exchange was made of ends, in seconds since 1970; None: not known, or never."""
+        found: float | None = getattr(exchange, "expires_at", None)
+        return found
+
+    def _prepare_tokens(self, options: LoginOptions) -> None:
+        self._extensions = _extensions(options.sasl_oauthbearer_extensions)
+        provider, url = options.sasl_oauthbearer_token_provider, options.sasl_oauthbearer_token_endpoint_url
+        if (provider is None) == (not url):
+            raise ConfigError(
+                "sasl_mechanism OAUTHBEARER needs either sasl_oauthbearer_token_provider or"
+                " sasl_oauthbearer_token_endpoint_url"
+            )
+        if provider is not None:
+            if not callable(provider):
+                raise ConfigError("sasl_oauthbearer_token_provider is a function without arguments")
+            self._tokens = TokenSource(provider, timeout_s=self._timeout_s)
+            return
+        from kafwire.security.token_endpoint import CLIENT_CREDENTIALS, TokenEndpoint
+
+        assert url is not None
+        endpoint = TokenEndpoint(
+            url,
+            client_id=options.sasl_oauthbearer_client_id,
+            client_secret=options.sasl_oauthbearer_client_secret,
+            scope=options.sasl_oauthbearer_scope,
+            grant_type=options.sasl_oauthbearer_grant_type or CLIENT_CREDENTIALS,
+            assertion=_assertion(options),
+            ca_location=options.https_ca_location,
+            ca_pem=options.https_ca_pem,
+            timeout_s=0.95 * self._timeout_s,  # it says more of the reason than whoever waits for it
+        )
+        self._tokens = TokenSource(endpoint, timeout_s=self._timeout_s, what=f"the token endpoint {endpoint.name}")
+
+    def _prepare_credentials(self) -> None:
+        from kafwire.security.aws_credentials import AmbientCredentials
+
+        def accept(engine: Engine, found: object) -> AwsCredentials:
+            del engine
+            if not isinstance(found, AwsCredentials):
+                raise AuthenticationError("there are no AWS credentials")
+            return found
+
+        self._credentials = SharedCall("botocore", AmbientCredentials(), accept, self._timeout_s)
+
+
+def _assertion(options: LoginOptions) -> Any:
+    """What makes assertions, if any are wanted."""
+    from kafwire.security.jwt_assertion import AssertionFile, SignedAssertion
+
+    if options.sasl_oauthbearer_assertion_file:
+        return AssertionFile(options.sasl_oauthbearer_assertion_file)
+    key_file = options.sasl_oauthbearer_assertion_private_key_file
+    key_pem = options.sasl_oauthbearer_assertion_private_key_pem
+    if not key_file and not key_pem:
+        return None
+    return SignedAssertion(
+        algorithm=options.sasl_oauthbearer_assertion_algorithm or "RS256",
+        private_key_file=key_file or None,
+        private_key_pem=key_pem or None,
+        private_key_passphrase=options.sasl_oauthbearer_assertion_private_key_passphrase,
+        jwt_template_file=options.sasl_oauthbearer_assertion_jwt_template_file,
+        claim_aud=options.sasl_oauthbearer_assertion_claim_aud,
+        claim_iss=options.sasl_oauthbearer_assertion_claim_iss,
+        claim_sub=options.sasl_oauthbearer_assertion_claim_sub,
+        claim_exp_seconds=options.sasl_oauthbearer_assertion_claim_exp_seconds,
+        claim_nbf_seconds=options.sasl_oauthbearer_assertion_claim_nbf_seconds,
+        claim_jti_include=options.sasl_oauthbearer_assertion_claim_jti_include,
+    )
+
+
+def _extensions(given: str | Mapping[str, str] | None) -> dict[str, str]:
+    """Extensions as names and values. Raises `ConfigError`, which shows no value."""
+    if isinstance(given, str):
+        pairs = [part.strip().partition("=") for part in given.split(",") if part.strip()]
+        if not all(equals for _, equals, _ in pairs):
+            raise ConfigError("sasl_oauthbearer_extensions is name=value,name=value")
+        found = {name.strip(): value.strip() for name, _, value in pairs}
+        if len(found) < len(pairs):
+            raise ConfigError("sasl_oauthbearer_extensions has a name twice")
+    else:
+        found = dict(given or {})
+    try:
+        oauthbearer.check_extensions(found)
+    except AuthenticationError as problem:
+        raise ConfigError(f"sasl_oauthbearer_extensions: {problem}") from None
+    return found
+
+
+def _check_kerberos() -> None:
+    try:
+        import gssapi as _  # noqa: F401
+    except ImportError:
+        raise ConfigError(
+            "sasl_mechanism GSSAPI needs the package gssapi, and MIT Kerberos for it: install kafwire[kerberos]"
+        ) from None
+    except OSError as problem:
+        raise ConfigError(f"sasl_mechanism GSSAPI needs the libraries of Kerberos: {problem}") from None

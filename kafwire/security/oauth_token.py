@@ -1,0 +1,80 @@
+"""An OAuth token, and what a token provider may return in its place. No clock here: who asks knows the time."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kafwire.secret import Secret
+
+__all__ = ["OAuthToken"]
+
+
+@dataclass(frozen=True, init=False)
+class OAuthToken:
+    """A token for SASL/OAUTHBEARER. A token provider returns it, or a plain text.
+
+    Args:
+        value: the token, a text or a `Secret`; `repr` does not show it.
+        expires_at: when it ends, in seconds since 1970. None: as the token says itself if it is a JWT, else not known.
+            A token whose end is not known is asked for anew for every connection.
+        principal: whom it is for; None: not known. It is not sent.
+        scope: what it is for. It is not sent.
+        extensions: SASL extensions that are sent with it (KIP-342), such as `logicalCluster`.
+
+    Raises:
+        TypeError: `value` is no text.
+
+    Example:
+        >>> kafwire.OAuthToken("c2VjcmV0", expires_at=1_900_000_000)
+        OAuthToken(value=Secret('***'), expires_at=1900000000.0, principal=None, scope=(), extensions={})
+    """
+
+    value: Secret
+    expires_at: float | None
+    principal: str | None
+    scope: tuple[str, ...]
+    extensions: Mapping[str, str] = field(hash=False)
+
+    def __init__(
+        self,
+        value: str | Secret,
+        expires_at: float | None = None,
+        *,
+        principal: str | None = None,
+        scope: tuple[str, ...] = (),
+        extensions: Mapping[str, str] | None = None,
+    ) -> None:
+        secret = Secret(value)
+        ends = expiry_of_jwt(secret.reveal()) if expires_at is None else float(expires_at)
+        object.__setattr__(self, "value", secret)
+        object.__setattr__(self, "expires_at", ends)
+        object.__setattr__(self, "principal", principal)
+        object.__setattr__(self, "scope", tuple(scope))
+        object.__setattr__(self, "extensions", dict(extensions or {}))
+
+
+OAuthToken.__module__ = "kafwire"
+
+
+def expiry_of_jwt(token: str) -> float | None:
+    """`exp` of a JWT, which is not verified: the broker does that. None if it has none, or is no JWT."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        return None
+    try:
+        payload = base64.b64decode(parts[1] + "=" * (-len(parts[1]) % 4), altchars=b"-_", validate=True)
+        claims = json.loads(payload)
+    except (ValueError, RecursionError):
+        return None
+    ends = claims.get("exp") if isinstance(claims, dict) else None
+    if isinstance(ends, bool) or not isinstance(ends, int | float):
+        return None
+    try:
+        seconds = float(ends)
+    except OverflowError:
+        return None
+    return seconds if math.isfinite(seconds) else None

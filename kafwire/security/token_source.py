@@ -1,0 +1,81 @@
+"""The tokens of one client: fetched once for all of its connections, and kept for most of their life."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from kafwire.errors import AuthenticationError
+from kafwire.runtime.interfaces import Engine
+from kafwire.secret import Secret
+from kafwire.security.oauth_token import OAuthToken
+from kafwire.security.shared_call import SharedCall
+
+log = logging.getLogger("kafwire")
+
+# A token is used for this part of what is left of its life when it comes; then the next is fetched.
+USED_PART = 0.8
+
+
+class TokenSource:
+    """Asks a token provider when no token is kept, and shares what it returns. On the engine only.
+
+    Args:
+        provider: called without arguments, in a thread, or awaited on the engine if it is a coroutine function. It
+            returns an `OAuthToken` or a text.
+        timeout_s: for how long a connection waits for it.
+        what: what the provider is called in errors.
+    """
+
+    def __init__(
+        self, provider: Callable[[], object], *, timeout_s: float, what: str = "the OAuth token provider"
+    ) -> None:
+        self._what = what
+        self._call = SharedCall(what, provider, self._accept, timeout_s)
+        self._kept: OAuthToken | None = None
+        self._refresh_at = 0.0
+
+    async def token(self, engine: Engine) -> OAuthToken:
+        """A token that has not expired.
+
+        Raises:
+            AuthenticationError: the provider raised, returned no token or an expired one, or took too long.
+        """
+        if self._kept is not None and _now(engine) < self._refresh_at:
+            return self._kept
+        try:
+            return await self._call.result(engine)
+        except AuthenticationError as problem:
+            kept = self._kept
+            if kept is None or kept.expires_at is None or kept.expires_at <= _now(engine):
+                raise
+            log.warning("the OAuth token that is kept is used on, as no other could be fetched: %s", problem)
+            return kept
+
+    def _accept(self, engine: Engine, found: object) -> OAuthToken:
+        """What the provider returned, as a token, which is kept."""
+        if isinstance(found, OAuthToken):
+            token = found
+        elif isinstance(found, str | Secret):
+            token = OAuthToken(found)
+        else:
+            raise AuthenticationError(f"{self._what} returned {_kind(found)} instead of a kafwire.OAuthToken or a text")
+        if not token.value:
+            raise AuthenticationError(f"{self._what} returned an empty token")
+        now = _now(engine)
+        if token.expires_at is not None:
+            if token.expires_at <= now:
+                raise AuthenticationError(
+                    f"{self._what} returned a token that expired {now - token.expires_at:.0f} s ago"
+                )
+            self._kept = token
+            self._refresh_at = now + USED_PART * (token.expires_at - now)
+        return token
+
+
+def _now(engine: Engine) -> float:
+    return engine.clock.time_ns() / 1e9
+
+
+def _kind(found: object) -> str:
+    return "nothing" if found is None else f"{type(found).__name__!r}"
