@@ -35,7 +35,11 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """Return the text. Do not keep it where a log, an error or another process can show it."""
+        """Return the text. Do not keep it where a log, an error or another process can show it.
+
+        Returns:
+            The text as it was given.
+        """
         return self._text
 
     def __repr__(self) -> str:
