@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.counted import Counted
 from benchmarks.payload import split_pool
 from benchmarks.programs import build_rdkafka
+from benchmarks.replayed import TOPIC_NAME, Replayed, tls_options
 from benchmarks.rounds import ContenderError, Measured
 from benchmarks.rows import Contender, Row, Topic
 
@@ -51,8 +52,12 @@ class Bench:
     blobs: Mapping[Topic, Path]
     open_counted: Callable[[], Counted] | None = None
     broker_pid: int | None = None
+    secured: str | None = None
+    ca_pem: Path | None = None
+    open_replay: Callable[[Topic], Replayed] | None = None
     perf_folder: Path | None = None
     _counted: tuple[Counted, Topics] | None = None
+    _replayed: dict[Topic, Replayed] = field(default_factory=dict)
     _written: int = 0
     _checksums: dict[tuple[int, int], int] = field(default_factory=dict)
     _answers: dict[object, list[dict[str, Any]]] = field(default_factory=dict)
@@ -62,7 +67,7 @@ class Bench:
         """Run one round. Raises `ContenderError` when the contender fails or gives a wrong count."""
         if row.kind == "import":
             return self._measure_import(contender.task)
-        options = {"seconds": f"{self.seconds:g}", **contender.options, **variant}
+        options = {"seconds": f"{self.seconds:g}", **contender.options, **variant, **self._where(row, contender)}
         if row.kind == "decode":
             answer = self._run(row, contender, options | {"file": str(self.blobs[row.topic])})
         elif row.kind == "encode":
@@ -94,6 +99,21 @@ class Bench:
             (one,) = answer["passes"]
             return Measured(one["figures"][row.figure], seconds, _noted(one["figures"], answer["note"]), cpu)
         return Measured(records / seconds / (1e3 if row.kind == "message" else 1e6), seconds, answer["note"], cpu)
+
+    def _where(self, row: Row, contender: Contender) -> Mapping[str, str]:
+        """Where a contender finds its broker, if that is not the plain listener of Kafka's."""
+        if not (row.replayed or contender.tls):
+            return {}
+        bootstrap = self.secured
+        if row.replayed:
+            if row.topic not in self._replayed:
+                assert self.open_replay is not None
+                self._replayed[row.topic] = self.open_replay(row.topic)
+            replayed = self._replayed[row.topic]
+            bootstrap = replayed.tls if contender.tls else replayed.plain
+        if bootstrap is None or self.ca_pem is None:
+            raise ContenderError("needs a broker of its own, with TLS: run without --bootstrap")
+        return {"bootstrap": bootstrap, **(tls_options(contender.program, self.ca_pem) if contender.tls else {})}
 
     def _shared(
         self,
@@ -159,7 +179,8 @@ class Bench:
     def _read(self, row: Row, contender: Contender, options: dict[str, str]) -> dict[str, Any]:
         size = row.topic.value_bytes
         records = self.read_records[size]
-        where = {"topic": self.sources[row.topic], "records": str(records), "partitions": str(row.topic.partitions)}
+        topic = TOPIC_NAME if row.replayed else self.sources[row.topic]
+        where = {"topic": topic, "records": str(records), "partitions": str(row.topic.partitions)}
         answer = self._run(row, contender, options | where)
         wanted = self._checksum(size, records)
         for one in answer["passes"]:

@@ -24,12 +24,17 @@ def compiler() -> str:
 
 def build_floor(folder: Path) -> Path:
     """The program behind the floor."""
-    return _build(folder / "floor", ["bench.c", "lz4f.c", "batch.c", "wire.c", "floor.c"], ["-ldl"])
+    return _build(folder / "floor", ["bench.c", "lz4f.c", "batch.c", "tls.c", "wire.c", "floor.c"], ["-ldl"])
 
 
 def build_proxy(folder: Path) -> Path:
     """The proxy that counts."""
     return _build(folder / "proxy", ["bench.c", "proxy.c"], [])
+
+
+def build_replay(folder: Path) -> Path:
+    """The broker that answers from memory."""
+    return _build(folder / "replay", ["bench.c", "lz4f.c", "batch.c", "tls.c", "replay.c"], ["-ldl", "-pthread"])
 
 
 def build_rdkafka(folder: Path) -> Path:

@@ -12,6 +12,7 @@ START, END = "<!-- results: begin -->", "<!-- results: end -->"
 
 _TITLES: Mapping[Kind, str] = {
     "consume": "Consume (million records per second)",
+    "tls": "Consume over TLS, from memory (replay) and from Kafka (million records per second)",
     "produce": "Produce, acks=all (million records per second)",
     "beside": "Beside a computing neighbour (million records per second)",
     "cpu": "Processor time to and from Arrow (seconds per million records)",
@@ -34,7 +35,7 @@ Results = Sequence[tuple[Row, Mapping[str, Figure]]]
 def render(results: Results, topics: Mapping[str, Any], environment: Mapping[str, Any]) -> str:
     """All tables, what the topics hold, what failed, and the environment."""
     parts = [_table(kind, title, [pair for pair in results if pair[0].kind == kind]) for kind, title in _TITLES.items()]
-    parts += [_cpu_table([pair for pair in results if pair[0].kind in {"consume", "produce", "decode"}])]
+    parts += [_cpu_table([pair for pair in results if pair[0].kind in {"consume", "tls", "produce", "decode"}])]
     parts += [_goals(results), _variants(results), _failures(results), _topics(topics), _environment(environment)]
     return "\n\n".join(part for part in parts if part) + "\n"
 

@@ -9,6 +9,7 @@ from benchmarks.counted import CLIENT_ID
 
 Kind = Literal[
     "consume",
+    "tls",
     "produce",
     "beside",
     "cpu",
@@ -56,8 +57,8 @@ class Contender:
     """One competitor of a row.
 
     `program` is a worker module of `benchmarks.workers`, or "floor" or "rdkafka" for a C program; `task` its first
-    argument; `options` further arguments. `variants` are configurations by name: each is tried once, the fastest runs
-    the rounds. A `context` contender takes part only when asked for (`--all`).
+    argument; `options` further arguments. With `tls` it speaks TLS. `variants` are configurations by name: each is
+    tried once, the fastest runs the rounds. A `context` contender takes part only when asked for (`--all`).
     """
 
     name: str
@@ -66,6 +67,7 @@ class Contender:
     options: Mapping[str, str] = field(default_factory=dict)
     variants: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: {"default": {}})
     context: bool = False
+    tls: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,7 @@ class Row:
     """One line of a table. `topic` is what is read, or the shape of what is written.
 
     `figure` names one of several figures that a round comes to; rows that differ in nothing else share their rounds.
+    What is `replayed` is answered from memory, by a server in C and not by Kafka.
     """
 
     name: str
@@ -93,6 +96,7 @@ class Row:
     goals: Sequence[Goal] = ()
     short: bool = False
     figure: str = ""
+    replayed: bool = False
 
 
 CONSUMERS = {
@@ -177,6 +181,43 @@ def _consume(topic: Topic) -> Row:
         goals,
         short=topic.name in {"100-lz4-1m", "100-none-16k", "1000-lz4-1m", "100-lz4-16k-x8"},
     )
+
+
+def _tls(topic: Topic, *, replayed: bool) -> Row:
+    """What TLS costs, beside the floor: a blocking socket that decrypts, and decodes nothing."""
+    goals = [Goal("kafwire consumer, TLS", "kafwire consumer", 0.7)] if topic == _PLAIN else []
+    goals.append(Goal("kafwire consumer, TLS", "librdkafka C, TLS", 1.3))
+    if not replayed:
+        goals = [Goal("kafwire consumer, TLS", "floor, TLS, no decode", 0.9)]
+    floor = _floor_consumers(topic.codec)
+    return Row(
+        f"tls-{'replay' if replayed else 'consume'}-{topic.name}",
+        "tls",
+        "M records/s",
+        topic,
+        [
+            _ARROW_CONSUMER,
+            Contender("kafwire consumer, TLS", "kafwire_consumer", "arrow", tls=True),
+            Contender("confluent consume, TLS", "confluent", "consume", variants=CONSUMERS, tls=True),
+            Contender("librdkafka C, TLS", "rdkafka", "consume", variants=CONSUMERS, tls=True),
+            Contender("floor, TLS", "floor", "consume", variants=floor, tls=True),
+            Contender("floor, TLS, no decode", "floor", "consume", {"decode": "0"}, _floor_consumers("none"), tls=True),
+            Contender("floor, no decode", "floor", "consume", {"decode": "0"}, _floor_consumers("none"), context=True),
+            Contender("librdkafka C", "rdkafka", "consume", variants=CONSUMERS, context=True),
+        ],
+        goals,
+        replayed=replayed,
+    )
+
+
+def _tls_wait(figure: str) -> Row:
+    """One record after the other over TLS; the contenders of `wait` that can."""
+    plain = _wait(figure)
+    contenders = [
+        replace(one, name=f"{one.name}, TLS", tls=True) for one in plain.contenders if one.program != "kafwire_floor"
+    ]
+    goals = [Goal("kafwire send, TLS", "confluent produce, TLS", most=1.1)] if figure == "p50" else []
+    return replace(plain, name=f"tls-{plain.name}", contenders=contenders, goals=goals, short=False)
 
 
 def _records(topic: Topic) -> Row:
@@ -468,6 +509,8 @@ _PLAIN = Topic(1000, "none", LARGE_BATCH)
 ROWS: Sequence[Row] = [
     *[_consume(topic) for topic in TOPICS],
     *[_consume(replace(topic, partitions=8)) for topic in (_LZ4, _LZ4_SMALL)],
+    *[_tls(topic, replayed=replayed) for replayed in (True, False) for topic in (_PLAIN, _LZ4)],
+    *[_tls_wait(figure) for figure in ("p50", "p99")],
     *[_records(replace(_LZ4, key_bytes=size)) for size in (0, SENSOR_BYTES)],
     _cpu(_LZ4),
     *[_produce(value_bytes, codec) for value_bytes in (100, 1000) for codec in ("none", "lz4")],

@@ -7,17 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.counted import counted_broker
 from benchmarks.environment import describe
 from benchmarks.measure import ROOT, WRITES, Bench
 from benchmarks.payload import write_pool
 from benchmarks.programs import BuildError, build_floor
+from benchmarks.replayed import replay_server
 from benchmarks.report import render, update_readme
 from benchmarks.rounds import Figure, as_json, run_row
 from benchmarks.rows import ROWS, Row, Topic, choose
 from benchmarks.topics import Topics
+from kafwire.testing.certificates import Certificates, make_certificates
 
 HERE = Path(__file__).parent
 BUILD = ROOT / "build" / "benchmarks"
@@ -26,7 +28,7 @@ HEAP = "2g"
 PROPERTIES = {"log.segment.delete.delay.ms": "0", "log.cleaner.enable": "false"}
 
 READ_RECORDS = {100: 2_500_000, 1000: 400_000}
-READS = {"consume", "beside", "cpu", "memory", "decode"}
+READS = {"consume", "tls", "beside", "cpu", "memory", "decode"}
 MEMORY_ROUNDS = 2  # a high-water mark hardly varies
 WRITE_RECORDS = {100: 2_000_000, 1000: 300_000}
 
@@ -49,11 +51,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         chosen.profile.mkdir(parents=True, exist_ok=True)
     environment = describe(ROOT)
     try:
-        with _broker(chosen.bootstrap) as (bootstrap, pid, broker), ExitStack() as stack:
-            environment["broker"] = broker
+        certificates = _certificates(folder)
+        with _broker(chosen.bootstrap, certificates) as broker, ExitStack() as stack:
+            environment["broker"] = broker.told
             environment["form"] = {"rounds": rounds, "seconds": seconds, "short": chosen.short}
-            bench, topics = _prepare(rows, bootstrap, folder, seconds, scale)
-            bench.broker_pid = pid
+            bench, topics = _prepare(rows, broker.bootstrap, folder, seconds, scale)
+            bench.broker_pid = broker.pid
+            bench.secured, bench.ca_pem = broker.secured, certificates.ca_pem
+            bench.open_replay = lambda topic: stack.enter_context(
+                replay_server(
+                    folder,
+                    topic,
+                    bench.read_records[topic.value_bytes],
+                    bench.payloads[topic.value_bytes],
+                    certificates.server_pem,
+                )
+            )
             bench.perf_folder = chosen.profile.absolute() if chosen.profile else None
             if not chosen.bootstrap:
                 bench.open_counted = lambda: stack.enter_context(
@@ -82,15 +95,33 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-@contextmanager
-def _broker(bootstrap: str | None) -> Iterator[tuple[str, int | None, dict[str, Any]]]:
-    if bootstrap:
-        yield bootstrap, None, {"given": "a broker that ran already"}
-        return
-    from kafwire.testing.cluster import KafkaCluster  # not needed with --bootstrap
+class _Broker(NamedTuple):
+    """What the rounds talk to; `secured` is its listener with TLS, if it has one."""
 
-    with KafkaCluster(properties=PROPERTIES, heap=HEAP, quick=False) as cluster:
-        yield cluster.bootstrap, cluster.node(1).pid, {"kafka": cluster.version, "nodes": 1, "heap": HEAP, **PROPERTIES}
+    bootstrap: str
+    secured: str | None
+    pid: int | None
+    told: dict[str, Any]
+
+
+def _certificates(folder: Path) -> Certificates:
+    """New ones for each run, of the broker and of the server that replays."""
+    own = folder / "certificates"
+    own.mkdir(mode=0o700, exist_ok=True)
+    return make_certificates(own)
+
+
+@contextmanager
+def _broker(bootstrap: str | None, certificates: Certificates) -> Iterator[_Broker]:
+    if bootstrap:
+        yield _Broker(bootstrap, None, None, {"given": "a broker that ran already"})
+        return
+    from kafwire.testing import KafkaCluster, Security  # not needed with --bootstrap
+
+    listener = Security("SSL", server_pem=certificates.server_pem)
+    with KafkaCluster(properties=PROPERTIES, heap=HEAP, quick=False, security=listener) as cluster:
+        told = {"kafka": cluster.version, "nodes": 1, "heap": HEAP, **PROPERTIES}
+        yield _Broker(cluster.direct, cluster.bootstrap, cluster.node(1).pid, told)
 
 
 def _prepare(
@@ -105,7 +136,7 @@ def _prepare(
     sources: dict[Topic, str] = {}
     blobs: dict[Topic, Path] = {}
     found: dict[str, Any] = {}
-    for topic in dict.fromkeys(row.topic for row in rows if row.kind in READS and not _writes(row)):
+    for topic in dict.fromkeys(row.topic for row in rows if row.kind in READS and not (_writes(row) or row.replayed)):
         size = topic.value_bytes
         blobs[topic] = folder / f"batches-{topic.name}.bin"
         sources[topic], found[topic.name] = topics.fill(topic, read_records[size], payloads[size], blobs[topic])

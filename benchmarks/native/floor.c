@@ -8,7 +8,7 @@
  *   floor wait    bootstrap= topic= payload= value_bytes= warmup= records= seconds=   one record after the other, acknowledged
  *   floor decode  file= seconds=                                     batches in memory to columns, again and again
  *
- * Without `partitions` one, number 0; with it the records are shared out evenly. Offsets begin at 0. codec=none|lz4; lz4=path of an lz4 library, else the system's. */
+ * `ca=path` speaks TLS and verifies the server. Without `partitions` one, number 0; with it the records are shared out evenly. Offsets begin at 0. codec=none|lz4; lz4=path of an lz4 library, else the system's. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +32,14 @@ static const lz4f_api *open_lz4(void) { return lz4f_open(bench_arg(argc_, argv_,
 
 static const lz4f_api *chosen_codec(void) { return strcmp(text("codec"), "lz4") ? NULL : open_lz4(); }
 
+/* Whom to trust, for TLS; NULL: none. */
+static tls_context *trusted(void) {
+    static tls_context *context;
+    const char *ca = bench_arg(argc_, argv_, "ca", "");
+    if (*ca && !context) context = tls_client(ca);
+    return context;
+}
+
 static int64_t now_ms(void) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -45,7 +53,7 @@ static void fill(void) {
     size_t limit = (size_t)number("batch_bytes", 1000000);
     int in_flight = 0, partitions = (int)number("partitions", 1), partition = 0;
     bench_payload payload;
-    wire broker = {0};
+    wire broker = {.secure = trusted()};
     bench_load(&payload, text("payload"), (size_t)number("value_bytes", 100));
     payload.key_bytes = (size_t)number("key_bytes", 0);
     if (payload.key_bytes && BENCH_KEY_AT + payload.key_bytes > payload.value_bytes) bench_fail("no room for keys");
@@ -72,7 +80,7 @@ static void fill(void) {
 static void ready(void) {
     int partitions = (int)number("partitions", 1);
     wire_part *parts = bench_alloc((size_t)partitions * sizeof *parts);
-    wire broker = {0};
+    wire broker = {.secure = trusted()};
     for (int i = 0; i < partitions; i++) parts[i].partition = i;
     wire_open(&broker, text("bootstrap"));
     wire_send_fetch(&broker, text("topic"), parts, partitions, 0, 1);
@@ -93,7 +101,7 @@ static void inspect(void) {
     size_t count = 0, capacity = 1024, total = 0, dump_limit = (size_t)number("dump_bytes", 8 << 20), dumped = 0;
     size_t *sizes = bench_alloc(capacity * sizeof *sizes);
     FILE *file = dump ? fopen(dump, "wb") : NULL;
-    wire broker = {0};
+    wire broker = {.secure = trusted()};
     if (dump && !file) bench_fail("cannot write %s", dump);
     wire_open(&broker, text("bootstrap"));
     wire_part part = {0};
@@ -173,7 +181,7 @@ static void consume(void) {
     wire_part *asked = bench_alloc((size_t)partitions * sizeof *asked);
     wire_part *served = bench_alloc((size_t)partitions * sizeof *served);
     wire_part *answered = bench_alloc((size_t)partitions * sizeof *answered);
-    wire broker = {0};
+    wire broker = {.secure = trusted()};
     bench_run run;
     decoder into;
     decoder_init(&into, lz4);
@@ -230,7 +238,7 @@ static void produce(void) {
     size_t limit = (size_t)number("batch_bytes", 1000000), count = 0, capacity = 16;
     int most = (int)number("in_flight", 5);
     bench_payload payload;
-    wire broker = {0};
+    wire broker = {.secure = trusted()};
     bench_run run;
     bench_load(&payload, text("payload"), (size_t)number("value_bytes", 100));
     made_batch *batches = bench_alloc(capacity * sizeof *batches);
@@ -277,7 +285,7 @@ static void wait_for_each(void) {
     bench_wait_for_go(&run, seconds());
     while (bench_more(&run)) {
         bench_pass pass = {0};
-        wire broker = {0};
+        wire broker = {.secure = trusted()};
         wire_open(&broker, text("bootstrap"));
         for (int64_t i = 0; i < records; i++) {
             double start = bench_now();

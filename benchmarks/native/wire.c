@@ -27,14 +27,23 @@ void wire_open(wire *self, const char *bootstrap) {
         bench_fail("cannot connect to %s: %s", bootstrap, strerror(errno));
     freeaddrinfo(found);
     setsockopt(self->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    self->tls = self->secure ? tls_open(self->secure, self->fd, host) : NULL;
     self->next_correlation = self->due_correlation = 1;
 }
 
-void wire_close(wire *self) { close(self->fd); }
+void wire_close(wire *self) {
+    if (self->tls) tls_close(self->tls);
+    close(self->fd);
+}
 
 static void send_all(wire *self, const uint8_t *head, size_t head_size, const uint8_t *body, size_t body_size) {
     struct iovec parts[2] = {{(void *)head, head_size}, {(void *)body, body_size}};
     int first = 0;
+    if (self->tls) {
+        if (!tls_write(self->tls, head, head_size) || !tls_write(self->tls, body, body_size))
+            bench_fail("send: the connection is gone");
+        return;
+    }
     while (first < 2) {
         if (!parts[first].iov_len) {
             first++;
@@ -54,8 +63,8 @@ static void send_all(wire *self, const uint8_t *head, size_t head_size, const ui
 
 static void receive(wire *self, uint8_t *into, size_t size) {
     while (size) {
-        ssize_t got = recv(self->fd, into, size, MSG_WAITALL);
-        if (got < 0 && errno == EINTR) continue;
+        ssize_t got = self->tls ? tls_read(self->tls, into, size) : recv(self->fd, into, size, MSG_WAITALL);
+        if (got < 0 && !self->tls && errno == EINTR) continue;
         if (got <= 0) bench_fail("receive: %s", got ? strerror(errno) : "the broker closed the connection");
         into += got;
         size -= (size_t)got;

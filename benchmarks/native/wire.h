@@ -6,8 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tls.h"
+
 typedef struct {
     int fd;
+    tls_context *secure; /* NULL: no TLS */
+    tls *tls;            /* of the open connection */
     int32_t next_correlation, due_correlation;
     uint8_t *frame; /* the last response */
     size_t frame_capacity, frame_size;
@@ -23,7 +27,7 @@ typedef struct {
     size_t size;
 } wire_part;
 
-void wire_open(wire *self, const char *bootstrap); /* "host:port" */
+void wire_open(wire *self, const char *bootstrap); /* "host:port"; with TLS if `secure` is set */
 void wire_close(wire *self);                       /* keeps the buffers for the next wire_open */
 
 /* `min_bytes` 0 is answered at once. */

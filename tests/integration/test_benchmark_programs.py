@@ -6,7 +6,7 @@ Nothing is measured here; the figures of such small runs say nothing.
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,14 @@ from benchmarks.counted import counted_broker
 from benchmarks.measure import converse
 from benchmarks.payload import split_pool, write_pool
 from benchmarks.programs import build_floor, build_rdkafka
-from benchmarks.rows import CONSUMERS
+from benchmarks.replayed import TOPIC_NAME, Replayed, replay_server, tls_options
+from benchmarks.rows import CONSUMERS, Topic
 from benchmarks.strategies import VALUE_BYTES, Runner
 from benchmarks.strategies_report import draw
 from benchmarks.topics import Topics
+from kafwire.testing.certificates import Certificates, make_certificates
 from kafwire.testing.cluster import KafkaCluster
+from tests.support.certificates import Authority
 
 RECORDS = 1003  # not to be divided evenly
 
@@ -204,3 +207,62 @@ def test_the_plot_is_drawn_with_what_there_is(folder: Path) -> None:
     draw({"cells": cells}, path)
     assert path.read_bytes().startswith(b"\x89PNG")
     assert path.stat().st_size < 100_000
+
+
+@pytest.fixture(scope="module", params=[1, 8])
+def replayed(folder: Path, request: pytest.FixtureRequest) -> Iterator[tuple[Replayed, Certificates, int]]:
+    """The server that replays, its certificates, and how many partitions it has."""
+    (certificates := folder / f"certificates-{request.param}").mkdir()
+    made = make_certificates(certificates)
+    topic = Topic(100, "none", 5000, request.param, key_bytes=11)
+    with replay_server(folder, topic, RECORDS, write_pool(folder, 100), made.server_pem) as running:
+        yield running, made, request.param
+
+
+@pytest.mark.parametrize(
+    ("program", "tls"),
+    [(program, tls) for program in ("floor", "rdkafka", "confluent") for tls in (False, True)]
+    + [("kafwire_consumer", False)],
+)
+def test_readers_read_what_is_replayed(
+    replayed: tuple[Replayed, Certificates, int], folder: Path, program: str, tls: bool
+) -> None:
+    server, certificates, partitions = replayed
+    options: dict[str, object] = {
+        "bootstrap": server.tls if tls else server.plain,
+        "topic": TOPIC_NAME,
+        "records": RECORDS,
+        "partitions": partitions,
+        "seconds": 0,
+        **(tls_options(program, certificates.ca_pem) if tls else {}),
+    }
+    if program == "floor":
+        command = [str(build_floor(folder)), "consume", "max_bytes=12000"]
+    elif program == "rdkafka":
+        options |= CONSUMERS["defaults"]
+        command = [str(build_rdkafka(folder)), "consume"]
+    else:
+        task = "arrow" if program == "kafwire_consumer" else "consume"
+        command = worker(program, task, {})
+    (once,) = converse([*command, *(f"{name}={value}" for name, value in options.items())])["passes"]
+    values = split_pool(write_pool(folder, 100).read_bytes(), 100)[:RECORDS]
+    expected = (RECORDS, RECORDS * 100, sum(value[-1] for value in values))
+    assert (once["records"], once["bytes"], once.get("checksum", expected[2])) == expected
+
+
+def test_the_floor_verifies_the_server(replayed: tuple[Replayed, Certificates, int], folder: Path) -> None:
+    server, _, _ = replayed
+    other = Authority.new().write(folder / "other-ca.pem")
+    command = [str(build_floor(folder)), "ready", f"bootstrap={server.tls}", f"topic={TOPIC_NAME}", f"ca={other}"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert answer.returncode
+    assert "certificate verify failed" in answer.stderr
+
+
+def test_what_is_sent_is_acknowledged_and_forgotten(replayed: tuple[Replayed, Certificates, int], folder: Path) -> None:
+    server, certificates, _ = replayed
+    shape = [f"payload={write_pool(folder, 100)}", "value_bytes=100", "batch_bytes=5000", "codec=none"]
+    where = [f"bootstrap={server.tls}", f"ca={certificates.ca_pem}", f"topic={TOPIC_NAME}", f"records={RECORDS}"]
+    subprocess.run([build_floor(folder), "fill", *where, *shape], check=True, capture_output=True)
+    with kafwire.Producer(server.plain, linger_ms=0) as producer:
+        assert producer.send(TOPIC_NAME, b"value", partition=0).result(timeout=30).offset >= RECORDS
