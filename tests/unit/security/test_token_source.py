@@ -45,7 +45,9 @@ async def alone() -> None:
     """Wait until no other task runs."""
     mine = asyncio.current_task()
     others = {task for task in asyncio.all_tasks() if task is not mine}
-    await asyncio.wait(others, timeout=30)
+    if others:
+        _, left = await asyncio.wait(others, timeout=30)
+        assert not left
     await asyncio.sleep(0)
 
 
@@ -90,8 +92,14 @@ def test_a_function_runs_in_a_thread_and_a_coroutine_does_not() -> None:
     async def awaited() -> str:
         return function()
 
-    once(function)
-    once(awaited)
+    async def ask() -> None:
+        engine = LoopEngine(NOW)
+        await TokenSource(function, timeout_s=30).token(engine.engine)
+        assert engine.started == 1
+        await TokenSource(awaited, timeout_s=30).token(engine.engine)
+        assert engine.started == 1
+
+    run(ask())
     assert seen[0] is not threading.current_thread()
     assert seen[1] is threading.current_thread()
 
@@ -280,8 +288,13 @@ def test_a_coroutine_that_hangs_is_cancelled() -> None:
             ended.append("cancelled")
         return "abc"
 
-    refused(provider, "did not answer within 0.05 s", timeout_s=0.05)
-    assert ended == ["cancelled"]
+    async def ask() -> None:
+        with pytest.raises(AuthenticationError, match="did not answer within 0.05 s"):
+            await TokenSource(provider, timeout_s=0.05).token(LoopEngine(NOW).engine)
+        await alone()
+        assert ended == ["cancelled"]
+
+    run(ask())
 
 
 def test_an_error_that_nobody_waits_for_is_no_noise(caplog: pytest.LogCaptureFixture) -> None:
