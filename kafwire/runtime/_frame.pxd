@@ -11,6 +11,8 @@ cdef extern from "kafwire/runtime/native/frame.h" nogil:
     int KW_CLOSED
     int KW_POSTED
     int KW_MAX_SLICES
+    int KW_EXPECT_RESPONSE
+    int KW_PAST_HOLD
     ctypedef struct kw_completion:
         kw_completion *next
         uint64_t token

@@ -17,11 +17,12 @@ cdef extern from "<sys/uio.h>" nogil:
 
 cdef extern from "kafwire/runtime/native/frame.h" nogil:
     kw_request *kw_request_new(
-        uint64_t token, int32_t correlation_id, kw_buf **segments, int count, int expect_response, int *error)
+        uint64_t token, int32_t correlation_id, kw_buf **segments, int count, int flags, int *error)
     void kw_request_free(kw_request *request)
     void kw_frames_init(kw_frames *frames, kw_pool *pool, uint32_t max_frame)
     void kw_frames_clear(kw_frames *frames)
     void kw_frames_queue(kw_frames *frames, kw_request *request)
+    void kw_frames_hold(kw_frames *frames, int holding)
     int kw_frames_to_send(kw_frames *frames, iovec *slices, int limit)
     void kw_frames_sent(kw_frames *frames, size_t size)
     int kw_frames_receive_space(kw_frames *frames, uint8_t **data, size_t *size)
@@ -98,17 +99,20 @@ cdef class Frames:
         kw_frames_reason(&self.frames, text, sizeof(text))
         return (<bytes> text).decode()
 
-    def queue(self, uint64_t token, int32_t correlation_id, segments, bint expect_response=True):
+    def queue(
+        self, uint64_t token, int32_t correlation_id, segments, bint expect_response=True, bint past_hold=False,
+    ):
         """Queue one request; the size prefix is added. Its answer completes as RESPONSE with `token`.
 
-        Without `expect_response` it completes as SENT when `take` has returned its last byte. ValueError: a request of
-        no bytes, or over 2 GiB.
+        Without `expect_response` it completes as SENT when `take` has returned its last byte. With `past_hold` no
+        `hold` keeps it. ValueError: a request of no bytes, or over 2 GiB.
         """
         cdef Py_ssize_t count = len(segments)
         cdef Py_ssize_t filled = 0
         cdef Py_ssize_t i
         cdef int error = 0
         cdef kw_request *request = NULL
+        cdef int flags = (KW_EXPECT_RESPONSE if expect_response else 0) | (KW_PAST_HOLD if past_hold else 0)
         cdef kw_buf **bufs = <kw_buf **> calloc(count + 1, sizeof(kw_buf *))
         if bufs is NULL:
             raise MemoryError("no memory for a request")
@@ -119,7 +123,7 @@ cdef class Frames:
                 bufs[filled] = new_segment(segment)
                 filled += 1
             if filled <= KW_MAX_SLICES:
-                request = kw_request_new(token, correlation_id, bufs, <int> filled, expect_response, &error)
+                request = kw_request_new(token, correlation_id, bufs, <int> filled, flags, &error)
         finally:
             for i in range(filled):
                 kw_buf_unref(bufs[i])
@@ -129,6 +133,10 @@ cdef class Frames:
                 raise MemoryError("no memory for a request")
             raise ValueError(f"a request has 1 byte to 2 GiB less one, in at most {KW_MAX_SLICES} segments")
         kw_frames_queue(&self.frames, request)
+
+    def hold(self, bint holding):
+        """Have requests that are queued from now on wait until this is called with False."""
+        kw_frames_hold(&self.frames, holding)
 
     def take(self, size_t limit=65536):
         """Up to `limit` bytes of what goes out next; they count as sent."""

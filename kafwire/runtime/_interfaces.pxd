@@ -73,6 +73,16 @@ cdef class ResponseFilter:
     cpdef detach(self)
 
 
+cdef extern from "kafwire/runtime/native/stream.h":
+    int KW_NOT_AUTHENTICATED
+    ctypedef struct kw_stream:
+        pass
+
+
+cdef class StreamSource:
+    cdef kw_stream *new_stream(self) except NULL
+
+
 cdef class PendingRequest:
     cdef object callback
     cdef public object timer

@@ -1,11 +1,13 @@
 from asyncio import TimerHandle
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from kafwire.errors import KafkaError
 from kafwire.memory._buffer import Buffer
 
 _T = TypeVar("_T")
+
+NOT_AUTHENTICATED: Final[int]
 
 class Clock:
     def monotonic(self) -> float: ...
@@ -21,6 +23,8 @@ class Notifier:
 class ResponseFilter:
     def detach(self) -> None: ...
     def deliver(self, token: int, frame: Buffer) -> bool: ...
+
+class StreamSource: ...
 
 class PendingRequest:
     timer: TimerHandle | None

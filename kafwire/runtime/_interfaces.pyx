@@ -5,6 +5,8 @@ from libc.stdint cimport int32_t, uint32_t, uint64_t
 
 from kafwire.memory._buffer cimport Buffer, kw_buf
 
+NOT_AUTHENTICATED = KW_NOT_AUTHENTICATED
+
 
 cdef class Clock:
     """The system's clocks. A subclass that overrides both methods is another clock, for compiled code too."""
@@ -82,6 +84,16 @@ cdef class ResponseFilter:
     def deliver(self, uint64_t token, Buffer frame not None):
         """Show it a response; whether somebody else is served by it."""
         return frame.buf is not NULL and self.function(self.context, token, frame.buf) != 0
+
+
+cdef class StreamSource:
+    """Makes what carries a connection's bytes where that is not the socket alone (`native/stream.h`).
+
+    A subclass is TLS to one server; the native transport asks it for a stream for each connection.
+    """
+
+    cdef kw_stream *new_stream(self) except NULL:
+        raise NotImplementedError
 
 
 cdef class PendingRequest:

@@ -2,7 +2,7 @@ from collections.abc import Sequence
 from typing import Any, Final, final
 
 from kafwire.memory._buffer import Buffer
-from kafwire.runtime._interfaces import Notifier, RequestTable, ResponseFilter
+from kafwire.runtime._interfaces import Notifier, RequestTable, ResponseFilter, StreamSource
 
 CONNECTED: Final[int]
 RESPONSE: Final[int]
@@ -19,6 +19,7 @@ class Loop:
         family: int,
         *,
         max_frame: int,
+        stream: StreamSource | None = None,
         send_buffer: int = 0,
         receive_buffer: int = 0,
     ) -> int: ...
@@ -29,7 +30,9 @@ class Loop:
         correlation_id: int,
         segments: Sequence[bytes | Buffer],
         expect_response: bool,
+        past_hold: bool = False,
     ) -> None: ...
+    def hold(self, connection: int, holding: bool) -> None: ...
     def set_max_frame(self, connection: int, max_frame: int) -> None: ...
     def close_connection(self, connection: int) -> None: ...
     def drain(self) -> list[tuple[int, int, int, Any]]: ...

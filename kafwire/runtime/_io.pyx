@@ -14,9 +14,12 @@ from libc.string cimport memset
 
 from kafwire.memory._buffer cimport Buffer, kw_buf, kw_buf_unref, kw_pool, process_pool
 from kafwire.runtime._frame cimport (
-    KW_CLOSED, KW_CONNECTED, KW_MAX_SLICES, KW_POSTED, KW_RESPONSE, KW_SENT, kw_completion, new_segment,
+    KW_CLOSED, KW_CONNECTED, KW_EXPECT_RESPONSE, KW_MAX_SLICES, KW_PAST_HOLD, KW_POSTED, KW_RESPONSE, KW_SENT,
+    kw_completion, new_segment,
 )
-from kafwire.runtime._interfaces cimport Notifier, RequestTable, ResponseFilter, kw_notifier, kw_response_filter
+from kafwire.runtime._interfaces cimport (
+    Notifier, RequestTable, ResponseFilter, StreamSource, kw_notifier, kw_response_filter, kw_stream,
+)
 
 import os
 
@@ -67,11 +70,12 @@ cdef extern from "kafwire/runtime/native/loop.h" nogil:
     void loop_free "kw_loop_free"(kw_loop *loop)
     int loop_fileno "kw_loop_fileno"(kw_loop *loop)
     int64_t loop_connect "kw_loop_connect"(
-        kw_loop *loop, const c_sockaddr *address, socklen_t size, uint32_t max_frame,
+        kw_loop *loop, const c_sockaddr *address, socklen_t size, kw_stream *stream, uint32_t max_frame,
         int send_buffer, int receive_buffer)
+    int loop_hold "kw_loop_hold"(kw_loop *loop, uint32_t connection, int holding)
     int loop_submit "kw_loop_submit"(
         kw_loop *loop, uint32_t connection, uint64_t token, int32_t correlation_id,
-        kw_buf **segments, int count, int expect_response)
+        kw_buf **segments, int count, int flags)
     int loop_set_max_frame "kw_loop_set_max_frame"(kw_loop *loop, uint32_t connection, uint32_t max_frame)
     int loop_close_connection "kw_loop_close_connection"(kw_loop *loop, uint32_t connection)
     int loop_post "kw_loop_post"(kw_loop *loop, uint64_t cookie)
@@ -156,17 +160,22 @@ cdef class Loop:
             raise_for(result, "fileno")
         return result
 
-    def connect(self, tuple sockaddr, int family, *, uint32_t max_frame, int send_buffer=0, int receive_buffer=0):
+    def connect(
+        self, tuple sockaddr, int family, *, uint32_t max_frame, StreamSource stream=None, int send_buffer=0,
+        int receive_buffer=0,
+    ):
         """Start to connect to a numeric (host, port[, flowinfo, scope_id]); returns the connection's number at once.
 
-        CONNECTED or CLOSED follows. `max_frame` in bytes: a larger response poisons the connection. Buffer sizes in
+        CONNECTED or CLOSED follows. `stream` makes what carries the bytes; None: the socket does. `max_frame` in bytes:
+        a larger response poisons the connection. Buffer sizes in
         bytes (SO_SNDBUF, SO_RCVBUF); 0 leaves the system's. Raises ValueError for an address that is not numeric.
         """
         cdef sockaddr_in v4
         cdef sockaddr_in6 v6
         cdef socklen_t size = fill_address(sockaddr, family, &v4, &v6)
+        cdef kw_stream *carrier = NULL if stream is None else stream.new_stream()
         cdef int64_t result = loop_connect(
-            self.loop, <c_sockaddr *> &v4 if family == AF_INET else <c_sockaddr *> &v6, size, max_frame,
+            self.loop, <c_sockaddr *> &v4 if family == AF_INET else <c_sockaddr *> &v6, size, carrier, max_frame,
             send_buffer, receive_buffer)
         if result < 0:
             raise_for(result, "connect")
@@ -174,19 +183,21 @@ cdef class Loop:
 
     def submit(
         self, uint32_t connection, uint64_t token, int32_t correlation_id, segments, bint expect_response,
+        bint past_hold=False,
     ):
         """Queue one request; its 4-byte size prefix is added here. May be called before CONNECTED.
 
         A Buffer is sent from where it is and stays referenced until its last byte is out; `bytes` are copied. The
-        answer is a RESPONSE with `token`; without `expect_response` it is SENT. Raises BrokenPipeError when the
-        connection is closed (its CLOSED completion is waiting, or was drained), ValueError for a request of no bytes or
-        over 2 GiB.
+        answer is a RESPONSE with `token`; without `expect_response` it is SENT. With `past_hold` no `hold` keeps it.
+        Raises BrokenPipeError when the connection is closed (its CLOSED completion is waiting, or was drained),
+        ValueError for a request of no bytes or over 2 GiB.
         """
         cdef kw_buf *few[16]
         cdef kw_buf **all_segments = few
         cdef Py_ssize_t count = len(segments)
         cdef Py_ssize_t filled = 0
         cdef Py_ssize_t i
+        cdef int flags = (KW_EXPECT_RESPONSE if expect_response else 0) | (KW_PAST_HOLD if past_hold else 0)
         cdef int result = -EINVAL
         if count > 16:
             if count > KW_MAX_SLICES:
@@ -201,7 +212,7 @@ cdef class Loop:
                 all_segments[filled] = new_segment(segment)
                 filled += 1
             result = loop_submit(
-                self.loop, connection, token, correlation_id, all_segments, <int> filled, expect_response)
+                self.loop, connection, token, correlation_id, all_segments, <int> filled, flags)
         finally:
             for i in range(filled):
                 kw_buf_unref(all_segments[i])
@@ -209,6 +220,15 @@ cdef class Loop:
                 free(all_segments)
         if result < 0:
             raise_for(result, "submit")
+
+    def hold(self, uint32_t connection, bint holding):
+        """Have requests that are submitted from now on wait until this is called with False.
+
+        Nothing for a connection that is closed.
+        """
+        cdef int result = loop_hold(self.loop, connection, holding)
+        if result < 0 and result != -EPIPE:
+            raise_for(result, "hold")
 
     def set_max_frame(self, uint32_t connection, uint32_t max_frame):
         """Change the limit, in bytes, from the next frame on. Raises BrokenPipeError when the connection is closed."""
@@ -228,7 +248,8 @@ cdef class Loop:
         CONNECTED: payload None. RESPONSE: a Buffer from the correlation id on. SENT (requests without an answer): None,
         the last byte reached the kernel. CLOSED: (errno, reason), the connection's last; it stands for everything of it
         that has not completed. errno is 0 for closed by this side, EPIPE for closed by the peer, EPROTO for bytes that
-        make no sense, else the failed call's. POSTED: token is the cookie, connection 0.
+        make no sense, NOT_AUTHENTICATED if TLS was refused by one side, else the failed call's. POSTED: token is the
+        cookie, connection 0.
         """
         cdef int error = 0
         cdef kw_completion *each = loop_drain(self.loop, &error)
@@ -338,4 +359,5 @@ cdef class NativeRequestTable(RequestTable):
         self.accepts_threads = True
 
     cdef int submit(self, uint32_t token, int32_t correlation_id, kw_buf **segments, int count) noexcept:
-        return loop_submit(self.loop.loop, self.connection, token, correlation_id, segments, count, True)
+        return loop_submit(
+            self.loop.loop, self.connection, token, correlation_id, segments, count, KW_EXPECT_RESPONSE)

@@ -9,19 +9,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kafwire.memory._buffer import Buffer
 from kafwire.runtime._interfaces import (
+    NOT_AUTHENTICATED,
     Clock,
     Notifier,
     PendingRequest,
     RequestTable,
     ResponseFilter,
+    StreamSource,
     Waiter,
 )
 
+if TYPE_CHECKING:
+    import ssl
+
 __all__ = [
+    "NOT_AUTHENTICATED",
     "Clock",
     "Connection",
     "Engine",
@@ -35,11 +42,22 @@ __all__ = [
     "Resolver",
     "ResponseFilter",
     "SocketAddress",
+    "SslSource",
+    "StreamSource",
     "Transport",
     "Waiter",
 ]
 
 _T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class SslSource:
+    """TLS by an `ssl.SSLContext`, for a connection to a server whose certificate has to be for `host`."""
+
+    context: ssl.SSLContext
+    host: str
+
 
 # (host, port), and of IPv6 (flow info, scope id) too.
 SocketAddress = tuple[Any, ...]
@@ -91,7 +109,10 @@ class Receiver(Protocol):
         """The last byte of a request that has no response left the process."""
 
     def on_closed(self, errno: int, reason: str) -> None:
-        """The connection is gone, and with it all that it owed."""
+        """The connection is gone, and with it all that it owed.
+
+        `errno` is `NOT_AUTHENTICATED` where one side did not accept the other.
+        """
 
 
 class Connection(Protocol):
@@ -102,11 +123,23 @@ class Connection(Protocol):
         """The requests that are owed a response; closed by whoever gives the connection up."""
 
     def submit(
-        self, token: int, correlation_id: int, segments: Sequence[bytes | Buffer], *, expect_response: bool
+        self,
+        token: int,
+        correlation_id: int,
+        segments: Sequence[bytes | Buffer],
+        *,
+        expect_response: bool,
+        past_hold: bool = False,
     ) -> None:
         """Queue one request; the size prefix is put before it. Buffers are referenced, never copied.
 
-        Raises `BrokenPipeError` once the connection is closed.
+        With `past_hold` no `hold` keeps it. Raises `BrokenPipeError` once the connection is closed.
+        """
+
+    def hold(self, holding: bool) -> None:
+        """Have requests that are submitted from now on, by whoever, wait until this is called with False.
+
+        A connection that authenticates again (KIP-368) may send nothing else meanwhile.
         """
 
     def set_response_filter(self, response_filter: ResponseFilter) -> None:
@@ -122,8 +155,18 @@ class Connection(Protocol):
 class Transport(Protocol):
     """Makes connections, and notifiers for compiled modules."""
 
-    def connect(self, family: int, address: SocketAddress, receiver: Receiver, max_frame: int) -> Connection:
-        """Begin to connect to a resolved socket address; `receiver` hears how it went."""
+    def connect(
+        self,
+        family: int,
+        address: SocketAddress,
+        receiver: Receiver,
+        max_frame: int,
+        stream: StreamSource | SslSource | None = None,
+    ) -> Connection:
+        """Begin to connect to a resolved socket address; `receiver` hears how it went.
+
+        `stream` makes what carries the bytes, TLS; None: nothing but the socket.
+        """
 
     def listen(self, callback: Callable[[], object]) -> Notifier:
         """A notifier that any thread may notify, without the GIL; `callback` then runs on the engine."""

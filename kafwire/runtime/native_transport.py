@@ -1,5 +1,5 @@
-"""The plain transport: the native I/O thread owns the sockets, and one turn of `dispatch` hands over all that completed
-since the last.
+"""The native transport: the native I/O thread owns the sockets, and one turn of `dispatch` hands over all that
+completed since the last.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 
 from kafwire.memory._buffer import Buffer
 from kafwire.runtime import _io
-from kafwire.runtime._interfaces import Notifier, ResponseFilter
-from kafwire.runtime.interfaces import Receiver, SocketAddress
+from kafwire.runtime._interfaces import Notifier, ResponseFilter, StreamSource
+from kafwire.runtime.interfaces import Connection, Receiver, SocketAddress, SslSource
 
 log = logging.getLogger("kafwire")
 
@@ -26,10 +26,20 @@ class NativeConnection:
         self.requests = loop.requests(number)
 
     def submit(
-        self, token: int, correlation_id: int, segments: Sequence[bytes | Buffer], *, expect_response: bool
+        self,
+        token: int,
+        correlation_id: int,
+        segments: Sequence[bytes | Buffer],
+        *,
+        expect_response: bool,
+        past_hold: bool = False,
     ) -> None:
         """See `Connection`."""
-        self._loop.submit(self.number, token, correlation_id, segments, expect_response)
+        self._loop.submit(self.number, token, correlation_id, segments, expect_response, past_hold)
+
+    def hold(self, holding: bool) -> None:
+        """See `Connection`."""
+        self._loop.hold(self.number, holding)
 
     def set_response_filter(self, response_filter: ResponseFilter) -> None:
         """See `Connection`. It is called in the I/O thread."""
@@ -45,7 +55,7 @@ class NativeConnection:
 
 
 class NativeTransport:
-    """Plain TCP by the native I/O thread."""
+    """TCP by the native I/O thread."""
 
     def __init__(self, loop: _io.Loop) -> None:
         self._loop = loop
@@ -53,9 +63,20 @@ class NativeTransport:
         self._listeners: dict[int, tuple[Notifier, Callable[[], object]]] = {}
         self._last_number = 0
 
-    def connect(self, family: int, address: SocketAddress, receiver: Receiver, max_frame: int) -> NativeConnection:
+    def connect(
+        self,
+        family: int,
+        address: SocketAddress,
+        receiver: Receiver,
+        max_frame: int,
+        stream: StreamSource | SslSource | None = None,
+    ) -> Connection:
         """See `Transport`."""
-        number = self._loop.connect(address, family, max_frame=max_frame)
+        if isinstance(stream, SslSource):
+            from kafwire.runtime.asyncio_connection import AsyncioConnection
+
+            return AsyncioConnection(family, address, receiver, max_frame, stream)
+        number = self._loop.connect(address, family, max_frame=max_frame, stream=stream)
         self._receivers[number] = receiver
         return NativeConnection(self._loop, number)
 

@@ -373,7 +373,7 @@ static void one_round(dice *d) {
         *s = (source){.all = &all, .first = i * EACH, .d = roll(d)};
         for (int j = 0; j < EACH; j++) s->cursors[j] = (cursor){.place = all.places[s->first + j], .sent = -1};
         CHECK((s->fast_path = kw_fast_path_new(all.queue)));
-        s->connection = (uint32_t)kw_loop_connect(all.loop, (struct sockaddr *)&address, sizeof address, MAX_FRAME, 0, 0);
+        s->connection = (uint32_t)kw_loop_connect(all.loop, (struct sockaddr *)&address, sizeof address, NULL, MAX_FRAME, 0, 0);
         peers[i] = (peer){.fd = accept(listening, NULL, NULL), .d = roll(d)};
         CHECK(peers[i].fd >= 0 && !pthread_create(&peers[i].thread, NULL, run_peer, &peers[i]));
     }

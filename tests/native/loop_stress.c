@@ -338,7 +338,7 @@ static void one_round(dice *d) {
             to.sin_port = htons(1);
             shutdown(l.fd, SHUT_RD); /* one fewer will come */
         }
-        int64_t id = kw_loop_connect(r.loop, (struct sockaddr *)&to, sizeof to, MAX_FRAME,
+        int64_t id = kw_loop_connect(r.loop, (struct sockaddr *)&to, sizeof to, NULL, MAX_FRAME,
                                      below(d, 2) ? 4096 : 0, below(d, 2) ? 4096 : 0);
         CHECK(id > 0);
         r.links[i].id = (uint32_t)id;
@@ -403,7 +403,7 @@ static void complete_round(dice *d, int kind) {
     CHECK(!getsockname(listening, (struct sockaddr *)&address, &address_size));
     r.loop = kw_loop_new(pool, &error);
     CHECK(r.loop);
-    int64_t id = kw_loop_connect(r.loop, (struct sockaddr *)&address, sizeof address, MAX_FRAME, 4096, 4096);
+    int64_t id = kw_loop_connect(r.loop, (struct sockaddr *)&address, sizeof address, NULL, MAX_FRAME, 4096, 4096);
     for (int i = 0; i < CONNECTIONS; i++) {
         r.links[i].id = i ? UINT32_MAX : (uint32_t)id;
         pthread_mutex_init(&r.links[i].lock, NULL);

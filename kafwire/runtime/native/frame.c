@@ -32,8 +32,8 @@ void kw_list_append(kw_list *list, kw_completion *completion) {
 /* Requests are linked by the same `next` as completions: a request is on one list at a time. */
 static kw_request *next_request(const kw_request *request) { return (kw_request *)request->done.next; }
 
-kw_request *kw_request_new(uint64_t token, int32_t correlation_id, kw_buf *const *segments, int count,
-                           int expect_response, int *error) {
+kw_request *kw_request_new(uint64_t token, int32_t correlation_id, kw_buf *const *segments, int count, int flags,
+                           int *error) {
     *error = -EINVAL;
     if (count < 1 || count > KW_MAX_SLICES) return NULL;
     uint64_t size = 0;
@@ -46,9 +46,10 @@ kw_request *kw_request_new(uint64_t token, int32_t correlation_id, kw_buf *const
     *error = request ? 0 : -ENOMEM;
     if (!request) return NULL;
     request->done.token = token;
-    request->done.kind = expect_response ? KW_RESPONSE : KW_SENT;
+    request->expect_response = (flags & KW_EXPECT_RESPONSE) != 0;
+    request->past_hold = (flags & KW_PAST_HOLD) != 0;
+    request->done.kind = request->expect_response ? KW_RESPONSE : KW_SENT;
     request->correlation_id = correlation_id;
-    request->expect_response = expect_response != 0;
     request->size = (uint32_t)size;
     for (int i = 0; i < PREFIX; i++) request->prefix[i] = (uint8_t)(size >> (24 - 8 * i));
     request->count = count;
@@ -89,10 +90,11 @@ static void free_requests(kw_request *request) {
 void kw_frames_clear(kw_frames *frames) {
     free_requests(frames->oldest);
     free_requests((kw_request *)frames->done.first);
+    free_requests((kw_request *)frames->held.first);
     kw_buf_unref(frames->stash);
     kw_buf_unref(frames->frame);
     frames->oldest = frames->last_owed = frames->sending = frames->newest = NULL;
-    frames->done.first = frames->done.last = NULL;
+    frames->done = frames->held = (kw_list){NULL, NULL};
     frames->stash = frames->frame = NULL;
     frames->stash_start = frames->stash_end = frames->pending_bytes = 0;
 }
@@ -100,6 +102,10 @@ void kw_frames_clear(kw_frames *frames) {
 /* ---- sending ---- */
 
 void kw_frames_queue(kw_frames *frames, kw_request *request) {
+    if (frames->holding && !request->past_hold) {
+        kw_list_append(&frames->held, &request->done);
+        return;
+    }
     request->done.next = NULL;
     if (frames->newest)
         frames->newest->done.next = &request->done;
@@ -108,6 +114,18 @@ void kw_frames_queue(kw_frames *frames, kw_request *request) {
     frames->newest = request;
     if (!frames->sending) frames->sending = request;
     frames->pending_bytes += PREFIX + (size_t)request->size;
+}
+
+void kw_frames_hold(kw_frames *frames, int holding) {
+    frames->holding = holding;
+    if (holding) return;
+    kw_request *request = (kw_request *)frames->held.first;
+    frames->held = (kw_list){NULL, NULL};
+    while (request) {
+        kw_request *next = next_request(request);
+        kw_frames_queue(frames, request);
+        request = next;
+    }
 }
 
 int kw_frames_to_send(const kw_frames *frames, struct iovec *slices, int limit) {

@@ -42,7 +42,7 @@ typedef struct kw_slice {
 typedef struct kw_request {
     kw_completion done;
     int32_t correlation_id;
-    uint8_t expect_response;
+    uint8_t expect_response, past_hold;
     uint8_t prefix[4];
     uint32_t size; /* bytes after the prefix */
     int count, current; /* slices; the slice being sent, -1 while it is the prefix */
@@ -51,11 +51,13 @@ typedef struct kw_request {
 } kw_request;
 
 enum { KW_MAX_SLICES = 1 << 20 };
+/* Of a request: an answer is owed for it; it goes out while others are held. */
+enum { KW_EXPECT_RESPONSE = 1, KW_PAST_HOLD = 2 };
 
 /* A request of `count` slices, each a whole buffer, with one new reference on each.
  * NULL and *error: -ENOMEM, or -EINVAL for no bytes at all, more than 2^31 - 1, or a bad count. */
-kw_request *kw_request_new(uint64_t token, int32_t correlation_id, kw_buf *const *segments, int count,
-                           int expect_response, int *error);
+kw_request *kw_request_new(uint64_t token, int32_t correlation_id, kw_buf *const *segments, int count, int flags,
+                           int *error);
 void kw_request_free(kw_request *request); /* with its frame and slices; NULL is allowed */
 
 enum {
@@ -74,7 +76,9 @@ typedef struct kw_frames {
      * from `sending` to `newest` those with bytes still to go. One without an answer leaves the list with its last
      * byte, so it never has a slot among those owed. */
     kw_request *oldest, *last_owed, *sending, *newest;
-    size_t pending_bytes; /* still to be sent */
+    size_t pending_bytes; /* still to be sent, those of held requests not counted */
+    kw_list held;         /* requests that wait for the end of the hold, oldest first */
+    int holding;
     kw_list done;         /* RESPONSE and SENT, oldest first; the caller takes them */
     /* Receiving: small frames and the start of large ones pass through the stash, the rest of a large frame goes
      * straight into its own buffer. */
@@ -93,8 +97,10 @@ void kw_frames_init(kw_frames *frames, kw_pool *pool, uint32_t max_frame);
 /* Frees every request (sent or not), unread completions, and received bytes. It can be used again after init only. */
 void kw_frames_clear(kw_frames *frames);
 
-/* Takes the request over. */
+/* Takes the request over. While a hold lasts it waits for the end of that, unless it goes past holds. */
 void kw_frames_queue(kw_frames *frames, kw_request *request);
+/* Begin or end a hold; at the end, what was held is queued. Twice is allowed. */
+void kw_frames_hold(kw_frames *frames, int holding);
 /* Up to `limit` slices of what goes out next, and how many. 0: nothing to send. */
 int kw_frames_to_send(const kw_frames *frames, struct iovec *slices, int limit);
 /* `size` bytes of them are out: releases what is no longer needed, completes requests that expect no answer. */

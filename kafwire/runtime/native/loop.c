@@ -4,6 +4,7 @@
 #include "kafwire/runtime/native/loop.h"
 
 #include "kafwire/memory/native/thread.h"
+#include "kafwire/runtime/native/plain.h"
 #include "kafwire/runtime/native/poller.h"
 
 #include <errno.h>
@@ -16,10 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#ifndef MSG_NOSIGNAL
-#define MSG_NOSIGNAL 0 /* then SO_NOSIGPIPE is there */
-#endif
 
 _Static_assert(EAGAIN == EWOULDBLOCK, "one name will do for a socket that is empty or full");
 
@@ -48,7 +45,7 @@ enum {
     KEEPALIVE_INTERVAL_S = 10,
     KEEPALIVE_PROBES = 6,
 };
-enum { NEW, CONNECTING, OPEN, DEAD };
+enum { NEW, CONNECTING, HANDSHAKING, OPEN, DEAD };
 
 typedef struct connection {
     kw_completion connected; /* these two hold a reference while they are out */
@@ -60,7 +57,10 @@ typedef struct connection {
     int busy;
     pthread_mutex_t lock;
     int state;
-    kw_watched socket; /* the I/O thread's */
+    kw_watched socket;  /* the I/O thread's, as the next three are */
+    kw_stream *stream;  /* what carries the bytes; `plain`, unless another one was given */
+    kw_stream plain;
+    int receive_again;  /* the socket need not be readable for that */
     int close_wanted;
     kw_frames frames;
     kw_response_filter filter;
@@ -115,6 +115,7 @@ static connection *connection_ref(connection *c) {
 static void connection_unref(connection *c) {
     if (__atomic_fetch_sub(&c->refs, 1, __ATOMIC_ACQ_REL) != 1) return;
     kw_frames_clear(&c->frames);
+    if (c->stream) c->stream->do_->free(c->stream);
     pthread_mutex_destroy(&c->lock);
     free(c);
 }
@@ -239,6 +240,7 @@ static void close_now(kw_loop *loop, connection *c, int error, const char *forma
     va_start(arguments, format);
     vsnprintf(c->closing.reason, sizeof c->closing.reason, format, arguments);
     va_end(arguments);
+    if (c->state == OPEN) c->stream->do_->end(c->stream, c->socket.fd);
     c->state = DEAD;
     if (c->socket.fd >= 0) {
         kw_poller_watch(&loop->poller, &c->socket, 0);
@@ -272,28 +274,32 @@ static void close_by_errno(kw_loop *loop, connection *c, int error, const char *
     close_now(loop, c, error, "%s failed: %s", what, meaning);
 }
 
+/* By what the stream says, or else by the number. */
+static void close_by_stream(kw_loop *loop, connection *c, int error, const char *what) {
+    if (c->stream->reason[0])
+        close_now(loop, c, error, "%s", c->stream->reason);
+    else
+        close_by_errno(loop, c, error, what);
+}
+
 /* One send call, of what was pending when it began. Bytes sent, 0 for nothing to send, or a negative errno, -EAGAIN as
  * soon as the socket is full. The lock is not held during the call: only this thread takes requests from the queue, so
  * what is being sent stays where it is. */
 static ssize_t send_step(kw_loop *loop, connection *c) {
     struct iovec slices[SLICES];
     size_t room = STEP;
-    struct msghdr message = {.msg_iov = slices};
+    int offered = 0;
     pthread_mutex_lock(&c->lock);
     int filled = kw_frames_to_send(&c->frames, slices, SLICES);
     pthread_mutex_unlock(&c->lock);
-    for (int i = 0; i < filled && room; i++) {
-        if (slices[i].iov_len > room) slices[i].iov_len = room;
-        room -= slices[i].iov_len;
-        message.msg_iovlen++;
+    for (; offered < filled && room; offered++) {
+        if (slices[offered].iov_len > room) slices[offered].iov_len = room;
+        room -= slices[offered].iov_len;
     }
     if (!filled) return 0;
-    ssize_t sent;
-    do sent = sendmsg(c->socket.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    while (sent < 0 && errno == EINTR);
-    int error = errno;
+    ssize_t sent = c->stream->do_->send(c->stream, c->socket.fd, slices, offered);
     count(&loop->statistics.send_calls, 1);
-    if (sent < 0) return -error;
+    if (sent < 0) return sent;
     pthread_mutex_lock(&c->lock);
     uint64_t frames = c->frames.frames_out;
     kw_frames_sent(&c->frames, (size_t)sent);
@@ -306,6 +312,7 @@ static ssize_t send_step(kw_loop *loop, connection *c) {
 }
 
 static void receive(kw_loop *loop, connection *c, size_t turn);
+static void want_attention(kw_loop *loop, connection *c);
 
 /* Sends until the socket is full or the turn is over, then watches for what is needed. */
 static void flush(kw_loop *loop, connection *c) {
@@ -319,7 +326,8 @@ static void flush(kw_loop *loop, connection *c) {
     if (!error) {
         /* Under the lock: a submitter who finds bytes pending before his own relies on this watch. */
         pthread_mutex_lock(&c->lock);
-        if (kw_poller_watch(&loop->poller, &c->socket, KW_READABLE | (c->frames.pending_bytes ? KW_WRITABLE : 0))) {
+        int writes = c->frames.pending_bytes || c->stream->wants_write;
+        if (kw_poller_watch(&loop->poller, &c->socket, KW_READABLE | (writes ? KW_WRITABLE : 0))) {
             error = errno;
             what = "poll";
         }
@@ -329,7 +337,7 @@ static void flush(kw_loop *loop, connection *c) {
         /* Answers that came before the failure may still wait in the socket, and each one read is a request whose fate
          * is known. */
         receive(loop, c, SIZE_MAX);
-        close_by_errno(loop, c, error, what);
+        close_by_stream(loop, c, error, what);
     }
 }
 
@@ -352,20 +360,18 @@ static void receive(kw_loop *loop, connection *c, size_t turn) {
     pthread_mutex_unlock(&c->lock);
     while (!bad) {
         if (room > STEP) room = STEP;
-        ssize_t received;
-        do received = recv(c->socket.fd, data, room, MSG_DONTWAIT);
-        while (received < 0 && errno == EINTR);
-        int error = errno;
+        ssize_t received = c->stream->do_->receive(c->stream, c->socket.fd, data, room);
         count(&loop->statistics.receive_calls, 1);
         if (received < 0) {
-            if (error != EAGAIN) close_by_errno(loop, c, error, "receive");
+            if (received != -EAGAIN) close_by_stream(loop, c, (int)-received, "receive");
             return;
         }
         if (received == 0) {
             pthread_mutex_lock(&c->lock);
             int inside = kw_frames_inside_frame(&c->frames);
             pthread_mutex_unlock(&c->lock);
-            close_now(loop, c, EPIPE, "the peer closed the connection%s", inside ? " in the middle of a frame" : "");
+            close_now(loop, c, EPIPE, "the peer closed the connection%s%s", inside ? " in the middle of a frame" : "",
+                      c->stream->reason);
             return;
         }
         size_t asked = room;
@@ -378,9 +384,34 @@ static void receive(kw_loop *loop, connection *c, size_t turn) {
         if (!bad) bad = kw_frames_receive_space(&c->frames, &data, &room);
         pthread_mutex_unlock(&c->lock);
         turn -= (size_t)received < turn ? (size_t)received : turn;
-        if (!bad && ((size_t)received < asked || !turn)) return;
+        if (!bad && ((size_t)received < asked || !turn)) {
+            c->receive_again = c->stream->do_->has_more(c->stream);
+            if (c->receive_again) want_attention(loop, c);
+            return;
+        }
     }
     close_poisoned(loop, c);
+}
+
+static void on_open(kw_loop *loop, connection *c) {
+    pthread_mutex_lock(&c->lock);
+    c->state = OPEN;
+    connection_ref(c);
+    publish(loop, &c->connected);
+    pthread_mutex_unlock(&c->lock);
+    flush(loop, c);
+    /* With the end of its handshake the peer may have sent more, which the socket does not show any more. */
+    if (c->state == OPEN && c->stream->do_->has_more(c->stream)) receive(loop, c, TURN);
+}
+
+static void go_on_with_handshake(kw_loop *loop, connection *c) {
+    int result = c->stream->do_->handshake(c->stream, c->socket.fd);
+    if (!result)
+        on_open(loop, c);
+    else if (result != -EAGAIN)
+        close_by_stream(loop, c, -result, "handshake");
+    else if (kw_poller_watch(&loop->poller, &c->socket, c->stream->wants_write ? KW_WRITABLE : KW_READABLE))
+        close_by_errno(loop, c, errno, "poll");
 }
 
 static void on_connected(kw_loop *loop, connection *c) {
@@ -396,11 +427,9 @@ static void on_connected(kw_loop *loop, connection *c) {
         return;
     }
     pthread_mutex_lock(&c->lock);
-    c->state = OPEN;
-    connection_ref(c);
-    publish(loop, &c->connected);
+    c->state = HANDSHAKING;
     pthread_mutex_unlock(&c->lock);
-    flush(loop, c);
+    go_on_with_handshake(loop, c);
 }
 
 static void on_connect_ready(kw_loop *loop, connection *c) {
@@ -465,9 +494,13 @@ static void on_ready(kw_loop *loop, connection *c, int ready) {
     /* Only this thread changes `state`, so it may look without the lock. */
     if (c->state == CONNECTING) {
         on_connect_ready(loop, c);
+    } else if (c->state == HANDSHAKING) {
+        go_on_with_handshake(loop, c);
     } else {
-        if (c->state == OPEN && ready & KW_READABLE) receive(loop, c, TURN);
-        if (c->state == OPEN && ready & KW_WRITABLE) flush(loop, c);
+        /* Either direction may have waited for the other one's readiness. */
+        int crossed = c->stream->wants_write;
+        if (c->state == OPEN && (ready & KW_READABLE || crossed)) receive(loop, c, TURN);
+        if (c->state == OPEN && (ready & KW_WRITABLE || crossed != c->stream->wants_write)) flush(loop, c);
     }
     connection_unref(c);
 }
@@ -480,8 +513,10 @@ static void attend(kw_loop *loop, connection *c) {
         close_now(loop, c, 0, "closed by this side");
     else if (c->state == NEW)
         start_connecting(loop, c);
-    else if (c->state == OPEN)
-        flush(loop, c);
+    else if (c->state == OPEN) {
+        if (c->receive_again) receive(loop, c, TURN);
+        if (c->state == OPEN) flush(loop, c);
+    }
 }
 
 static connection *take_busy(kw_loop *loop, int *stopping) {
@@ -583,12 +618,16 @@ static connection *find(kw_loop *loop, uint32_t id, int *error) {
     return *error ? NULL : c;
 }
 
-int64_t kw_loop_connect(kw_loop *loop, const struct sockaddr *address, socklen_t address_size, uint32_t max_frame,
-                        int send_buffer, int receive_buffer) {
-    if (forked(loop)) return -ECHILD;
-    if (address_size > sizeof(struct sockaddr_storage)) return -EINVAL;
-    connection *c = calloc(1, sizeof *c);
-    if (!c) return -ENOMEM;
+int64_t kw_loop_connect(kw_loop *loop, const struct sockaddr *address, socklen_t address_size, kw_stream *stream,
+                        uint32_t max_frame, int send_buffer, int receive_buffer) {
+    int error = forked(loop) ? -ECHILD : address_size > sizeof(struct sockaddr_storage) ? -EINVAL : 0;
+    connection *c = error ? NULL : calloc(1, sizeof *c);
+    if (!c) {
+        if (stream) stream->do_->free(stream);
+        return error ? error : -ENOMEM;
+    }
+    c->plain.do_ = &KW_PLAIN;
+    c->stream = stream ? stream : &c->plain;
     c->connected.kind = KW_CONNECTED;
     c->closing.done.kind = KW_CLOSED;
     c->refs = 2; /* the table's and the caller's */
@@ -619,12 +658,12 @@ int64_t kw_loop_connect(kw_loop *loop, const struct sockaddr *address, socklen_t
 }
 
 int kw_loop_submit(kw_loop *loop, uint32_t id, uint64_t token, int32_t correlation_id, kw_buf **segments,
-                   int segment_count, int expect_response) {
+                   int segment_count, int flags) {
     int error;
     if (forked(loop)) return -ECHILD;
     connection *c = find(loop, id, &error);
     if (!c) return error;
-    kw_request *request = kw_request_new(token, correlation_id, segments, segment_count, expect_response, &error);
+    kw_request *request = kw_request_new(token, correlation_id, segments, segment_count, flags, &error);
     if (!request) {
         connection_unref(c);
         return error;
@@ -640,8 +679,22 @@ int kw_loop_submit(kw_loop *loop, uint32_t id, uint64_t token, int32_t correlati
      * I/O thread does not look away from what is left (until the connection is open, its opening sends). */
     int wanted = c->state == OPEN && !c->frames.pending_bytes;
     kw_frames_queue(&c->frames, request);
+    wanted = wanted && c->frames.pending_bytes; /* not held */
     pthread_mutex_unlock(&c->lock);
     if (wanted) want_attention(loop, c);
+    connection_unref(c);
+    return 0;
+}
+
+int kw_loop_hold(kw_loop *loop, uint32_t id, int holding) {
+    int error;
+    if (forked(loop)) return -ECHILD;
+    connection *c = find(loop, id, &error);
+    if (!c) return error;
+    pthread_mutex_lock(&c->lock);
+    kw_frames_hold(&c->frames, holding);
+    pthread_mutex_unlock(&c->lock);
+    if (!holding) want_attention(loop, c);
     connection_unref(c);
     return 0;
 }

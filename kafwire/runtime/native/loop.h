@@ -1,4 +1,4 @@
-/* The native I/O thread: owns the plain TCP sockets of one engine, knows nothing of Python and never wants the GIL.
+/* The native I/O thread: owns the TCP sockets of one engine, knows nothing of Python and never wants the GIL.
  *
  * Every function may be called from any thread. Requests go in by kw_loop_submit, all that has happened comes out by
  * kw_loop_drain, and kw_loop_fileno is readable exactly while something waits there (but see
@@ -8,6 +8,7 @@
 #define KAFWIRE_LOOP_H
 
 #include "kafwire/runtime/native/frame.h"
+#include "kafwire/runtime/native/stream.h"
 
 #include <sys/socket.h>
 
@@ -18,10 +19,9 @@ typedef struct kw_loop_statistics {
     uint64_t receive_calls, send_calls, polls, notifications, connections_opened, connections_open;
 } kw_loop_statistics;
 
-enum { KW_REASON_SIZE = 160 };
-
 /* CLOSED: why. `error` is the errno of the call that failed, or 0 for closed by this side (close_connection, stop),
- * EPIPE for closed by the peer without an error, EPROTO for bytes that make no sense (the connection is poisoned). */
+ * EPIPE for closed by the peer without an error, EPROTO for bytes that make no sense (the connection is poisoned),
+ * KW_NOT_AUTHENTICATED. */
 typedef struct kw_closing {
     kw_completion done;
     int error;
@@ -38,14 +38,18 @@ void kw_loop_free(kw_loop *loop);
 
 int kw_loop_fileno(kw_loop *loop); /* open until the loop is freed; -ECHILD in a forked child */
 
-/* Returns at once with a connection's number (> 0; never used again); CONNECTED or CLOSED follows. A buffer size of 0
- * leaves the system's. */
-int64_t kw_loop_connect(kw_loop *loop, const struct sockaddr *address, socklen_t address_size, uint32_t max_frame,
-                        int send_buffer, int receive_buffer);
+/* Returns at once with a connection's number (> 0; never used again); CONNECTED or CLOSED follows. `stream` carries its
+ * bytes, NULL: the socket alone does; it is taken over, also by a call that fails. A buffer size of 0 leaves the
+ * system's. */
+int64_t kw_loop_connect(kw_loop *loop, const struct sockaddr *address, socklen_t address_size, kw_stream *stream,
+                        uint32_t max_frame, int send_buffer, int receive_buffer);
 /* One reference is taken on each segment; it is released when the socket has taken the request's last byte.
- * Requests may be queued before CONNECTED. -EPIPE: the connection is closed or was never there. */
+ * `flags` are KW_EXPECT_RESPONSE and KW_PAST_HOLD. Requests may be queued before CONNECTED. -EPIPE: the connection is closed or was never there. */
 int kw_loop_submit(kw_loop *loop, uint32_t connection, uint64_t token, int32_t correlation_id, kw_buf **segments,
-                   int count, int expect_response);
+                   int count, int flags);
+/* Requests that are submitted from now on wait until `holding` is 0 again, but for those with KW_PAST_HOLD; those
+ * submitted before are on their way. -EPIPE as above. */
+int kw_loop_hold(kw_loop *loop, uint32_t connection, int holding);
 int kw_loop_set_max_frame(kw_loop *loop, uint32_t connection, uint32_t max_frame);
 /* Each answer of this connection is shown to `filter` before it is published, in the I/O thread, which may hold a lock
  * of the connection's then: a response filter is short, and calls nothing here but kw_loop_tell. If it answers 1, who

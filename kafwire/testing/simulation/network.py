@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any
 from kafwire import protocol
 from kafwire.error_codes import ErrorCode
 from kafwire.memory._buffer import Buffer
-from kafwire.runtime.interfaces import Notifier, Receiver, RequestTable, ResponseFilter, SocketAddress
+from kafwire.runtime.interfaces import (
+    Notifier,
+    Receiver,
+    RequestTable,
+    ResponseFilter,
+    SocketAddress,
+    SslSource,
+    StreamSource,
+)
 from kafwire.testing.simulation.kafka import DROPPED, HANGUP, NEVER, Answer, Call, request_classes
 
 if TYPE_CHECKING:
@@ -63,7 +71,13 @@ class Connection:
         self._server = world.loop.create_task(self._serve())
 
     def submit(
-        self, token: int, correlation_id: int, segments: Sequence[bytes | Buffer], *, expect_response: bool
+        self,
+        token: int,
+        correlation_id: int,
+        segments: Sequence[bytes | Buffer],
+        *,
+        expect_response: bool,
+        past_hold: bool = False,  # noqa: ARG002 # nothing is held in this world, as nobody authenticates
     ) -> None:
         """See `Connection`."""
         if self.closed:
@@ -76,6 +90,10 @@ class Connection:
         self._requests.put_nowait((token, correlation_id, b"".join(map(bytes, segments)), expect_response))
         if not expect_response:
             self.world.loop.call_soon(self._report, self.receiver.on_sent, token)
+
+    def hold(self, holding: bool) -> None:
+        """See `Connection`."""
+        raise NotImplementedError
 
     def set_max_frame(self, limit: int) -> None:
         """See `Connection`."""
@@ -209,9 +227,16 @@ class SimulatedTransport:
         self._world = world
         self._listeners: dict[Notifier, Callable[[], object]] = {}
 
-    def connect(self, family: int, address: SocketAddress, receiver: Receiver, max_frame: int) -> Connection:
+    def connect(
+        self,
+        family: int,
+        address: SocketAddress,
+        receiver: Receiver,
+        max_frame: int,
+        stream: StreamSource | SslSource | None = None,
+    ) -> Connection:
         """See `Transport`."""
-        del family
+        del family, stream
         return self._world.connect(address, receiver, max_frame)
 
     def listen(self, callback: Callable[[], object]) -> Notifier:

@@ -61,7 +61,7 @@ class Wire:
         for each in (self.listener, *self.peers):
             each.close()
 
-    def connect(self, max_frame: int = LIMIT, receive: int = 0, **options: int) -> tuple[int, socket.socket]:
+    def connect(self, max_frame: int = LIMIT, receive: int = 0, **options: Any) -> tuple[int, socket.socket]:
         """A connection, opened: its number and the peer's socket, with a receive buffer of `receive` bytes."""
         if receive:
             self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive)

@@ -11,7 +11,7 @@ import pytest
 from kafwire.memory._buffer import Buffer
 from kafwire.runtime import _io
 from kafwire.runtime.interfaces import Notifier, RequestTable
-from kafwire.runtime.native_transport import NativeTransport
+from kafwire.runtime.native_transport import NativeConnection, NativeTransport
 
 
 class ScriptedLoop:
@@ -22,12 +22,15 @@ class ScriptedLoop:
         self.calls: list[tuple[Any, ...]] = []
         self.cookies: list[int] = []
 
-    def connect(self, address: object, family: int, *, max_frame: int) -> int:
-        self.calls.append(("connect", address, family, max_frame))
+    def connect(self, address: object, family: int, *, max_frame: int, stream: object) -> int:
+        self.calls.append(("connect", address, family, max_frame, *([] if stream is None else [stream])))
         return len(self.calls)
 
     def submit(self, *arguments: object) -> None:
         self.calls.append(("submit", *arguments))
+
+    def hold(self, *arguments: object) -> None:
+        self.calls.append(("hold", *arguments))
 
     def set_max_frame(self, *arguments: object) -> None:
         self.calls.append(("set_max_frame", *arguments))
@@ -67,6 +70,12 @@ class Notes:
         self.heard.append(("closed", errno, reason))
 
 
+def connected(transport: NativeTransport, address: tuple[str, int], receiver: Any, max_frame: int) -> NativeConnection:
+    connection = transport.connect(socket.AF_INET, address, receiver, max_frame)
+    assert isinstance(connection, NativeConnection)
+    return connection
+
+
 @pytest.fixture
 def native() -> ScriptedLoop:
     return ScriptedLoop()
@@ -80,8 +89,8 @@ def transport(native: ScriptedLoop) -> NativeTransport:
 def test_completions_reach_their_connection(native: ScriptedLoop, transport: NativeTransport) -> None:
     first, second = Notes(), Notes()
     address = ("10.0.0.1", 9092)
-    one = transport.connect(socket.AF_INET, address, first, 1000)
-    two = transport.connect(socket.AF_INET, address, second, 2000)
+    one = connected(transport, address, first, 1000)
+    two = connected(transport, address, second, 2000)
     native.completed = [
         (_io.CONNECTED, two.number, 0, None),
         (_io.CONNECTED, one.number, 0, None),
@@ -96,20 +105,22 @@ def test_completions_reach_their_connection(native: ScriptedLoop, transport: Nat
 
 
 def test_a_closed_connection_is_forgotten(native: ScriptedLoop, transport: NativeTransport) -> None:
-    connection = transport.connect(socket.AF_INET, ("10.0.0.1", 9092), Notes(), 1000)
+    connection = connected(transport, ("10.0.0.1", 9092), Notes(), 1000)
     native.completed = [(_io.CLOSED, connection.number, 0, (0, "closed"))]
     transport.dispatch()
     assert not transport._receivers
 
 
 def test_a_connection_passes_everything_on(native: ScriptedLoop, transport: NativeTransport) -> None:
-    connection = transport.connect(socket.AF_INET, ("10.0.0.1", 9092), Notes(), 1000)
+    connection = connected(transport, ("10.0.0.1", 9092), Notes(), 1000)
     connection.submit(7, 8, [b"a", b"b"], expect_response=False)
+    connection.hold(True)
     connection.set_max_frame(99)
     connection.close()
     number = connection.number
     assert native.calls[1:] == [
-        ("submit", number, 7, 8, [b"a", b"b"], False),
+        ("submit", number, 7, 8, [b"a", b"b"], False, False),
+        ("hold", number, True),
         ("set_max_frame", number, 99),
         ("close", number),
     ]
@@ -138,8 +149,8 @@ def test_one_clients_defect_does_not_take_the_events_of_others(
             raise LookupError("a defect")
 
     healthy = Notes()
-    broken = transport.connect(socket.AF_INET, ("10.0.0.1", 9092), Broken(), 1000)
-    other = transport.connect(socket.AF_INET, ("10.0.0.1", 9092), healthy, 1000)
+    broken = connected(transport, ("10.0.0.1", 9092), Broken(), 1000)
+    other = connected(transport, ("10.0.0.1", 9092), healthy, 1000)
     transport.listen(lambda: 1 / 0)
     native.completed = [
         (_io.CONNECTED, broken.number, 0, None),
