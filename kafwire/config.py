@@ -8,13 +8,15 @@ value and what is allowed.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 from kafwire.bootstrap import parse_servers
 from kafwire.config_names import hint, respell, translate
 from kafwire.errors import ConfigError
+from kafwire.option_checks import OneOf, any_text, flag, function, maybe, number, option, some_text
+from kafwire.security_config import SecurityConfig
 from kafwire.serialization import Codec, deserializer, serializer
 
 MIB = 1 << 20
@@ -34,76 +36,12 @@ PARTITIONERS = (
 # The levels that a codec has; zstd's and gzip's are Java's too, and lz4's above 12 are as 12.
 _LEVELS = {"gzip": (-1, 9), "lz4": (0, 17), "zstd": (-131_072, 22)}
 
-_Check = Callable[[Any], Any]
-
-
-def _number(low: int, high: int = 2**31 - 1) -> _Check:
-    def check(value: Any) -> int:
-        try:
-            number = int(value)
-        except (TypeError, ValueError, OverflowError):
-            number = None
-        if number is None or isinstance(value, bool) or (not isinstance(value, str) and number != value):
-            raise ValueError("a whole number is needed")
-        if not low <= number <= high:
-            raise ValueError(f"allowed: {low} to {high}")
-        return number
-
-    return check
-
-
-class _OneOf:
-    """A check for one of some words."""
-
-    def __init__(self, *allowed: str) -> None:
-        self.allowed = allowed
-
-    def __call__(self, value: Any) -> str:
-        if value not in self.allowed:
-            raise ValueError(f"allowed: {', '.join(self.allowed)}")
-        return str(value)
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError("text is needed")
-    return value
-
-
-def _name(value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise ValueError("text that is not empty is needed")
-    return value
-
-
-def _flag(value: Any) -> bool:
-    known = {True: True, False: False, "true": True, "false": False}
-    if not isinstance(value, Hashable) or value not in known:
-        raise ValueError("allowed: True, False")
-    return known[value]
-
 
 def _acks(value: Any) -> int:
     known: dict[Any, int] = {"all": -1, "-1": -1, -1: -1, "0": 0, 0: 0, "1": 1, 1: 1}
     if isinstance(value, bool) or not isinstance(value, Hashable) or value not in known:
         raise ValueError('allowed: "all", 1, 0')
     return known[value]
-
-
-def _maybe(check: _Check) -> _Check:
-    return lambda value: None if value is None else check(value)
-
-
-def _security(value: Any) -> str:
-    if not isinstance(value, str) or value.upper() != "PLAINTEXT":
-        raise ValueError("TLS and SASL are not supported yet: this version speaks PLAINTEXT only")
-    return "PLAINTEXT"
-
-
-def _callable(value: Any) -> Any:
-    if not callable(value):
-        raise TypeError("a function of one argument is needed")
-    return value
 
 
 def _partitioner(value: Any) -> Any:
@@ -135,38 +73,33 @@ def duration_ms(policy: str) -> int | None:
     return round(sum(float(found[part]) * factor for part, factor in _PART_MS.items() if found[part]))
 
 
-def _option(default: Any, check: _Check) -> Any:
-    return field(default=default, metadata={"check": check})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientConfig:
+class ClientConfig(SecurityConfig):
     """What every client has. Times in milliseconds, sizes in bytes."""
 
     bootstrap_servers: tuple[tuple[str, int], ...] = field(metadata={"check": parse_servers})
-    client_id: str = _option("kafwire", _text)
-    security_protocol: str = _option("PLAINTEXT", _security)
+    client_id: str = option("kafwire", any_text)
     # One request, from handing it to the socket to its answer; a connection that passes it is closed.
-    request_timeout_ms: int = _option(30_000, _number(1))
+    request_timeout_ms: int = option(30_000, number(1))
     # One call of the user's, with all its retries.
-    default_api_timeout_ms: int = _option(60_000, _number(1))
-    socket_connection_setup_timeout_ms: int = _option(10_000, _number(1))
-    retry_backoff_ms: int = _option(100, _number(0))
-    retry_backoff_max_ms: int = _option(1_000, _number(0))
-    reconnect_backoff_ms: int = _option(50, _number(0))
-    reconnect_backoff_max_ms: int = _option(1_000, _number(0))
+    default_api_timeout_ms: int = option(60_000, number(1))
+    socket_connection_setup_timeout_ms: int = option(10_000, number(1))
+    retry_backoff_ms: int = option(100, number(0))
+    retry_backoff_max_ms: int = option(1_000, number(0))
+    reconnect_backoff_ms: int = option(50, number(0))
+    reconnect_backoff_max_ms: int = option(1_000, number(0))
     # A connection that nothing was sent on for so long is closed, unless an answer is owed, and opened again when it is
     # needed; 0 and -1: never. Below the brokers' own limit, 10 minutes, so that no request meets a closed connection.
-    connections_max_idle_ms: int = _option(540_000, _number(-1))
-    metadata_max_age_ms: int = _option(300_000, _number(1))
+    connections_max_idle_ms: int = option(540_000, number(-1))
+    metadata_max_age_ms: int = option(300_000, number(1))
     # When no known broker can be reached, ask the bootstrap servers again (KIP-899). "none": never.
-    metadata_recovery_strategy: str = _option("rebootstrap", _OneOf("rebootstrap", "none"))
+    metadata_recovery_strategy: str = option("rebootstrap", OneOf("rebootstrap", "none"))
     # So long known brokers may leave this client without metadata before it asks the bootstrap servers (KIP-1102).
-    metadata_recovery_rebootstrap_trigger_ms: int = _option(300_000, _number(0))
+    metadata_recovery_rebootstrap_trigger_ms: int = option(300_000, number(0))
     # Where this client runs: brokers may name a replica near it to read from (KIP-392).
-    client_rack: str = _option("", _text)
+    client_rack: str = option("", any_text)
     # A broker that claims a longer frame is not believed.
-    max_frame_bytes: int = _option(100 * MIB, _number(1024))
+    max_frame_bytes: int = option(100 * MIB, number(1024))
 
     @classmethod
     def build(cls, options: Mapping[str, Any], *, others: Iterable[str] = ()) -> Self:
@@ -184,10 +117,12 @@ class ClientConfig:
             try:
                 checked[name] = known[name].metadata["check"](value)
             except (TypeError, ValueError, AttributeError) as error:
-                raise ConfigError(f"option {name}={value!r}: {error}") from None
+                shown = "" if known[name].metadata.get("hidden") else f"={value!r}"
+                raise ConfigError(f"option {name}{shown}: {error}") from None
         if "bootstrap_servers" not in checked:
             raise ConfigError(_NO_SERVERS)
         config = cls(**checked)
+        config.check_security(frozenset(checked))
         config.check_together(frozenset(checked))
         return config
 
@@ -199,41 +134,41 @@ class ClientConfig:
 class ProducerConfig(ClientConfig):
     """Options of `Producer`."""
 
-    acks: int = _option(-1, _acks)
+    acks: int = option(-1, _acks)
     # None: on, unless acks forbids it.
-    enable_idempotence: bool | None = _option(None, _maybe(_flag))
-    compression_type: str = _option("none", _OneOf(*CODECS))
-    compression_level: int | None = _option(None, _maybe(_number(-(2**31))))
-    linger_ms: int = _option(5, _number(0))
+    enable_idempotence: bool | None = option(None, maybe(flag))
+    compression_type: str = option("none", OneOf(*CODECS))
+    compression_level: int | None = option(None, maybe(number(-(2**31))))
+    linger_ms: int = option(5, number(0))
     # Larger than other clients': a batch costs a handful of interpreter hand-overs, whatever its size.
-    batch_size: int = _option(MIB, _number(1, 1 << 30))
-    max_request_size: int = _option(MIB, _number(1, 1 << 30))
-    buffer_memory: int = _option(32 * MIB, _number(1, 1 << 40))
-    max_block_ms: int = _option(60_000, _number(0))
+    batch_size: int = option(MIB, number(1, 1 << 30))
+    max_request_size: int = option(MIB, number(1, 1 << 30))
+    buffer_memory: int = option(32 * MIB, number(1, 1 << 40))
+    max_block_ms: int = option(60_000, number(0))
     # A topic that nothing was sent to for so long is forgotten, and looked up anew by the next record.
-    metadata_max_idle_ms: int = _option(300_000, _number(5_000))
-    delivery_timeout_ms: int = _option(120_000, _number(1))
-    max_in_flight_requests_per_connection: int = _option(5, _number(1))
+    metadata_max_idle_ms: int = option(300_000, number(5_000))
+    delivery_timeout_ms: int = option(120_000, number(1))
+    max_in_flight_requests_per_connection: int = option(5, number(1))
     # With it records are sent in transactions only; one producer at a time has it (KIP-98).
-    transactional_id: str | None = _option(None, _maybe(_name))
+    transactional_id: str | None = option(None, maybe(some_text))
     # A transaction that is open for longer is aborted by its coordinator, and the producer fenced.
-    transaction_timeout_ms: int = _option(60_000, _number(1))
+    transaction_timeout_ms: int = option(60_000, number(1))
     # One of PARTITIONERS, librdkafka's names and round_robin; or a function. The default is Java's.
-    partitioner: Any = _option("murmur2_random", _partitioner)
+    partitioner: Any = option("murmur2_random", _partitioner)
     # Whether records without a key go rather where less waits to be sent (KIP-794).
-    partitioner_adaptive_partitioning_enable: bool = _option(True, _flag)
+    partitioner_adaptive_partitioning_enable: bool = option(True, flag)
     # And not to brokers that take nothing for so long; 0: they are not looked at.
-    partitioner_availability_timeout_ms: int = _option(0, _number(0))
+    partitioner_availability_timeout_ms: int = option(0, number(0))
     # Take keys for none when placing records.
-    partitioner_ignore_keys: bool = _option(False, _flag)
+    partitioner_ignore_keys: bool = option(False, flag)
     # Whether the broker is asked to create a topic that this producer sends to for the first time.
-    allow_auto_create_topics: bool = _option(True, _flag)
+    allow_auto_create_topics: bool = option(True, flag)
     # What makes bytes of keys and values that are not None; None: they are bytes.
-    key_serializer: Codec | None = _option(None, serializer)
-    value_serializer: Codec | None = _option(None, serializer)
+    key_serializer: Codec | None = option(None, serializer)
+    value_serializer: Codec | None = option(None, serializer)
     # Called with what `Producer.metrics()` gives, every metrics_interval_ms, in a thread of its own.
-    metrics_hook: Any = _option(None, _maybe(_callable))
-    metrics_interval_ms: int = _option(30_000, _number(1))
+    metrics_hook: Any = option(None, maybe(function))
+    metrics_interval_ms: int = option(30_000, number(1))
 
     def check_together(self, given: frozenset[str]) -> None:
         """Idempotence needs acks=all and at most 5 batches in flight, as the broker remembers 5 per partition.
@@ -277,23 +212,23 @@ class FetchConfig(ClientConfig):
     """What all that fetches has."""
 
     # "read_committed": no records of transactions that were aborted, or are not decided yet.
-    isolation_level: str = _option("read_uncommitted", _OneOf("read_uncommitted", "read_committed"))
+    isolation_level: str = option("read_uncommitted", OneOf("read_uncommitted", "read_committed"))
     # A bound on fetched and not yet decoded bytes; one batch that is larger by itself may pass it.
-    fetch_memory: int = _option(32 * MIB, _number(1, 1 << 40))
+    fetch_memory: int = option(32 * MIB, number(1, 1 << 40))
     # Of one answer. A consumer takes the power of two that is not above it, as its buffers have such sizes.
-    fetch_max_bytes: int = _option(8 * MIB, _number(1))
+    fetch_max_bytes: int = option(8 * MIB, number(1))
     # So long a broker that has nothing new keeps a request.
-    fetch_max_wait_ms: int = _option(500, _number(0))
+    fetch_max_wait_ms: int = option(500, number(0))
     # Decoded bytes per Arrow batch, about: a chunk ends with the wire batch that passes it.
-    chunk_bytes: int = _option(4 * MIB, _number(1, 1 << 30))
+    chunk_bytes: int = option(4 * MIB, number(1, 1 << 30))
     # Of one wire batch; a larger one is not believed.
-    max_decompressed: int = _option(256 * MIB, _number(1, 1 << 40))
-    check_crcs: bool = _option(True, _flag)
+    max_decompressed: int = option(256 * MIB, number(1, 1 << 40))
+    check_crcs: bool = option(True, flag)
     # A batch that fails its checksum, or contradicts itself: raise `CorruptBatchError`, or log it and pass it over.
-    on_corrupt: str = _option("error", _OneOf("error", "skip"))
+    on_corrupt: str = option("error", OneOf("error", "skip"))
     # What makes keys and values of bytes that are not null; None: they stay bytes.
-    key_deserializer: Codec | None = _option(None, deserializer)
-    value_deserializer: Codec | None = _option(None, deserializer)
+    key_deserializer: Codec | None = option(None, deserializer)
+    value_deserializer: Codec | None = option(None, deserializer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,27 +240,27 @@ class ScanConfig(FetchConfig):
 class ConsumerConfig(FetchConfig):
     """Options of `Consumer` and `AsyncConsumer`."""
 
-    fetch_memory: int = _option(64 * MIB, _number(1, 1 << 40))
+    fetch_memory: int = option(64 * MIB, number(1, 1 << 40))
     # A broker that has less waits for more, up to fetch_max_wait_ms.
-    fetch_min_bytes: int = _option(1, _number(0))
+    fetch_min_bytes: int = option(1, number(0))
     # A partition that is not first in an answer gives only whole batches below this; so not below a usual batch.
-    max_partition_fetch_bytes: int = _option(8 * MIB, _number(1))
+    max_partition_fetch_bytes: int = option(8 * MIB, number(1))
     # Answers that may lie in a partition's buffer before it is asked for no more.
-    max_prefetch_batches: int = _option(4, _number(1))
-    fetch_strategy: str = _option("hybrid", _OneOf("hybrid", "per_partition", "per_node"))
+    max_prefetch_batches: int = option(4, number(1))
+    fetch_strategy: str = option("hybrid", OneOf("hybrid", "per_partition", "per_node"))
     # One connection per broker for everything. A fetch then waits for records 100 ms at most, as all else waits for it.
-    single_socket: bool = _option(False, _flag)
+    single_socket: bool = option(False, flag)
     # Where to read on when there is no committed offset, or none of that number: "earliest", "latest",
     # "by_duration:PT1H" (KIP-1106), or "error" (Kafka's "none").
-    auto_offset_reset: str = _option("latest", _reset)
-    group_id: str | None = _option(None, _maybe(_text))
-    enable_auto_commit: bool = _option(True, _flag)
-    auto_commit_interval_ms: int = _option(5_000, _number(1))
+    auto_offset_reset: str = option("latest", _reset)
+    group_id: str | None = option(None, maybe(any_text))
+    enable_auto_commit: bool = option(True, flag)
+    auto_commit_interval_ms: int = option(5_000, number(1))
     # Whether the broker is asked to create topics that do not exist when this consumer first looks for them (KIP-361).
-    allow_auto_create_topics: bool = _option(False, _flag)
+    allow_auto_create_topics: bool = option(False, flag)
     # Called with what `Consumer.metrics()` gives, every metrics_interval_ms, in a thread of its own.
-    metrics_hook: Any = _option(None, _maybe(_callable))
-    metrics_interval_ms: int = _option(30_000, _number(1))
+    metrics_hook: Any = option(None, maybe(function))
+    metrics_interval_ms: int = option(30_000, number(1))
 
     def check_together(self, given: frozenset[str]) -> None:  # noqa: ARG002
         """One connection per broker is not one per partition."""

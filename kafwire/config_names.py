@@ -1,7 +1,7 @@
 """The option names of Java's clients and of librdkafka: which option of kafwire's each is, or why it is none.
 
 A table of facts, and how it is applied; names are spelt with underscores here. `translate` serves `from_config`, and
-`hint` what says that an option is unknown. Imports nothing of kafwire but its errors.
+`hint` what says that an option is unknown. Imports nothing of kafwire but its errors, and what reads JAAS.
 
 An option is accepted without effect only where that cannot change what is stored, what is delivered, or who may read
 it. Otherwise it is refused, with the reason. Values are never part of a refusal: a password may be among them.
@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from kafwire.errors import ConfigError
+from kafwire.jaas import parse_jaas
 
 log = logging.getLogger("kafwire")
 
@@ -59,12 +60,23 @@ ALIASES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "fetch_message_max_bytes": ("max_partition_fetch_bytes", _same),
     "queued_max_messages_kbytes": ("fetch_memory", _kib),
     "auto_commit_enable": ("enable_auto_commit", _same),
+    # security
+    "sasl_mechanisms": ("sasl_mechanism", _same),
+    "ssl_truststore_location": ("ssl_ca_location", _same),
+    "ssl_truststore_certificates": ("ssl_ca_pem", _same),
+    "ssl_truststore_password": ("ssl_ca_password", _same),
+    "ssl_keystore_key": ("ssl_key_pem", _same),
+    "ssl_keystore_certificate_chain": ("ssl_certificate_pem", _same),
+    "sasl_oauthbearer_client_credentials_client_id": ("sasl_oauthbearer_client_id", _same),
+    "sasl_oauthbearer_client_credentials_client_secret": ("sasl_oauthbearer_client_secret", _same),
+    "sasl_oauthbearer_assertion_template_file": ("sasl_oauthbearer_assertion_jwt_template_file", _same),
 }
 
 # Other words for an option's value.
 VALUES: dict[str, dict[str, str]] = {
     "auto_offset_reset": {"smallest": "earliest", "beginning": "earliest", "largest": "latest", "end": "latest"},
     "compression_type": {"inherit": "none"},
+    "ssl_endpoint_identification_algorithm": {"": "none", "HTTPS": "https"},
 }
 
 # Java's levels, one for each codec: that of the codec which is chosen is the level.
@@ -113,6 +125,21 @@ WITHOUT_EFFECT = frozenset(
         *("partition_assignment_strategy", "session_timeout_ms", "heartbeat_interval_ms", "max_poll_interval_ms"),
         *("coordinator_query_interval_ms", "exclude_internal_topics", "share_acknowledgement_mode"),
         *("share_acquire_mode", "internal_throw_on_fetch_stable_offset_unsupported"),
+        # TLS: what files are is seen from their bytes; a JVM's or a system's own ways to choose implementations
+        *("ssl_provider", "ssl_keymanager_algorithm", "ssl_trustmanager_algorithm"),
+        *("ssl_secure_random_implementation", "ssl_ca_certificate_stores"),
+        # SASL: tickets are renewed by the system's own tools, tokens when most of their time is over
+        *("sasl_kerberos_kinit_cmd", "sasl_kerberos_min_time_before_relogin", "sasl_kerberos_ticket_renew_jitter"),
+        *("sasl_kerberos_ticket_renew_window_factor", "sasl_login_connect_timeout_ms", "sasl_login_read_timeout_ms"),
+        *("sasl_login_refresh_buffer_seconds", "sasl_login_refresh_min_period_seconds"),
+        *("sasl_login_refresh_window_factor", "sasl_login_refresh_window_jitter"),
+        *("sasl_login_retry_backoff_max_ms", "sasl_login_retry_backoff_ms"),
+        # how brokers check tokens
+        *("sasl_oauthbearer_clock_skew_seconds", "sasl_oauthbearer_expected_audience"),
+        *("sasl_oauthbearer_expected_issuer", "sasl_oauthbearer_jwks_endpoint_refresh_ms"),
+        *("sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms", "sasl_oauthbearer_jwks_endpoint_retry_backoff_ms"),
+        *("sasl_oauthbearer_jwks_endpoint_url", "sasl_oauthbearer_scope_claim_name"),
+        "sasl_oauthbearer_sub_claim_name",
         # where librdkafka kept offsets in files
         *("offset_store_path", "offset_store_sync_interval_ms"),
     }
@@ -121,6 +148,7 @@ WITHOUT_EFFECT = frozenset(
 _NONE = ("", "None", "[]", "()")
 _JVM_CLASS = "a Java class does not run here"
 _NOT_CALLED = "it would never be called"
+_OPENSSL = "OpenSSL's own configuration file sets it, or an ssl_context"
 
 # Taken, without effect, with these values only; otherwise the reason.
 ONLY: dict[str, tuple[Collection[str], str]] = {
@@ -142,6 +170,29 @@ ONLY: dict[str, tuple[Collection[str], str]] = {
         "a batch that is given up leaves a gap, of which its deliveries tell: look at them",
     ),
     "transaction_two_phase_commit_enable": (("false", "False"), "transactions cannot be prepared by this version"),
+    **dict.fromkeys(
+        ("ssl_truststore_type", "ssl_keystore_type"),
+        (("PEM", "PKCS12", "JKS"), "a store is a PEM or PKCS#12 file"),
+    ),
+    "ssl_protocol": (("TLS", "TLSv1.2", "TLSv1.3"), "set ssl_enabled_protocols to TLSv1.2, TLSv1.3 or both"),
+    "sasl_oauthbearer_method": (("default", "oidc"), "give sasl_oauthbearer_token_provider, or a token endpoint"),
+    "sasl_oauthbearer_metadata_authentication_type": (
+        ("none",),
+        "give sasl_oauthbearer_token_provider, a function that asks the metadata service",
+    ),
+    "enable_sasl_oauthbearer_unsecure_jwt": (("false", "False"), "tokens without a signature prove nothing"),
+    "sasl_oauthbearer_header_urlencode": (("false", "False"), "client id and secret are sent as they are"),
+    "sasl_login_callback_handler_class": (
+        (
+            "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",
+            "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler",
+        ),
+        f"{_JVM_CLASS}: give sasl_oauthbearer_token_provider",
+    ),
+    "sasl_client_callback_handler_class": (
+        ("software.amazon.msk.auth.iam.IAMClientCallbackHandler",),
+        f"{_JVM_CLASS}: give sasl_oauthbearer_token_provider, or the options of the mechanism",
+    ),
     "offset_store_method": (("broker",), "offsets are kept by brokers only"),
     "queuing_strategy": (("fifo",), "records leave in the order in which they were sent"),
 }
@@ -150,7 +201,21 @@ REFUSED: dict[str, str] = {
     "bootstrap_controllers": "kafwire talks to brokers: give bootstrap_servers",
     "default_topic_conf": "put a topic's options beside the others",
     "default_topic_config": "put a topic's options beside the others",
-    "security_providers": f"{_JVM_CLASS}, and TLS is not supported yet",
+    "security_providers": f"{_JVM_CLASS}, and TLS is OpenSSL's",
+    "ssl_engine_factory_class": f"{_JVM_CLASS}: give an ssl_context",
+    **dict.fromkeys(("ssl_engine_id", "ssl_engine_location", "ssl_engine_callback_data", "ssl_providers"), _OPENSSL),
+    **dict.fromkeys(("ssl_curves_list", "ssl_sigalgs_list"), _OPENSSL),
+    "ssl_certificate_verify_cb": f"{_NOT_CALLED}: give an ssl_context",
+    "ssl_ca": "give PEM text as ssl_ca_pem",
+    "ssl_certificate": "give PEM text as ssl_certificate_pem",
+    "ssl_key": "give PEM text as ssl_key_pem",
+    "sasl_login_class": f"{_JVM_CLASS}: give the options of the mechanism",
+    "sasl_oauthbearer_config": "tokens without a signature prove nothing: give sasl_oauthbearer_token_provider",
+    **dict.fromkeys(("oauthbearer_token_refresh_cb", "oauth_cb"), "give sasl_oauthbearer_token_provider"),
+    **dict.fromkeys(
+        ("sasl_oauthbearer_jwt_retriever_class", "sasl_oauthbearer_jwt_validator_class"),
+        f"{_JVM_CLASS}: give sasl_oauthbearer_token_provider",
+    ),
     "msg_order_cmp": "records leave in the order in which they were sent",
     "partitioner_cb": "give the function as `partitioner`",
     "dr_cb": f"{_NOT_CALLED}: use what `send` returns (add_done_callback, result)",
@@ -169,25 +234,21 @@ REFUSED: dict[str, str] = {
     ),
 }
 
-_TLS = "TLS is not supported yet: this version speaks PLAINTEXT only"
-_SASL = "SASL is not supported yet: this version speaks PLAINTEXT only"
-_SECURITY = (("ssl_", _TLS), ("https_", _TLS), ("enable_ssl_", _TLS), ("sasl_", _SASL), ("enable_sasl_", _SASL),
-             ("oauthbearer_", _SASL))  # fmt: skip
-
+_JAAS = "sasl_jaas_config"
 _RETRIES = ("retries", "message_send_max_retries")
 _NO_RETRIES = "records are tried until delivery_timeout_ms is over: set that, or acks=0 where none may be sent twice"
 
 
 def refusal(name: str) -> str | None:
     """Why an option is refused whatever its value; None for one that is not."""
-    return REFUSED.get(name) or next((why for start, why in _SECURITY if name.startswith(start)), None)
+    return REFUSED.get(name)
 
 
 def is_known(name: str) -> bool:
     """Whether the table has a name, which is spelt with underscores."""
     return (
         name in ALIASES or name in LEVELS or name in WITHOUT_EFFECT or name in ONLY or name in SERIALIZERS
-        or name in _RETRIES or name == "partitioner_class" or refusal(name) is not None
+        or name in _RETRIES or name in (_JAAS, "partitioner_class") or refusal(name) is not None
     )  # fmt: skip
 
 
@@ -203,6 +264,8 @@ def hint(name: str, known: Collection[str]) -> str:
         return f": it is {spelt('compression_level', dotted)!r} here"
     if plain == "partitioner_class" and "partitioner" in known:
         return ": it is 'partitioner' here"
+    if plain == _JAAS:
+        return ": from_config reads it; as keyword arguments, give what it says: sasl_username, sasl_password, ..."
     why = refusal(plain) or (ONLY[plain][1] if plain in ONLY else None)
     if why is not None:
         return f": {why}"
@@ -234,6 +297,7 @@ def translate(
     names: dict[str, str] = {}
     ignored: list[str] = []
     levels: list[tuple[str, str, Any]] = []
+    jaas: list[tuple[str, Any]] = []
 
     def put(target: str, value: Any, name: str) -> None:
         words = VALUES.get(target, {})
@@ -264,6 +328,8 @@ def translate(
             put(target, convert(value), name)
         elif plain in LEVELS:
             levels.append((name, LEVELS[plain], value))
+        elif plain == _JAAS:
+            jaas.append((name, value))
         elif plain == "partitioner_class":
             put("partitioner", _partitioner(name, value), name)
         elif plain in _RETRIES:
@@ -286,6 +352,9 @@ def translate(
             put("compression_level", value, name)
         else:
             ignored.append(name)
+    for name, value in jaas:
+        for target, said in _said_by_jaas(name, value, found.get("sasl_mechanism")).items():
+            put(target, said, name)
     if ignored:
         log.warning("options without effect: %s", ", ".join(sorted(ignored)))
     return found, names
@@ -312,6 +381,20 @@ def _partitioner(name: str, value: Any) -> str:
             f"{more}"
         )
     return PARTITIONER_CLASSES[value]
+
+
+def _said_by_jaas(name: str, value: Any, mechanism: Any) -> Mapping[str, Any]:
+    """The options that a text of JAAS stands for, with the mechanism where it is for one only."""
+    if not isinstance(value, str):
+        raise ConfigError(f"option {name}: text is needed")
+    entry = parse_jaas(value)
+    if mechanism is not None and mechanism not in entry.mechanisms:
+        raise ConfigError(f"option {name} has a login module for {' or '.join(entry.mechanisms)}, not for {mechanism}")
+    return (
+        entry.options
+        if mechanism or len(entry.mechanisms) > 1
+        else {"sasl_mechanism": entry.mechanisms[0], **entry.options}
+    )
 
 
 def _serializer(name: str, value: Any) -> Any:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypedDict
 
+from kafwire.secret import Secret
 from kafwire.serialization import Deserializes, Serializes
 
 __all__ = ["ClientOptions", "ConsumerOptions", "FetchOptions", "ProducerOptions", "ScanOptions"]
@@ -13,8 +14,53 @@ __all__ = ["ClientOptions", "ConsumerOptions", "FetchOptions", "ProducerOptions"
 class ClientOptions(TypedDict, total=False):
     """Options of `kafwire.config.ClientConfig`."""
 
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+    ssl_ca_location: str | None
+    ssl_ca_pem: str | None
+    ssl_ca_password: str | Secret | None
+    ssl_certificate_location: str | None
+    ssl_certificate_pem: str | None
+    ssl_key_location: str | None
+    ssl_key_pem: str | Secret | None
+    ssl_key_password: str | Secret | None
+    ssl_keystore_location: str | None
+    ssl_keystore_password: str | Secret | None
+    ssl_crl_location: str | None
+    ssl_enabled_protocols: str | Iterable[str]
+    ssl_cipher_suites: str | None
+    ssl_endpoint_identification_algorithm: str
+    enable_ssl_certificate_verification: bool
+    ssl_context: Any
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM", "GSSAPI"] | None
+    sasl_username: str | None
+    sasl_password: str | Secret | None
+    sasl_tokenauth: bool
+    sasl_oauthbearer_token_provider: Callable[[], Any] | None
+    sasl_oauthbearer_token_endpoint_url: str | None
+    sasl_oauthbearer_grant_type: Literal["client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer"]
+    sasl_oauthbearer_client_id: str | None
+    sasl_oauthbearer_client_secret: str | Secret | None
+    sasl_oauthbearer_scope: str | None
+    sasl_oauthbearer_extensions: str | Mapping[str, str] | None
+    sasl_oauthbearer_assertion_file: str | None
+    sasl_oauthbearer_assertion_algorithm: Literal["RS256", "ES256"]
+    sasl_oauthbearer_assertion_private_key_file: str | None
+    sasl_oauthbearer_assertion_private_key_pem: str | Secret | None
+    sasl_oauthbearer_assertion_private_key_passphrase: str | Secret | None
+    sasl_oauthbearer_assertion_jwt_template_file: str | None
+    sasl_oauthbearer_assertion_claim_aud: str | None
+    sasl_oauthbearer_assertion_claim_iss: str | None
+    sasl_oauthbearer_assertion_claim_sub: str | None
+    sasl_oauthbearer_assertion_claim_exp_seconds: int
+    sasl_oauthbearer_assertion_claim_nbf_seconds: int
+    sasl_oauthbearer_assertion_claim_jti_include: bool
+    https_ca_location: str | None
+    https_ca_pem: str | None
+    sasl_kerberos_service_name: str
+    sasl_kerberos_principal: str | None
+    sasl_kerberos_keytab: str | None
+    sasl_aws_region: str | None
     client_id: str
-    security_protocol: str
     request_timeout_ms: int
     default_api_timeout_ms: int
     socket_connection_setup_timeout_ms: int

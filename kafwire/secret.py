@@ -32,7 +32,7 @@ class Secret:
             text = text._text
         if not isinstance(text, str):
             raise TypeError("a secret is text")
-        self._text = text
+        self._text: str = text
 
     def reveal(self) -> str:
         """Return the text. Do not keep it where a log, an error or another process can show it.

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kafwire.config import PARTITIONERS, ClientConfig, ConsumerConfig, FetchConfig, ProducerConfig, ScanConfig
+from kafwire.security_config import MECHANISMS, PROTOCOLS, SecurityConfig
 
 FILE = Path(__file__).parents[1] / "kafwire" / "options.py"
 HEAD = '"""Types of keyword options; `python -m scripts.option_types` writes them from `kafwire.config`."""'
@@ -29,6 +30,16 @@ TAKEN = {
     "partitioner": f"{_literal(PARTITIONERS)} | Callable[..., int]",
     "metrics_hook": "Callable[[dict[str, Any]], object] | None",
     **dict.fromkeys(("key_serializer", "value_serializer"), "Serializes"),
+    **{
+        name: "str | Secret | None"
+        for name, item in SecurityConfig.__dataclass_fields__.items()
+        if "Secret" in item.type
+    },
+    "ssl_enabled_protocols": "str | Iterable[str]",
+    "sasl_mechanism": f"{_literal(MECHANISMS)} | None",
+    "sasl_oauthbearer_token_provider": "Callable[[], Any] | None",
+    "sasl_oauthbearer_extensions": "str | Mapping[str, str] | None",
+    "security_protocol": _literal(PROTOCOLS),
     **dict.fromkeys(("key_deserializer", "value_deserializer"), "Deserializes"),
 }
 
@@ -38,8 +49,8 @@ def text() -> str:
     parts = [
         HEAD,
         "from __future__ import annotations",
-        "from collections.abc import Callable\nfrom typing import Any, Literal, TypedDict",
-        "from kafwire.serialization import Deserializes, Serializes",
+        "from collections.abc import Callable, Iterable, Mapping\nfrom typing import Any, Literal, TypedDict",
+        "from kafwire.secret import Secret\nfrom kafwire.serialization import Deserializes, Serializes",
         '__all__ = ["ClientOptions", "ConsumerOptions", "FetchOptions", "ProducerOptions", "ScanOptions"]',
         *(_options(kind) for kind in KINDS),
     ]

@@ -148,7 +148,7 @@ def test_good_values(name: str, value: object, stored: object) -> None:
         ("acks", 2, "allowed"),
         ("acks", True, "allowed"),
         ("compression_type", "brotli", "none, gzip, snappy, lz4, zstd"),
-        ("security_protocol", "SSL", "PLAINTEXT only"),
+        ("security_protocol", "TLS", "allowed: PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
         ("client_id", 3, "text is needed"),
         ("enable_idempotence", "yes", "allowed: True, False"),
         ("partitioner", "murmur3", "allowed: murmur2_random, murmur2, .*round_robin, or a function"),

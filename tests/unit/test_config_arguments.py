@@ -48,7 +48,7 @@ def wrong(message: str, make: Callable[[], object]) -> None:
             "max_in_flight_requests_per_connection <= 5",
         ),
         ({"delivery_timeout_ms": 5}, "delivery_timeout_ms=5 is below linger_ms \\+ request_timeout_ms"),
-        ({"security_protocol": "SASL_SSL"}, "security_protocol='SASL_SSL' ... PLAINTEXT only"),
+        ({"security_protocol": "TLS"}, "security_protocol='TLS' ... allowed: PLAINTEXT, SSL"),
         ({"client_id": 5}, "client_id=5 ... text"),
     ],
 )

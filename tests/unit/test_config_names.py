@@ -21,7 +21,7 @@ SERVERS = {"bootstrap.servers": "h:1"}
 KINDS: dict[str, type[ClientConfig]] = {"A": ClientConfig, "P": ProducerConfig, "C": ConsumerConfig}
 # Names that neither list has any more, or that libraries around librdkafka add.
 OLD = {
-    *("auto_include_jmx_reporter", "default_topic_config", "logger", "on_commit", "on_delivery"),
+    *("auto_include_jmx_reporter", "oauth_cb", "default_topic_config", "logger", "on_commit", "on_delivery"),
 }
 
 
@@ -48,7 +48,10 @@ def test_every_name_is_an_option_or_without_effect_or_refused(
     except ConfigError as error:
         text = str(error)
         assert "unknown" not in text
-        assert text.startswith((f"option {name} is not supported: ", f"option {name}="))
+        of_option = ("is not supported: ", "has no effect ")
+        assert text.startswith(
+            (*(f"option {name} {what}" for what in of_option), f"option {name}=", f"option {name}: ")
+        )
         assert "{'no'" not in text or target in own(kind), "a refused value is not repeated"
     else:
         assert found == {"bootstrap_servers": "h:1"} or target in own(kind)
@@ -129,7 +132,7 @@ def test_one_warning_names_all_that_has_no_effect(caplog: pytest.LogCaptureFixtu
         assert translated(ConsumerConfig, **options) == {}
     assert caplog.messages == ["options without effect: debug, linger.ms, log_level, retries, socket.nagle.disable"]
     caplog.clear()
-    assert translated(ProducerConfig, retries=2**31 - 1, interceptors=None, **{"ssl.ca.location": None}) == {}
+    assert translated(ProducerConfig, retries=2**31 - 1, interceptors=None, **{"ssl.truststore.type": None}) == {}
     assert translated(ConsumerConfig, **{"interceptor.classes": "", "enable.partition.eof": False}) == {}
     assert not caplog.messages, "what is as here anyway needs no word"
 
@@ -139,8 +142,9 @@ def test_one_warning_names_all_that_has_no_effect(caplog: pytest.LogCaptureFixtu
     [
         (ProducerConfig, {"retries": 0}, "option retries=0 is not supported: .* delivery_timeout_ms is over"),
         (ProducerConfig, {"message.send.max.retries": "0"}, r"delivery\.timeout\.ms is over"),
-        (ProducerConfig, {"ssl.ca.location": "x"}, "option ssl.ca.location is not supported: TLS is not supported yet"),
-        (ProducerConfig, {"sasl.password": "hush"}, "option sasl.password is not supported: SASL is not supported yet"),
+        (ProducerConfig, {"ssl.ca.location": "x"}, "option ssl.ca.location has no effect with security.protocol=PLAIN"),
+        (ProducerConfig, {"sasl.password": "hush"}, "option sasl.password has no effect with security.protocol=PLAIN"),
+        (ProducerConfig, {"ssl.engine.id": "x"}, "option ssl.engine.id is not supported: OpenSSL's own configuration"),
         (ProducerConfig, {"dr_msg_cb": print}, "would never be called: use what `send` returns"),
         (ProducerConfig, {"partitioner.class": "a.b.C"}, "a Java class does not run here: name one of kafwire's"),
         (ProducerConfig, {"interceptor.classes": "a.b.C"}, "a Java class does not run here"),
@@ -192,7 +196,8 @@ def test_an_error_spells_as_the_user_does(options: dict[str, Any], text: str) ->
         (ProducerConfig, "partitioner_class", ": it is 'partitioner' here"),
         (ProducerConfig, "dr_cb", ": it would never be called: use what `send` returns"),
         (ConsumerConfig, "max_poll_records", ", which would have no effect here: leave it out"),
-        (ConsumerConfig, "sasl_username", ": SASL is not supported yet"),
+        (ConsumerConfig, "ssl_truststore_location", ": it is 'ssl_ca_location' here"),
+        (ConsumerConfig, "ssl_providers", ": OpenSSL's own configuration file sets it"),
         (ConsumerConfig, "stert", "; did you mean 'start'"),
     ],
 )
@@ -218,5 +223,5 @@ def test_other_classes_of_java_are_refused() -> None:
 
 @pytest.mark.parametrize("kind", [kafwire.Producer, kafwire.Consumer, kafwire.Client])
 def test_the_clients_take_them(kind: Any) -> None:
-    with pytest.raises(ConfigError, match="option ssl.key.location is not supported: TLS is not supported yet"):
+    with pytest.raises(ConfigError, match="option ssl.key.location has no effect with security.protocol=PLAINTEXT"):
         kind.from_config({**SERVERS, "ssl.key.location": "x"})

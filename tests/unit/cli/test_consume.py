@@ -312,7 +312,10 @@ def test_options_are_listed() -> None:
         (["consume", "-b", "h:x", "orders"], "'h:x' is not host:port"),
         (["consume", "-b", "h", "orders", "-X", "fetch.max.byte=1"], "did you mean 'fetch.max.bytes'"),
         (["consume", "-b", "h", "orders", "-X", "fetch_max_byte=1"], "did you mean 'fetch_max_bytes'"),
-        (["consume", "-b", "h", "orders", "-X", "ssl.ca.location=x"], "ssl.ca.location is not supported: TLS is not"),
+        (
+            ["consume", "-b", "h", "orders", "-X", "ssl.ca.location=x"],
+            "ssl.ca.location has no effect with security.protocol=PLAINTEXT",
+        ),
         (["consume", "-b", "h", "orders", "-X", "fetch.max.bytes=many"], "a whole number is needed"),
         (["consume", "-b", "h", "orders", "-X", "fetch.max.bytes"], "-X: 'fetch.max.bytes' is not NAME=VALUE"),
         (["consume", "-b", "h", "orders", "-J", "-f", "%s"], "neither -f, -K nor -O"),

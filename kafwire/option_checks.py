@@ -1,0 +1,94 @@
+"""Checks of options: each takes what a user gave, and returns what is kept, or raises ValueError or TypeError.
+
+`option` makes the field of a configuration class. Nothing here knows which options there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import field
+from typing import Any
+
+from kafwire.secret import Secret
+
+Check = Callable[[Any], Any]
+
+
+def number(low: int, high: int = 2**31 - 1) -> Check:
+    """A whole number from `low` to `high`, as a number or as text."""
+
+    def check(value: Any) -> int:
+        try:
+            number = int(value)
+        except (TypeError, ValueError, OverflowError):
+            number = None
+        if number is None or isinstance(value, bool) or (not isinstance(value, str) and number != value):
+            raise ValueError("a whole number is needed")
+        if not low <= number <= high:
+            raise ValueError(f"allowed: {low} to {high}")
+        return number
+
+    return check
+
+
+class OneOf:
+    """A check for one of some words."""
+
+    def __init__(self, *allowed: str) -> None:
+        self.allowed = allowed
+
+    def __call__(self, value: Any) -> str:
+        """The word."""
+        if value not in self.allowed:
+            raise ValueError(f"allowed: {', '.join(self.allowed)}")
+        return str(value)
+
+
+def any_text(value: Any) -> str:
+    """Text."""
+    if not isinstance(value, str):
+        raise TypeError("text is needed")
+    return value
+
+
+def some_text(value: Any) -> str:
+    """Text that is not empty."""
+    if not isinstance(value, str) or not value:
+        raise ValueError("text that is not empty is needed")
+    return value
+
+
+def flag(value: Any) -> bool:
+    """True or False, also as text."""
+    known = {True: True, False: False, "true": True, "false": False}
+    if not isinstance(value, Hashable) or value not in known:
+        raise ValueError("allowed: True, False")
+    return known[value]
+
+
+def maybe(check: Check) -> Check:
+    """None, or what `check` takes."""
+    return lambda value: None if value is None else check(value)
+
+
+def function(value: Any) -> Any:
+    """Anything that can be called."""
+    if not callable(value):
+        raise TypeError("a function of one argument is needed")
+    return value
+
+
+def secret(value: Any) -> Secret:
+    """Text that is not empty, to be hidden."""
+    try:
+        kept = Secret(value)
+    except TypeError:
+        raise TypeError("text or a Secret is needed") from None
+    if not kept:
+        raise ValueError("text that is not empty is needed")
+    return kept
+
+
+def option(default: Any, check: Check, *, hidden: bool = False) -> Any:
+    """A field with its check. `hidden`: errors do not show the value."""
+    return field(default=default, metadata={"check": check, "hidden": hidden})
