@@ -25,7 +25,7 @@ class LoginOptions(Protocol):
     """The options of a client that are about logging in, by their names. None: not given."""
 
     @property
-    def sasl_mechanism(self) -> str:
+    def sasl_mechanism(self) -> str | None:
         """One of `MECHANISMS`."""
 
     @property
@@ -153,7 +153,7 @@ class Login:
     """
 
     def __init__(self, options: LoginOptions, *, timeout_s: float = 30.0) -> None:
-        self.mechanism = options.sasl_mechanism
+        self.mechanism = options.sasl_mechanism or ""
         self._options = options
         self._timeout_s = timeout_s
         self._keys = scram.ScramKeys()
@@ -175,6 +175,14 @@ class Login:
 
     def __repr__(self) -> str:
         return f"Login({self.mechanism!r})"
+
+    @property
+    def identity(self) -> str:
+        """Who logs in, as errors name them."""
+        named = self._options.sasl_username or self._options.sasl_kerberos_principal
+        if named is not None:
+            return repr(named)
+        return "its token" if self._tokens is not None else "this client"
 
     async def exchange(self, engine: Engine, host: str) -> Exchange:
         """A new exchange with one broker; also to authenticate again. On the engine only.

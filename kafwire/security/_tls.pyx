@@ -1,0 +1,202 @@
+# distutils: sources = kafwire/security/native/openssl.c kafwire/security/native/tls.c kafwire/security/native/context.c
+"""TLS in the native I/O thread, by the libssl that the interpreter has loaded. `native/tls.h` is the contract.
+
+This file converts. What the texts are, and where they come from, is `tls.py`'s business.
+"""
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from libc.stdint cimport uint64_t
+from libc.stdlib cimport free
+
+from kafwire.runtime._interfaces cimport StreamSource, kw_stream
+
+from importlib import import_module
+
+
+cdef extern from "kafwire/security/native/openssl.h" nogil:
+    ctypedef struct kw_openssl:
+        const char *(*OpenSSL_version)(int what)
+    enum:
+        KW_TLS_1_2
+        KW_TLS_1_3
+    const kw_openssl *kw_openssl_bind(const char **why)
+
+cdef extern from "kafwire/security/native/tls.h" nogil:
+    enum:
+        KW_REASON_SIZE
+        KW_TLS_MEMORY
+        KW_TLS_TRUSTED
+        KW_TLS_CERTIFICATES
+        KW_TLS_KEY
+        KW_TLS_KEY_PASSWORD
+        KW_TLS_KEY_MATCH
+        KW_TLS_REVOKED
+        KW_TLS_CIPHERS
+        KW_TLS_VERSIONS
+    ctypedef struct kw_tls_context:
+        pass
+    ctypedef struct kw_pem:
+        const char *data
+        size_t size
+    ctypedef struct kw_tls_settings:
+        kw_pem trusted
+        kw_pem certificates
+        kw_pem key
+        kw_pem password
+        kw_pem revoked
+        const char *ciphers
+        const char *suites
+        int min_version
+        int max_version
+        int verify
+        int verify_name
+    ctypedef struct kw_tls_statistics:
+        uint64_t handshakes
+        uint64_t resumed
+        uint64_t kernel
+    kw_tls_context *kw_tls_context_new(
+        const kw_openssl *openssl, const kw_tls_settings *settings, int *problem, char *reason)
+    void kw_tls_context_unref(kw_tls_context *context)
+    void kw_tls_get_statistics(const kw_tls_context *context, kw_tls_statistics *statistics)
+    kw_stream *kw_tls_stream_new(kw_tls_context *context, const char *host, int is_address, int port)
+    int kw_tls_read_pkcs12(
+        const kw_openssl *openssl, const void *data, size_t size, const char *password, char **key,
+        char **certificates, char *reason)
+
+
+PROBLEMS = {
+    KW_TLS_MEMORY: "memory",
+    KW_TLS_TRUSTED: "trusted",
+    KW_TLS_CERTIFICATES: "certificates",
+    KW_TLS_KEY: "key",
+    KW_TLS_KEY_PASSWORD: "key_password",
+    KW_TLS_KEY_MATCH: "key_match",
+    KW_TLS_REVOKED: "revoked",
+    KW_TLS_CIPHERS: "ciphers",
+    KW_TLS_VERSIONS: "versions",
+}
+
+
+class UnusableSettings(Exception):
+    """`part` is one of PROBLEMS, `reason` is how OpenSSL puts it."""
+
+    part = reason = ""
+
+    def __init__(self, part, reason):
+        super().__init__(part, reason)
+        self.part = part
+        self.reason = reason
+
+
+cdef const kw_openssl *bind() except NULL:
+    cdef const char *why = b""
+    # Its extension brings libssl into the process, where that is a shared library.
+    import_module("ssl")
+    cdef const kw_openssl *openssl = kw_openssl_bind(&why)
+    if openssl is NULL:
+        raise LookupError((<bytes> why).decode())
+    return openssl
+
+
+def library():
+    """The version of the OpenSSL that is used, as it says it.
+
+    Raises LookupError where there is none to use, with why.
+    """
+    return (<bytes> bind().OpenSSL_version(0)).decode()
+
+
+def read_pkcs12(bytes data not None, bytes password not None):
+    """(private key, certificates), both as PEM; the client's own certificate is first. Raises `UnusableSettings`."""
+    cdef const kw_openssl *openssl = bind()
+    cdef char reason[KW_REASON_SIZE]
+    cdef char *key
+    cdef char *certificates
+    cdef int problem = kw_tls_read_pkcs12(
+        openssl, PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), PyBytes_AS_STRING(password), &key, &certificates,
+        reason)
+    try:
+        if problem:
+            raise UnusableSettings(PROBLEMS[problem], (<bytes> reason).decode("utf-8", "replace"))
+        return <bytes> key, <bytes> certificates
+    finally:
+        free(key)
+        free(certificates)
+
+
+cdef kw_pem pem_of(bytes text) noexcept:
+    cdef kw_pem result
+    result.data = NULL if text is None else PyBytes_AS_STRING(text)
+    result.size = 0 if text is None else PyBytes_GET_SIZE(text)
+    return result
+
+
+@cython.final
+@cython.auto_pickle(False)
+cdef class Context:
+    """What all connections of one configuration share: keys, trust, and the sessions that can be resumed.
+
+    Texts are PEM; None: there is none, and for `trusted` the system's trust store. `versions` are 2 and 3 for TLS 1.2
+    and 1.3, lowest and highest. Raises `UnusableSettings`, LookupError where there is no OpenSSL to use.
+    """
+
+    cdef kw_tls_context *context
+
+    def __cinit__(
+        self, *, bytes trusted=None, bytes certificates=None, bytes key=None, bytes password=None, bytes revoked=None,
+        bytes ciphers=None, bytes suites=None, tuple versions=(2, 3), bint verify=True, bint verify_name=True,
+    ):
+        cdef kw_tls_settings settings
+        cdef char reason[KW_REASON_SIZE]
+        cdef int problem = 0
+        settings.trusted = pem_of(trusted)
+        settings.certificates = pem_of(certificates)
+        settings.key = pem_of(key)
+        settings.password = pem_of(password)
+        settings.revoked = pem_of(revoked)
+        settings.ciphers = NULL if ciphers is None else PyBytes_AS_STRING(ciphers)
+        settings.suites = NULL if suites is None else PyBytes_AS_STRING(suites)
+        settings.min_version = KW_TLS_1_2 if versions[0] == 2 else KW_TLS_1_3
+        settings.max_version = KW_TLS_1_2 if versions[1] == 2 else KW_TLS_1_3
+        settings.verify = verify
+        settings.verify_name = verify_name
+        self.context = kw_tls_context_new(bind(), &settings, &problem, reason)
+        if self.context is NULL:
+            raise UnusableSettings(PROBLEMS[problem], (<bytes> reason).decode("utf-8", "replace"))
+
+    def __dealloc__(self):
+        kw_tls_context_unref(self.context)
+
+    def source(self, str host not None, bint is_address, int port):
+        """TLS to one server: its certificate has to be for `host`, a name or a numeric address."""
+        return TlsSource(self, host.encode("ascii" if is_address else "idna"), is_address, port)
+
+    def statistics(self):
+        """How many handshakes succeeded, how many of them resumed a session, and how many use the kernel's TLS."""
+        cdef kw_tls_statistics now
+        kw_tls_get_statistics(self.context, &now)
+        return {"handshakes": now.handshakes, "resumed": now.resumed, "kernel": now.kernel}
+
+
+@cython.final
+@cython.auto_pickle(False)
+cdef class TlsSource(StreamSource):
+    """Makes the streams of connections to one server."""
+
+    cdef Context context
+    cdef bytes host
+    cdef bint is_address
+    cdef int port
+
+    def __cinit__(self, Context context not None, bytes host not None, bint is_address, int port):
+        self.context = context
+        self.host = host
+        self.is_address = is_address
+        self.port = port
+
+    cdef kw_stream *new_stream(self) except NULL:
+        cdef kw_stream *stream = kw_tls_stream_new(
+            self.context.context, PyBytes_AS_STRING(self.host), self.is_address, self.port)
+        if stream is NULL:
+            raise MemoryError("no memory for a TLS connection")
+        return stream

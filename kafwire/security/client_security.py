@@ -1,0 +1,20 @@
+"""The security of one client: what carries its connections, and how they log in."""
+
+from __future__ import annotations
+
+from kafwire.config import ClientConfig
+from kafwire.security.login import Login
+from kafwire.security.tls import Tls
+
+
+class ClientSecurity:
+    """Made once for a client, and used by all its connections. `tls` and `login` are None where they are not asked for.
+
+    Raises:
+        ConfigError: a file cannot be read, or something that the mechanism needs is not installed.
+    """
+
+    def __init__(self, config: ClientConfig) -> None:
+        self.tls = Tls(config) if config.has_tls else None
+        timeout_s = config.socket_connection_setup_timeout_ms / 1000
+        self.login = Login(config, timeout_s=timeout_s) if config.has_sasl else None

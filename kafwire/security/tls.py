@@ -1,0 +1,180 @@
+"""TLS of one client: how its connections are carried, from what the options say, renewed when the files change.
+
+`native` is OpenSSL in the I/O thread, without the GIL. Where the interpreter has loaded no shared libssl, or the user
+gives an `ssl.SSLContext`, TLS is Python's (`python_tls.py`).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kafwire.errors import ConfigError
+from kafwire.runtime.interfaces import SslSource, StreamSource
+from kafwire.security import _tls, key_material
+from kafwire.security.key_material import KeyMaterial
+from kafwire.security_config import SecurityConfig
+
+if TYPE_CHECKING:
+    import ssl
+
+log = logging.getLogger("kafwire")
+
+_VERSIONS = {"TLSv1.2": 2, "TLSv1.3": 3}
+# What of the settings OpenSSL could not use, in the words of the options.
+_PROBLEMS = {
+    "memory": "no memory",
+    "trusted": "ssl_ca_location or ssl_ca_pem: there is no certificate in it",
+    "certificates": "ssl_certificate_location or ssl_certificate_pem: there is no certificate in it",
+    "key": "ssl_key_location or ssl_key_pem: there is no private key in it that can be read",
+    "key_match": "the private key is not that of the certificate",
+    "revoked": "ssl_crl_location: there is no revocation list in it",
+    "ciphers": "ssl_cipher_suites: OpenSSL has none of these",
+    "versions": "ssl_enabled_protocols: OpenSSL, or the system's policy, does not allow these",
+}
+# "python": TLS runs by Python's module ssl, whatever there is; for comparisons, and where libssl misbehaves.
+VARIABLE = "KAFWIRE_TLS"
+
+# Why TLS is Python's, as far as it was said in this process.
+told: set[str] = set()
+
+
+def native_library() -> str:
+    """The OpenSSL that the I/O thread uses. Raises LookupError where there is none to use, with why."""
+    if os.environ.get(VARIABLE) == "python":
+        raise LookupError(f"the environment variable {VARIABLE} says so")
+    return _tls.library()
+
+
+def described() -> str:
+    """What TLS runs by here, in words."""
+    try:
+        return f"{native_library()}, in the I/O thread"
+    except LookupError as why:
+        return f"Python's module ssl, under the GIL: {why}"
+
+
+class Tls:
+    """Makes what carries connections, from the options of a client.
+
+    Raises:
+        ConfigError: a file cannot be read, or what it contains cannot be used.
+    """
+
+    def __init__(self, config: SecurityConfig) -> None:
+        self._config = config
+        self._make = self._choose()
+        self._seen = self._look()
+        self._context = self._make(key_material.load(config))
+        if not config.enable_ssl_certificate_verification:
+            log.warning(
+                "enable_ssl_certificate_verification=False: anybody between this client and the brokers can read and "
+                "change everything"
+            )
+        elif config.ssl_endpoint_identification_algorithm == "none":
+            log.warning(
+                "ssl_endpoint_identification_algorithm=none: whoever has any certificate of these issuers can pose as "
+                "a broker"
+            )
+
+    def _choose(self) -> Callable[[KeyMaterial], Any]:
+        """What makes contexts. Why it is Python's is said, once in a process."""
+        if self._config.ssl_context is not None:
+            why = "ssl_context is given"
+        else:
+            try:
+                native_library()
+            except LookupError as problem:
+                why = str(problem)
+            else:
+                return self._make_native
+        if why not in told:
+            told.add(why)
+            log.warning("TLS runs by Python's module ssl, under the GIL, which is slower: %s", why)
+        return self._make_python
+
+    def source(self, host: str, port: int) -> StreamSource | SslSource:
+        """What carries a new connection to a server; its certificate has to be for `host`."""
+        self._renew()
+        name = host.partition("%")[0].removesuffix(".")
+        if isinstance(self._context, _tls.Context):
+            return self._context.source(name, _is_address(name), port)
+        return SslSource(self._context, name)
+
+    def statistics(self) -> dict[str, int]:
+        """Handshakes that succeeded, how many of them resumed a session, and how many use the kernel's TLS.
+
+        Empty where TLS is Python's.
+        """
+        return self._context.statistics() if isinstance(self._context, _tls.Context) else {}
+
+    def _look(self) -> list[tuple[Path, Any]]:
+        """What tells one state of the files from another."""
+        found: list[tuple[Path, Any]] = []
+        for path in key_material.paths(self._config):
+            try:
+                state = path.stat()
+            except OSError:
+                found.append((path, None))
+            else:
+                found.append((path, (state.st_mtime_ns, state.st_size, state.st_ino)))
+        return found
+
+    def _renew(self) -> None:
+        """Take what the files contain now. Connections that are open stay as they are."""
+        now = self._look()
+        if now == self._seen:
+            return
+        self._seen = now
+        try:
+            self._context = self._make(key_material.load(self._config))
+        except ConfigError as error:
+            log.warning("the files of TLS have changed, and are not taken until they change again: %s", error)
+        else:
+            log.info("the files of TLS have changed: new connections use them")
+
+    def _make_python(self, material: KeyMaterial) -> ssl.SSLContext:
+        from kafwire.security.python_tls import make_context
+
+        if self._config.ssl_context is not None:
+            context: ssl.SSLContext = self._config.ssl_context
+            return context
+        return make_context(self._config, material)
+
+    def _make_native(self, material: KeyMaterial) -> _tls.Context:
+        config = self._config
+        names = (config.ssl_cipher_suites or "").replace(",", ":").split(":")
+        ciphers = ":".join(name for name in names if name and not name.startswith("TLS_"))
+        suites = ":".join(name for name in names if name.startswith("TLS_"))
+        versions = [_VERSIONS[version] for version in config.ssl_enabled_protocols]
+        verify = config.enable_ssl_certificate_verification
+        try:
+            return _tls.Context(
+                trusted=material.trusted,
+                certificates=material.certificates,
+                key=None if material.key is None else material.key.reveal().encode(),
+                password=None if material.key_password is None else material.key_password.reveal().encode(),
+                revoked=material.revoked,
+                ciphers=ciphers.encode() or None,
+                suites=suites.encode() or None,
+                versions=(min(versions), max(versions)),
+                verify=verify,
+                verify_name=verify and config.ssl_endpoint_identification_algorithm == "https",
+            )
+        except _tls.UnusableSettings as error:
+            if error.part == "key_password":
+                state = "is missing" if material.key_password is None else "is wrong"
+                raise ConfigError(f"the private key is encrypted, and ssl_key_password {state}") from None
+            raise ConfigError(f"{_PROBLEMS[error.part]} ({error.reason})") from None
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
