@@ -17,6 +17,7 @@ __all__ = [
     "connection_options_for",
     "look_for_leaders",
     "only",
+    "settings_options",
     "timeout_ms",
     "timeout_option",
 ]
@@ -26,7 +27,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 _BROKERS_VARIABLE = "KAFWIRE_BROKERS"
 _LIST = "list"
 _TIMEOUT = "kafwire.timeout_ms"  # in the context
-_NO_TEXT = {"metrics_hook", "metrics_interval_ms"}  # what a program gives, not a person
+# What a program gives, not a person.
+_NO_TEXT = {"metrics_hook", "metrics_interval_ms", "sasl_oauthbearer_token_provider", "ssl_context"}
 
 
 def connection_options_for(config_name: str, *, short: bool = False) -> Callable[[F], F]:
@@ -45,6 +47,13 @@ def connection_options_for(config_name: str, *, short: bool = False) -> Callable
 
 
 connection_options = connection_options_for("ConsumerConfig")
+
+
+def settings_options(function: F) -> F:
+    """Add -X and -F for a command that is told otherwise where the cluster is; as `connection_options`."""
+    for option in _options("ClientConfig", short=False)[:2]:
+        function = option(function)
+    return function
 
 
 def _options(config_name: str, *, short: bool) -> tuple[Callable[[F], F], ...]:

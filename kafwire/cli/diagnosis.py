@@ -6,15 +6,18 @@ import uuid
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from kafwire import Client, Producer, protocol, scan
 from kafwire.cluster.broker_connection import host_and_port
-from kafwire.errors import BrokerError, KafkaError, ProtocolError
+from kafwire.errors import AuthenticationError, BrokerError, ConfigError, KafkaError, ProtocolError
 from kafwire.protocol.versions import lacking, release
+from kafwire.security.tls import described
 
 __all__ = ["Finding", "examine"]
 
+_SECURITY_CHANGE = "compare security_protocol, sasl_mechanism, user, password and certificates with the listener's"
 _VALUE = b"from kafwire doctor"
 _LOOK_UP_S = 3.0
 _CONNECT_S = 2.0
@@ -32,8 +35,13 @@ class Finding:
     change: str = ""
 
 
-def examine(host: str, port: int, timeout_s: float, *, writes: bool = True) -> Generator[Finding, None, None]:
-    """Check a broker, until a step fails that the others need. `timeout_s` is for all of it, about."""
+def examine(
+    host: str, port: int, timeout_s: float, options: Mapping[str, Any] = MappingProxyType({}), *, writes: bool = True
+) -> Generator[Finding, None, None]:
+    """Check a broker, until a step fails that the others need.
+
+    `timeout_s` is for all of it, about; `options` are a client's.
+    """
     until = time.monotonic() + timeout_s
     server = host_and_port(host, port)
     name, addresses = look_up(host, port, min(_LOOK_UP_S, timeout_s))
@@ -45,13 +53,26 @@ def examine(host: str, port: int, timeout_s: float, *, writes: bool = True) -> G
     if not connection.ok:
         return
     left_ms = max(500, round(1000 * min(_GREETING_S, until - time.monotonic())))
-    with Client(server, default_api_timeout_ms=left_ms, client_id="kafwire-doctor") as client:
+    security = options.get("security_protocol", "PLAINTEXT").upper()
+    try:
+        client = Client(server, **{"client_id": "kafwire-doctor", **options, "default_api_timeout_ms": left_ms})
+    except ConfigError as error:
+        yield Finding("options", False, _short(error), "correct what -X and -F say")
+        return
+    with client:
         try:
             greeting = client.call(_greeting())
             metadata = client.metadata([])
-        except KafkaError as error:
-            yield Finding("protocol", False, _short(error), "see what listens there; kafwire speaks PLAINTEXT only")
+        except AuthenticationError as error:
+            yield Finding("security", False, _short(error), _SECURITY_CHANGE)
             return
+        except KafkaError as error:
+            yield Finding(
+                "protocol", False, _short(error), "see what listens there, and which security_protocol it wants"
+            )
+            return
+        if security != "PLAINTEXT":
+            yield Finding("security", True, _secured(security, options))
         versions = {key.api_key: (key.min_version, key.max_version) for key in greeting.api_keys}
         features = {feature.name: feature.max_version for feature in greeting.supported_features}
         yield Finding("protocol", True, f"it is {release(versions, features)}, cluster {metadata.cluster_id}")
@@ -60,8 +81,21 @@ def examine(host: str, port: int, timeout_s: float, *, writes: bool = True) -> G
         yield from advertised
         if not writes or not all(finding.ok for finding in advertised):
             return
-    options = {"default_api_timeout_ms": max(1000, round(1000 * (until - time.monotonic())))}
-    yield from there_and_back(server, options)
+    left_ms = max(1000, round(1000 * (until - time.monotonic())))
+    yield from there_and_back(server, {**options, "default_api_timeout_ms": left_ms})
+
+
+def _secured(security: str, options: Mapping[str, Any]) -> str:
+    """What the connection is protected by."""
+    parts = []
+    if security.endswith("SSL"):
+        parts.append(f"TLS by {described()}")
+        if str(options.get("enable_ssl_certificate_verification", True)).lower() == "false":
+            parts.append("whoever the broker is: its certificate is not verified")
+    if security.startswith("SASL_"):
+        user = f" as {options['sasl_username']!r}" if options.get("sasl_username") else ""
+        parts.append(f"accepted by {options['sasl_mechanism']}{user}")
+    return f"{security}: {', '.join(parts)}"
 
 
 def look_up(host: str, port: int, timeout_s: float) -> tuple[Finding, list[tuple[Any, ...]]]:

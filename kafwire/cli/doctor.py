@@ -4,11 +4,12 @@ import logging
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from kafwire.cli.connection import timeout_ms, timeout_option
+from kafwire.cli.connection import client_options, settings_options, timeout_ms, timeout_option
 from kafwire.cli.output import JsonWriter, pretty_option
 
 if TYPE_CHECKING:
@@ -16,11 +17,13 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_HELP = """Check a broker step by step: its name, a connection, the protocol, versions, the addresses that the cluster
-advertises, and, with a topic of its own that is deleted again, a record there and back.
+_HELP = """Check a broker step by step: its name, a connection, TLS and login where -X or -F say so, the protocol,
+versions, the addresses that the cluster advertises, and, with a topic of its own that is deleted again, a record there
+and back.
 
 \b
   kafwire doctor localhost:9092
+  kafwire doctor kafka.example.org:9093 -F client.properties
   kafwire doctor kafka.example.org --no-write
   kafwire doctor localhost -J
 
@@ -30,14 +33,23 @@ Exit code 1: something is wrong.
 
 @click.command("doctor", help=_HELP)
 @click.argument("server", metavar="HOST[:PORT]")
+@settings_options
 @click.option("--no-write", is_flag=True, help="Create no topic and send no record.")
 @click.option("-J", "--json", "as_json", is_flag=True, help="A JSON object a step.")
 @pretty_option
 @timeout_option
-def command(server: str, no_write: bool, as_json: bool, pretty: bool | None) -> int:
+def command(
+    server: str,
+    settings: tuple[str, ...],
+    config_file: Path | None,
+    no_write: bool,
+    as_json: bool,
+    pretty: bool | None,
+) -> int:
     """Examine one broker."""
     from kafwire.bootstrap import parse_servers
     from kafwire.cli.diagnosis import examine
+    from kafwire.config import ClientConfig
 
     if pretty is not None and not as_json:
         raise click.UsageError("--pretty and --compact are for -J")
@@ -47,10 +59,12 @@ def command(server: str, no_write: bool, as_json: bool, pretty: bool | None) -> 
         raise click.UsageError(str(error)) from None
     if len(servers) != 1:
         raise click.UsageError("one server at a time")
+    options = client_options(ClientConfig, server, settings, config_file)
+    del options["bootstrap_servers"], options["default_api_timeout_ms"]
     writer = JsonWriter(pretty) if as_json else None
     wrong = False
     # Closed in any case: it deletes the topic that it has made.
-    with _quiet(), closing(examine(*servers[0], timeout_ms() / 1000, writes=not no_write)) as findings:
+    with _quiet(), closing(examine(*servers[0], timeout_ms() / 1000, options, writes=not no_write)) as findings:
         for finding in findings:
             wrong |= not finding.ok
             if writer is not None:

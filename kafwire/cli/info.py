@@ -38,6 +38,7 @@ def _collect() -> dict[str, dict[str, Any]]:
     from kafwire import compression
     from kafwire._codec import crc32c_implementations
     from kafwire.protocol import MESSAGES, Request
+    from kafwire.security.tls import described
 
     classes = list(MESSAGES.values())
     requests = [cls for cls in classes if issubclass(cls, Request)]
@@ -53,7 +54,7 @@ def _collect() -> dict[str, dict[str, Any]]:
             "architecture": platform.machine(),
             "cpuFeatures": _cpu_features(),
         },
-        "nativeCode": {"crc32c": crc32c_implementations()[0], **compression.info()},
+        "nativeCode": {"crc32c": crc32c_implementations()[0], "tls": described(), **compression.info()},
         "protocol": {
             "apis": len(requests),
             "messages": len(classes),

@@ -1,7 +1,10 @@
 """One connection to one broker for one kind of work, opened on demand.
 
-It connects, negotiates versions (ApiVersions first), gives out correlation ids, and times out what is not answered. It
-retries nothing: whoever sent a request knows what its loss means.
+It connects, negotiates versions (ApiVersions first), authenticates, gives out correlation ids, and times out what is
+not answered. It retries nothing: whoever sent a request knows what its loss means.
+
+While it authenticates again (KIP-368) it is busy: requests are taken and kept (`Connection.hold`), those that threads
+send by themselves too, and go out when the broker has accepted this client.
 """
 
 from __future__ import annotations
@@ -14,18 +17,36 @@ from types import MappingProxyType
 from typing import Any
 
 from kafwire import __version__, protocol
+from kafwire.cluster.authentication import Authentication
 from kafwire.cluster.backoff import delay_ms
 from kafwire.cluster.metadata import BrokerAddress
 from kafwire.cluster.node import AddressBlame
-from kafwire.cluster.reachability import NO_ANSWER, advice, misadvertised, named
+from kafwire.cluster.reachability import NO_ANSWER, WANTS_SASL, advice, misadvertised, named
 from kafwire.cluster.reachability_log import Reach
 from kafwire.config import ClientConfig
 from kafwire.error_codes import ErrorCode
-from kafwire.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError, broker_error
+from kafwire.errors import (
+    AuthenticationError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    ProtocolError,
+    broker_error,
+)
 from kafwire.memory._buffer import Buffer
 from kafwire.protocol import versions
 from kafwire.protocol.spec import MAX_MEMORY
-from kafwire.runtime.interfaces import Connection, Engine, PendingRequest, RequestTable, ResponseFilter, SocketAddress
+from kafwire.runtime.interfaces import (
+    NOT_AUTHENTICATED,
+    Connection,
+    Engine,
+    PendingRequest,
+    RequestTable,
+    ResponseFilter,
+    SocketAddress,
+)
+from kafwire.security.client_security import ClientSecurity
+from kafwire.security.sasl.exchange import Exchange
 
 # Before a broker has proved itself it may not claim more (see docs/design.md, "Hostile bytes").
 GREETING_MAX_FRAME = 8 << 20
@@ -65,8 +86,11 @@ class BrokerConnection:
         reach: Reach | None = None,
         blame: AddressBlame | None = None,
         on_overdue: Callable[[BrokerConnection], object] | None = None,
+        security: ClientSecurity | None = None,
     ) -> None:
-        """`greetings` are the versions of ApiVersions to begin with, by host and port, where it is not the newest.
+        """`security` is TLS and SASL; None: neither.
+
+        `greetings` are the versions of ApiVersions to begin with, by host and port, where it is not the newest.
 
         `reach` hears how connecting goes. `blame` knows which addresses of the host failed. `on_overdue` is
         called again and again while an answer is owed for long.
@@ -95,6 +119,11 @@ class BrokerConnection:
         self._correlation = 0
         self.failures = 0  # to connect, since the last success
         self.blame = AddressBlame() if blame is None else blame
+        self._tls = None if security is None else security.tls
+        login = None if security is None else security.login
+        self._authentication = None if login is None else Authentication(engine, login, host)
+        self._renewal: asyncio.TimerHandle | asyncio.Task[None] | None = None
+        self._stage = ""  # what an attempt to connect is at
         self._address: SocketAddress | None = None
         self._causes: list[str] = []  # of the last attempt to connect
         self._not_before_ms = 0.0
@@ -104,6 +133,7 @@ class BrokerConnection:
         self.connects = 0
         self.requests = 0
         self.responses = 0
+        self._greeted = 0  # of `responses`, when it was ready
         self.bytes_out = 0
         self.bytes_in = 0
         self.latency_ms_sum = 0.0
@@ -199,7 +229,10 @@ class BrokerConnection:
         return type(self._socket) if self._socket is not None else None
 
     async def open(self) -> None:
-        """Connect and negotiate unless that is done; raises `KafkaConnectionError`, `KafkaTimeoutError`."""
+        """Connect, negotiate and authenticate unless that is done.
+
+        Raises `KafkaConnectionError`, `KafkaTimeoutError`, `AuthenticationError`.
+        """
         if self._closed:
             raise KafkaConnectionError(f"{self._closed}: nothing more can be sent to {self.where}")
         if self._ready:
@@ -220,7 +253,7 @@ class BrokerConnection:
 
     def _on_opened(self, task: asyncio.Task[None]) -> None:
         self._opening = None
-        if task.cancelled():
+        if task.cancelled() or isinstance(task.exception(), AuthenticationError):
             self._reach.leave(self)
         elif (error := task.exception()) is not None:
             text = str(error).removeprefix(CANNOT_CONNECT)
@@ -251,16 +284,26 @@ class BrokerConnection:
         for family, address in addresses:
             self._address = address
             try:
+                prepared = None if self._authentication is None else await self._authentication.prepare()
                 async with asyncio.timeout(timeout):
                     await self._greet(family, address)
+                    if self._authentication is not None and prepared is not None:
+                        self._stage = f" ({self._authentication.mechanism} authentication)"
+                        await self._authenticate(prepared)
+                if self._socket is not None:
+                    self._socket.set_max_frame(self._config.max_frame_bytes)
+            except AuthenticationError:
+                self._drop("authentication failed")
+                raise
             except (KafkaConnectionError, KafkaTimeoutError, ProtocolError) as error:
                 text = str(error).removeprefix(self._closed_because(""))
                 problems.append((f"{address[0]}: ", named(text)))
             except TimeoutError:
-                problems.append((f"{address[0]}: ", f"{NO_ANSWER} within {timeout:g} s"))
+                problems.append((f"{address[0]}: ", f"{NO_ANSWER} within {timeout:g} s{self._stage}"))
             else:
                 self.failures = 0
                 self._ready = True
+                self._greeted = self.responses
                 self._heard_ms = self._used_ms = self._engine.now_ms()
                 self._close_when_idle()
                 self.connects += 1
@@ -305,12 +348,15 @@ class BrokerConnection:
     async def _connect(self, family: int, address: SocketAddress) -> None:
         self._connecting = asyncio.get_running_loop().create_future()
         self._events = _Events(self)
-        self._socket = self._engine.transport.connect(family, address, self._events, GREETING_MAX_FRAME)
+        stream = None if self._tls is None else self._tls.source(self.host, self.port)
+        self._stage = "" if stream is None else " (TCP or TLS handshake)"
+        self._socket = self._engine.transport.connect(family, address, self._events, GREETING_MAX_FRAME, stream)
         self._requests = self._socket.requests
         try:
             await self._connecting
         finally:
             self._connecting = None
+        self._stage = ""
 
     async def _greet(self, family: int, address: SocketAddress) -> None:
         """Connect and negotiate; a server that closes the connection on a newer ApiVersions is asked in version 0.
@@ -335,8 +381,40 @@ class BrokerConnection:
             self._greetings[where] = self._has_greeting
         else:
             self._greetings.pop(where, None)
-        if self._socket is not None:
-            self._socket.set_max_frame(self._config.max_frame_bytes)
+
+    async def _authenticate(self, prepared: tuple[Exchange, bytes]) -> None:
+        """Log in, and see that it is done again in time."""
+        assert self._authentication is not None
+
+        def send(request: Any, version: int) -> Any:
+            return self._exchange(request, version, past_hold=True)
+
+        lifetime_ms = await self._authentication.run(prepared, send, self.versions, self.where)
+        if lifetime_ms > 0:
+            wait_ms = self._authentication.renew_in_ms(lifetime_ms)
+            self._renewal = asyncio.get_running_loop().call_later(wait_ms / 1000, self._renew)
+
+    def _renew(self) -> None:
+        self._renewal = asyncio.ensure_future(self._authenticate_again(self._socket))
+
+    async def _authenticate_again(self, socket: Connection | None) -> None:
+        """KIP-368. Nothing else may be sent between SaslHandshake and the last answer."""
+        assert self._authentication is not None
+        assert socket is not None
+        try:
+            prepared = await self._authentication.prepare()
+            socket.hold(True)
+            async with asyncio.timeout(self._config.request_timeout_ms / 1000):
+                await self._authenticate(prepared)
+        except (KafkaError, TimeoutError) as error:
+            if self._socket is socket:
+                self._renewal = None  # it is this task
+                log.warning(
+                    "kafwire: authenticating to %s again failed: %s", self.where, str(error) or "no answer in time"
+                )
+                self._drop(f"it could not authenticate again: {error}")
+        else:
+            socket.hold(False)
 
     @property
     def _has_greeting(self) -> int:
@@ -423,6 +501,7 @@ class BrokerConnection:
         *,
         expect_response: bool = True,
         timeout_ms: float | None = None,
+        past_hold: bool = False,
     ) -> None:
         """`send`, for the greeting too."""
         if self._socket is None:
@@ -432,7 +511,9 @@ class BrokerConnection:
             timer = asyncio.get_running_loop().call_later(timeout_ms / 1000, self.time_out, correlation_id)
         self._requests.put(correlation_id, PendingRequest(answered, timer, self._engine.now_ms()))
         try:
-            self._socket.submit(correlation_id, correlation_id, segments, expect_response=expect_response)
+            self._socket.submit(
+                correlation_id, correlation_id, segments, expect_response=expect_response, past_hold=past_hold
+            )
         except BrokenPipeError:
             # It closed a moment ago: the event that says so is on its way, and fails all that waits.
             pass
@@ -492,7 +573,9 @@ class BrokerConnection:
             self.throttle_ms += throttle_ms
             self.muted_until_ms = max(self.muted_until_ms, self._engine.now_ms() + throttle_ms)
 
-    async def _exchange(self, message: Any, version: int, timeout_ms: float | None = None) -> Any:
+    async def _exchange(
+        self, message: Any, version: int, timeout_ms: float | None = None, *, past_hold: bool = False
+    ) -> Any:
         future: asyncio.Future[Buffer] = asyncio.get_running_loop().create_future()
 
         def answered(frame: Buffer | None, error: KafkaError | None) -> None:
@@ -505,7 +588,8 @@ class BrokerConnection:
 
         correlation_id = self.next_correlation_id()
         request = protocol.encode_request(message, version, correlation_id, self._config.client_id)
-        self._submit(correlation_id, [request], answered, timeout_ms=timeout_ms or self._config.request_timeout_ms)
+        limit_ms = timeout_ms or self._config.request_timeout_ms
+        self._submit(correlation_id, [request], answered, timeout_ms=limit_ms, past_hold=past_hold)
         frame = await future
         try:
             # Whoever allows larger frames expects larger answers.
@@ -551,22 +635,27 @@ class BrokerConnection:
             reason = f"a request was not answered within request_timeout_ms ({self._config.request_timeout_ms})"
             self._drop(reason, {correlation_id: error})
 
-    def _drop(self, reason: str = "given up", errors: Mapping[int, KafkaError] = MappingProxyType({})) -> None:
-        """Forget the connection: everything pending fails, and late events of it reach nobody.
+    def _drop(
+        self,
+        reason: str = "given up",
+        errors: Mapping[int, KafkaError] = MappingProxyType({}),
+        kind: type[KafkaError] = KafkaConnectionError,
+    ) -> None:
+        """Forget the connection: everything pending fails by `kind`, and late events of it reach nobody.
 
         `errors` are those of single requests, by correlation id. Who waits is told by the engine's next turn, in the
         order of sending.
         """
         connection, self._socket = self._socket, None
-        for timer in (self._look, self._idle):
+        for timer in (self._look, self._idle, self._renewal):
             if timer is not None:
                 timer.cancel()
-        self._look = self._idle = None
+        self._look = self._idle = self._renewal = None
         self._events = None
         self._ready = False
         if connection is not None:
             connection.close()
-        error = KafkaConnectionError(self._closed_because(reason))
+        error = kind(self._closed_because(reason))
         if self._connecting is not None and not self._connecting.done():
             self._connecting.set_exception(error)
         for correlation_id, request in self._requests.close().items():
@@ -598,10 +687,14 @@ class BrokerConnection:
                 self.bytes_in += SIZE_PREFIX + len(frame)
             request.answer(frame, None)
 
-    def _on_closed(self, reason: str) -> None:
+    def _on_closed(self, errno: int, reason: str) -> None:
         if len(self._requests):
             self._blame_address()
-        self._drop(reason)
+        # What was accepted once is a matter of this connection: only the next one tells whether it still is.
+        refused = errno == NOT_AUTHENTICATED and not self._ready
+        if self._authentication is None and self._ready and self.responses == self._greeted and len(self._requests):
+            reason = f"{reason} {WANTS_SASL}"
+        self._drop(reason, kind=AuthenticationError if refused else KafkaConnectionError)
 
 
 def host_and_port(host: str, port: int) -> str:
@@ -629,6 +722,6 @@ class _Events:
         if self._connection._events is self:
             self._connection._on_answer(token, None)
 
-    def on_closed(self, _errno: int, reason: str) -> None:
+    def on_closed(self, errno: int, reason: str) -> None:
         if self._connection._events is self:
-            self._connection._on_closed(reason)
+            self._connection._on_closed(errno, reason)

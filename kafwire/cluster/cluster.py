@@ -32,6 +32,7 @@ from kafwire.errors import (
     broker_error,
 )
 from kafwire.runtime.interfaces import Engine
+from kafwire.security.client_security import ClientSecurity
 
 _T = TypeVar("_T")
 
@@ -55,6 +56,7 @@ class Cluster:
         self._nodes: dict[int, Node] = {}
         self._greetings: dict[tuple[str, int], int] = {}
         self._reach = Reach(engine)
+        self._security = ClientSecurity(config)
         self._seeds = [self._make_seed(index) for index in range(len(config.bootstrap_servers))]
         self._features: tuple[int, dict[str, int]] = (-1, {})
         self._wanted: set[str] = set()
@@ -121,6 +123,7 @@ class Cluster:
             reach=self._reach,
             blame=node.blame,
             on_overdue=self._watch_over,
+            security=self._security,
         )
         if self._closed:
             connection.close()

@@ -20,15 +20,27 @@ _STRANGERS = (
     (b"220", "a mail or FTP server answers there"),
 )
 _SIZE = re.compile(r"size prefix (-?\d+)")
+# What a client that speaks TLS, and one that does not, may have got wrong.
+_WANTS_TLS = "set security_protocol=SSL, or SASL_SSL where the listener asks who its clients are"
+_WANTS_NO_TLS = "is it a listener for TLS? For one that is not, security_protocol is PLAINTEXT or SASL_PLAINTEXT"
 _ADVICE = (
-    ("TLS is spoken", "this version of kafwire has no TLS yet: it needs a PLAINTEXT listener of the broker"),
+    ("no TLS is spoken", _WANTS_NO_TLS),
+    ("during the TLS handshake", _WANTS_NO_TLS),
+    ("TLS is spoken", _WANTS_TLS),
     ("answers there", "is the port that of a Kafka broker?"),
     ("cannot resolve", "check the host name"),
-    ("the peer closed", "is it a Kafka broker, and is its listener PLAINTEXT? One that wants TLS closes like that"),
+    ("the peer closed", f"is it a Kafka broker? A listener that wants TLS closes like that: {_WANTS_TLS}"),
+    ("TLS handshake)", "is the address right, does a firewall drop the packets, and is it a listener for TLS?"),
+    ("authentication)", "the broker does not go on with SASL: its log may say why"),
     (
         NO_ANSWER,
-        "is the address right, does a firewall drop the packets, and is it a Kafka broker's PLAINTEXT listener?",
+        "is the address right, does a firewall drop the packets, and is it the listener for this security_protocol?",
     ),
+)
+# What closed a connection whose first request it was. Only ApiVersions is answered before SASL.
+WANTS_SASL = (
+    "before it answered anything but ApiVersions: a listener that asks who its clients are does that; set "
+    "security_protocol to SASL_SSL or SASL_PLAINTEXT, and sasl_mechanism"
 )
 
 

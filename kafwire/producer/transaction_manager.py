@@ -20,6 +20,7 @@ from kafwire.cluster.group_offsets import OffsetToCommit
 from kafwire.config import ProducerConfig
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import (
+    AuthenticationError,
     BrokerError,
     ConfigError,
     KafkaConnectionError,
@@ -84,6 +85,7 @@ class Transactions:
         self._groups: dict[str, Coordinator] = {}
         self._logic = logic.Transaction(transactional_id)
         self._news = asyncio.Event()
+        self._asked = asyncio.Event()  # somebody waits for an outcome
         self._waiting: set[asyncio.Future[None]] = set()
         self._task: asyncio.Task[None] | None = None
         self._closed = False
@@ -233,7 +235,15 @@ class Transactions:
             if action is None:
                 await self._news.wait()
                 continue
-            wait_ms = await self._do(action)
+            try:
+                wait_ms = await self._do(action)
+            except AuthenticationError as error:
+                # The same attempt would fail again, and accounts are locked by that: the next call makes it.
+                self._problem = error
+                self._asked.clear()
+                self._tell(error)
+                await self._asked.wait()
+                continue
             if wait_ms is None:
                 failures = 0
                 self._look()
@@ -277,10 +287,15 @@ class Transactions:
         if self.state is State.FATAL_ERROR and self._logic.error is not None:
             raise self._logic.error.with_traceback(None)
 
-    def _tell(self) -> None:
+    def _tell(self, error: AuthenticationError | None = None) -> None:
+        """Have all who wait look at the state, or raise `error`."""
         for waiter in self._waiting:
-            if not waiter.done():
+            if waiter.done():
+                continue
+            if error is None:
                 waiter.set_result(None)
+            else:
+                waiter.set_exception(error.with_traceback(None))
 
     async def _until(self, done: Callable[[], bool], timeout_s: float | None, what: str) -> None:
         limit_s = self._config.max_block_ms / 1000 if timeout_s is None else timeout_s
@@ -293,6 +308,7 @@ class Transactions:
                         )
                     waiter = asyncio.get_running_loop().create_future()
                     self._waiting.add(waiter)
+                    self._asked.set()
                     try:
                         await waiter
                     finally:

@@ -217,7 +217,11 @@ def test_strangers_are_named_by_their_first_bytes(begin: bytes, words: str) -> N
 
 
 def test_what_to_do_depends_on_the_cause() -> None:
-    assert "no TLS yet" in advice(["connection refused", "TLS is spoken there"])
+    assert "set security_protocol=SSL" in advice(["connection refused", "TLS is spoken there"])
+    assert "security_protocol is PLAINTEXT" in advice(["no TLS is spoken there: the first bytes are none of TLS"])
+    assert "security_protocol is PLAINTEXT" in advice(["the peer closed the connection during the TLS handshake"])
+    assert "is it a listener for TLS" in advice(["no answer within 10 s (TCP or TLS handshake)"])
+    assert "its log may say why" in advice(["no answer within 10 s (PLAIN authentication)"])
     assert "check the host name" in advice(["cannot resolve 'x': Name or service not known"])
     assert "firewall" in advice(["no answer within 10 s"])
     assert "is it running" in advice(["connection refused"])

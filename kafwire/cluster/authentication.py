@@ -1,0 +1,102 @@
+"""SASL on a broker's connection: the requests that carry an exchange, at first and again (KIP-43, KIP-152, KIP-368)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from kafwire import protocol
+from kafwire.error_codes import ErrorCode
+from kafwire.errors import AuthenticationError, KafkaConnectionError, broker_error
+from kafwire.runtime.interfaces import Engine
+from kafwire.security.login import Login
+from kafwire.security.sasl.exchange import Exchange
+
+# Sends a request past whatever is held, in a version, and returns the decoded response.
+Send = Callable[[Any, int], Awaitable[Any]]
+
+HANDSHAKE_VERSION = 1  # before it tokens travel without headers (Kafka before 1.0)
+AUTHENTICATE_VERSIONS = (0, 2)
+# A session is renewed when this part of its time is over, a random share of the next part later, as Java does it.
+RENEW_AFTER, RENEW_WITHIN = 0.85, 0.10
+THREAD = "kafwire-sasl"
+
+
+class Authentication:
+    """Proves to one broker who this client is."""
+
+    def __init__(self, engine: Engine, login: Login, host: str) -> None:
+        self._engine = engine
+        self._login = login
+        self._host = host
+
+    @property
+    def mechanism(self) -> str:
+        """The mechanism's name."""
+        return self._login.mechanism
+
+    async def prepare(self) -> tuple[Exchange, bytes]:
+        """An exchange, and its first message: all that can be done without the broker.
+
+        Raises `AuthenticationError`: no token, ticket or credentials.
+        """
+        exchange = await self._login.exchange(self._engine, self._host)
+        return exchange, await self._step(exchange, exchange.first)
+
+    async def run(
+        self, prepared: tuple[Exchange, bytes], send: Send, versions: dict[int, tuple[int, int]], where: str
+    ) -> float:
+        """Have the broker accept it; returns for how many milliseconds, 0: without a limit.
+
+        Raises `AuthenticationError`, and what `send` raises.
+        """
+        exchange, first = prepared
+        await self._choose(exchange.mechanism, send, versions, where)
+        low, high = versions.get(protocol.SaslAuthenticateRequest.api_key, AUTHENTICATE_VERSIONS)
+        version = min(high, AUTHENTICATE_VERSIONS[1])
+        if version < low:
+            raise AuthenticationError(f"{where} has no version of SaslAuthenticate that this client has")
+        message: bytes | None = first
+        lifetime_ms = 0
+        while message is not None:
+            response = await send(protocol.SaslAuthenticateRequest(auth_bytes=message), version)
+            if response.error_code:
+                raise self._refusal(response.error_code, response.error_message, where)
+            lifetime_ms = response.session_lifetime_ms
+            message = await self._step(exchange, exchange.respond, response.auth_bytes)
+        return float(lifetime_ms)
+
+    def renew_in_ms(self, lifetime_ms: float) -> float:
+        """When to authenticate again: before the session ends, and not at the same time as all other connections."""
+        return lifetime_ms * (RENEW_AFTER + RENEW_WITHIN * self._engine.random.random())
+
+    async def _choose(self, mechanism: str, send: Send, versions: dict[int, tuple[int, int]], where: str) -> None:
+        low, high = versions.get(protocol.SaslHandshakeRequest.api_key, (0, -1))
+        if not low <= HANDSHAKE_VERSION <= high:
+            raise AuthenticationError(
+                f"{where} has no SaslHandshake version {HANDSHAKE_VERSION}: Kafka 1.0 or later is needed"
+            )
+        response = await send(protocol.SaslHandshakeRequest(mechanism=mechanism), HANDSHAKE_VERSION)
+        if response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+            offered = ", ".join(response.mechanisms) or "none"
+            raise AuthenticationError(
+                f"{where} does not offer sasl_mechanism={mechanism} on this listener; it offers {offered}"
+            )
+        if response.error_code == ErrorCode.ILLEGAL_SASL_STATE:
+            raise AuthenticationError(
+                f"{where} expects no SASL there: set security_protocol to that of the listener, PLAINTEXT or SSL"
+            )
+        if response.error_code:
+            raise self._refusal(response.error_code, None, where)
+
+    def _refusal(self, code: int, message: str | None, where: str) -> Exception:
+        if code == ErrorCode.SASL_AUTHENTICATION_FAILED:
+            said = f": {message}" if message else ""
+            return AuthenticationError(f"{where} refused {self._login.identity} by {self.mechanism}{said}")
+        error = broker_error(code, f"{self.mechanism} with {where}" + (f": {message}" if message else ""))
+        return KafkaConnectionError(str(error)) if error.retriable else AuthenticationError(str(error))
+
+    async def _step(self, exchange: Exchange, function: Callable[..., Any], *arguments: bytes) -> Any:
+        if exchange.blocks:
+            return await self._engine.in_thread(THREAD, function, *arguments)
+        return function(*arguments)
