@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafwire.error_codes import ErrorCode
+from kafwire.permissions import RESOURCE_TYPES, needed
 
 __all__ = [
     "ERROR_CODES",
@@ -29,7 +30,6 @@ __all__ = [
     "TransactionFatalError",
     "TransactionStateError",
     "TransactionTimeoutError",
-    "authorization_error",
     "broker_error",
 ]
 
@@ -194,16 +194,25 @@ class BrokerError(KafkaError):
 
 
 class AuthorizationError(BrokerError):
-    """The cluster does not permit this: an ACL is missing.
+    """The cluster does not permit this to the client: an ACL is missing, or one denies it.
 
-    `operation` is what is to be permitted ("Write"), `resource_type` ("Topic") and `resource_name` ("flights") are on
-    what, in the words of Kafka's ACLs; `resource_name` is None where it is not known.
+    `operation` is what is to be permitted ("Write"), on which `resource_type` ("Topic") and `resource_name`
+    ("flights"), in the words of Kafka's ACLs. The cluster itself has no name. What is not known is None.
+
+    It is not retried. After an ACL was added, the next call goes on.
     """
 
     def __init__(
-        self, code: int, name: str, message: str, *, operation: str, resource_type: str, resource_name: str | None
+        self,
+        code: int,
+        name: str,
+        message: str,
+        *,
+        operation: str | None,
+        resource_type: str,
+        resource_name: str | None,
     ) -> None:
-        """Make the error from its parts; `authorization_error` fills them by the code."""
+        """Make the error from its parts; `broker_error` fills them by the code and the request."""
         super().__init__(code, name, False, message)
         self.operation = operation
         self.resource_type = resource_type
@@ -297,7 +306,7 @@ def _restore_truncated(message: str, topic: str, partition: int, position: int, 
 
 
 def _restore_authorization(
-    code: int, name: str, message: str, operation: str, resource_type: str, resource_name: str | None
+    code: int, name: str, message: str, operation: str | None, resource_type: str, resource_name: str | None
 ) -> AuthorizationError:
     return AuthorizationError(
         code, name, message, operation=operation, resource_type=resource_type, resource_name=resource_name
@@ -308,22 +317,42 @@ def _restore_too_large(message: str, code: int) -> RecordTooLargeError:
     return RecordTooLargeError(message, code=code)
 
 
-def broker_error(code: int, context: str = "") -> BrokerError:
+def broker_error(
+    code: int,
+    context: str = "",
+    *,
+    api: str | None = None,
+    topic: str | None = None,
+    group: str | None = None,
+    transactional_id: str | None = None,
+    user: str | None = None,
+) -> BrokerError:
     """Make the exception for an error code.
 
     Args:
         code: Kafka's error code. One that is not in the table is not retriable, and named UNKNOWN_ERROR_CODE.
         context: broker, topic, partition or request; it ends the text.
+        api: the request that was answered so ("Produce"): an `AuthorizationError` says by it which operation it needs.
+        topic: the topic that the code is about, if it is about one; the same holds for the others.
+        group: the consumer group.
+        transactional_id: the transactional id.
+        user: the principal ("User:alice").
 
     Returns:
-        A `BrokerError`; for codes 10 and 18 a `RecordTooLargeError`.
+        A `BrokerError`; for codes 10 and 18 a `RecordTooLargeError`; for what ACLs do not permit an
+        `AuthorizationError`.
 
     Example:
         >>> from kafwire.errors import broker_error
         >>> broker_error(3, "topic 'flights'").name
         'UNKNOWN_TOPIC_OR_PARTITION'
+        >>> broker_error(29, api="Produce", topic="flights").message
+        "this client needs an ACL that permits Write on Topic 'flights'"
     """
     known = ERROR_CODES.get(code)
+    if known in RESOURCE_TYPES:
+        names = {"Topic": topic, "Group": group, "TransactionalId": transactional_id, "User": user}
+        return _authorization_error(code, api, names.get(RESOURCE_TYPES[code]), context)
     text = "kafwire has no name for this error code" if known is None else known.message
     if context:
         text += f" [{context}]"
@@ -334,42 +363,29 @@ def broker_error(code: int, context: str = "") -> BrokerError:
     return BrokerError(known, known.name, known.retriable, text)
 
 
-def authorization_error(code: int, operation: str, resource_name: str | None = None) -> AuthorizationError:
-    """Make the exception for a code by which a broker refuses what its ACLs do not permit.
-
-    Args:
-        code: one of `AUTHORIZATION_RESOURCES`.
-        operation: what is to be permitted, in Kafka's word: "Read", "Write", "Create", "Describe", ...
-        resource_name: the topic, group or transactional id; None where it is not known, or for the cluster.
-
-    Returns:
-        The error; its text names operation and resource.
-
-    Example:
-        >>> from kafwire.errors import authorization_error
-        >>> authorization_error(29, "Write", "flights").message
-        "this client needs an ACL that permits Write on Topic 'flights'"
-    """
-    resource_type = AUTHORIZATION_RESOURCES[ErrorCode(code)]
-    named = f"{resource_type} {resource_name!r}" if resource_name is not None else f"the {resource_type}"
+def _authorization_error(code: int, api: str | None, resource_name: str | None, context: str) -> AuthorizationError:
+    """The error for a code by which a broker refuses what its ACLs do not permit."""
+    resource_type = RESOURCE_TYPES[code]
+    if resource_name is not None:
+        resource = f"{resource_type} {resource_name!r}"
+    else:
+        resource = f"{'the' if resource_type == 'Cluster' else 'a'} {resource_type}"
+    permission = needed(api, code)
+    if permission is None:
+        text = f"no ACL permits this to this client on {resource}"
+    else:
+        text = f"this client needs an ACL that permits {permission.operation} on {resource}"
+        if permission.instead:
+            text += f", or {permission.instead}"
     return AuthorizationError(
         code,
         ERROR_CODES[code].name,
-        f"this client needs an ACL that permits {operation} on {named}",
-        operation=operation,
+        f"{text} [{context}]" if context else text,
+        operation=None if permission is None else permission.operation,
         resource_type=resource_type,
         resource_name=resource_name,
     )
 
-
-# The resources of Kafka's ACLs, by the codes that refuse them.
-AUTHORIZATION_RESOURCES = {
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic",
-    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group",
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster",
-    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "TransactionalId",
-    ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED: "DelegationToken",
-}
 
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 

@@ -406,6 +406,43 @@ def test_a_bare_error_code_is_found(code: str, is_bare: bool) -> None:
     assert bool([*bare_codes(ast.parse(code))]) is is_bare
 
 
+def unnamed_requests(tree: ast.AST) -> Iterator[int]:
+    """The lines where an error is made from a code of an answer, and not by which request: `AuthorizationError` needs
+    it. A code that is written down is none of these.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and name_of(node.func) == "broker_error" and node.args:
+            is_fixed = isinstance(node.args[0], ast.Attribute) and name_of(node.args[0].value) == "ErrorCode"
+            if not is_fixed and not any(each.arg == "api" for each in node.keywords):
+                yield node.lineno
+
+
+def test_errors_of_answers_name_the_request() -> None:
+    # What cannot be refused by an ACL: nobody is anybody yet; and an error that is told again.
+    exempt = {"cluster/authentication.py", "cluster/broker_connection.py", "producer/errors.py:doubtful"}
+    found = []
+    for file in sorted(PACKAGE.rglob("*.py")):
+        name = file.relative_to(PACKAGE).as_posix()
+        for function in ast.walk(ast.parse(file.read_text())):
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and not exempt & {
+                *(name, f"{name}:{function.name}"),
+            }:
+                found += [f"{name}:{line}" for line in unnamed_requests(function)]
+    assert not found, f"give broker_error api=, and what the request was about: {found}"
+
+
+@pytest.mark.parametrize(
+    ("code", "is_found"),
+    [
+        ("broker_error(answer.error_code, 'x')", True),
+        ("broker_error(code, 'x', api='Fetch')", False),
+        ("broker_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 'x')", False),
+    ],
+)
+def test_an_error_without_a_request_is_found(code: str, is_found: bool) -> None:
+    assert bool([*unnamed_requests(ast.parse(code))]) is is_found
+
+
 def test_no_machine_paths_registry_addresses_or_leftovers() -> None:
     wrong = re.compile(
         r"(?<![\w.])[/](?:root|work|home/\w+|Users/\w+)/"

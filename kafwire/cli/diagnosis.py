@@ -11,13 +11,14 @@ from typing import Any
 
 from kafwire import Client, Producer, protocol, scan
 from kafwire.cluster.broker_connection import host_and_port
-from kafwire.errors import AuthenticationError, BrokerError, ConfigError, KafkaError, ProtocolError
+from kafwire.errors import AuthenticationError, AuthorizationError, BrokerError, ConfigError, KafkaError, ProtocolError
 from kafwire.protocol.versions import lacking, release
 from kafwire.security.tls import described
 
 __all__ = ["Finding", "examine"]
 
 _SECURITY_CHANGE = "compare security_protocol, sasl_mechanism, user, password and certificates with the listener's"
+_TOPICS = "kafwire-doctor-"
 _VALUE = b"from kafwire doctor"
 _LOOK_UP_S = 3.0
 _CONNECT_S = 2.0
@@ -155,7 +156,7 @@ def judge_advertised(server: str, brokers: Sequence[Any], timeout_s: float) -> l
 
 def there_and_back(server: str, options: Mapping[str, Any]) -> Generator[Finding, None, None]:
     """Create a topic, send a record and read it, delete the topic."""
-    topic = f"kafwire-doctor-{uuid.uuid4().hex[:12]}"
+    topic = f"{_TOPICS}{uuid.uuid4().hex[:12]}"
     with Client(server, **options) as client:
         try:
             client.create_topic(topic, partitions=1)
@@ -223,13 +224,24 @@ def _unreached(broker: Any, timeout_s: float) -> str | None:
 
 def _change_for(error: Exception) -> str:
     if isinstance(error, BrokerError):
-        if error.name.endswith("AUTHORIZATION_FAILED"):
-            return "allow it to this client by an ACL; --no-write leaves this step out"
+        if isinstance(error, AuthorizationError):
+            return f"allow it to this client by an ACL{_acl(error)}; --no-write leaves this step out"
         if error.name == "INVALID_REPLICATION_FACTOR":
             return "set default.replication.factor to no more than there are brokers, or start the others"
         if error.name == "POLICY_VIOLATION":
             return "the cluster's policy forbids it; --no-write leaves this step out"
     return "see the broker's log"
+
+
+def _acl(error: AuthorizationError) -> str:
+    """What to permit, as options of `kafka-acls.sh`."""
+    if error.operation is None:
+        return ""
+    if error.resource_type == "Topic":  # the next run's has another name
+        resource = f"--topic {_TOPICS} --resource-pattern-type prefixed"
+    else:
+        resource = {"Cluster": "--cluster"}.get(error.resource_type, f"for {error.resource_type}")
+    return f": kafka-acls.sh --add --operation {error.operation} {resource}"
 
 
 def _short(error: Exception) -> str:

@@ -10,7 +10,7 @@ import click
 from kafwire.cli.connection import client_options, connection_options
 from kafwire.cli.output import JsonWriter, pretty_option
 from kafwire.error_codes import ErrorCode
-from kafwire.errors import broker_error
+from kafwire.errors import KafkaError, broker_error
 
 if TYPE_CHECKING:
     from kafwire import Client
@@ -110,7 +110,7 @@ def command(
         if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             click.echo(f"kafwire topics: there is no topic {topic.name!r}", err=True)
         elif topic.error_code:
-            click.echo(f"kafwire topics: {broker_error(topic.error_code, f'topic {topic.name!r}')}", err=True)
+            click.echo(f"kafwire topics: {_refusal(topic)}", err=True)
     return int(len(there) < len(found))
 
 
@@ -211,8 +211,12 @@ def _address(broker: Any) -> str:
     return f"[{broker.host}]:{broker.port}" if ":" in broker.host else f"{broker.host}:{broker.port}"
 
 
+def _refusal(topic: Any) -> KafkaError:
+    return broker_error(topic.error_code, f"topic {topic.name!r}", api="Metadata", topic=topic.name)
+
+
 def _error(code: int, before: str) -> str:
-    return f"{before}{broker_error(code, '').name}" if code else ""
+    return f"{before}{broker_error(code, api='Metadata').name}" if code else ""
 
 
 def _as_json(metadata: Any, topics: Sequence[Any], asked: Sequence[str], offsets: _Offsets | None) -> dict[str, Any]:

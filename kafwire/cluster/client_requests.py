@@ -6,6 +6,7 @@ for the engine.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any
 
@@ -14,13 +15,15 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.list_offsets import list_offsets
 from kafwire.cluster.metadata import TopicInfo
 from kafwire.cluster.offset_spec import OffsetSpec, timestamp_of
-from kafwire.errors import ConfigError, broker_error
+from kafwire.errors import AuthorizationError, ConfigError, broker_error
 from kafwire.types import BrokerMetadata, ClusterMetadata, PartitionMetadata, TopicMetadata, TopicPartition
 
 TOPIC_RESOURCE = 2
 ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 # How long the controller may take for a topic.
 TOPIC_TIMEOUT_MS = 30_000
+
+log = logging.getLogger("kafwire")
 
 
 class Requests:
@@ -87,8 +90,12 @@ class Requests:
         message = request(topics=[topic], timeout_ms=TOPIC_TIMEOUT_MS)
 
         async def create() -> None:
-            _raise_first((await self._cluster.call(message)).topics, f"creating topic {name!r}")
-            info = await self._cluster.topic(name, patient=True)
+            _raise_first((await self._cluster.call(message)).topics, f"creating topic {name!r}", "CreateTopics", name)
+            try:
+                info = await self._cluster.topic(name, patient=True)
+            except AuthorizationError as error:  # Create does not imply Describe
+                log.warning("kafwire: topic %r is created; this client may not see when it is ready: %s", name, error)
+                return
             for partition in sorted(info.partitions):
                 await self._cluster.leader(name, partition)
 
@@ -101,7 +108,8 @@ class Requests:
         message = request(topics=[state], topic_names=[name], timeout_ms=TOPIC_TIMEOUT_MS)
 
         async def delete() -> None:
-            _raise_first((await self._cluster.call(message)).responses, f"deleting topic {name!r}")
+            answers = (await self._cluster.call(message)).responses
+            _raise_first(answers, f"deleting topic {name!r}", "DeleteTopics", name)
             self._cluster.forget([name])  # one of that name is another topic
 
         return delete()
@@ -116,7 +124,7 @@ class Requests:
 
         async def describe() -> dict[str, str | None]:
             results = (await self._cluster.call(message)).results
-            _raise_first(results, f"describing topic {name!r}")
+            _raise_first(results, f"describing topic {name!r}", "DescribeConfigs", name)
             return {entry.name: entry.value for entry in results[0].configs}
 
         return describe()
@@ -152,8 +160,9 @@ def cluster_metadata(answer: Any) -> ClusterMetadata:
     )
 
 
-def _raise_first(answers: Iterable[Any], what: str) -> None:
+def _raise_first(answers: Iterable[Any], what: str, api: str, topic: str) -> None:
     for answer in answers:
         if answer.error_code:
             detail = getattr(answer, "error_message", None)
-            raise broker_error(answer.error_code, f"{what}: {detail}" if detail else what)
+            context = f"{what}: {detail}" if detail else what
+            raise broker_error(answer.error_code, context, api=api, topic=topic)

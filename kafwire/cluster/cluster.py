@@ -328,7 +328,7 @@ class Cluster:
                 self._leave_all(f"{connection.where} said so")
                 raise KafkaConnectionError(f"{connection.where} wants its clients to bootstrap again")
             if response.error_code:
-                raise broker_error(response.error_code, f"asking {connection.where} for metadata")
+                raise broker_error(response.error_code, f"asking {connection.where} for metadata", api="Metadata")
             if not self.metadata.is_of(response):
                 connection.fail(f"it answers for cluster {response.cluster_id}, not {self.metadata.cluster_id}")
                 raise KafkaConnectionError(f"{connection.where} belongs to another cluster now, {response.cluster_id}")
@@ -359,7 +359,7 @@ class Cluster:
             # Behind the same name may be others that know more.
             connection.fail("it has no metadata to give")
             raise KafkaConnectionError(
-                str(broker_error(response.error_code, f"asking {connection.where} for metadata"))
+                str(broker_error(response.error_code, f"asking {connection.where} for metadata", api="Metadata"))
             )
         if not self.metadata.is_of(response):
             log.warning(

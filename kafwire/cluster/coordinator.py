@@ -96,5 +96,11 @@ class Coordinator:
                 )
             answer = found[0]
         if answer.error_code:
-            raise broker_error(answer.error_code, f"finding the coordinator of {self._key!r}")
+            raise broker_error(
+                answer.error_code,
+                f"finding the coordinator of {self._key!r}",
+                api="FindCoordinator",
+                group=self._key,
+                transactional_id=self._key,
+            )
         return answer.node_id, answer.host, answer.port

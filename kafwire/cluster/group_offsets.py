@@ -19,6 +19,7 @@ from kafwire.cluster.metadata import NO_TOPIC_ID
 from kafwire.cluster.topic_lookup import UnknownAnswers
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import (
+    ERROR_CODES,
     BrokerError,
     ConfigError,
     KafkaConnectionError,
@@ -36,6 +37,8 @@ MEMBERS_ONLY = (
 UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 FIRST_VERSION_WITH_GROUPS = 8
 FIRST_VERSION_WITH_TOPIC_IDS = 10
+
+DOING = {"OffsetFetch": "fetching the offsets", "OffsetCommit": "committing"}
 
 Partition = tuple[str, int]
 Code = tuple[Partition, int]
@@ -90,7 +93,7 @@ class GroupOffsets:
             found.update(answered)
             return codes
 
-        await self._until_done("fetching the offsets", wanted, found, attempt, timeout_ms)
+        await self._until_done("OffsetFetch", wanted, found, attempt, timeout_ms)
         return {where: found[where] for where in wanted}
 
     async def commit(
@@ -149,13 +152,13 @@ class GroupOffsets:
             ) from None
         try:
             left_ms = max(1.0, deadline - self._cluster.engine.now_ms())
-            await self._until_done("committing", wanted, done, attempt, left_ms)
+            await self._until_done("OffsetCommit", wanted, done, attempt, left_ms)
         finally:
             self._committing.release()
 
     async def _until_done(
         self,
-        doing: str,
+        api: str,
         wanted: Iterable[Partition],
         done: Iterable[Partition],
         attempt: Callable[[BrokerConnection], Awaitable[list[Code]]],
@@ -166,6 +169,7 @@ class GroupOffsets:
         if not wanted:
             return
         unknown = UnknownAnswers()
+        doing = DOING[api]
 
         async def once() -> None:
             connection = await self._coordinator.connection()
@@ -175,15 +179,13 @@ class GroupOffsets:
                 self._coordinator.forget(connection.node)
                 raise
             except BrokerError as error:
-                raise self._explained(error.code, f"{doing} {self._what(wanted)}", connection) from None
+                raise self._explained(error.code, api, wanted, connection) from None
             if codes:
                 worst = self._worst(codes)
                 if worst in UNKNOWN:
                     unknown.count(self._cluster.engine.now_ms())
                     await self._check_exist([where for where, code in codes if code == worst], unknown)
-                raise self._explained(
-                    worst, f"{doing} {self._what(w for w, code in codes if code == worst)}", connection
-                )
+                raise self._explained(worst, api, [where for where, code in codes if code == worst], connection)
             left_out = [where for where in wanted if where not in done]
             if left_out:
                 raise ProtocolError(f"{connection.where} answered {doing}, but not for {_names(left_out)}")
@@ -196,12 +198,13 @@ class GroupOffsets:
     @staticmethod
     def _worst(codes: list[Code]) -> int:
         """The error to report: one that no retry mends before all others."""
-        return min((code for _, code in codes), key=lambda code: broker_error(code).retriable)
+        return min((code for _, code in codes), key=lambda code: code in ERROR_CODES and ERROR_CODES[code].retriable)
 
-    def _explained(self, code: int, what: str, connection: BrokerConnection) -> BrokerError:
+    def _explained(self, code: int, api: str, partitions: list[Partition], connection: BrokerConnection) -> BrokerError:
+        what = f"{DOING[api]} {self._what(partitions)}"
         if code in COORDINATOR_ERRORS:
             self._coordinator.forget(connection.node)
-        error = broker_error(code, what)
+        error = broker_error(code, what, api=api, topic=partitions[0][0], group=self.group_id)
         if code in MEMBERS_ONLY:
             return BrokerError(
                 error.code,
@@ -285,7 +288,7 @@ class GroupOffsets:
                 )
             answer = groups[0]
         if answer.error_code:
-            raise broker_error(answer.error_code)
+            raise broker_error(answer.error_code, api="OffsetFetch", group=self.group_id)
         names = {topic_id: topic for topic, topic_id in ids.items()}
         found: dict[Partition, Committed | None] = {}
         codes: list[Code] = []

@@ -73,7 +73,8 @@ async def list_offsets(
             for answer in topic_answer.partitions:
                 where = (topic_answer.name, answer.partition_index)
                 if answer.error_code:
-                    problems.append(broker_error(answer.error_code, f"offsets of {where[0]}-{where[1]}"))
+                    what = f"offsets of {where[0]}-{where[1]}"
+                    problems.append(broker_error(answer.error_code, what, api="ListOffsets", topic=where[0]))
                 else:
                     found[where] = answer.offset
                     if on_found is not None:
@@ -132,7 +133,8 @@ async def end_of_epoch(
         for part in (part for answer in response.topics for part in answer.partitions):
             if part.error_code:
                 await cluster.refresh([topic])
-                raise broker_error(part.error_code, f"the end of epoch {epoch} of {topic}-{partition}")
+                what = f"the end of epoch {epoch} of {topic}-{partition}"
+                raise broker_error(part.error_code, what, api="OffsetForLeaderEpoch", topic=topic)
             return part.leader_epoch, part.end_offset
         raise ProtocolError(f"the leader answered, but not for {topic}-{partition}", api="OffsetForLeaderEpochResponse")
 

@@ -67,6 +67,7 @@ class TopicSearch:
                 await cluster.create_missing(self._create)
                 self._created, self._create = self._create, set()
                 self._absent = {name for name in self._created if name in metadata.errors}
+                await self._check_creation()
                 if rest := [name for name in self._names if name not in self._created]:
                     await cluster.refresh(rest)
             else:
@@ -76,9 +77,10 @@ class TopicSearch:
         if ErrorCode.UNKNOWN_TOPIC_OR_PARTITION in codes.values():
             self._unknown.count(cluster.engine.now_ms())
             await self._believe({name for name, code in codes.items() if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+        problems = [broker_error(code, f"topic {name!r}", api="Metadata", topic=name) for name, code in codes.items()]
+        if problems:
+            raise min(problems, key=lambda problem: problem.retriable)  # what no retry mends before all others
         for name in self._names:
-            if name in codes:
-                raise broker_error(codes[name], f"topic {name!r}")
             if not self._has_partitions(name):
                 raise broker_error(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name!r} has no partitions")
             if name in self._missing():
@@ -89,6 +91,20 @@ class TopicSearch:
             count = len(metadata.topics[name].partitions)
             log.info("kafwire: topic %r did not exist: the broker has created it, with %d partition(s)", name, count)
         return [metadata.topics[name] for name in self._names]
+
+    async def _check_creation(self) -> None:
+        """Raise if a topic may be described, and does not exist, but must not be created: a broker calls that the same
+        as one that must not be described.
+        """
+        errors = self._cluster.metadata.errors
+        denied = [n for n in self._created if errors.get(n) == ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+        if not denied:
+            return
+        await self._cluster.refresh(denied, at_once=True)
+        for name in denied:
+            if self._cluster.metadata.errors.get(name) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                what = f"topic {name!r} does not exist"
+                raise broker_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, what, api="CreateTopics", topic=name)
 
     def _missing(self) -> set[str]:
         """Those that cannot be given out as they are known now."""

@@ -101,7 +101,7 @@ class PartActions:
             if fetcher.brokers.new_leader(part, cursor, answer):
                 self._moving.append(cursor)
                 return
-            error = broker_error(part.error_code, f"fetching {cursor.name} from {self._connection.where}")
+            error = broker_error(part.error_code, f"fetching {cursor.name} from {self._connection.where}", api="Fetch")
             self._lost.setdefault(part.error_code, (error, []))[1].append(cursor)
             if part.error_code not in LEADER_ERRORS:
                 fetcher.errors.note_error(cursor.name, error, [cursor])
@@ -112,7 +112,7 @@ class PartActions:
             fetcher.offset_reset.out_of_range(cursor, self._connection.where)
         else:
             what = f"fetching {cursor.name} at offset {cursor.position} from {self._connection.where}"
-            fetcher.halt(cursor, broker_error(part.error_code, what))
+            fetcher.halt(cursor, broker_error(part.error_code, what, api="Fetch", topic=cursor.topic))
 
     def move(self, cursors: Iterable[FetchCursor]) -> None:
         """These are to be asked for elsewhere."""

@@ -355,7 +355,7 @@ class BrokerFetcher:
             self._backoff.succeeded()
             self._take_in(answer, absorbed)
         else:
-            self._on_error(broker_error(answer.error_code, f"fetching from {self.connection.where}"))
+            self._on_error(broker_error(answer.error_code, f"fetching from {self.connection.where}", api="Fetch"))
         if self._owner is not None:
             self._give_back(arrived=bool(served))
         fetcher.next_turn(self)

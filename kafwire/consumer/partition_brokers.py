@@ -190,11 +190,18 @@ class PartitionBrokers:
                 f"topic {cursor.topic!r} was deleted and made anew while {cursor.name} was read, up to offset "
                 f"{cursor.position}: {self._plan.advice.topic_made_anew}",
             )
-        elif code and not broker_error(code).retriable:
-            error = broker_error(code, f"fetching {cursor.name} at offset {cursor.position}")
+        elif (
+            code
+            and not (
+                refusal := broker_error(
+                    code, f"fetching {cursor.name} at offset {cursor.position}", api="Metadata", topic=cursor.topic
+                )
+            ).retriable
+        ):
+            error = refusal
         elif code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and self._fetcher.is_failing_for_long(cursor):
             error = broker_error(
-                code,
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 f"topic {cursor.topic!r} has been gone for {self._fetcher.patience_s:g} s; "
                 f"{cursor.name} was read up to offset {cursor.position}",
             )

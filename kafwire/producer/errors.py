@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from kafwire import protocol
 from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.error_codes import ErrorCode
-from kafwire.errors import BrokerError, KafkaError, RecordTooLargeError, broker_error
+from kafwire.errors import AuthorizationError, BrokerError, KafkaError, RecordTooLargeError, broker_error
 from kafwire.producer._batch import ProducerBatch
 from kafwire.producer._queues import PartitionQueue
 from kafwire.records import decode_batches
@@ -19,7 +19,12 @@ PartitionAnswer = protocol.ProduceResponse.PartitionProduceResponse
 
 
 def error_of(
-    part: PartitionAnswer, queue: PartitionQueue, batch: ProducerBatch, connection: BrokerConnection
+    part: PartitionAnswer,
+    queue: PartitionQueue,
+    batch: ProducerBatch,
+    connection: BrokerConnection,
+    *,
+    transactional_id: str | None = None,
 ) -> BrokerError | None:
     """What the broker says of the whole batch; None: it took it."""
     if not part.error_code:
@@ -32,9 +37,8 @@ def error_of(
         )
     detail = f": {part.error_message}" if part.error_message else ""
     records = "; ".join(f"record {e.batch_index}: {e.batch_index_error_message}" for e in part.record_errors[:3])
-    return broker_error(
-        part.error_code, f"{batch.count} record(s) to {where}{detail}{f' ({records})' if records else ''}"
-    )
+    context = f"{batch.count} record(s) to {where}{detail}{f' ({records})' if records else ''}"
+    return broker_error(part.error_code, context, api="Produce", topic=queue.topic, transactional_id=transactional_id)
 
 
 def refused_records(
@@ -46,16 +50,24 @@ def refused_records(
         if 0 <= named.batch_index < batch.count:
             said = named.batch_index_error_message or part.error_message or "the broker does not say why"
             text = f"{_record_in(batch, named.batch_index)} to {queue.name} on {connection.where}: {said}"
-            refused[named.batch_index] = broker_error(part.error_code, text)
+            refused[named.batch_index] = broker_error(part.error_code, text, api="Produce", topic=queue.topic)
     return refused
 
 
 def doubtful(error: KafkaError) -> KafkaError:
     """The same for what an earlier attempt may have put into the log."""
-    if isinstance(error, BrokerError):
-        error = broker_error(
-            error.code, f"{error.message}; an attempt was not answered, so they may or may not be in the log"
+    text = "an attempt was not answered, so they may or may not be in the log"
+    if isinstance(error, AuthorizationError):
+        error = AuthorizationError(
+            error.code,
+            error.name,
+            f"{error.message}; {text}",
+            operation=error.operation,
+            resource_type=error.resource_type,
+            resource_name=error.resource_name,
         )
+    elif isinstance(error, BrokerError):
+        error = broker_error(error.code, f"{error.message}; {text}")
     else:
         error = copy.copy(error)  # other batches may have failed by it, and not be in doubt
     error.in_doubt = True

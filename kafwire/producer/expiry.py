@@ -45,7 +45,7 @@ class Expiry:
         """Tell who waits for the leader of a topic that the brokers say nothing of, and never will."""
         for where, queue in list(self._batches.waiting.items()):
             code = self._cluster.metadata.errors.get(where[0], 0)
-            error = broker_error(code, f"topic {where[0]!r}")
+            error = broker_error(code, f"topic {where[0]!r}", api="Metadata", topic=where[0])
             if code and not error.retriable and self._cluster.metadata.leader(*where) < 0:
                 self._batches.give_up_waiting(where, queue, error)
 
@@ -53,7 +53,7 @@ class Expiry:
         topic, partition = where
         code = self._cluster.metadata.errors.get(topic, 0)
         if code:
-            return str(broker_error(code, f"topic {topic!r}"))
+            return str(broker_error(code, f"topic {topic!r}", api="Metadata", topic=topic))
         if self._cluster.metadata.leader(topic, partition) < 0:
             return "the partition has no leader"
         return self._turns.last_problem or "earlier batches of the partition were in the way"

@@ -116,7 +116,10 @@ class Doubts:
             if is_spoken and answer is None:
                 problem = KafkaConnectionError(f"{connection.where} did not answer for the producers of {queue.name}")
                 continue
-            error = broker_error(answer.error_code, f"the producers of {queue.name}") if answer is not None else None
+            error = None
+            if answer is not None:
+                what = f"the producers of {queue.name}"
+                error = broker_error(answer.error_code, what, api="DescribeProducers", topic=queue.topic)
             if error is not None and error.code and error.retriable:
                 problem = error
                 continue
@@ -223,7 +226,7 @@ class Doubts:
         topic = request.ListOffsetsTopic(name=queue.topic, partitions=[asked])
         response = await connection.call(request(replica_id=who, isolation_level=0, topics=[topic]))
         for part in (part for answer in response.topics for part in answer.partitions):
-            self._check(part.error_code, f"offsets of {queue.name}")
+            self._check(part.error_code, f"offsets of {queue.name}", "ListOffsets", queue)
             return int(part.offset)
         raise KafkaConnectionError(f"{connection.where} did not answer for {queue.name}")
 
@@ -243,17 +246,17 @@ class Doubts:
             request(max_wait_ms=0, min_bytes=0, max_bytes=READ_BYTES, topics=[topic]),
             version=connection.version_of(request, at_most=at_most),
         )
-        self._check(response.error_code, f"reading {queue.name}")
+        self._check(response.error_code, f"reading {queue.name}", "Fetch", queue)
         for part in (part for answer in response.responses for part in answer.partitions):
-            self._check(part.error_code, f"reading {queue.name} at offset {offset}")
+            self._check(part.error_code, f"reading {queue.name} at offset {offset}", "Fetch", queue)
             return part
         raise KafkaConnectionError(f"{connection.where} did not answer for {queue.name}")
 
     @staticmethod
-    def _check(code: int, what: str) -> None:
+    def _check(code: int, what: str, api: str, queue: PartitionQueue) -> None:
         if not code:
             return
-        error = broker_error(code, what)
+        error = broker_error(code, what, api=api, topic=queue.topic)
         if error.retriable:
             raise error
         raise Unreadable(str(error))

@@ -44,7 +44,7 @@ class ProducerId:
             hint = f"there is no producer id: {error.message}; enable_idempotence=False does without"
             raise ProtocolError(hint, api=type(request).__name__) from None
         if response.error_code:
-            raise broker_error(response.error_code, "getting a producer id")
+            raise broker_error(response.error_code, "getting a producer id", api="InitProducerId")
         self._refusals = 0
         self._become(Identity(response.producer_id, response.producer_epoch))
 

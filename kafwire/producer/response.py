@@ -37,12 +37,14 @@ class Responses:
         retries: Retries,
         topics: Topics,
         direct_send: DirectSends | None,
+        transactional_id: str | None,
     ) -> None:
         self._metadata = metadata
         self._batches = batches
         self._retries = retries
         self._topics = topics
         self._direct_send = direct_send
+        self._transactional_id = transactional_id
 
     def on_answer(
         self,
@@ -80,7 +82,7 @@ class Responses:
                 if batch.done:  # purged: only its numbers matter
                     self._retries.settle(queue, batch, outcome.error_code, None)
                     continue
-                refusal = error_of(outcome, queue, batch, connection)
+                refusal = error_of(outcome, queue, batch, connection, transactional_id=self._transactional_id)
                 refused: dict[int, KafkaError] = {}
                 if refusal is not None and not refusal.retriable and outcome.record_errors:
                     refused = refused_records(outcome, queue, batch, connection)

@@ -110,6 +110,7 @@ class Sender:
             retries=retries,
             topics=self._topics,
             direct_send=self._direct_send,
+            transactional_id=config.transactional_id,
         )
         self._doubts = Doubts(cluster, config, self._turns.run, retries.on_fate)
         self._leaders = Leaders(

@@ -32,7 +32,6 @@ from kafwire.errors import (
     TransactionFatalError,
     TransactionStateError,
     TransactionTimeoutError,
-    broker_error,
 )
 from kafwire.producer import transaction_state as logic
 from kafwire.producer._accumulator import Accumulator
@@ -358,7 +357,7 @@ class Transactions:
             coordinator.forget(connection.node)
         if meaning in (Meaning.RETRY, Meaning.FIND_COORDINATOR):
             code = codes if isinstance(codes, int) else next(code for code in codes.values() if code)
-            self._problem = broker_error(code, logic.API[type(action)])
+            self._problem = self._logic.error_of(action, code, logic.API[type(action)])
             if code == ErrorCode.CONCURRENT_TRANSACTIONS:
                 return min(CONCURRENT_BACKOFF_MS, backoff_ms)
             return backoff_ms

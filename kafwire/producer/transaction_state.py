@@ -339,8 +339,24 @@ class Transaction:
             hint = ""
             if code == ErrorCode.INVALID_TXN_STATE and meaning is Meaning.ABORT:
                 hint = ": aborted by its coordinator; did it take longer than transaction_timeout_ms?"
-            self.refused(action, broker_error(code, f"{API[kind]}{place}{hint}"), meaning)
+            self.refused(action, self.error_of(action, code, f"{API[kind]}{place}{hint}", where), meaning)
         return meaning
+
+    def error_of(self, action: Action, code: int, context: str, where: Partition | None = None) -> BrokerError:
+        """The error for a code in the answer to a request, maybe of one partition."""
+        group: str | None = None
+        if isinstance(action, AddOffsets):
+            group = action.group_id
+        elif isinstance(action, CommitOffsets):
+            group = action.group.group_id
+        return broker_error(
+            code,
+            context,
+            api=API[type(action)],
+            topic=None if where is None else where[0],
+            group=group,
+            transactional_id=self.transactional_id,
+        )
 
     def refused(self, action: Action, error: KafkaError, meaning: Meaning) -> None:
         """The request cannot succeed. The first producer id may be asked for again, by the user."""

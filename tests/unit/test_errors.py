@@ -8,6 +8,7 @@ import kafwire
 from kafwire import errors
 from kafwire.errors import (
     ERROR_CODES,
+    AuthorizationError,
     BrokerError,
     ErrorCode,
     KafkaError,
@@ -33,6 +34,43 @@ def test_too_large(code: int) -> None:
     assert error.code == code
     assert not error.retriable
     assert RecordTooLargeError("2 MB are more than max_request_size").name == "MESSAGE_TOO_LARGE"
+
+
+NAMES = {"topic": "t", "group": "g", "transactional_id": "x", "user": "User:u"}
+
+
+@pytest.mark.parametrize(
+    ("code", "api", "operation", "resource"),
+    [
+        (29, "Produce", "Write", ("Topic", "t")),
+        (30, "TxnOffsetCommit", "Read", ("Group", "g")),
+        (53, "TxnOffsetCommit", "Write", ("TransactionalId", "x")),
+        (31, "InitProducerId", "IdempotentWrite", ("Cluster", None)),
+        (65, "CreateDelegationToken", "CreateTokens", ("User", "User:u")),
+    ],
+)
+def test_what_is_not_permitted(code: int, api: str, operation: str, resource: tuple[str, str | None]) -> None:
+    error = broker_error(code, "here", api=api, **NAMES)
+    assert isinstance(error, AuthorizationError)
+    assert (error.operation, error.resource_type, error.resource_name) == (operation, *resource)
+    assert (error.code, error.name, error.retriable) == (code, ErrorCode(code).name, False)
+    on = "the Cluster" if resource[1] is None else f"{resource[0]} {resource[1]!r}"
+    assert f"needs an ACL that permits {operation} on {on}" in str(error)
+    assert str(error).endswith(" [here]")
+
+
+def test_what_is_not_permitted_to_an_unknown_request() -> None:
+    error = broker_error(29, "here")
+    assert isinstance(error, AuthorizationError)
+    assert (error.operation, error.resource_type, error.resource_name) == (None, "Topic", None)
+    assert error.message == "no ACL permits this to this client on a Topic [here]"
+    assert broker_error(31, api="Heartbeat").message == "no ACL permits this to this client on the Cluster"
+
+
+def test_what_will_do_instead() -> None:
+    assert broker_error(29, api="CreateTopics", topic="t").message == (
+        "this client needs an ACL that permits Create on Topic 't', or Create on the Cluster"
+    )
 
 
 def test_every_error_is_a_public_name_of_the_package() -> None:
@@ -89,6 +127,7 @@ def test_protocol_error_names_its_place() -> None:
         ProtocolError("bad", api="X", version=1, offset=0),
         broker_error(3, "here"),
         broker_error(18, "here"),
+        broker_error(30, "here", api="OffsetCommit", group="billing"),
         errors.ConfigError("no such option"),
         errors.KafkaTimeoutError("5 s"),
         errors.KafkaConnectionError("reset"),

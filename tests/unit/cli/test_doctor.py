@@ -96,14 +96,14 @@ def test_somebody_listens_and_says_nothing() -> None:
 
 def test_a_broker_that_may_only_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> None:
-        raise broker_error(29, "creating topic")
+        raise broker_error(29, "creating topic", api="CreateTopics", topic="kafwire-doctor-1")
 
     monkeypatch.setattr(Client, "create_topic", refuse)
     with ScriptedBroker() as broker:
         (found,) = there_and_back(broker.bootstrap, {"default_api_timeout_ms": 1000})
     assert found.step == "topic"
     assert "TOPIC_AUTHORIZATION_FAILED" in found.seen
-    assert "ACL" in found.change
+    assert "kafka-acls.sh --add --operation Create --topic kafwire-doctor- --resource-pattern" in found.change
 
 
 def test_who_stops_looking_leaves_no_topic_behind(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,87 @@
+"""What Kafka's ACLs have to permit for each request: for the texts of errors. Imports nothing but the error codes.
+
+The operations are those that Kafka's `KafkaApis`, `ControllerApis` and `ConfigHelper` ask the authorizer for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kafwire.error_codes import ErrorCode
+
+__all__ = ["REFUSALS", "RESOURCE_TYPES", "Permission", "needed"]
+
+# The kind of resource that each refusal is about, in the words of Kafka's ACLs.
+RESOURCE_TYPES: Mapping[int, str] = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "TransactionalId",
+    ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED: "User",  # the owner of the token, since KIP-373
+}
+REFUSALS = frozenset(RESOURCE_TYPES)
+
+
+class Permission(NamedTuple):
+    """An operation, and what will do instead of it; "" where nothing does."""
+
+    operation: str
+    instead: str = ""
+
+
+_TOPIC = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+_GROUP = ErrorCode.GROUP_AUTHORIZATION_FAILED
+_CLUSTER = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+_TRANSACTIONAL_ID = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+_TOKEN = ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
+
+_PERMISSIONS: Mapping[str, Mapping[int, Permission]] = {
+    "AddOffsetsToTxn": {_GROUP: Permission("Read"), _TRANSACTIONAL_ID: Permission("Write")},
+    "AddPartitionsToTxn": {_TOPIC: Permission("Write"), _TRANSACTIONAL_ID: Permission("Write")},
+    "AlterConfigs": {
+        _TOPIC: Permission("AlterConfigs"),
+        _GROUP: Permission("AlterConfigs"),
+        _CLUSTER: Permission("AlterConfigs"),
+    },
+    "CreateDelegationToken": {_TOKEN: Permission("CreateTokens")},
+    "CreatePartitions": {_TOPIC: Permission("Alter")},
+    "CreateTopics": {_TOPIC: Permission("Create", "Create on the Cluster"), _CLUSTER: Permission("Create")},
+    "DeleteTopics": {_TOPIC: Permission("Delete", "Delete on the Cluster"), _CLUSTER: Permission("Delete")},
+    "DescribeConfigs": {
+        _TOPIC: Permission("DescribeConfigs"),
+        _GROUP: Permission("DescribeConfigs"),
+        _CLUSTER: Permission("DescribeConfigs"),
+    },
+    "DescribeProducers": {_TOPIC: Permission("Read")},
+    "EndTxn": {_TRANSACTIONAL_ID: Permission("Write")},
+    "Fetch": {_TOPIC: Permission("Read"), _CLUSTER: Permission("ClusterAction")},
+    "FindCoordinator": {_GROUP: Permission("Describe"), _TRANSACTIONAL_ID: Permission("Describe")},
+    "InitProducerId": {
+        _CLUSTER: Permission("IdempotentWrite", "Write on any Topic"),
+        _TRANSACTIONAL_ID: Permission("Write"),
+    },
+    "ListOffsets": {_TOPIC: Permission("Describe"), _CLUSTER: Permission("ClusterAction")},
+    "Metadata": {_TOPIC: Permission("Describe")},
+    "OffsetCommit": {_TOPIC: Permission("Read"), _GROUP: Permission("Read")},
+    "OffsetFetch": {_TOPIC: Permission("Describe"), _GROUP: Permission("Describe")},
+    "OffsetForLeaderEpoch": {_TOPIC: Permission("Describe"), _CLUSTER: Permission("ClusterAction")},
+    "Produce": {
+        _TOPIC: Permission("Write"),
+        _CLUSTER: Permission("IdempotentWrite", "Write on any Topic"),
+        _TRANSACTIONAL_ID: Permission("Write"),
+    },
+    "TxnOffsetCommit": {
+        _TOPIC: Permission("Read"),
+        _GROUP: Permission("Read"),
+        _TRANSACTIONAL_ID: Permission("Write"),
+    },
+}
+
+
+def needed(api: str | None, code: int) -> Permission | None:
+    """What has to be permitted where a request was refused by `code`; None where that is not known.
+
+    `api` is the request's name without "Request".
+    """
+    return _PERMISSIONS.get(api or "", {}).get(code)
