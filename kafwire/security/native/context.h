@@ -9,7 +9,7 @@
 
 #include <pthread.h>
 
-enum { KW_TLS_READ_AHEAD = 256 << 10 };
+enum { KW_TLS_READ_AHEAD = 64 << 10 };
 
 /* The session that was agreed upon last with one server. It lives as long as the context. */
 typedef struct kw_tls_session {

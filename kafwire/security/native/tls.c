@@ -209,7 +209,6 @@ static ssize_t tls_send(kw_stream *stream, int fd, struct iovec *slices, int cou
     while (count) {
         const void *data;
         size_t size = next_record(tls, slices, count, offset, &data), written = 0;
-        openssl->ERR_clear_error();
         errno = 0;
         int result = openssl->SSL_write_ex(tls->ssl, data, size, &written);
         if (result != 1) {
@@ -236,7 +235,6 @@ static ssize_t tls_receive(kw_stream *stream, int fd, void *data, size_t size) {
     stream->wants_write = 0;
     while (total < size) {
         size_t got = 0;
-        openssl->ERR_clear_error();
         errno = 0;
         int result = openssl->SSL_read_ex(tls->ssl, (uint8_t *)data + total, size - total, &got);
         if (result != 1) {
