@@ -41,6 +41,7 @@ enum {
     SLICES = 64,
     STEP = KW_STEP,
     TURN = KW_TURN,
+    BURST = 256 << 10,
     KEEPALIVE_IDLE_S = 60,
     KEEPALIVE_INTERVAL_S = 10,
     KEEPALIVE_PROBES = 6,
@@ -61,6 +62,7 @@ typedef struct connection {
     kw_stream *stream;  /* what carries the bytes; `plain`, unless another one was given */
     kw_stream plain;
     int receive_again;  /* the socket need not be readable for that */
+    int low_water;      /* so many bytes make the socket readable; 0 is the system's own number, 1 */
     int close_wanted;
     kw_frames frames;
     kw_response_filter filter;
@@ -311,6 +313,7 @@ static ssize_t send_step(kw_loop *loop, connection *c) {
     return room + (size_t)sent < STEP ? -EAGAIN : sent;
 }
 
+static void set_option(int fd, int level, int name, int value);
 static void receive(kw_loop *loop, connection *c, size_t turn);
 static void want_attention(kw_loop *loop, connection *c);
 
@@ -350,6 +353,20 @@ static void close_poisoned(kw_loop *loop, connection *c) {
     close_now(loop, c, error, "%s", reason);
 }
 
+/* In the middle of a large frame the thread is woken for a burst of bytes, not for each packet, or record of TLS. What is
+ * missing of the frame comes in any case, or the connection's end, which wakes too; what TLS holds of it already is less
+ * than a record. */
+static void choose_low_water(connection *c, size_t missing) {
+#if KW_EPOLL
+    int wanted = missing >= 2 * (size_t)BURST ? BURST : 0;
+    if (wanted == c->low_water) return;
+    c->low_water = wanted;
+    set_option(c->socket.fd, SOL_SOCKET, SO_RCVLOWAT, wanted ? wanted : 1);
+#else
+    (void)c, (void)missing;
+#endif
+}
+
 /* Receives until the socket is empty or `turn` bytes have come. The lock is not held during recv(): the space belongs
  * to the receiving side of the frames, which is this thread's alone. */
 static void receive(kw_loop *loop, connection *c, size_t turn) {
@@ -363,7 +380,10 @@ static void receive(kw_loop *loop, connection *c, size_t turn) {
         ssize_t received = c->stream->do_->receive(c->stream, c->socket.fd, data, room);
         count(&loop->statistics.receive_calls, 1);
         if (received < 0) {
-            if (received != -EAGAIN) close_by_stream(loop, c, (int)-received, "receive");
+            if (received == -EAGAIN)
+                choose_low_water(c, room);
+            else
+                close_by_stream(loop, c, (int)-received, "receive");
             return;
         }
         if (received == 0) {
@@ -385,6 +405,7 @@ static void receive(kw_loop *loop, connection *c, size_t turn) {
         pthread_mutex_unlock(&c->lock);
         turn -= (size_t)received < turn ? (size_t)received : turn;
         if (!bad && ((size_t)received < asked || !turn)) {
+            choose_low_water(c, room);
             c->receive_again = c->stream->do_->has_more(c->stream);
             if (c->receive_again) want_attention(loop, c);
             return;
