@@ -89,6 +89,22 @@ def secret(value: Any) -> Secret:
     return kept
 
 
+def path(value: Any) -> str:
+    """The name of a file. The contents are refused, which would be shown as a name is."""
+    text = some_text(value)
+    if "-----BEGIN " in text:
+        raise ValueError("this is PEM text, not the name of a file: it belongs to the option whose name ends in pem")
+    return text
+
+
+def public_pem(value: Any) -> str:
+    """PEM text without a private key, which would be shown as certificates are."""
+    text = some_text(value)
+    if "PRIVATE KEY-----" in text:
+        raise ValueError("there is a private key in it, which belongs to ssl_key_pem")
+    return text
+
+
 def option(default: Any, check: Check, *, hidden: bool = False) -> Any:
     """A field with its check. `hidden`: errors do not show the value."""
     return field(default=default, metadata={"check": check, "hidden": hidden})

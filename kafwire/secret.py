@@ -2,9 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from typing import NoReturn
 
-__all__ = ["Secret"]
+__all__ = ["HIDDEN", "Secret", "names_a_secret"]
+
+# What is shown instead.
+HIDDEN = "***"
+
+# Of Kafka's own options, these are those of the type PASSWORD, except certificates; the others are what plugins have.
+_SECRET_OPTION = re.compile(
+    r"passw|passphrase|secret|credential|private|jaas\.config|(keystore|ssl)\.key(\.pem)?$|(master|access|api|account)\.?key",
+    re.IGNORECASE,
+)
+
+
+def names_a_secret(option: str) -> bool:
+    """Whether the value of an option of a broker or client, by its dotted name or with underscores, is a secret.
+
+    Args:
+        option: the name, with or without a prefix: `listener.name.external.ssl.key.password`.
+
+    Returns:
+        True if it must not be shown.
+
+    Example:
+        >>> from kafwire.secret import names_a_secret
+        >>> names_a_secret("ssl.keystore.password"), names_a_secret("ssl.keystore.location")
+        (True, False)
+    """
+    return _SECRET_OPTION.search(option.replace("_", ".")) is not None
 
 
 class Secret:
@@ -43,10 +70,10 @@ class Secret:
         return self._text
 
     def __repr__(self) -> str:
-        return "Secret('***')"
+        return f"Secret('{HIDDEN}')"
 
     def __str__(self) -> str:
-        return "***"
+        return HIDDEN
 
     def __bool__(self) -> bool:
         return bool(self._text)

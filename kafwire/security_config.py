@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from kafwire.errors import ConfigError
-from kafwire.option_checks import OneOf, flag, function, maybe, number, option, secret, some_text
+from kafwire.option_checks import OneOf, flag, function, maybe, number, option, path, public_pem, secret, some_text
 from kafwire.secret import Secret
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -67,20 +67,20 @@ class SecurityConfig:
 
     # Certificates that the broker's has to be signed by: a file (PEM, or PKCS#12 with ssl_ca_password), or PEM text;
     # neither: the system's trust store.
-    ssl_ca_location: str | None = option(None, maybe(some_text))
-    ssl_ca_pem: str | None = option(None, maybe(some_text))
+    ssl_ca_location: str | None = option(None, maybe(path), hidden=True)
+    ssl_ca_pem: str | None = option(None, maybe(public_pem), hidden=True)
     ssl_ca_password: Secret | None = option(None, maybe(secret), hidden=True)
     # This client's own certificate, with those between it and a root, and its private key: PEM files, or PEM texts.
-    ssl_certificate_location: str | None = option(None, maybe(some_text))
-    ssl_certificate_pem: str | None = option(None, maybe(some_text))
-    ssl_key_location: str | None = option(None, maybe(some_text))
+    ssl_certificate_location: str | None = option(None, maybe(path), hidden=True)
+    ssl_certificate_pem: str | None = option(None, maybe(public_pem), hidden=True)
+    ssl_key_location: str | None = option(None, maybe(path), hidden=True)
     ssl_key_pem: Secret | None = option(None, maybe(secret), hidden=True)
     ssl_key_password: Secret | None = option(None, maybe(secret), hidden=True)
     # Or both in one file: PKCS#12, or PEM.
-    ssl_keystore_location: str | None = option(None, maybe(some_text))
+    ssl_keystore_location: str | None = option(None, maybe(path), hidden=True)
     ssl_keystore_password: Secret | None = option(None, maybe(secret), hidden=True)
     # Certificates that were revoked: a PEM file of revocation lists.
-    ssl_crl_location: str | None = option(None, maybe(some_text))
+    ssl_crl_location: str | None = option(None, maybe(path), hidden=True)
     ssl_enabled_protocols: tuple[str, ...] = option(TLS_VERSIONS, _tls_versions)
     # OpenSSL's names with colons between them; those of TLS 1.3 begin with TLS_.
     ssl_cipher_suites: str | None = option(None, maybe(some_text))
@@ -89,7 +89,7 @@ class SecurityConfig:
     # False: anybody may be the broker.
     enable_ssl_certificate_verification: bool = option(True, flag)
     # Instead of all these; TLS then runs by Python's module ssl, under the GIL.
-    ssl_context: Any = option(None, maybe(_tls_context))
+    ssl_context: Any = option(None, maybe(_tls_context), hidden=True)
 
     sasl_mechanism: str | None = option(None, maybe(OneOf(*MECHANISMS)))
     sasl_username: str | None = option(None, maybe(some_text))
@@ -97,7 +97,7 @@ class SecurityConfig:
     # User and password are id and HMAC of a delegation token (KIP-48).
     sasl_tokenauth: bool = option(False, flag)
     # Returns a token, or a future of one: text, or kafwire.OAuthToken.
-    sasl_oauthbearer_token_provider: Any = option(None, maybe(function))
+    sasl_oauthbearer_token_provider: Any = option(None, maybe(function), hidden=True)
     sasl_oauthbearer_token_endpoint_url: str | None = option(None, maybe(some_text))
     sasl_oauthbearer_grant_type: str = option("client_credentials", OneOf(*GRANT_TYPES))
     sasl_oauthbearer_client_id: str | None = option(None, maybe(some_text))
@@ -105,12 +105,12 @@ class SecurityConfig:
     sasl_oauthbearer_scope: str | None = option(None, maybe(some_text))
     sasl_oauthbearer_extensions: Mapping[str, str] | None = option(None, maybe(_extensions))
     # With the grant type of JWT-bearer (RFC 7523): the assertion, or what it is made and signed with.
-    sasl_oauthbearer_assertion_file: str | None = option(None, maybe(some_text))
+    sasl_oauthbearer_assertion_file: str | None = option(None, maybe(path), hidden=True)
     sasl_oauthbearer_assertion_algorithm: str = option("RS256", OneOf("RS256", "ES256"))
-    sasl_oauthbearer_assertion_private_key_file: str | None = option(None, maybe(some_text))
+    sasl_oauthbearer_assertion_private_key_file: str | None = option(None, maybe(path), hidden=True)
     sasl_oauthbearer_assertion_private_key_pem: Secret | None = option(None, maybe(secret), hidden=True)
     sasl_oauthbearer_assertion_private_key_passphrase: Secret | None = option(None, maybe(secret), hidden=True)
-    sasl_oauthbearer_assertion_jwt_template_file: str | None = option(None, maybe(some_text))
+    sasl_oauthbearer_assertion_jwt_template_file: str | None = option(None, maybe(path), hidden=True)
     sasl_oauthbearer_assertion_claim_aud: str | None = option(None, maybe(some_text))
     sasl_oauthbearer_assertion_claim_iss: str | None = option(None, maybe(some_text))
     sasl_oauthbearer_assertion_claim_sub: str | None = option(None, maybe(some_text))
@@ -118,12 +118,12 @@ class SecurityConfig:
     sasl_oauthbearer_assertion_claim_nbf_seconds: int = option(60, number(0))
     sasl_oauthbearer_assertion_claim_jti_include: bool = option(False, flag)
     # Certificates that the token endpoint's has to be signed by: a PEM file, or PEM text; neither: the system's.
-    https_ca_location: str | None = option(None, maybe(some_text))
-    https_ca_pem: str | None = option(None, maybe(some_text))
+    https_ca_location: str | None = option(None, maybe(path), hidden=True)
+    https_ca_pem: str | None = option(None, maybe(public_pem), hidden=True)
     sasl_kerberos_service_name: str = option("kafka", some_text)
     # None: that of the credential cache.
     sasl_kerberos_principal: str | None = option(None, maybe(some_text))
-    sasl_kerberos_keytab: str | None = option(None, maybe(some_text))
+    sasl_kerberos_keytab: str | None = option(None, maybe(path), hidden=True)
     # Where it cannot be seen from the brokers' host names.
     sasl_aws_region: str | None = option(None, maybe(some_text))
 

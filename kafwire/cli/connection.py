@@ -1,6 +1,7 @@
 """The options of every command that talks to a cluster: where it is, and the client's own options."""
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields
 from functools import partial
@@ -26,6 +27,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _BROKERS_VARIABLE = "KAFWIRE_BROKERS"
 _LIST = "list"
+_NAME = re.compile(r"[A-Za-z][\w.-]*")
 _TIMEOUT = "kafwire.timeout_ms"  # in the context
 # What a program gives, not a person.
 _NO_TEXT = {"metrics_hook", "metrics_interval_ms", "sasl_oauthbearer_token_provider", "ssl_context"}
@@ -64,7 +66,8 @@ def _options(config_name: str, *, short: bool) -> tuple[Callable[[F], F], ...]:
             metavar="FILE",
             envvar="KAFWIRE_CONFIG",
             type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            help="A file of lines name=value, as -X takes them. -X and -b override it.  [env: KAFWIRE_CONFIG]",
+            help="A file of lines name=value, as -X takes them. -X and -b override it. Passwords belong "
+            "here: whoever is on this machine sees its command lines.  [env: KAFWIRE_CONFIG]",
         ),
         click.option(
             "-X",
@@ -163,10 +166,21 @@ def only(options: Mapping[str, Any], config_class: Any) -> dict[str, Any]:
 def _take(given: dict[str, tuple[str, Any]], text: str, where: str) -> None:
     """Add NAME=VALUE, over what was given by another spelling. kcat's prefix of topic options is taken too."""
     name, equals, value = text.partition("=")
-    if not equals:
-        raise click.UsageError(f"{where}: {text.strip()!r} is not NAME=VALUE")
     name = name.strip().removeprefix("topic.")
+    # What is no name is not repeated: it may be a password in the wrong place.
+    if not equals or not _NAME.fullmatch(name):
+        first, *others = text.split() or [""]
+        shown = f"{first!r}{' ...' if others else ''}" if _is_option(first) else "this"
+        raise click.UsageError(f"{where}: {shown} is not NAME=VALUE")
     given[name.replace(".", "_")] = (name, value.strip())
+
+
+def _is_option(word: str) -> bool:
+    from kafwire import config, config_names
+
+    plain = word.replace(".", "_")
+    kinds = (config.ProducerConfig, config.ConsumerConfig)
+    return config_names.is_known(plain) or any(plain == item.name for kind in kinds for item in fields(kind))
 
 
 def _list_options(

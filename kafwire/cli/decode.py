@@ -9,6 +9,7 @@ from kafwire.cli.source import FORMS, STDIN, cut_frames, read_input
 from kafwire.protocol import Request, Response
 from kafwire.protocol.lazy_json import BYTES_FORMS, BytesForm
 from kafwire.protocol.stream import MAX_FRAME_BYTES
+from kafwire.secret import HIDDEN
 
 __all__ = ["command"]
 
@@ -61,6 +62,11 @@ Integers are exact whatever their size. Exit code 1: something could not be deco
     help='Form of keys and values; auto: text, or {"base64": ...} for what is no text.',
 )
 @click.option(
+    "--show-secrets",
+    is_flag=True,
+    help=f"Show what logs clients in, salted passwords, tokens, and values of secret options. [default: {HIDDEN}]",
+)
+@click.option(
     "--max-frame-bytes",
     type=click.IntRange(min=1),
     default=MAX_FRAME_BYTES,
@@ -80,6 +86,7 @@ def command(
     records: bool,
     raw_records: bool,
     bytes_form: BytesForm,
+    show_secrets: bool,
     max_frame_bytes: int,
     pretty: bool | None,
 ) -> int:
@@ -105,7 +112,13 @@ def command(
     if inputs == (STDIN, STDIN):
         raise click.UsageError("--connection cannot read both directions from standard input")
     given = inputs[0] if inputs else None
-    decoder = Decoder(JsonWriter(pretty), records=records, raw_records=raw_records, bytes_form=bytes_form)
+    decoder = Decoder(
+        JsonWriter(pretty),
+        records=records,
+        raw_records=raw_records,
+        bytes_form=bytes_form,
+        show_secrets=show_secrets,
+    )
     if mode == "connection":
         decoder.connection(inputs[0], inputs[1], max_frame_bytes)
     elif mode == "log":

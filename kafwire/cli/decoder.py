@@ -30,6 +30,7 @@ from kafwire.protocol.header import RequestHeader, ResponseHeader
 from kafwire.protocol.kafka_json import UNKNOWN_TAGGED_FIELDS, RecordsForm, to_json
 from kafwire.protocol.lazy_json import BytesForm, Elements, Text
 from kafwire.protocol.log import LogBatch, LogReader, split_batches
+from kafwire.secret import HIDDEN
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -57,11 +58,20 @@ _NO_LOGS = {
 class Decoder:
     """Writes values as they are decoded, and remembers what was wrong; `finish` tells, and gives the exit code."""
 
-    def __init__(self, writer: JsonWriter, *, records: bool, raw_records: bool, bytes_form: BytesForm) -> None:
+    def __init__(
+        self,
+        writer: JsonWriter,
+        *,
+        records: bool,
+        raw_records: bool,
+        bytes_form: BytesForm,
+        show_secrets: bool = False,
+    ) -> None:
         self._writer = writer
         self._records = records
         self._raw_records = raw_records
         self._bytes_form = bytes_form
+        self._show_secrets = show_secrets
         self._problems = 0
         self._first = ""
 
@@ -94,7 +104,7 @@ class Decoder:
                     "position": frame.position,
                     "size": len(frame.data),
                     "missing": frame.missing,
-                    "hex": Text(frame.data, "hex"),
+                    "hex": self._hex(frame.data, _class_of(event)),
                 }
             )
         else:
@@ -134,7 +144,7 @@ class Decoder:
                         "side": event.side,
                         "position": event.position,
                         "size": len(event.data),
-                        "data": Text(event.data, "base64"),
+                        "data": Text(event.data, "base64") if self._show_secrets else HIDDEN,
                     }
                 )
             case Unanswered():
@@ -196,8 +206,14 @@ class Decoder:
             self._problem(f"the {head['type']} at byte {frame.position}: {frame.error}")
             head["error"] = str(frame.error)
         if frame.error is not None or version is None:
-            head["hex"] = Text(frame.data, "hex")
+            head["hex"] = self._hex(frame.data, _class_of(frame))
         self._writer.write(head)
+
+    def _hex(self, data: bytes, cls: type[Message] | None) -> Text | str:
+        """Bytes that were not decoded, unless the message may have a secret in it."""
+        if self._show_secrets or cls is None or not cls.may_hide():
+            return Text(data, "hex")
+        return HIDDEN
 
     # --- messages ---
 
@@ -216,7 +232,7 @@ class Decoder:
             message = _decoded(cls, version, data)
         except ProtocolError as error:
             own = version is not None or name in _VERSION_IS_A_FIELD
-            self._bare_error(name, shown, error, data if own else data[_VERSION_BYTES:])
+            self._bare_error(cls, shown, error, data if own else data[_VERSION_BYTES:])
         else:
             self._bare(message, shown)
 
@@ -225,7 +241,7 @@ class Decoder:
         try:
             found, message = decode_response_body(request_class, data, version)
         except ProtocolError as error:
-            self._bare_error(request_class.response.__name__, version, error, data)
+            self._bare_error(request_class.response, version, error, data)
         else:
             self._bare(message, found)
 
@@ -233,16 +249,17 @@ class Decoder:
         body = self._body(message, version)
         self._writer.write({"type": "message", "message": type(message).__name__, "version": version, "body": body})
 
-    def _bare_error(self, name: str, version: int, error: ProtocolError, data: bytes) -> None:
+    def _bare_error(self, cls: type[Message], version: int, error: ProtocolError, data: bytes) -> None:
         self._problem(str(error))
+        shown = self._hex(data, cls)
         self._writer.write(
-            {"type": "message", "message": name, "version": version, "error": str(error), "hex": Text(data, "hex")}
+            {"type": "message", "message": cls.__name__, "version": version, "error": str(error), "hex": shown}
         )
 
     def _body(self, message: Message, version: int | None) -> dict[str, Any]:
         """The message as JSON; of one in no version, or in one above ours, what our own have."""
         shown = 0 if version is None else min(version, message.max_version)
-        return to_json(message, shown, records=self._records_form(message))
+        return to_json(message, shown, records=self._records_form(message), show_secrets=self._show_secrets)
 
     def _records_form(self, message: Message) -> RecordsForm:
         if self._raw_records:
@@ -309,6 +326,14 @@ class Decoder:
     def _problem(self, text: str) -> None:
         self._problems += 1
         self._first = self._first or text
+
+
+def _class_of(frame: RequestFrame | ResponseFrame) -> type[Message] | None:
+    if isinstance(frame, RequestFrame):
+        return frame.request_class
+    return frame.response_class or (
+        frame.request.request_class.response if frame.request and frame.request.request_class else None
+    )
 
 
 def _api_name(cls: type[Request[Response]] | type[Response] | None) -> str | None:

@@ -4,6 +4,8 @@ from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from cpython.object cimport PyObject, PyObject_RichCompareBool, Py_EQ
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 
+from kafwire.secret import HIDDEN
+
 KINDS = {
     "bool": BOOL, "int8": INT8, "int16": INT16, "uint16": UINT16, "int32": INT32, "uint32": UINT32, "int64": INT64,
     "float64": FLOAT64, "uuid": UUID, "string": STRING, "bytes": BYTES, "records": RECORDS, "struct": STRUCT,
@@ -186,7 +188,9 @@ cdef class Structure:
 
     def __repr__(self):
         cdef Layout layout = layout_of(type(self))
-        parts = [f"{name}={shown(getattr(self, name, '<not set>'))}" for name in layout.names]
+        parts = [
+            f"{name}={HIDDEN if self.hides(name) else shown(getattr(self, name, '<not set>'))}" for name in layout.names
+        ]
         if self.unknown_tagged_fields:
             parts.append(f"unknown_tagged_fields={self.unknown_tagged_fields!r}")
         return f"{type(self).__qualname__}({', '.join(parts)})"

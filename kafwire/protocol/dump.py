@@ -14,7 +14,7 @@ next frame begins. What is kept is one frame of each side, at most, and what was
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -72,7 +72,7 @@ class RequestFrame:
     """
 
     position: int
-    data: bytes
+    data: bytes = field(repr=False)  # secrets may be in it
     api_key: int | None = None
     version: int | None = None
     correlation_id: int | None = None
@@ -92,7 +92,7 @@ class ResponseFrame:
     """
 
     position: int
-    data: bytes
+    data: bytes = field(repr=False)  # secrets may be in it
     request: RequestFrame | None = None
     response_class: type[Response] | None = None
     version: int | None = None
@@ -108,7 +108,7 @@ class Token:
 
     side: Side
     position: int
-    data: bytes
+    data: bytes = field(repr=False)  # secrets may be in it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

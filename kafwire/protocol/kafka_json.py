@@ -21,6 +21,7 @@ from uuid import UUID
 
 from kafwire.errors import ProtocolError
 from kafwire.protocol.spec import Field, Message, Struct
+from kafwire.secret import HIDDEN
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -122,22 +123,29 @@ class _Place:
 # --- writing ---
 
 
-def to_json(message: Message, version: int, *, records: RecordsForm = "base64") -> dict[str, Any]:
+class _Form(NamedTuple):
+    records: RecordsForm
+    show_secrets: bool
+
+
+def to_json(
+    message: Message, version: int, *, records: RecordsForm = "base64", show_secrets: bool = True
+) -> dict[str, Any]:
     """Return `message` as Kafka's JSON has it in `version`: dicts, lists, str, int, float, bool and None.
 
     `records` says what becomes of the bytes of record batches: "base64", which `from_json` reads; "size", only their
     number of bytes under a name that ends in SizeInBytes, as in Java's request log; or a function from the bytes to
-    anything.
+    anything. `show_secrets=False`: passwords, tokens and keys are "***", which `from_json` does not read.
 
     Raises `ProtocolError`, naming the field, where Java's converters refuse: a version that does not exist, null where
     it is not allowed, a field that the version lacks and that is neither at its default nor ignorable.
     """
     cls = type(message)
     cls.plan(version)
-    return _write(message, version, records, _Place(cls.__name__, version))
+    return _write(message, version, _Form(records, show_secrets), _Place(cls.__name__, version))
 
 
-def _write(instance: Struct, version: int, records: RecordsForm, place: _Place) -> dict[str, Any]:
+def _write(instance: Struct, version: int, form: _Form, place: _Place) -> dict[str, Any]:
     shape = _shape(type(instance), version)
     for item in shape.absent:
         if not item.field.ignorable and getattr(instance, item.field.name) != item.default:
@@ -152,17 +160,19 @@ def _write(instance: Struct, version: int, records: RecordsForm, place: _Place) 
             if not item.nullable:
                 raise place.inside(name).error("null is not allowed")
             result[name] = None
+        elif not form.show_secrets and instance.hides(item.field.name):
+            result[name] = HIDDEN
         elif item.field.array:
             at = place.inside(name)
             if not isinstance(value, list | tuple):
                 raise at.error(f"a {type(value).__name__} is no list")
             result[name] = [
-                _write_value(item.field, element, version, records, at.inside(i)) for i, element in enumerate(value)
+                _write_value(item.field, element, version, form, at.inside(i)) for i, element in enumerate(value)
             ]
-        elif item.field.kind == "records" and records == "size":
+        elif item.field.kind == "records" and form.records == "size":
             result[name + _SIZE] = memoryview(value).nbytes
         else:
-            result[name] = _write_value(item.field, value, version, records, place.inside(name))
+            result[name] = _write_value(item.field, value, version, form, place.inside(name))
     if instance.unknown_tagged_fields:
         result[UNKNOWN_TAGGED_FIELDS] = [
             {"tag": tag, "data": base64.b64encode(data).decode()} for tag, data in instance.unknown_tagged_fields
@@ -170,13 +180,13 @@ def _write(instance: Struct, version: int, records: RecordsForm, place: _Place) 
     return result
 
 
-def _write_value(field: Field, value: Any, version: int, records: RecordsForm, place: _Place) -> Any:
+def _write_value(field: Field, value: Any, version: int, form: _Form, place: _Place) -> Any:
     try:
         match field.kind:
             case "struct":
-                return _write(value, version, records, place)
-            case "records" if callable(records):
-                return records(value)
+                return _write(value, version, form, place)
+            case "records" if callable(form.records):
+                return form.records(value)
             case "bytes" | "records":
                 return base64.b64encode(value).decode()
             case "uuid":

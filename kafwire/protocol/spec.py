@@ -37,6 +37,7 @@ from uuid import UUID
 from kafwire.errors import ProtocolError
 from kafwire.protocol._layout import Layout, Structure
 from kafwire.protocol._message import Plan
+from kafwire.secret import HIDDEN, names_a_secret
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -113,6 +114,7 @@ class _Declared(NamedTuple):
     tagged: str | None
     ignorable: bool
     flexible: bool
+    hidden: bool | str
 
 
 def field(
@@ -124,16 +126,19 @@ def field(
     tagged: str | None = None,
     ignorable: bool = False,
     flexible: bool = True,
+    hidden: bool | str = False,
 ) -> Any:
     """Declare a field that `versions` have.
 
     `nullable`: the versions that allow null. `default`: else the zero of the type. `tag`: it is a tagged field, in the
     `tagged` versions (by default all that have it). `ignorable`: a value may be dropped silently in a version that
     lacks the field; otherwise encoding raises. `flexible=False`: never in compact form (the client id of the header).
+    `hidden`: it is a secret, which `repr` does not show, always or where the field of that name names an option whose
+    value is one.
     """
     if tag is not None and tagged is None:
         tagged = versions
-    return _Declared(versions, nullable, default, tag, tagged, ignorable, flexible)
+    return _Declared(versions, nullable, default, tag, tagged, ignorable, flexible, hidden)
 
 
 class Field(NamedTuple):
@@ -151,6 +156,7 @@ class Field(NamedTuple):
     fresh: bool
     ignorable: bool
     flexible: bool
+    hidden: bool | str = False
 
 
 def _evaluate(annotation: Any, scope: dict[str, Any]) -> Any:
@@ -201,6 +207,7 @@ def _resolve(owner: str, name: str, annotation: Any, declared: _Declared, scope:
         fresh=fresh,
         ignorable=declared.ignorable,
         flexible=declared.flexible,
+        hidden=declared.hidden,
     )
 
 
@@ -228,6 +235,7 @@ class MessageType(type):
 
     __declared__: dict[str, _Declared]
     __fields__: tuple[Field, ...]
+    __hidden__: dict[str, bool | str]
     __layout__: Layout
 
 
@@ -239,6 +247,7 @@ def _complete(cls: MessageType, scope: dict[str, Any]) -> None:
             _resolve(cls.__qualname__, name, annotations[name], declared, scope)
             for name, declared in cls.__declared__.items()
         )
+        cls.__hidden__ = {item.name: item.hidden for item in cls.__fields__ if item.hidden}
         cls.__layout__ = Layout(cls, cls.__fields__)
 
 
@@ -248,6 +257,20 @@ class Struct(Structure, metaclass=MessageType):
     __slots__ = ()
 
     unknown_tagged_fields: tuple[tuple[int, bytes], ...] = ()
+
+    def hides(self, name: str) -> bool:
+        """Whether a field has a secret in it, which is not to be shown."""
+        rule = type(self).__hidden__.get(name, False)
+        if not rule or not getattr(self, name, None):
+            return False
+        return (
+            rule is True or getattr(self, "is_sensitive", False) or names_a_secret(str(getattr(self, str(rule), None)))
+        )
+
+    @classmethod
+    def may_hide(cls) -> bool:
+        """Whether a field of it, or of a struct in it, may have a secret in it."""
+        return bool(cls.__hidden__) or any(item.struct.may_hide() for item in cls.__fields__ if item.struct)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: ARG002 - nothing here holds itself
         """Print only what differs from the defaults: what IPython and Hypothesis show."""
@@ -261,7 +284,10 @@ class Struct(Structure, metaclass=MessageType):
                     printer.text(",")
                 printer.breakable(" " if i else "")
                 printer.text(f"{name}=")
-                printer.pretty(value)
+                if self.hides(name):
+                    printer.text(HIDDEN)
+                else:
+                    printer.pretty(value)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name: structs as dicts, records as bytes, unknown tagged fields if there are any."""

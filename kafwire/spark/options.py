@@ -10,11 +10,12 @@ from __future__ import annotations
 import difflib
 import logging
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kafwire.config import ProducerConfig, ScanConfig, from_dotted
+from kafwire.config import ProducerConfig, ScanConfig, from_config
 from kafwire.errors import ConfigError
+from kafwire.secret import Secret
 from kafwire.spark.offsets import EARLIEST, LATEST, parse_offsets, parse_partitions, parse_timestamps
 
 if TYPE_CHECKING:
@@ -63,13 +64,13 @@ _REFUSED_WRITING = {
     "interceptor.classes": "Java interceptors do not run here: transform the DataFrame",
     "transactional.id": "the batch sink is at-least-once and opens no transaction: leave it out",
 }
-_REFUSED_JVM = {
+_REFUSED = {
     "metric.reporters": "a Java class does not run here: leave it out",
     "security.providers": "a Java class does not run here: leave it out",
-    "sasl.jaas.config": "JAAS is read by a JVM only, and this version speaks PLAINTEXT only",
-    "ssl.engine.factory.class": "a Java class does not run here, and this version speaks PLAINTEXT only",
+    "ssl.engine.factory.class": "a Java class does not run here: give certificates by the other options of ssl",
+    "ssl.context": "options are text: give certificates by the other options of ssl",
+    "sasl.oauthbearer.token.provider": "options are text: set kafka.sasl.oauthbearer.token.endpoint.url",
 }
-_JVM_STORE = re.compile(r"ssl\.(keystore|truststore)\.(location|password|type)|ssl\.key\.password")
 
 # Options of Java's clients with nothing to act on here: taken with a warning, so that a query moves over unchanged.
 _NO_EFFECT = frozenset(
@@ -122,7 +123,7 @@ class Bound:
 class ReadOptions:
     """A batch read. Exactly one of `assign`, `topics`, `pattern` is not None; `client` goes to `kafwire.scan`."""
 
-    client: Mapping[str, Any]
+    client: Mapping[str, Any] = field(repr=False)  # passwords are among it
     assign: tuple[TopicPartition, ...] | None
     topics: tuple[str, ...] | None
     pattern: str | None
@@ -139,7 +140,7 @@ class ReadOptions:
 class WriteOptions:
     """A batch write. `topic` overrides the column of that name; `client` goes to `kafwire.Producer`."""
 
-    client: Mapping[str, Any]
+    client: Mapping[str, Any] = field(repr=False)  # passwords are among it
     topic: str | None
 
 
@@ -226,9 +227,7 @@ def _client(
         raise ConfigError("option kafka.bootstrap.servers is missing: give host:port of one broker or more")
     passed, ignored = {}, []
     for name, value in kafka.items():
-        reason = refused.get(name) or _REFUSED_JVM.get(name)
-        if _JVM_STORE.fullmatch(name):
-            reason = "Java key stores are read by a JVM only, and this version speaks PLAINTEXT only"
+        reason = refused.get(name) or _REFUSED.get(name)
         if reason:
             raise ConfigError(f"option kafka.{name} is not supported: {reason}")
         if name in without_effect:
@@ -237,12 +236,12 @@ def _client(
             passed[name] = value
     if ignored:
         log.warning("options without effect when %s: %s", doing, ", ".join(sorted(ignored)))
-    options = from_dotted(passed)
     try:
-        config.build(options)
+        options = from_config(config, passed)
     except ConfigError as error:
-        raise ConfigError(f"kafka.* options (dots become underscores): {error}") from None
-    return options
+        raise ConfigError(f"kafka.* options: {error}") from None
+    # Spark hands them on to the workers as it hands on the options themselves.
+    return {name: value.reveal() if isinstance(value, Secret) else value for name, value in options.items()}
 
 
 def _bound(own: Mapping[str, str], side: str, default: int) -> Bound:

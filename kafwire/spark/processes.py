@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 from typing import TYPE_CHECKING, Any
 
+from kafwire.errors import ConfigError
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from kafwire import Client, Producer
 
@@ -25,7 +28,8 @@ def client(options: Mapping[str, Any]) -> Client:
 
     key = _key(options)
     if key not in _clients:
-        _clients[key] = kafwire.Client(**options)
+        with naming_this_host():
+            _clients[key] = kafwire.Client(**options)
     return _clients[key]
 
 
@@ -35,8 +39,18 @@ def producer(options: Mapping[str, Any]) -> Producer:
 
     key = _key(options)
     if key not in _producers:
-        _producers[key] = kafwire.Producer(**options)
+        with naming_this_host():
+            _producers[key] = kafwire.Producer(**options)
     return _producers[key]
+
+
+@contextlib.contextmanager
+def naming_this_host() -> Iterator[None]:
+    """Have errors of a client that is made say where: the files that options name are looked for on each node."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"on the host {socket.gethostname()}: {error}") from None
 
 
 def forget_producer(options: Mapping[str, Any]) -> None:

@@ -100,7 +100,9 @@ def find_ranges(options: ReadOptions) -> tuple[list[OffsetRange], list[str]]:
     """Ask the cluster what there is, and plan; returns the ranges and what was lost."""
     import kafwire
 
-    with kafwire.Client(**_client_options(options)) as client:
+    with processes.naming_this_host():
+        made = kafwire.Client(**_client_options(options))
+    with made as client:
         wanted = options.topics or tuple({place.topic for place in options.assign or ()})
         counts, internal = _describe(client, wanted)
         places = choose_partitions(options, counts, internal)

@@ -24,7 +24,7 @@ class AlterConfigsRequest(Request[AlterConfigsResponse], key=33, versions="0-2",
 
     class AlterableConfig(Struct):
         name: str = field("0+")
-        value: str | None = field("0+", nullable="0+")
+        value: str | None = field("0+", nullable="0+", hidden="name")
 
     class AlterConfigsResource(Struct):
         resource_type: int8 = field("0+")

@@ -29,8 +29,8 @@ class AlterUserScramCredentialsRequest(Request[AlterUserScramCredentialsResponse
         name: str = field("0+")
         mechanism: int8 = field("0+")
         iterations: int32 = field("0+")
-        salt: bytes = field("0+")
-        salted_password: bytes = field("0+")
+        salt: bytes = field("0+", hidden=True)
+        salted_password: bytes = field("0+", hidden=True)
 
     deletions: list[ScramCredentialDeletion] = field("0+")
     upsertions: list[ScramCredentialUpsertion] = field("0+")

@@ -18,7 +18,7 @@ class CreateDelegationTokenResponse(Response, key=38, versions="1-3", flexible="
     expiry_timestamp_ms: int64 = field("0+")
     max_timestamp_ms: int64 = field("0+")
     token_id: str = field("0+")
-    hmac: bytes = field("0+")
+    hmac: bytes = field("0+", hidden=True)
     throttle_time_ms: int32 = field("0+")
 
 

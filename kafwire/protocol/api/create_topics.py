@@ -8,7 +8,7 @@ class CreateTopicsResponse(Response, key=19, versions="2-7", flexible="5+"):
 
     class CreatableTopicConfigs(Struct):
         name: str = field("5+")
-        value: str | None = field("5+", nullable="5+")
+        value: str | None = field("5+", nullable="5+", hidden="name")
         read_only: bool = field("5+")
         config_source: int8 = field("5+", default=-1, ignorable=True)
         is_sensitive: bool = field("5+")
@@ -36,7 +36,7 @@ class CreateTopicsRequest(Request[CreateTopicsResponse], key=19, versions="2-7",
 
     class CreatableTopicConfig(Struct):
         name: str = field("0+")
-        value: str | None = field("0+", nullable="0+")
+        value: str | None = field("0+", nullable="0+", hidden="name")
 
     class CreatableTopic(Struct):
         name: str = field("0+")

@@ -8,12 +8,12 @@ class DescribeConfigsResponse(Response, key=32, versions="1-4", flexible="4+"):
 
     class DescribeConfigsSynonym(Struct):
         name: str = field("1+")
-        value: str | None = field("1+", nullable="0+")
+        value: str | None = field("1+", nullable="0+", hidden="name")
         source: int8 = field("1+")
 
     class DescribeConfigsResourceResult(Struct):
         name: str = field("0+")
-        value: str | None = field("0+", nullable="0+")
+        value: str | None = field("0+", nullable="0+", hidden="name")
         read_only: bool = field("0+")
         config_source: int8 = field("1+", default=-1, ignorable=True)
         is_sensitive: bool = field("0+")

@@ -19,7 +19,7 @@ class DescribeDelegationTokenResponse(Response, key=41, versions="1-3", flexible
         expiry_timestamp: int64 = field("0+")
         max_timestamp: int64 = field("0+")
         token_id: str = field("0+")
-        hmac: bytes = field("0+")
+        hmac: bytes = field("0+", hidden=True)
         renewers: list["DescribeDelegationTokenResponse.DescribedDelegationTokenRenewer"] = field("0+")
 
     error_code: int16 = field("0+")

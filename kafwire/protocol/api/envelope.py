@@ -6,7 +6,7 @@ from kafwire.protocol.spec import Request, Response, field, int16
 class EnvelopeResponse(Response, key=58, versions="0", flexible="0+"):
     """The answer to `EnvelopeRequest`: header and body of the inner answer, None where the envelope was refused."""
 
-    response_data: bytes | None = field("0+", nullable="0+", default=None)
+    response_data: bytes | None = field("0+", nullable="0+", default=None, hidden=True)
     error_code: int16 = field("0+")
 
 
@@ -17,6 +17,6 @@ class EnvelopeRequest(Request[EnvelopeResponse], key=58, versions="0", flexible=
     the address in 4 or 16 bytes.
     """
 
-    request_data: bytes = field("0+")
+    request_data: bytes = field("0+", hidden=True)
     request_principal: bytes | None = field("0+", nullable="0+")
     client_host_address: bytes = field("0+")

@@ -14,5 +14,5 @@ class ExpireDelegationTokenResponse(Response, key=40, versions="1-2", flexible="
 class ExpireDelegationTokenRequest(Request[ExpireDelegationTokenResponse], key=40, versions="1-2", flexible="2+"):
     """Lets the token with this `hmac` expire after a period from now; a negative one removes it at once."""
 
-    hmac: bytes = field("0+")
+    hmac: bytes = field("0+", hidden=True)
     expiry_time_period_ms: int64 = field("0+")

@@ -25,7 +25,7 @@ class IncrementalAlterConfigsRequest(Request[IncrementalAlterConfigsResponse], k
     class AlterableConfig(Struct):
         name: str = field("0+")
         config_operation: int8 = field("0+")
-        value: str | None = field("0+", nullable="0+")
+        value: str | None = field("0+", nullable="0+", hidden="name")
 
     class AlterConfigsResource(Struct):
         resource_type: int8 = field("0+")

@@ -14,5 +14,5 @@ class RenewDelegationTokenResponse(Response, key=39, versions="1-2", flexible="2
 class RenewDelegationTokenRequest(Request[RenewDelegationTokenResponse], key=39, versions="1-2", flexible="2+"):
     """Renews the token with this `hmac` for a period from now; -1 stands for the broker's, which is also the most."""
 
-    hmac: bytes = field("0+")
+    hmac: bytes = field("0+", hidden=True)
     renew_period_ms: int64 = field("0+")

@@ -12,11 +12,11 @@ class SaslAuthenticateResponse(Response, key=36, versions="0-2", flexible="2+"):
 
     error_code: int16 = field("0+")
     error_message: str | None = field("0+", nullable="0+")
-    auth_bytes: bytes = field("0+")
+    auth_bytes: bytes = field("0+", hidden=True)
     session_lifetime_ms: int64 = field("1+", ignorable=True)
 
 
 class SaslAuthenticateRequest(Request[SaslAuthenticateResponse], key=36, versions="0-2", flexible="2+"):
     """Brings the client's token; how many exchanges there are is up to the mechanism."""
 
-    auth_bytes: bytes = field("0+")
+    auth_bytes: bytes = field("0+", hidden=True)

@@ -340,10 +340,36 @@ def test_wrong_usage(world: World, arguments: list[str], reason: str) -> None:
 
 def test_a_wrong_line_of_a_file(world: World, tmp_path: Path) -> None:
     file = tmp_path / "x"
-    file.write_bytes(b"client.id=a\n# \xff\nnonsense\n")
+    file.write_bytes(b"client.id=a\n# \xff\nsasl.password hunter2\n")
     result = run("orders", "-F", str(file))
     assert result.exit_code == 2
-    assert f"{file}, line 3: 'nonsense' is not NAME=VALUE" in result.stderr
+    assert f"{file}, line 3: 'sasl.password' ... is not NAME=VALUE" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "hunter2",
+        "sasl.password hunter2",
+        "sasl.password: hunter2",
+        "sasl.password:hunter2=",
+        "sasl.pasword=hunter2",
+        "sasl.password=hunter2",
+        "sasl.jaas.config=PlainLoginModule required password='hunter2",
+        "sasl.jaas.config=hunter2",
+        "ssl.key.pem=hunter2",
+        "ssl.key.password=hunter2",
+        "ssl.keystore.location=-----BEGIN PRIVATE KEY-----hunter2",
+        "ssl.certificate.pem=-----BEGIN PRIVATE KEY-----hunter2",
+    ],
+)
+def test_an_error_does_not_repeat_a_secret(world: World, tmp_path: Path, setting: str) -> None:
+    file = tmp_path / "x"
+    file.write_text(setting)
+    for arguments in (["-X", setting], ["-F", str(file)]):
+        result = run("orders", *arguments)
+        assert result.exit_code == 2
+        assert "hunter2" not in result.stderr + result.stdout
 
 
 # --- what is printed ------------------------------------------------------------------------------------------------

@@ -12,10 +12,22 @@ from click.testing import CliRunner
 from kafwire.cli import main
 from kafwire.protocol import (
     MESSAGES,
+    AlterUserScramCredentialsRequest,
     ApiVersionsRequest,
+    CreateDelegationTokenResponse,
+    DescribeConfigsResponse,
+    DescribeDelegationTokenResponse,
+    EnvelopeRequest,
+    EnvelopeResponse,
+    ExpireDelegationTokenRequest,
     FetchResponse,
+    IncrementalAlterConfigsRequest,
     MetadataRequest,
     ProduceRequest,
+    RenewDelegationTokenRequest,
+    Request,
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
     encode_request,
 )
 from kafwire.protocol.kafka_json import from_json, to_json
@@ -75,7 +87,7 @@ def test_what_other_clients_made(vector: dict[str, Any]) -> None:
     assert (as_hex.code, as_hex.errors) == (0, "")
     assert decode(*command, "--input", "base64", base64.b64encode(data).decode()).values == as_hex.values
     assert decode(*command, data=data).values == as_hex.values
-    (value,) = decode(*command, "--raw-records", vector["hex"]).values
+    (value,) = decode(*command, "--raw-records", "--show-secrets", vector["hex"]).values
     cls: Any
     if vector["kind"] in CONSUMER:
         assert value["version"] == int.from_bytes(data[:2], "big")
@@ -384,12 +396,109 @@ def test_tokens_and_unanswered_requests(tmp_path: Path) -> None:
     client, server = tmp_path / "client", tmp_path / "server"
     client.write_bytes(len(question).to_bytes(4, "big") + question + b"\0\0\0\5\0a\0bc" + SIZED)
     server.write_bytes(len(reply).to_bytes(4, "big") + reply + b"\0\0\0\0")
-    ran = decode("--connection", client, server)
+    ran = decode("--connection", client, server, "--show-secrets")
     assert [value["type"] for value in ran.values] == ["request", "response", "token", "token", "request", "unanswered"]
     assert ran.values[2]["data"] == base64.b64encode(b"\0a\0bc").decode()
     assert ran.values[2]["side"] == "client"
     assert ran.values[5]["correlationId"] == 7
     assert ran.code == 0
+    hidden = decode("--connection", client, server)
+    assert [value.get("data") for value in hidden.values[2:4]] == ["***", "***"]
+
+
+CANARY = "a-canary"
+CONFIGS: Any = IncrementalAlterConfigsRequest
+DESCRIBED: Any = DescribeConfigsResponse
+SECRETS: list[tuple[Any, int]] = [
+    (SaslAuthenticateRequest(auth_bytes=CANARY.encode()), 2),
+    (SaslAuthenticateResponse(auth_bytes=CANARY.encode()), 1),
+    (
+        AlterUserScramCredentialsRequest(
+            upsertions=[
+                AlterUserScramCredentialsRequest.ScramCredentialUpsertion(
+                    name="alice", salt=CANARY.encode(), salted_password=CANARY.encode()
+                )
+            ]
+        ),
+        0,
+    ),
+    (CreateDelegationTokenResponse(hmac=CANARY.encode()), 3),
+    (RenewDelegationTokenRequest(hmac=CANARY.encode()), 2),
+    (ExpireDelegationTokenRequest(hmac=CANARY.encode()), 2),
+    (
+        DescribeDelegationTokenResponse(
+            tokens=[DescribeDelegationTokenResponse.DescribedDelegationToken(hmac=CANARY.encode())]
+        ),
+        3,
+    ),
+    (EnvelopeRequest(request_data=CANARY.encode()), 0),
+    (EnvelopeResponse(response_data=CANARY.encode()), 0),
+    (
+        CONFIGS(
+            resources=[
+                CONFIGS.AlterConfigsResource(
+                    resource_name="1",
+                    configs=[
+                        CONFIGS.AlterableConfig(name="listener.name.a.ssl.keystore.password", value=CANARY),
+                        CONFIGS.AlterableConfig(name="listener.name.a.plain.sasl.jaas.config", value=CANARY),
+                        CONFIGS.AlterableConfig(name="log.dirs", value="/shown"),
+                    ],
+                )
+            ]
+        ),
+        1,
+    ),
+    (
+        DESCRIBED(
+            results=[
+                DESCRIBED.DescribeConfigsResult(
+                    configs=[
+                        DESCRIBED.DescribeConfigsResourceResult(name="of.a.plugin", value=CANARY, is_sensitive=True),
+                        DESCRIBED.DescribeConfigsResourceResult(
+                            name="log.dirs",
+                            value="/shown",
+                            synonyms=[DESCRIBED.DescribeConfigsSynonym(name="ssl.key.password", value=CANARY)],
+                        ),
+                    ]
+                )
+            ]
+        ),
+        4,
+    ),
+]
+
+
+@pytest.mark.parametrize(("message", "version"), SECRETS, ids=[type(message).__name__ for message, _ in SECRETS])
+def test_secrets_are_shown_if_asked_for(message: Any, version: int) -> None:
+    side = "--request" if isinstance(message, Request) else "--response"
+    command = [side, "--body", "--api", str(message.api_key), "--version", str(version)]
+    data = message.encode(version)
+    ran = decode(*command, data.hex())
+    assert (ran.code, ran.errors) == (0, "")
+    forms = CANARY, base64.b64encode(CANARY.encode()).decode(), CANARY.encode().hex()
+    assert "***" in ran.text
+    assert not any(form in ran.text + repr(message) for form in forms)
+    assert ("log.dirs" in ran.text) == ("/shown" in ran.text)
+    shown = decode(*command, "--show-secrets", data.hex()).values[0]["body"]
+    assert from_json(type(message), shown, version) == message
+    # Nor where they cannot be decoded, or only in part.
+    for damaged in (data + b"\0", data[:-1]):
+        ran = decode(*command, damaged.hex())
+        assert ran.code == 1
+        assert not any(form in ran.text + ran.errors for form in forms)
+        assert damaged.hex() in decode(*command, "--show-secrets", damaged.hex()).text
+
+
+def test_a_frame_that_is_cut_shows_no_secrets(tmp_path: Path) -> None:
+    frame = encode_request(SaslAuthenticateRequest(auth_bytes=b"a" * 20), 2, 1, "me")
+    sized = len(frame).to_bytes(4, "big") + frame
+    ran = decode(sized[:-1].hex())
+    assert ran.values[0]["hex"] == "***"
+    client, server = tmp_path / "client", tmp_path / "server"
+    client.write_bytes((len(frame) + 1).to_bytes(4, "big") + frame + b"\0")
+    server.write_bytes(b"\0\0\0\6\0\0\0\1\0\7")
+    ran = decode("--connection", client, server)
+    assert [value["hex"] for value in ran.values] == ["***", "***"]
 
 
 def test_an_unknown_api_is_shown_as_hex() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import pickle
 import re
 
 import pytest
@@ -136,10 +137,16 @@ def test_offsets_keep_the_shape_of_sparks_own() -> None:
         ({"subscribe": "a", "kafka.value.deserializer": "X"}, "kafka.value.deserializer is not supported"),
         ({"subscribe": "a", "kafka.enable.auto.commit": "true"}, "kafka.enable.auto.commit is not supported"),
         ({"subscribe": "a", "kafka.interceptor.classes": "X"}, "transform the DataFrame"),
-        ({"subscribe": "a", "kafka.ssl.truststore.location": "x.jks"}, "Java key stores are read by a JVM only"),
-        ({"subscribe": "a", "kafka.sasl.jaas.config": "x"}, "JAAS is read by a JVM only"),
+        ({"subscribe": "a", "kafka.ssl.truststore.location": "x"}, "has no effect with security.protocol=PLAINTEXT"),
+        ({"subscribe": "a", "kafka.security.protocol": "SASL_SSL"}, "needs sasl.mechanism, one of PLAIN,"),
+        ({"subscribe": "a", "kafka.ssl.engine.factory.class": "X"}, "a Java class does not run here"),
+        ({"subscribe": "a", "kafka.sasl.oauthbearer.token.provider": "X"}, "options are text: set kafka.sasl.oauth"),
+        (
+            {"subscribe": "a", "kafka.security.protocol": "SASL_SSL", "kafka.sasl.jaas.config": "x required;"},
+            "kafka.* options: sasl.jaas.config: kafwire knows no login module 'x'",
+        ),
         ({"subscribe": "a", "kafka.isolation.level": "serializable"}, "allowed: read_uncommitted, read_committed"),
-        ({"subscribe": "a", "kafka.fetch.max.byte": "1"}, "did you mean 'fetch_max_bytes'?"),
+        ({"subscribe": "a", "kafka.fetch.max.byte": "1"}, "did you mean 'fetch.max.bytes'?"),
     ],
 )
 def test_a_wrong_read_option_is_named(options: dict[str, str], said: str) -> None:
@@ -188,6 +195,35 @@ def test_write_options() -> None:
 def test_a_wrong_write_option_is_named(options: dict[str, str], said: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(said)):
         write_options({**SERVERS, **options})
+
+
+JAAS = "org.apache.kafka.common.security.scram.ScramLoginModule required username='alice' password='hunter2';"
+TLS = {"kafka.security.protocol": "SASL_SSL", "kafka.ssl.truststore.certificates": "-----BEGIN CERTIFICATE-----"}
+
+
+def test_what_logs_in_is_named_as_javas_clients_name_it() -> None:
+    login = {**TLS, "kafka.sasl.mechanism": "SCRAM-SHA-512", "kafka.sasl.jaas.config": JAAS}
+    for options in (
+        read_options({**SERVERS, **login, "subscribe": "a"}),
+        write_options({**SERVERS, **login, "topic": "a"}),
+    ):
+        assert options.client == {
+            "bootstrap_servers": "127.0.0.1:9092",
+            "security_protocol": "SASL_SSL",
+            "ssl_ca_pem": "-----BEGIN CERTIFICATE-----",
+            "sasl_mechanism": "SCRAM-SHA-512",
+            "sasl_username": "alice",
+            "sasl_password": "hunter2",
+        }
+        assert "hunter2" not in repr(options)
+        assert pickle.loads(pickle.dumps(options)) == options
+
+
+@pytest.mark.parametrize("name", ["sasl.password", "ssl.key.pem", "sasl.oauthbearer.token.provider", "sasl.pasword"])
+def test_an_error_does_not_repeat_a_secret(name: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_options({**SERVERS, "subscribe": "a", "kafka.fetch.max.bytes": "x", f"kafka.{name}": "hunter2"})
+    assert "hunter2" not in str(caught.value)
 
 
 def test_reading_options_on_a_write_are_ignored_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
