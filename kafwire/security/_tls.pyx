@@ -141,6 +141,7 @@ cdef class Context:
     """
 
     cdef kw_tls_context *context
+    cdef object __weakref__
 
     def __cinit__(
         self, *, bytes trusted=None, bytes certificates=None, bytes key=None, bytes password=None, bytes revoked=None,

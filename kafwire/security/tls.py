@@ -6,9 +6,11 @@ gives an `ssl.SSLContext`, TLS is Python's (`python_tls.py`).
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import logging
 import os
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +38,10 @@ _PROBLEMS = {
     "ciphers": "ssl_cipher_suites: OpenSSL has none of these",
     "versions": "ssl_enabled_protocols: OpenSSL, or the system's policy, does not allow these",
 }
+# Those of this process, by a digest of all that they are made from: clients with the same options resume each other's
+# sessions, and the system's trust store, which takes OpenSSL some 20 ms to read, is read once.
+_contexts: weakref.WeakValueDictionary[bytes, _tls.Context] = weakref.WeakValueDictionary()
+
 # "python": TLS runs by Python's module ssl, whatever there is; for comparisons, and where libssl misbehaves.
 VARIABLE = "KAFWIRE_TLS"
 
@@ -152,19 +158,24 @@ class Tls:
         suites = ":".join(name for name in names if name.startswith("TLS_"))
         versions = [_VERSIONS[version] for version in config.ssl_enabled_protocols]
         verify = config.enable_ssl_certificate_verification
+        settings: dict[str, Any] = {
+            "trusted": material.trusted,
+            "certificates": material.certificates,
+            "key": None if material.key is None else material.key.reveal().encode(),
+            "password": None if material.key_password is None else material.key_password.reveal().encode(),
+            "revoked": material.revoked,
+            "ciphers": ciphers.encode() or None,
+            "suites": suites.encode() or None,
+            "versions": (min(versions), max(versions)),
+            "verify": verify,
+            "verify_name": verify and config.ssl_endpoint_identification_algorithm == "https",
+        }
+        digest = hashlib.sha256(repr(settings).encode()).digest()
         try:
-            return _tls.Context(
-                trusted=material.trusted,
-                certificates=material.certificates,
-                key=None if material.key is None else material.key.reveal().encode(),
-                password=None if material.key_password is None else material.key_password.reveal().encode(),
-                revoked=material.revoked,
-                ciphers=ciphers.encode() or None,
-                suites=suites.encode() or None,
-                versions=(min(versions), max(versions)),
-                verify=verify,
-                verify_name=verify and config.ssl_endpoint_identification_algorithm == "https",
-            )
+            found = _contexts.get(digest)
+            if found is None:
+                found = _contexts[digest] = _tls.Context(**settings)
+            return found
         except _tls.UnusableSettings as error:
             if error.part == "key_password":
                 state = "is missing" if material.key_password is None else "is wrong"
