@@ -67,6 +67,8 @@ class Connection:
         self.throttled_until = 0.0  # the client was told to send nothing before
         self.requests = RequestTable()
         self._response_filter: ResponseFilter | None = None
+        self._holding = False
+        self._held: list[tuple[int, int, bytes, bool]] = []
         self._requests: asyncio.Queue[tuple[int, int, bytes, bool]] = asyncio.Queue()
         self._server = world.loop.create_task(self._serve())
 
@@ -77,7 +79,7 @@ class Connection:
         segments: Sequence[bytes | Buffer],
         *,
         expect_response: bool,
-        past_hold: bool = False,  # noqa: ARG002 # nothing is held in this world, as nobody authenticates
+        past_hold: bool = False,
     ) -> None:
         """See `Connection`."""
         if self.closed:
@@ -87,13 +89,23 @@ class Connection:
             self.world.fail(
                 AssertionError(f"sent to broker {self.node.number} {early_s:.3f} s before it may (KIP-219)")
             )
-        self._requests.put_nowait((token, correlation_id, b"".join(map(bytes, segments)), expect_response))
+        request = token, correlation_id, b"".join(map(bytes, segments)), expect_response
+        if self._holding and not past_hold:
+            self._held.append(request)
+        else:
+            self._send(request)
+
+    def _send(self, request: tuple[int, int, bytes, bool]) -> None:
+        self._requests.put_nowait(request)
+        token, _, _, expect_response = request
         if not expect_response:
             self.world.loop.call_soon(self._report, self.receiver.on_sent, token)
 
     def hold(self, holding: bool) -> None:
         """See `Connection`."""
-        raise NotImplementedError
+        self._holding = holding
+        while self._held and not holding:
+            self._send(self._held.pop(0))
 
     def set_max_frame(self, limit: int) -> None:
         """See `Connection`."""

@@ -1,0 +1,259 @@
+"""`cluster.authentication`: SASL on a connection, at first and again, in a simulated world."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import itertools
+import logging
+from typing import Any
+
+import pytest
+
+from kafwire import protocol
+from kafwire.cluster.broker_connection import GREETING_MAX_FRAME, BrokerConnection
+from kafwire.config import ClientConfig
+from kafwire.errors import AuthenticationError, ErrorCode, KafkaConnectionError
+from kafwire.security.client_security import ClientSecurity
+from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
+from kafwire.testing.simulation.network import LATENCY_S
+from tests.support.simulated import World
+
+LIFETIME_MS = 100_000
+
+
+def make_connection(world: World, **options: Any) -> BrokerConnection:
+    node = world.nodes[1]
+    given: dict[str, Any] = {
+        "bootstrap_servers": world.bootstrap,
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "PLAIN",
+        "sasl_username": "alice",
+        "sasl_password": "swordfish",
+        "connections_max_idle_ms": -1,
+        **options,
+    }
+    config = ClientConfig.build(given)
+    return BrokerConnection(world.engine, config, node.host, node.port, "control", 1, security=ClientSecurity(config))
+
+
+def metadata() -> protocol.MetadataRequest:
+    return protocol.MetadataRequest(topics=[])
+
+
+def accept(world: World, lifetime_ms: int = 0) -> list[bytes]:
+    """Have brokers accept everybody; what was said to them."""
+    said: list[bytes] = []
+
+    def authenticate(call: Call) -> Any:
+        said.append(call.message.auth_bytes)
+        return protocol.SaslAuthenticateResponse(session_lifetime_ms=lifetime_ms)
+
+    world.on("SaslHandshake", lambda _: protocol.SaslHandshakeResponse(mechanisms=["PLAIN"]))
+    world.on("SaslAuthenticate", authenticate)
+    return said
+
+
+def refuse(
+    world: World, code: int = ErrorCode.SASL_AUTHENTICATION_FAILED, message: str | None = "who are you?"
+) -> None:
+    accept(world)
+    world.on("SaslAuthenticate", lambda _: protocol.SaslAuthenticateResponse(error_code=code, error_message=message))
+
+
+def order(world: World) -> list[str]:
+    return [call.name for call in world.calls]
+
+
+def test_a_client_logs_in_before_anything_else_is_asked() -> None:
+    with World() as world:
+        said = accept(world)
+        connection = make_connection(world)
+        world.run(connection.call(metadata()))
+        world.run(connection.call(metadata()))
+        assert order(world) == ["ApiVersions", "SaslHandshake", "SaslAuthenticate", "Metadata", "Metadata"]
+        assert said == [b"\0alice\0swordfish"]
+
+
+def test_what_the_broker_said_of_a_refusal_surfaces_and_is_not_tried_again() -> None:
+    with World() as world:
+        refuse(world)
+        connection = make_connection(world)
+        with pytest.raises(AuthenticationError, match=r"broker 1 at .* refused 'alice' by PLAIN: who are you\?"):
+            world.run(connection.open())
+        assert order(world) == ["ApiVersions", "SaslHandshake", "SaslAuthenticate"]
+        assert all(each.closed for each in world.connections)
+        assert not connection.is_ready
+
+
+def test_the_next_attempt_is_the_next_call_s_after_a_pause() -> None:
+    with World() as world:
+        refuse(world)
+        connection = make_connection(world, reconnect_backoff_ms=1000, reconnect_backoff_max_ms=1000)
+        began = world.engine.now_ms()
+        for _ in range(2):
+            with pytest.raises(AuthenticationError):
+                world.run(connection.open())
+        assert len(world.made("SaslAuthenticate")) == 2
+        assert world.engine.now_ms() - began > 500
+
+
+def test_a_mechanism_that_is_not_offered_is_named_with_those_that_are() -> None:
+    with World() as world:
+        kind = protocol.SaslHandshakeResponse
+        offered = kind(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=["GSSAPI", "SCRAM-SHA-512"])
+        world.on("SaslHandshake", lambda _: offered)
+        with pytest.raises(AuthenticationError, match="sasl_mechanism=PLAIN .* it offers GSSAPI, SCRAM-SHA-512"):
+            world.run(make_connection(world).open())
+
+
+def test_a_listener_without_sasl() -> None:
+    with World() as world:
+        world.on("SaslHandshake", lambda _: protocol.SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE))
+        with pytest.raises(AuthenticationError, match="expects no SASL there: set security_protocol"):
+            world.run(make_connection(world).open())
+
+
+def test_a_broker_that_has_no_sasl_at_all() -> None:
+    with World() as world:
+        world.nodes[1].versions["SaslHandshake"] = (0, 0)
+        with pytest.raises(AuthenticationError, match="has no SaslHandshake version 1"):
+            world.run(make_connection(world).open())
+
+
+def test_an_error_that_may_pass_is_one_of_the_connection() -> None:
+    with World() as world:
+        refuse(world, ErrorCode.COORDINATOR_NOT_AVAILABLE, None)
+        with pytest.raises(KafkaConnectionError, match="COORDINATOR_NOT_AVAILABLE"):
+            world.run(make_connection(world).open())
+
+
+@pytest.mark.parametrize("api", ["SaslHandshake", "SaslAuthenticate"])
+def test_a_broker_that_hangs_in_the_middle_of_it(api: str) -> None:
+    with World() as world:
+        accept(world)
+        world.on(api, lambda _: NEVER)
+        connection = make_connection(world, socket_connection_setup_timeout_ms=3000)
+        began = world.engine.now_ms()
+        with pytest.raises(KafkaConnectionError, match=r"no answer within 3 s \(PLAIN authentication\)"):
+            world.run(connection.open())
+        assert world.engine.now_ms() - began < 4000
+
+
+@pytest.mark.parametrize("api", ["SaslHandshake", "SaslAuthenticate"])
+def test_a_broker_that_hangs_up_in_the_middle_of_it(api: str) -> None:
+    with World() as world:
+        accept(world)
+        world.on(api, lambda _: HANGUP)
+        with pytest.raises(KafkaConnectionError, match="cannot connect to broker 1"):
+            world.run(make_connection(world).open())
+
+
+def test_an_answer_that_cannot_be_read() -> None:
+    with World() as world:
+        accept(world)
+        world.on("SaslAuthenticate", lambda _: b"\xff" * 9)
+        with pytest.raises(KafkaConnectionError, match="cannot be read"):
+            world.run(make_connection(world).open())
+
+
+def test_large_frames_are_allowed_to_who_was_accepted_only() -> None:
+    with World() as world:
+        limits: list[int] = []
+        accept(world)
+        taking = protocol.SaslAuthenticateResponse()
+
+        def note(_: Call) -> Any:
+            limits.append(world.connections[0].max_frame)
+            return taking
+
+        world.on("SaslAuthenticate", note)
+        world.run(make_connection(world, max_frame_bytes=GREETING_MAX_FRAME * 3).call(metadata()))
+        assert [*limits, world.connections[0].max_frame] == [GREETING_MAX_FRAME, GREETING_MAX_FRAME * 3]
+
+
+def test_a_session_is_renewed_before_it_ends_and_requests_wait_for_that() -> None:
+    asks: list[asyncio.Future[Any]] = []
+
+    async def ask_all_along(connection: BrokerConnection) -> None:
+        await connection.open()
+        for _ in range(2):
+            await asyncio.sleep(84.9)
+            for _ in range(6000):  # less than a request's time apart
+                asks.append(asyncio.ensure_future(connection.call(metadata())))
+                await asyncio.sleep(LATENCY_S * 2)
+        await asyncio.gather(*asks)
+
+    with World() as world:
+        accept(world, LIFETIME_MS)
+        moments: list[float] = []
+
+        def handshake(_: Call) -> Any:
+            moments.append(world.engine.now_ms())
+            return protocol.SaslHandshakeResponse()
+
+        world.on("SaslHandshake", handshake)
+        connection = make_connection(world)
+        world.run(ask_all_along(connection))
+        assert len(world.connections) == 1
+        calls = order(world)
+        begun = [at for at, name in enumerate(calls) if name == "SaslHandshake"]
+        assert len(begun) == 1 + 2
+        assert all(calls[at : at + 2] == ["SaslHandshake", "SaslAuthenticate"] for at in begun), "nothing goes between"
+        assert calls.count("Metadata") == 12_000
+        assert all(85_000 <= later - sooner <= 96_000 for sooner, later in itertools.pairwise(moments))
+
+
+def test_an_idle_connection_is_renewed_too_and_a_closed_one_is_not(caplog: pytest.LogCaptureFixture) -> None:
+    with World() as world:
+        accept(world, LIFETIME_MS)
+        connection = make_connection(world)
+        world.run(connection.open())
+        world.pass_time(100.0)
+        assert len(world.made("SaslAuthenticate")) == 2
+        connection.close()
+        world.pass_time(200.0)
+        assert len(world.made("SaslAuthenticate")) == 2
+    gc.collect()
+    assert not caplog.messages, "no task failed"
+
+
+def test_who_is_refused_later_hears_of_it_with_the_next_call(caplog: pytest.LogCaptureFixture) -> None:
+    with World() as world:
+        accept(world, LIFETIME_MS)
+        connection = make_connection(world)
+        world.run(connection.call(metadata()))
+        refuse(world)
+        with caplog.at_level(logging.WARNING, "kafwire"):
+            world.pass_time(96.0)
+        assert any("again failed: broker 1 at" in message for message in caplog.messages)
+        assert not connection.is_ready
+        with pytest.raises(AuthenticationError, match=r"who are you\?"):
+            world.run(connection.call(metadata()))
+
+
+@pytest.mark.parametrize("behaviour", [HANGUP, NEVER])
+def test_a_broker_that_drops_a_connection_which_authenticates_again(behaviour: Any) -> None:
+    """What was held fails as by any lost connection; the next call connects anew."""
+
+    async def ask(connection: BrokerConnection) -> Any:
+        return await connection.call(metadata())
+
+    async def in_the_middle(connection: BrokerConnection) -> list[Any]:
+        await asyncio.sleep(84.9)
+        while len(world.made("SaslHandshake")) < 2:
+            await asyncio.sleep(LATENCY_S / 10)
+        held = [asyncio.ensure_future(ask(connection)) for _ in range(3)]
+        return await asyncio.gather(*held, return_exceptions=True)
+
+    with World() as world:
+        accept(world, LIFETIME_MS)
+        connection = make_connection(world, request_timeout_ms=5000)
+        world.run(connection.call(metadata()))
+        world.on("SaslAuthenticate", lambda _: behaviour)
+        outcomes = world.run(in_the_middle(connection))
+        assert [type(outcome) for outcome in outcomes] == [KafkaConnectionError] * 3, outcomes
+        assert order(world).count("Metadata") == 1, "nothing was sent to who had not accepted this client"
+        accept(world, LIFETIME_MS)
+        world.run(connection.call(metadata()))
+        assert len(world.connections) == 2
