@@ -241,7 +241,7 @@ def test_a_broker_that_drops_a_connection_which_authenticates_again(behaviour: A
 
     async def in_the_middle(connection: BrokerConnection) -> list[Any]:
         await asyncio.sleep(84.9)
-        while len(world.made("SaslHandshake")) < 2:
+        while len(world.made("SaslHandshake")) < 2:  # noqa: ASYNC110 # the world has no event for it
             await asyncio.sleep(LATENCY_S / 10)
         held = [asyncio.ensure_future(ask(connection)) for _ in range(3)]
         return await asyncio.gather(*held, return_exceptions=True)
