@@ -28,6 +28,7 @@ MAY_BE_SKIPPED = [
             "tests/unit/security/sasl/test_gssapi.py",
             "tests/unit/security/test_login.py::test_gssapi",
             "tests/conformance/test_java_kerberos.py",
+            "tests/integration/test_security_gssapi.py",
         )
     ),
     (

@@ -1,0 +1,86 @@
+"""Clients of kafwire that log in by Kerberos, to a broker and a KDC of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import kafwire
+from kafwire.errors import AuthenticationError
+from kafwire.testing import KafkaCluster, Security
+from tests.support import kerberos
+
+kerberos.needed()
+
+REAUTH_MS = 1500
+
+
+@pytest.fixture(scope="module")
+def kdc() -> Iterator[kerberos.Kdc]:
+    with kerberos.Kdc() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def secured(kdc: kerberos.Kdc) -> Iterator[KafkaCluster]:
+    listener = Security(
+        "SASL_SSL",
+        ["GSSAPI"],
+        keytab=kdc.keytab(kdc.service()),
+        krb5_conf=kdc.krb5_conf,
+        principal=kdc.service(),
+        connections_max_reauth_ms=REAUTH_MS,
+    )
+    with KafkaCluster(security=listener, properties={"auto.create.topics.enable": True}) as running:
+        yield running
+
+
+def options(cluster: KafkaCluster, **more: Any) -> dict[str, Any]:
+    certificates = cluster.security.certificates
+    return {
+        "bootstrap_servers": cluster.bootstrap,
+        "security_protocol": "SASL_SSL",
+        "ssl_ca_location": str(certificates.ca_pem),
+        "sasl_mechanism": "GSSAPI",
+        **more,
+    }
+
+
+def test_with_a_keytab_and_again_and_again(secured: KafkaCluster, kdc: kerberos.Kdc, topic_name: str) -> None:
+    made = options(secured, sasl_kerberos_principal="bob", sasl_kerberos_keytab=str(kdc.keytab("bob")))
+    with kdc.entered(), kafwire.Producer(**made, linger_ms=0) as producer:
+        first = producer.send(topic_name, b"0").result(timeout=30)
+        last = first
+        while last.timestamp_ms - first.timestamp_ms < 2.5 * REAUTH_MS:
+            last = producer.send(topic_name, b"more").result(timeout=30)
+        assert max(connection["connects"] for connection in producer.metrics()["connections"]) == 1
+        assert last.offset > 0
+
+
+def test_with_tickets_of_the_cache(secured: KafkaCluster, kdc: kerberos.Kdc) -> None:
+    kdc.principal("alice", "wonderland")
+    tickets = kdc.kinit("alice", "wonderland")
+    with kdc.entered(KRB5CCNAME=f"FILE:{tickets}"), kafwire.Client(**options(secured)) as client:
+        assert client.metadata().brokers
+
+
+def test_without_a_ticket(secured: KafkaCluster, kdc: kerberos.Kdc) -> None:
+    with (
+        kdc.entered(KRB5CCNAME=f"FILE:{kdc.folder}/none"),
+        kafwire.Client(**options(secured)) as client,
+        pytest.raises(AuthenticationError, match="(?i)credential"),
+    ):
+        client.metadata()
+
+
+def test_a_service_that_nobody_knows(secured: KafkaCluster, kdc: kerberos.Kdc) -> None:
+    made = options(
+        secured,
+        sasl_kerberos_principal="bob",
+        sasl_kerberos_keytab=str(kdc.keytab("bob")),
+        sasl_kerberos_service_name="zookeeper",
+    )
+    with kdc.entered(), kafwire.Client(**made) as client, pytest.raises(AuthenticationError, match="(?i)not found"):
+        client.metadata()
