@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -51,12 +52,10 @@ def options(cluster: KafkaCluster, **more: Any) -> dict[str, Any]:
 def test_with_a_keytab_and_again_and_again(secured: KafkaCluster, kdc: kerberos.Kdc, topic_name: str) -> None:
     made = options(secured, sasl_kerberos_principal="bob", sasl_kerberos_keytab=str(kdc.keytab("bob")))
     with kdc.entered(), kafwire.Producer(**made, linger_ms=0) as producer:
-        first = producer.send(topic_name, b"0").result(timeout=30)
-        last = first
-        while last.timestamp_ms - first.timestamp_ms < 2.5 * REAUTH_MS:
-            last = producer.send(topic_name, b"more").result(timeout=30)
+        until_s = time.monotonic() + 2.5 * REAUTH_MS / 1000
+        while time.monotonic() < until_s:
+            producer.send(topic_name, b"more").result(timeout=30)
         assert max(connection["connects"] for connection in producer.metrics()["connections"]) == 1
-        assert last.offset > 0
 
 
 def test_with_tickets_of_the_cache(secured: KafkaCluster, kdc: kerberos.Kdc) -> None:

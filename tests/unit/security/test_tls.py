@@ -11,10 +11,12 @@ import re
 import socket
 import ssl
 import struct
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+import OpenSSL
 import pytest
 
 from kafwire.config import ClientConfig
@@ -345,6 +347,34 @@ def test_bytes_that_are_no_record(client: Client) -> None:
         what, number, said = client.outcome(made(), server.port)
     assert what == "closed"
     assert number == errno.EPROTO, said
+
+
+@pytest.mark.usefixtures("kind")
+def test_a_server_that_wants_to_renegotiate(client: Client) -> None:
+    """Which TLS 1.2 had, and who attacked it: this client goes on as before, or the server gives up."""
+    asked = threading.Event()
+
+    def renegotiate(raw: socket.socket) -> None:
+        context = OpenSSL.SSL.Context(OpenSSL.SSL.TLS_SERVER_METHOD)
+        context.set_max_proto_version(OpenSSL.SSL.TLS1_2_VERSION)
+        context.use_certificate(OWN.certificate)
+        context.use_privatekey(OWN.key)
+        raw.settimeout(None)
+        connection = OpenSSL.SSL.Connection(context, raw)
+        connection.set_accept_state()
+        with contextlib.suppress(OpenSSL.SSL.Error):
+            connection.do_handshake()
+            frame = connection.recv(65536)
+            assert connection.renegotiate()
+            asked.set()
+            connection.do_handshake()  # says HelloRequest
+            connection.sendall(frame)
+            connection.recv(65536)
+
+    with SocketServer(renegotiate) as server:
+        event = client.outcome(made(ssl_enabled_protocols="TLSv1.2"), server.port)
+    assert asked.is_set()
+    assert event[0] == "response" or event[1] in (errno.EPIPE, NOT_AUTHENTICATED), event
 
 
 def test_a_session_is_resumed(client: Client) -> None:
