@@ -199,6 +199,7 @@ class AsyncConsumer:
             [0]
         """
         await self._put_back([partition])
+        await self._run(self._core.denied.try_all(partition))
         claim = self._core.assignment.new_claim(partition)
         reading = _Reading(self, partition)
         try:
@@ -229,6 +230,7 @@ class AsyncConsumer:
         """
         limit_ms = milliseconds(timeout)
         await self._put_back()
+        await self._run(self._core.denied.try_all())
         await self._run(self._core.assignment.ask())
         return ArrowStream(self._core.reader(silence_ms=limit_ms, keeps=self))
 
@@ -496,7 +498,10 @@ class _Reading:
         if self._busy:
             raise KafkaError("a consumer is read by one task at a time: wait for the other, or take partition_stream")
         self._busy = True
+        denied = consumer._core.denied
         try:
+            if denied.were_told:
+                await on_engine(consumer._engine, denied.try_those_told())
             if self._reader is None:
                 await on_engine(consumer._engine, consumer._core.assignment.ask(self._partition))
                 self._reader = consumer._core.reader(self._partition)
@@ -518,6 +523,9 @@ class _Reading:
                     consumer._engine, consumer._core.readable(self._partition, waits)
                 ):
                     return None
+        except KafkaError as error:
+            denied.tell(error)
+            raise
         finally:
             self._busy = False
 

@@ -18,6 +18,7 @@ from kafwire.config import ConsumerConfig
 from kafwire.consumer._fetch_reader import FetchReader
 from kafwire.consumer.arguments import Selection, cursor_of, no_membership
 from kafwire.consumer.assignment import Assignment
+from kafwire.consumer.denied_partitions import DeniedPartitions
 from kafwire.consumer.fetcher import Fetcher
 from kafwire.consumer.offset_commits import OffsetCommits
 from kafwire.consumer.positions import Positions
@@ -58,6 +59,7 @@ class ConsumerCore:
         self.deserializers = deserializers
         self.commits = OffsetCommits(self.fetcher, config)
         self.positions = Positions(self.fetcher)
+        self.denied = DeniedPartitions(self.fetcher)
         self.assignment = Assignment(self.fetcher, config, selection, self.commits, layout)
         self._layout = layout
         self._start_lock = asyncio.Lock()

@@ -287,12 +287,25 @@ class Fetcher:
         A read that ends does so now.
         """
         cursor.halted = True
+        cursor.failure = error
         if self.plan.ends:
             self.fail(error)
             return
         self.queue.fail_place(cursor.number, cursor.generation, error)
         self._update(cursor)
         self._tell()
+
+    def try_again(self, cursor: FetchCursor) -> None:
+        """Ask once more for a cursor that was halted, where it was to be read on; its reader waits again."""
+        error, topic = cursor.failure, cursor.topic
+        sought = self.offset_reset.denied_time(cursor)
+        processed, position = self.queue.processed(cursor.number), self.queue.position(cursor.number)
+        self.seek(cursor, position if sought is None else -1, last_epoch=cursor.last_epoch)
+        self.queue.process(cursor.number, processed)
+        if sought is not None:
+            self.offset_reset.look_up(cursor, sought)
+        elif topic in self.cluster.metadata.errors and isinstance(error, KafkaError):
+            self.brokers.lose([cursor], error)
 
     def check_stalled(self, cursors: Iterable[FetchCursor]) -> None:
         """Their leaders answer, without records."""

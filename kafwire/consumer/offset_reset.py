@@ -15,7 +15,7 @@ from kafwire.cluster.list_offsets import EARLIEST, LATEST, list_offsets
 from kafwire.config import duration_ms
 from kafwire.consumer.partition_cursor import FetchCursor
 from kafwire.error_codes import ErrorCode
-from kafwire.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, broker_error
+from kafwire.errors import AuthorizationError, KafkaConnectionError, KafkaError, KafkaTimeoutError, broker_error
 
 if TYPE_CHECKING:
     from kafwire.consumer.fetcher import Fetcher
@@ -35,6 +35,7 @@ class OffsetReset:
         self._tasks = fetcher.tasks
         self._errors = fetcher.errors
         self._awaited: dict[FetchCursor, int] = {}  # whose position is to be found by this time
+        self._denied: dict[FetchCursor, int] = {}  # whose was not, as an ACL is missing
 
     def out_of_range(self, cursor: FetchCursor, where: str) -> None:
         """There is no such offset: go where the policy says, or tell the user (KIP-1106)."""
@@ -68,6 +69,11 @@ class OffsetReset:
     def forget(self, cursor: FetchCursor) -> None:
         """It goes on elsewhere, or not at all."""
         self._awaited.pop(cursor, None)
+        self._denied.pop(cursor, None)
+
+    def denied_time(self, cursor: FetchCursor) -> int | None:
+        """The time by which the position of a halted cursor was to be found, if that was not permitted."""
+        return self._denied.get(cursor)
 
     def _find_positions(self) -> None:
         for timestamp in set(self._awaited.values()):
@@ -88,6 +94,8 @@ class OffsetReset:
                     self._errors.tell_once(name, error, f"the position of {name} could not be found: ")
                 elif left:
                     del self._awaited[left[0]]
+                    if isinstance(error, AuthorizationError):
+                        self._denied[left[0]] = timestamp
                     self._fetcher.halt(left[0], error)
 
     def _placed_at(self, timestamp: int, cursor: FetchCursor, offset: int) -> None:

@@ -89,6 +89,7 @@ class FetchCursor:
     asked_for: bool = False  # somebody reads this partition
     paused: bool = False
     halted: bool = False  # failed: nothing is fetched until a seek
+    failure: Exception | None = None  # by that
     doubted: bool = False  # nothing is fetched until the leader has said where its log and what was read part
     returns: int = 0  # to the leader, in a row
     failing_since_ms: float | None = None
@@ -136,6 +137,7 @@ class FetchCursor:
         if last_epoch >= 0:
             self.epochs.note(position - 1, position, last_epoch)
         self.halted = self.doubted = self.ended = False
+        self.failure = None
         self.failing_since_ms = None
 
     def advance(self, next_offset: int, epoch: int) -> None:

@@ -33,7 +33,7 @@ class BatchReader:
         self.ask()
         self.put_back()
         self._reader.settle()
-        return self._reader.read(milliseconds(timeout))
+        return self._read(milliseconds(timeout))
 
     def poll(self, timeout: float) -> list[Batch]:
         """The batches that are there, once the first is; no more than about `POLL_BYTES`."""
@@ -63,7 +63,14 @@ class BatchReader:
         """The batch whose records come next; the one before it is processed."""
         self.ask()
         self._reader.settle()
-        return self._reader.read(-1)
+        return self._read(-1)
+
+    def _read(self, timeout_ms: int) -> Batch | None:
+        try:
+            return self._reader.read(timeout_ms)
+        except KafkaError as error:
+            self._core.denied.tell(error)
+            raise
 
     def ask(self) -> None:
         """Let the engine fetch, if it does not yet. Raises `KafkaError` when there is nothing to read."""
@@ -73,6 +80,8 @@ class BatchReader:
         if not self._asked:
             self._engine.run(self._core.assignment.ask())
             self._asked = True
+        if self._core.denied.were_told:
+            self._engine.run(self._core.denied.try_those_told())
 
     def put_back(self, only: Iterable[TopicPartition] | None = None) -> None:
         """A batch whose records were handed out in part, one by one: the rest is fetched again."""

@@ -123,7 +123,8 @@ class Consumer:
         Partitions take turns.
 
         An error ends the iterator: call `batches()` again. The same error comes again, between batches of other
-        partitions, until you seek in the partition, pause it or drop it.
+        partitions, until you seek in the partition, pause it or drop it. After an `AuthorizationError` the partition is
+        asked for once more: if the ACL was added, its records come.
 
         Args:
             timeout: seconds without records after which the iterator ends; None: it never ends.
@@ -134,6 +135,7 @@ class Consumer:
         Raises:
             CorruptBatchError: a batch cannot be decoded.
             LogTruncatedError: records that were read are no longer in the log.
+            AuthorizationError: this client must not read a partition.
             BrokerError: a partition cannot be read any further.
             SerializationError: a deserializer failed.
 
@@ -208,6 +210,7 @@ class Consumer:
         """
         self._check()
         self._reading.put_back([partition])
+        self._engine.run(self._core.denied.try_all(partition))
         return PartitionStream(self._core, self._engine, partition, milliseconds(timeout), keeps=self)
 
     def arrow_stream(self, timeout: float | None = None) -> ArrowStream:
@@ -232,6 +235,7 @@ class Consumer:
         limit_ms = milliseconds(timeout)
         self._reading.ask()
         self._reading.put_back()
+        self._engine.run(self._core.denied.try_all())
         return ArrowStream(self._core.reader(silence_ms=limit_ms, keeps=self))
 
     def _check(self) -> None:
