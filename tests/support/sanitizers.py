@@ -19,6 +19,7 @@ SOURCES = {path.name: path for path in (ROOT / "kafwire").rglob("*.c")}
 PROGRAMS = {
     "frame_test": ["frame.c", "buf.c", "pool.c"],
     "loop_stress": ["loop.c", "frame.c", "buf.c", "pool.c"],
+    "tls_stress": ["tls.c", "context.c", "openssl.c", "loop.c", "frame.c", "buf.c", "pool.c"],
     "queue_test": ["queue.c", "buf.c", "pool.c"],
     "queue_stress": ["queue.c", "buf.c", "pool.c"],
     "fast_path_stress": ["fast_path.c", "queue.c", "loop.c", "frame.c", "buf.c", "pool.c"],
@@ -81,10 +82,10 @@ def build(directory: Path, program: str, sanitizer: str, *flags: str) -> Path:
     return target
 
 
-def run(program: Path, rounds: int) -> str:
+def run(program: Path, rounds: int, *arguments: object) -> str:
     seed = seeds.of_test()
     print(f"{program.name} seed {seed} rounds {rounds}")
-    command = [str(program), str(seed), str(rounds)]
+    command = [str(program), str(seed), str(rounds), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=ENVIRONMENT, timeout=110)
     if "unexpected memory mapping" in done.stderr and shutil.which("setarch"):
         # ThreadSanitizer has fixed places for its shadow, and this kernel puts libraries there; without

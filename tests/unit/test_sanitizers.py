@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import seeds
+from tests.support.certificates import Authority
 from tests.support.sanitizers import MEMORY, build, run
 
 VARIANTS = {"epoll": [], "poll": ["-DKW_USE_POLL"], "small steps": ["-DKW_STEP=1000", "-DKW_TURN=3000"]}
@@ -22,6 +23,17 @@ def test_the_io_thread_holds_under_stress(tmp_path: Path, sanitizer: str, varian
     answers = re.fullmatch(r"ok: \d+ connected, (\d+) answers, \d+ sent, \d+ closed, \d+ posted\n", printed)
     assert answers, printed
     assert int(answers[1]) >= 100
+
+
+@pytest.mark.parametrize("sanitizer", [MEMORY, THREADS])
+def test_tls_of_the_io_thread_holds_under_stress(tmp_path: Path, sanitizer: str) -> None:
+    ca = Authority.new()
+    server = ca.issue().write(tmp_path, "server").both
+    program = build(tmp_path, "tls_stress", sanitizer, "-ldl")
+    printed = run(program, seeds.examples(2), ca.write(tmp_path / "ca.pem"), server)
+    numbers = re.fullmatch(r"ok: (\d+) handshakes, (\d+) resumed\n", printed)
+    assert numbers, printed
+    assert min(map(int, numbers.groups())) >= 10
 
 
 def test_the_queue_keeps_its_rules(tmp_path: Path) -> None:

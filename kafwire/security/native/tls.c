@@ -19,6 +19,7 @@ typedef struct tls_stream {
     int failed_verify;
     char problem[KW_REASON_SIZE - 160]; /* with the peer's certificate */
     uint8_t *gathered;
+    size_t interrupted; /* bytes of a record that the socket has taken in part */
 } tls_stream;
 
 static tls_stream *of(const kw_stream *stream) { return (tls_stream *)stream; }
@@ -179,17 +180,20 @@ static int tls_handshake(kw_stream *stream, int fd) {
     return 0;
 }
 
-/* Up to one record of what is left, without a copy if the next slice fills one by itself. */
+/* Up to one record of what is left, without a copy if the next slice fills one by itself. One that was interrupted is
+ * offered again as it was: with more behind it, OpenSSL would send the first bytes, and answer that it has sent none if
+ * the socket does not take the others. */
 static size_t next_record(tls_stream *tls, const struct iovec *slices, int count, size_t offset, const void **data) {
-    if (count == 1 || slices->iov_len - offset >= RECORD) {
+    size_t limit = tls->interrupted ? tls->interrupted : RECORD;
+    if (count == 1 || slices->iov_len - offset >= limit) {
         size_t left = slices->iov_len - offset;
         *data = (const uint8_t *)slices->iov_base + offset;
-        return left < RECORD ? left : RECORD;
+        return left < limit ? left : limit;
     }
     size_t size = 0;
-    for (; count && size < RECORD; slices++, count--, offset = 0) {
+    for (; count && size < limit; slices++, count--, offset = 0) {
         size_t some = slices->iov_len - offset;
-        if (some > RECORD - size) some = RECORD - size;
+        if (some > limit - size) some = limit - size;
         memcpy(tls->gathered + size, (const uint8_t *)slices->iov_base + offset, some);
         size += some;
     }
@@ -215,10 +219,13 @@ static ssize_t tls_send(kw_stream *stream, int fd, struct iovec *slices, int cou
             int waits = stream->wants_write;
             int error = explain(tls, result, 0);
             stream->wants_write = waits; /* that is for receiving; who sends waits for that anyway */
-            if (error == -EAGAIN) return total ? total : -EAGAIN;
-            tls->failed = error;
+            if (error == -EAGAIN)
+                tls->interrupted = size;
+            else
+                tls->failed = error;
             return total ? total : error;
         }
+        tls->interrupted = 0;
         total += (ssize_t)written;
         for (offset += written; count && offset >= slices->iov_len; slices++, count--) offset -= slices->iov_len;
     }

@@ -339,7 +339,6 @@ def test_bytes_that_are_no_record(client: Client) -> None:
             else:
                 break
         raw.sendall(outgoing.read())
-        raw.recv(65536)
         raw.sendall(b"\x17\x03\x03\x00\x40" + b"\xaa" * 64)
         raw.recv(65536)
 
