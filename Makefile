@@ -5,7 +5,7 @@
 # make bench-strategies   compare the fetch strategies, in docs/fetching.md
 # make bench-sweep        measure a producer's linger_ms, batch_size and requests in flight, in docs/producing.md
 # make fuzz     fuzz every decoder, with sanitizers too, which needs clang (SECONDS=60, SEED=random; FUZZ=targets)
-# make soak     run producers under faults, and read everything back (MINUTES=3, SEED=random, RATE=1; DETACH=1; RESUME=folder)
+# make soak     run producers under faults, and read everything back (MINUTES=3, SEED=random, RATE=1, SECURITY=sasl_ssl; DETACH=1; RESUME=folder)
 # make soak-status  show the progress of the last soak
 # make mutants  draw mutants, and run the unit tests on them (SEED=random, COUNT=60, AREA=net)
 # make lint     run ruff, cython-lint, mypy, basedpyright, import-linter
@@ -25,6 +25,7 @@ SEED ?=
 FUZZ ?=
 MINUTES ?= 3
 RATE ?= 1
+SECURITY ?=
 DETACH ?=
 RESUME ?=
 COUNT ?= 60
@@ -77,7 +78,7 @@ fuzz: build $(VENV)/has-fuzz
 	$(BIN)/python -m fuzz $(FUZZ) --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 soak: build $(VENV)/has-test jars
-	$(BIN)/python -m tests.soak $(if $(RESUME),--resume $(RESUME),--minutes $(MINUTES) --rate $(RATE) $(if $(SEED),--seed $(SEED))) \
+	$(BIN)/python -m tests.soak $(if $(RESUME),--resume $(RESUME),--minutes $(MINUTES) --rate $(RATE) $(if $(SEED),--seed $(SEED)) $(addprefix --security ,$(SECURITY))) \
 	    $(if $(DETACH),--detach)
 
 soak-status:

@@ -131,6 +131,7 @@ class BrokerConnection:
         self._closed = ""  # why it is closed for good
         # What `stats` tells, over all sockets that it has had.
         self.connects = 0
+        self.authentications = 0
         self.requests = 0
         self.responses = 0
         self._greeted = 0  # of `responses`, when it was ready
@@ -205,6 +206,8 @@ class BrokerConnection:
         Bytes are those on the wire, sizes before frames included. A request's latency runs from `send` to its answer,
         the time that a broker parked it included. Requests without an answer are `responses` once they are sent.
         `latency_ms_sum` / `responses` is the mean. `throttle_ms` adds up what brokers asked to wait for (KIP-219).
+        `authentications` counts how often the broker accepted this client by SASL: once for each of `connects`, and
+        once more whenever a session was renewed (KIP-368).
         """
         return {
             "node": self.node,
@@ -214,6 +217,7 @@ class BrokerConnection:
             "connected": self._ready,
             "in_flight": len(self._requests),
             "connects": self.connects,
+            "authentications": self.authentications,
             "requests": self.requests,
             "responses": self.responses,
             "bytes_out": self.bytes_out,
@@ -390,6 +394,7 @@ class BrokerConnection:
             return self._exchange(request, version, past_hold=True)
 
         lifetime_ms = await self._authentication.run(prepared, send, self.versions, self.where)
+        self.authentications += 1
         if lifetime_ms > 0:
             wait_ms = self._authentication.renew_in_ms(lifetime_ms)
             self._renewal = asyncio.get_running_loop().call_later(wait_ms / 1000, self._renew)

@@ -223,9 +223,12 @@ def test_authenticating_again_loses_and_delays_nothing(secured: KafkaCluster, to
             count[0] += 1
         sent.set()
         ended(reader)
-        connects = [connection["connects"] for connection in producer.metrics()["connections"]]
+        told = producer.metrics()["connections"]
+        connects = [connection["connects"] for connection in told]
+        authentications = [connection["authentications"] for connection in told if connection["role"] == "produce"]
     assert read_back == [str(number).encode() for number in range(count[0])]
     assert max(connects) == 1, "a connection was lost"
+    assert authentications[0] >= 4, "at first, and again in each lifetime of the session"
     assert slowest < 1.0
 
 

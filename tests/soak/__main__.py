@@ -20,6 +20,7 @@ from pathlib import Path
 from kafwire.testing.cluster import ClusterError, KafkaCluster
 from kafwire.testing.kafka import SetupError
 from tests.soak import evidence, matrix, memory, perils, summary
+from tests.soak.access import PLAINTEXT, PROTOCOLS, security_of
 from tests.soak.cluster import PROPERTIES, Unwell
 from tests.soak.mistakes import MISTAKES
 from tests.soak.perils import PERILS
@@ -65,6 +66,7 @@ class Run:
                 partitions=True,
                 fault_seed=state.seed,
                 properties=PROPERTIES,
+                security=security_of(state.security),
                 heap=HEAP,
                 jvm_options=JVM_OPTIONS,
                 quick=False,
@@ -75,6 +77,7 @@ class Run:
                     "Kafka": cluster.version,
                     "Python": platform.python_version(),
                     "processors": str(os.cpu_count()),
+                    "clients speak": state.security.upper(),
                 }
                 while not state.finished:
                     if self._stopping:
@@ -136,6 +139,7 @@ class Run:
     def _violated(self, outcome: Outcome, cluster: KafkaCluster, segment: matrix.Segment, folder: Path) -> None:
         state = self.state
         place = f"--segment {state.segment} --episode {state.episode} --rate {state.rate:g}"
+        place += f" --security {state.security}" if state.security != PLAINTEXT else ""
         again = f"python -m tests.soak --seed {state.seed} {place}"
         state.violations = [f"segment {state.segment}: {one}" for one in outcome.violations]
         text = "\n\n".join([*state.violations, f"again: {again}", f"evidence: {folder}"])
@@ -247,6 +251,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--minutes", type=float, default=3.0, help="under load, reading apart (default: 3)")
     parser.add_argument("--seed", type=int, help="default: another one each time, printed")
     parser.add_argument("--rate", type=float, default=1.0, help="multiplies what is sent in a second (default: 1)")
+    parser.add_argument("--security", choices=PROTOCOLS, default=PLAINTEXT, help="what clients speak (perils: plain)")
     parser.add_argument("--folder", type=Path, help="where the run is kept (default: a new one in build/soak)")
     parser.add_argument("--detach", action="store_true", help="run in the background; print the pid and the folder")
     parser.add_argument("--resume", type=Path, metavar="FOLDER", help="go on with a run that was cut off")
@@ -273,7 +278,8 @@ def main() -> int:
         seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)
         folder = (options.folder or RUNS / f"{time.strftime('%Y%m%d-%H%M%S')}-{seed}").resolve()
         folder.mkdir(parents=True, exist_ok=True)
-        state = State(seed, options.minutes, options.rate, segment=options.segment or 0, episode=options.episode)
+        state = State(seed, options.minutes, options.rate, options.security)
+        state.segment, state.episode = options.segment or 0, options.episode
         state.wanted = chosen(options.perils, options.minutes)
         state.save(folder)
     if folder.parent == RUNS:

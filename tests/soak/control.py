@@ -31,7 +31,7 @@ class Base(Runner):
         given = self.workload.options
         return ck.Producer(
             {
-                "bootstrap.servers": self.bootstrap,
+                **self.access.options(),
                 "client.id": given["client_id"],
                 "log_level": 0,
                 "enable.idempotence": True,

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from kafwire.testing.cluster import ClusterError, KafkaCluster
 from tests.soak.cluster import Watch
 from tests.soak.matrix import Topic
+from tests.soak.opaque import Play, opaque
 from tests.soak.script import Episode, Strike
 
 _START_S = 180.0
@@ -17,29 +18,53 @@ Wait = Callable[[float], None]
 
 
 class Director:
-    """What happens to the cluster. `wait(seconds)` is how it waits; whoever gives it may raise out of it."""
+    """What happens to the cluster. `wait(seconds)` is how it waits; whoever gives it may raise out of it.
 
-    def __init__(self, cluster: KafkaCluster, watch: Watch, wait: Wait, tell: Callable[[str], None]) -> None:
+    Without `frames` the proxies see bytes only, and faults are played as `soak.opaque` says.
+    """
+
+    def __init__(
+        self, cluster: KafkaCluster, watch: Watch, wait: Wait, tell: Callable[[str], None], *, frames: bool = True
+    ) -> None:
         self._cluster = cluster
         self._watch = watch
-        self._wait = wait
+        self._give_time = wait
+        self._frames = frames
+        self._plays: list[tuple[float, Play]] = []
         self._tell = tell
         self.faults: Counter[str] = Counter()
 
     def play(self, episode: Episode, topics: tuple[Topic, ...]) -> None:
         """Play one to its end, and heal; the cluster is whole again when this returns."""
-        ends = time.monotonic() + episode.seconds
+        began = time.monotonic()
+        ends = began + episode.seconds
         proxy = self._cluster.proxy
-        proxy.restart(*episode.rules, seed=episode.seed)
+        rules, plays = (episode.rules, ()) if self._frames else opaque(episode)
+        proxy.restart(*rules, seed=episode.seed)
+        self._plays = [(began + play.at, play) for play in plays]
         try:
             for strike in episode.strikes:
                 self._strike(strike, topics)
                 self._watch.wait_whole(topics, self._wait)
             self._wait(max(0.0, ends - time.monotonic()))
         finally:
+            self._plays.clear()
             self.faults.update(event.kind for event in proxy.events)
             proxy.restart()
         self._watch.wait_whole(topics, self._wait)
+
+    def _wait(self, seconds: float) -> None:
+        """Let time pass, and play what is due meanwhile."""
+        ends = time.monotonic() + seconds
+        while True:
+            now = time.monotonic()
+            while self._plays and self._plays[0][0] <= now:
+                _, play = self._plays.pop(0)
+                self._cluster.proxy.play(play.fault, play.broker)
+            upto = min(ends, self._plays[0][0]) if self._plays else ends
+            self._give_time(max(0.0, upto - time.monotonic()))
+            if upto == ends:
+                return
 
     def _strike(self, strike: Strike, topics: tuple[Topic, ...]) -> None:
         node = self._cluster.node(self._watch.whom(strike, topics))

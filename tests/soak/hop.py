@@ -22,6 +22,7 @@ import kafwire
 from kafwire.errors import KafkaError
 from kafwire.types import TopicPartition
 from tests.soak import memory
+from tests.soak.access import Access
 from tests.soak.readers import ends_of
 from tests.soak.runner import name_of
 
@@ -40,6 +41,7 @@ class Hop:
 
     def __init__(self, spec: dict[str, Any]) -> None:
         self._spec = spec
+        self._access = Access(spec["access"])
         self._places = [TopicPartition(spec["source"], number) for number in range(spec["partitions"])]
         self._counts: Counter[str] = Counter()
         self._at: dict[TopicPartition, int] = {}
@@ -62,7 +64,7 @@ class Hop:
     def _begin(self) -> None:
         spec = self._spec
         with kafwire.Producer(
-            spec["bootstrap"],
+            **self._access.options(),
             transactional_id=spec["identity"],
             transaction_timeout_ms=_TRANSACTION_MS,
             client_id=spec["identity"],
@@ -71,7 +73,7 @@ class Hop:
             # Only now is decided what the one before it left open.
             producer.init_transactions(_CALL_S)
             with kafwire.Consumer(
-                spec["bootstrap"],
+                **self._access.options(),
                 assign=self._places,
                 group_id=spec["identity"],
                 enable_auto_commit=False,
@@ -128,7 +130,7 @@ class Hop:
 
     def _tell(self) -> None:
         self._told = time.monotonic()
-        counts = {self._spec["identity"]: dict(self._counts)}
+        counts = {self._spec["identity"]: dict(self._counts + self._access.counts)}
         print(json.dumps({"counts": counts, "crashes": [], "mib": memory.resident_mib()}), flush=True)
 
     def _listen(self) -> None:

@@ -30,7 +30,7 @@ class Sender(Runner):
         workload = self.workload
         self.pending: deque[tuple[int, kafwire.Delivery]] = deque()
         window = workload.window if workload.kind == SEND else 1
-        with self.make(self.bootstrap, **workload.options) as producer:
+        with self.make(**self.access.options(), **workload.options) as producer:
             self.producer = producer
             while not self.stopping:
                 self.pace(workload.rows)
@@ -97,7 +97,7 @@ class BatchSender(Runner):
         """Send until told to stop, then wait for what is under way."""
         workload = self.workload
         self.pending: deque[tuple[Mapping[int, list[int]], kafwire.BatchDelivery]] = deque()
-        with self.make(self.bootstrap, **workload.options) as producer:
+        with self.make(**self.access.options(), **workload.options) as producer:
             self.producer = producer
             while not self.stopping:
                 self.pace(workload.rows)

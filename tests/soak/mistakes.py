@@ -19,8 +19,8 @@ _OFTEN = 20
 class _Planted(ABC):
     """A producer as far as the workloads need one; every so many records it makes its mistake."""
 
-    def __init__(self, bootstrap: str, **options: Any) -> None:
-        self._producer = kafwire.Producer(bootstrap, **options)
+    def __init__(self, **options: Any) -> None:
+        self._producer = kafwire.Producer(**options)
         self._count = 0
 
     def send(self, topic: str, value: bytes, **given: Any) -> Any:
@@ -88,10 +88,8 @@ class _Drop(_Planted):
 class _Early(_Planted):
     """Acknowledges what it has only buffered, and is closed before it has sent everything."""
 
-    def __init__(self, bootstrap: str, **options: Any) -> None:
-        super().__init__(
-            bootstrap, **options | {"linger_ms": 30_000, "batch_size": 1 << 20, "delivery_timeout_ms": 60_000}
-        )
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options | {"linger_ms": 30_000, "batch_size": 1 << 20, "delivery_timeout_ms": 60_000})
 
     def right(self, topic: str, value: bytes, given: dict[str, Any]) -> Any:
         super().right(topic, value, given)
@@ -170,8 +168,8 @@ class _Deny(_Planted):
 class _PlantedInTransactions:
     """A transactional producer that makes its mistake every so many records."""
 
-    def __init__(self, bootstrap: str, **options: Any) -> None:
-        self._producer = kafwire.Producer(bootstrap, **options)
+    def __init__(self, **options: Any) -> None:
+        self._producer = kafwire.Producer(**options)
         self._count = 0
 
     def __getattr__(self, name: str) -> Any:
@@ -198,9 +196,9 @@ class _Tear(_PlantedInTransactions):
 class _Outside(_PlantedInTransactions):
     """Sends a record of a transaction outside of it."""
 
-    def __init__(self, bootstrap: str, **options: Any) -> None:
-        super().__init__(bootstrap, **options)
-        self._other = kafwire.Producer(bootstrap)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._other = kafwire.Producer(**{name: options[name] for name in options if "transaction" not in name})
 
     def mistake(self, topic: str, value: bytes, given: dict[str, Any]) -> Any:
         return self._other.send(topic, value, **given)

@@ -27,6 +27,7 @@ from kafwire.records import Batch
 from kafwire.testing.history import Dress, History
 from kafwire.testing.history.observe import rows_of
 from kafwire.types import TopicPartition
+from tests.soak.access import Access
 from tests.soak.matrix import ARROW, AUTO, BATCHES, BLOCKING, MANUAL, POLL, RECORDS, STREAMS, Reading
 from tests.soak.runner import name_of
 
@@ -49,9 +50,9 @@ Ends = Mapping[str, Mapping[TopicPartition, int]]
 class Reader:
     """Follows topics in a thread of its own until it is told where they end, and then to there."""
 
-    def __init__(self, reading: Reading, history: History, bootstrap: str, seed: int) -> None:
+    def __init__(self, reading: Reading, history: History, access: Access, seed: int) -> None:
         self.reading = reading
-        self.bootstrap = bootstrap
+        self.access = access
         self.counts: Counter[str] = Counter()
         self.crash = ""
         self.positions: dict[TopicPartition, int] = {}
@@ -123,10 +124,10 @@ class Reader:
         elif self.positions:
             options["start"] = dict(self.positions)
         flavour.open(
-            self.bootstrap,
             assign=self._places,
             isolation_level=self.isolation_level,
             auto_offset_reset="earliest",
+            **self.access.options(),
             **options,
         )
         for where in self._places:
@@ -219,7 +220,7 @@ class _Flavour(ABC):
     """What a reader needs of a consumer, blocking."""
 
     @abstractmethod
-    def open(self, bootstrap: str, **options: Any) -> None:
+    def open(self, **options: Any) -> None:
         """Begin to read."""
 
     @abstractmethod
@@ -254,8 +255,8 @@ class _Flavour(ABC):
 class _Blocking(_Flavour):
     _consumer: kafwire.Consumer | None = None
 
-    def open(self, bootstrap: str, **options: Any) -> None:
-        self._consumer = kafwire.Consumer(bootstrap, **options)
+    def open(self, **options: Any) -> None:
+        self._consumer = kafwire.Consumer(**options)
 
     @property
     def consumer(self) -> kafwire.Consumer:
@@ -322,11 +323,11 @@ class _Async(_Flavour):
         self._loop = asyncio.Runner()
         self._consumer: kafwire.AsyncConsumer | None = None
 
-    def open(self, bootstrap: str, **options: Any) -> None:
-        self._loop.run(self._open(bootstrap, options))
+    def open(self, **options: Any) -> None:
+        self._loop.run(self._open(options))
 
-    async def _open(self, bootstrap: str, options: dict[str, Any]) -> None:
-        self._consumer = kafwire.AsyncConsumer(bootstrap, **options)
+    async def _open(self, options: dict[str, Any]) -> None:
+        self._consumer = kafwire.AsyncConsumer(**options)
         await self._consumer.start()
 
     @property

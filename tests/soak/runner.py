@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from kafwire.errors import BrokerError
 from kafwire.testing.history import Dress, History, Writer
+from tests.soak.access import Access
 from tests.soak.matrix import Workload
 
 # How far behind its pace a workload may be and still catch up.
@@ -29,9 +30,9 @@ class Runner(ABC):
     some moment is settled when `settled` has come to what `started` was.
     """
 
-    def __init__(self, workload: Workload, history: History, bootstrap: str, seed: int) -> None:
+    def __init__(self, workload: Workload, history: History, access: Access, seed: int) -> None:
         self.workload = workload
-        self.bootstrap = bootstrap
+        self.access = access
         self.writer: Writer = history.producer(workload.producer, workload.name)
         self.chance = random.Random(f"{seed}/{workload.identity}")
         self.counts: Counter[str] = Counter()

@@ -14,6 +14,7 @@ from kafwire.testing.cluster import KafkaCluster
 from kafwire.testing.history import History, Report, check, observe, observe_group
 from kafwire.testing.history.observe import read_all
 from kafwire.types import TopicPartition
+from tests.soak.access import AUTHENTICATIONS, RENEWALS, options_of, shows_frames
 from tests.soak.chain import Row, broken
 from tests.soak.cluster import Watch
 from tests.soak.director import Director
@@ -103,27 +104,26 @@ class SegmentRun:
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True)
         watch = Watch(self._cluster)
-        director = Director(self._cluster, watch, self._wait, self._tell)
+        access = options_of(self._cluster)
+        director = Director(self._cluster, watch, self._wait, self._tell, frames=shows_frames(access))
         every = segment.every_topic
         try:
             watch.create(every)
             for name, workloads in segment.processes.items():
-                self.processes.append(
-                    Process(name, workloads, self._folder, self._cluster.bootstrap, self._seed, self._mistake)
-                )
+                self.processes.append(Process(name, workloads, self._folder, access, self._seed, self._mistake))
             if segment.readings:
                 self.processes.append(
                     Process(
                         READERS,
                         (),
                         self._folder,
-                        self._cluster.bootstrap,
+                        access,
                         self._seed,
                         self._mistake,
                         segment.readings,
                     )
                 )
-            self._hops = [HopProcess(hop, self._folder, self._cluster.bootstrap, self._mistake) for hop in segment.hops]
+            self._hops = [HopProcess(hop, self._folder, access, self._mistake) for hop in segment.hops]
             self.processes += self._hops
             self._wait_begun()
             began = time.monotonic()
@@ -270,6 +270,7 @@ class SegmentRun:
             for process in processes:
                 totals = process.totals()
                 tally.errors.update({key: count for key, count in totals.items() if key.startswith("error ")})
+                tally.counts.update({key: totals[key] for key in (AUTHENTICATIONS, RENEWALS)})
             self._tell(f"{name}: {str(report).splitlines()[0]}")
             if name == "kafwire":
                 self._accuse(report, tally)

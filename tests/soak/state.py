@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from tests.soak.access import PLAINTEXT
+
 _FILE = "state.json"
 
 
@@ -35,7 +37,8 @@ class Tally:
 
 @dataclass
 class State:
-    """A run: what it was asked for, what it has done. `rate` multiplies the rates of the workloads.
+    """A run: what it was asked for, what it has done. `rate` multiplies the rates of the workloads; `security` is what
+    its clients speak.
 
     `seconds` are those under load, in segments that were judged; `episode` is the number of the next one, `segment`
     that of the next segment. `attempts` counts the segments that were begun. After a heal everything was readable
@@ -45,6 +48,7 @@ class State:
     seed: int
     minutes: float
     rate: float = 1.0
+    security: str = PLAINTEXT
     segment: int = 0
     episode: int = 0
     seconds: float = 0.0

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kafwire.testing.history import KINDS
+from tests.soak.access import AUTHENTICATIONS, PLAINTEXT, RENEWALS
 from tests.soak.state import State, Tally
 
 START, END = "<!-- soak: begin -->", "<!-- soak: end -->"
@@ -16,6 +17,7 @@ _LONG_MINUTES = 60
 def text(state: State) -> str:
     """The summary, as Markdown."""
     minutes = f"{state.seconds / 60:.1f} minutes under load in {state.segment} segment(s)"
+    secured = (("accepted by SASL (at least)", AUTHENTICATIONS), ("of these again, KIP-368", RENEWALS))
     lines = [
         f"Seed {state.seed}; {minutes}, {state.episode} episodes of faults.",
         "",
@@ -37,6 +39,7 @@ def text(state: State) -> str:
                 ("through the chain of two hops", "chain"),
                 ("hops killed", "hops killed"),
                 ("hops paused", "hops paused"),
+                *(secured if state.security != PLAINTEXT else ()),
             )
         ),
         *(f"| **{name}** | {state.kafwire.found[name]:,} | {state.control.found[name]:,} |" for name in KINDS),
@@ -60,6 +63,7 @@ def figures(state: State) -> dict[str, Any]:
     """The same as numbers."""
     return {
         "seed": state.seed,
+        "security": state.security,
         "minutes": round(state.seconds / 60, 1),
         "segments": state.segment,
         "episodes": state.episode,
@@ -76,8 +80,8 @@ def figures(state: State) -> dict[str, Any]:
 
 
 def document(path: Path, state: State) -> bool:
-    """Put the summary between the marks of a document, if the run was long, whole and without a violation."""
-    if state.violations or not state.finished or state.seconds < _LONG_MINUTES * 60:
+    """Put the summary between the marks of a document, if the run was plain, long, whole and without a violation."""
+    if state.violations or not state.finished or state.seconds < _LONG_MINUTES * 60 or state.security != PLAINTEXT:
         return False
     head, _, rest = path.read_text().partition(START)
     _, _, tail = rest.partition(END)

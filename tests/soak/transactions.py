@@ -86,7 +86,7 @@ class Transactions(Runner):
             "transaction_timeout_ms": TRANSACTION_MS,
         }
         while True:
-            producer = self.make(self.bootstrap, **options)
+            producer = self.make(**self.access.options(), **options)
             try:
                 producer.init_transactions(_CALL_S)
             except TransactionError as error:
@@ -199,7 +199,7 @@ class Transform(Transactions):
         self.producer = self.fresh()
         while not self.stopping:
             with kafwire.Consumer(
-                self.bootstrap,
+                **self.access.options(),
                 assign=self._places,
                 group_id=self.workload.group,
                 enable_auto_commit=False,

@@ -24,6 +24,7 @@ import pyarrow as pa
 import kafwire
 from kafwire.testing.history import History
 from tests.soak import control, idempotent, matrix, memory, transactions
+from tests.soak.access import Access
 from tests.soak.matrix import CONTROL, KAFWIRE, Reading, Workload
 from tests.soak.mistakes import PRODUCERS, READERS, TRANSACTIONAL
 from tests.soak.readers import Ends, Reader, ends_of
@@ -85,8 +86,10 @@ class Worker:
     def __init__(self, spec: dict[str, Any]) -> None:
         self._history = History(spec["history"])
         workloads = [Workload.from_json(known) for known in spec["workloads"]]
+        self._access = {client: Access(options) for client, options in spec["access"].items()}
         self._runners = [
-            RUNNERS[one.client, one.kind](one, self._history, spec["bootstrap"], spec["seed"]) for one in workloads
+            RUNNERS[one.client, one.kind](one, self._history, self._access[one.client], spec["seed"])
+            for one in workloads
         ]
         for runner in self._runners:
             if spec["mistake"] in PRODUCERS and isinstance(runner, idempotent.Sender):
@@ -94,7 +97,7 @@ class Worker:
             elif spec["mistake"] in TRANSACTIONAL and isinstance(runner, transactions.Transactions):
                 runner.make = TRANSACTIONAL[spec["mistake"]]
         self._readers = [
-            Reader(Reading.from_json(known), self._history, spec["bootstrap"], spec["seed"])
+            Reader(Reading.from_json(known), self._history, self._access[KAFWIRE], spec["seed"])
             for known in spec["readings"]
         ]
         for reader in self._readers:
@@ -131,6 +134,7 @@ class Worker:
     def _tell_counts(self) -> None:
         counts = {runner.workload.name: dict(runner.counts) for runner in self._runners}
         counts |= {reader.reading.name: dict(reader.counts) for reader in self._readers}
+        counts |= {f"clients of {client}": dict(access.counts) for client, access in self._access.items()}
         everybody: list[Runner | Reader] = [*self._runners, *self._readers]
         crashes = [one.crash for one in everybody if one.crash]
         self._tell(counts=counts, crashes=crashes, mib=self._memory.look())

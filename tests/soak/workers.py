@@ -10,10 +10,12 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.soak.matrix import CONTROL, Hop, Reading, Workload
+from kafwire.testing.certificates import write_private
+from tests.soak.matrix import CONTROL, KAFWIRE, Hop, Reading, Workload
 from tests.soak.readers import Ends, text_of
 
 _END_S = 150.0
@@ -28,14 +30,18 @@ class ControlBroken(RuntimeError):
 
 
 class Process:
-    """One process; `folder` gets its specification, its history and what it prints."""
+    """One process; `folder` gets its specification, its history and what it prints.
+
+    `access` is how clients come to the cluster (`soak.access`): a file that only its owner may read has it, not the
+    command line.
+    """
 
     def __init__(
         self,
         name: str,
         workloads: tuple[Workload, ...],
         folder: Path,
-        bootstrap: str,
+        access: Mapping[str, Mapping[str, str]],
         seed: int,
         mistake: str | None,
         readings: tuple[Reading, ...] = (),
@@ -51,7 +57,7 @@ class Process:
         # (seconds since the start, MiB), twice a second.
         self.memory: list[tuple[float, float]] = []
         spec = {
-            "bootstrap": bootstrap,
+            "access": access,
             "seed": seed,
             "history": str(self.history),
             "mistake": mistake,
@@ -63,7 +69,7 @@ class Process:
     def _begin(self, program: str, spec: dict[str, Any], folder: Path) -> None:
         self._program = program
         self._file = folder / f"{self.name}.json"
-        self._file.write_text(json.dumps(spec, indent=1))
+        write_private(self._file, json.dumps(spec, indent=1).encode())
         self._errors = folder / f"{self.name}.stderr"
         self._start()
 
@@ -165,7 +171,7 @@ class Process:
 class HopProcess(Process):
     """A hop of a chain: it may be killed and paused, and does not settle anything but what it passes on."""
 
-    def __init__(self, hop: Hop, folder: Path, bootstrap: str, mistake: str | None) -> None:
+    def __init__(self, hop: Hop, folder: Path, access: Mapping[str, Mapping[str, str]], mistake: str | None) -> None:
         self.name = hop.identity
         self.hop = hop
         self.reads = True
@@ -179,7 +185,7 @@ class HopProcess(Process):
         self._before: Counter[str] = Counter()
         self._resume_at: float | None = None
         spec = {
-            "bootstrap": bootstrap,
+            "access": access[KAFWIRE],
             "identity": hop.identity,
             "source": hop.source.name,
             "target": hop.target.name,

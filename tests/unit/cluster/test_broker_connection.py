@@ -510,6 +510,7 @@ def test_counters_tell_what_went_over_the_wire() -> None:
         world.run(connection.open())
         before = connection.stats()
         assert before["connects"] == before["requests"] == before["responses"] == 1
+        assert before["authentications"] == 0  # without SASL
         answer = protocol.MetadataResponse(cluster_id="c", throttle_time_ms=70)
         world.on("Metadata", lambda _: answer)
         world.run(connection.call(metadata()))

@@ -21,7 +21,7 @@ PLACES = [TopicPartition("t", number) for number in range(3)]
 class Endless:
     """A consumer whose streams always have another batch; it counts those that are open."""
 
-    def __init__(self, _bootstrap: str) -> None:
+    def __init__(self) -> None:
         self.open = 0
         self.read: list[TopicPartition] = []
 
@@ -64,7 +64,7 @@ def test_a_stream_that_never_falls_silent_has_its_turn(
     found: list[Any] = []
     it = flavour()
     try:
-        it.open("")
+        it.open()
         endless = it.consumer
         it.read(STREAMS, PLACES, found)
         it.close()

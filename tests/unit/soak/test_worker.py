@@ -18,6 +18,7 @@ from kafwire.errors import KafkaError, KafkaTimeoutError, broker_error
 from kafwire.testing.history import History, check, entries
 from kafwire.testing.history.log import LogReader
 from tests.soak.__main__ import status
+from tests.soak.access import Access
 from tests.soak.idempotent import BatchSender, partition_of
 from tests.soak.matrix import SEND, Workload, segment
 from tests.soak.runner import Runner, name_of
@@ -48,7 +49,7 @@ def workload(**changes: object) -> Workload:
 
 
 def test_a_pace_is_kept(history: History) -> None:
-    runner = Idle(workload(rate=200.0), history, "", 1)
+    runner = Idle(workload(rate=200.0), history, Access({}), 1)
     began = time.monotonic()
     runner.start()
     until(lambda: runner.started >= 60)
@@ -63,7 +64,7 @@ def test_a_workload_that_breaks_says_how(history: History) -> None:
         def work(self) -> None:
             raise ZeroDivisionError
 
-    runner = Broken(workload(), history, "", 1)
+    runner = Broken(workload(), history, Access({}), 1)
     runner.start()
     until(lambda: not runner.running)
     assert "ZeroDivisionError" in runner.crash
@@ -73,7 +74,7 @@ def test_a_workload_that_breaks_says_how(history: History) -> None:
 def test_a_mark_is_reached_when_what_was_under_way_is_settled_and_something_new_was_acknowledged(
     history: History,
 ) -> None:
-    runner = Idle(workload(), history, "", 1)
+    runner = Idle(workload(), history, Access({}), 1)
     runner.started, runner.settled = 10, 7
     runner.work = lambda: runner._stop.wait(60)  # type: ignore[method-assign,assignment]
     runner.start()
@@ -91,7 +92,7 @@ def test_a_mark_is_reached_when_what_was_under_way_is_settled_and_something_new_
 
 
 def test_outcomes_are_written_down_as_they_are(history: History, tmp_path: Path) -> None:
-    runner = Idle(workload(producer=1), history, "", 1)
+    runner = Idle(workload(producer=1), history, Access({}), 1)
     runner.writer.invoke([1, 2, 3])
     runner.failed([0], "refused", certain=True)
     runner.failed([1], KafkaTimeoutError("?"), certain=False)
@@ -105,7 +106,7 @@ def test_outcomes_are_written_down_as_they_are(history: History, tmp_path: Path)
 def test_refusals_are_told_with_their_time_and_not_without_end(
     history: History, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    runner = Idle(workload(producer=1), history, "", 1)
+    runner = Idle(workload(producer=1), history, Access({}), 1)
     runner.writer.invoke([1] * 100)
     for sequence in range(50):
         runner.failed([sequence], broker_error(47, "producing to t-0"), certain=True)
@@ -141,7 +142,7 @@ class Failed:
 
 @pytest.mark.parametrize("done", [True, False])
 def test_of_a_table_each_part_has_its_outcome(history: History, tmp_path: Path, *, done: bool) -> None:
-    runner = BatchSender(workload(producer=1), history, "", 1)
+    runner = BatchSender(workload(producer=1), history, Access({}), 1)
     runner.writer.invoke([1] * 20)
     placed = {0: [0, 2, 4, 6, 8, 10, 12], 1: [1, 3, 5, 7, 9, 11, 13, 14, 15, 16]}
     doubtful = KafkaTimeoutError("?")
