@@ -164,7 +164,7 @@ class BatchSender(Runner):
         """Some of it failed: what became of each part."""
         left = {partition: iter(sequences) for partition, sequences in placed.items()}
         for batch, first, count in delivery.parts:
-            topic, partition = batch.sink.topic, batch.sink.partition
+            topic, partition = batch.queue.topic, batch.queue.partition
             sequences = list(itertools.islice(left[partition], count))
             outcomes = batch.outcomes()
             begin = 0

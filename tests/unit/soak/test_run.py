@@ -14,8 +14,10 @@ from typing import Any, Self
 import pytest
 
 from kafwire.testing.cluster import ClusterError
+from kafwire.testing.security import Security
 from tests.soak import __main__ as program
-from tests.soak import evidence, perils
+from tests.soak import evidence, perils, summary
+from tests.soak.access import RENEWALS
 from tests.soak.matrix import Segment
 from tests.soak.perils import PERILS, Result
 from tests.soak.script import Episode
@@ -233,3 +235,56 @@ def test_one_segment_alone(world: World, monkeypatch: pytest.MonkeyPatch, tmp_pa
     arguments = ("--seed", "7", "--segment", "3", "--episode", "44", "--folder", str(tmp_path / "run"))
     assert run(monkeypatch, *arguments) == 0
     assert world.played == [(3, 44, 180.0)]
+
+
+@pytest.fixture
+def spoken(world: World, monkeypatch: pytest.MonkeyPatch) -> list[Security | None]:
+    """The listeners of the clusters that are made."""
+    listeners: list[Security | None] = []
+
+    class Noted(FakeCluster):
+        def __init__(self, *_: Any, security: Security | None, **__: Any) -> None:
+            super().__init__()
+            listeners.append(security)
+
+    monkeypatch.setattr(program, "KafkaCluster", Noted)
+    world.happens = lambda _number, outcome: outcome.kafwire.counts.update({RENEWALS: 1_234})
+    return listeners
+
+
+def test_what_clients_speak_is_kept_and_told(
+    spoken: list[Security | None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A long run on TLS and SASL does not take the place of the plain one in the document."""
+    folder, document = tmp_path / "run", tmp_path / "docs" / "reliability.md"
+    document.parent.mkdir()
+    document.write_text(f"{summary.START}{summary.END}")
+    arguments = ("--minutes", "60", "--perils", "", "--seed", "7", "--security", "sasl_ssl", "--folder", str(folder))
+    assert run(monkeypatch, *arguments) == 0
+    assert spoken[0] is not None
+    assert spoken[0].protocol == "SASL_SSL"
+    assert State.load(folder).security == "sasl_ssl"
+    told = (folder / "summary.md").read_text()
+    assert "| of these again, KIP-368 | 14,808 | 0 |" in told
+    assert "SASL_SSL" in told
+    assert "Seed 7" not in document.read_text()
+
+
+def test_what_clients_speak_stays_when_a_run_goes_on(
+    world: World, spoken: list[Security | None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """And it is in what is needed to see a violation again."""
+    world.happens = lambda _number, outcome: outcome.violations.append("lost: 1")
+    (tmp_path / "segment-0").mkdir()
+    State(7, 1, security="sasl_ssl").save(tmp_path)
+    assert run(monkeypatch, "--resume", str(tmp_path)) == 1
+    assert spoken[0] is not None
+    assert "--security sasl_ssl" in (tmp_path / "segment-0" / "violations.txt").read_text()
+
+
+def test_a_run_is_plain_unless_it_is_told(
+    spoken: list[Security | None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert run(monkeypatch, "--minutes", "1", "--seed", "7", "--folder", str(tmp_path / "run")) == 0
+    assert spoken == [None]
+    assert "KIP-368" not in (tmp_path / "run" / "summary.md").read_text()

@@ -9,12 +9,13 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kafwire.errors import KafkaError, KafkaTimeoutError, broker_error
+from kafwire.producer._batch import ProducerBatch
+from kafwire.producer._queues import PartitionQueue
 from kafwire.testing.history import History, check, entries
 from kafwire.testing.history.log import LogReader
 from tests.soak.__main__ import status
@@ -121,8 +122,9 @@ class Sent:
     """A batch of a `send_batch` that is done; `outcomes` are those of what it was divided into."""
 
     def __init__(self, partition: int, outcomes: list[tuple[int, KafkaError | None]], base_offset: int = -1) -> None:
-        self.sink = SimpleNamespace(topic="t", partition=partition)
+        self.queue = PartitionQueue("t", partition)
         self.base_offset = base_offset
+        assert all(hasattr(ProducerBatch, name) for name in ("queue", "base_offset", "outcomes"))
         self._outcomes = outcomes
 
     def outcomes(self) -> list[tuple[int, KafkaError | None]]:
