@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import stat
-import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -68,10 +68,17 @@ def test_a_connection_in_the_place_of_another_counts_from_its_beginning() -> Non
 
 def test_a_password_is_in_a_file_that_only_its_owner_reads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """And not in the command line, which `ps` shows."""
-    monkeypatch.setattr(workers.Process, "_start", lambda _process: None)
+    begun: list[list[str]] = []
+
+    def begin(command: list[str], **_: Any) -> Any:
+        begun.append(command)
+        return SimpleNamespace(stdout=())
+
+    monkeypatch.setattr(workers, "subprocess", SimpleNamespace(Popen=begin, PIPE=None))
     access = {KAFWIRE: SECURED | {"sasl_password": "hunter2"}, CONTROL: {"sasl.password": "hunter2"}}
-    process = workers.Process("kafwire", (), tmp_path, access, 1, None)
-    file = tmp_path / "kafwire.json"
+    workers.Process("kafwire", (), tmp_path, access, 1, None)
+    (command,) = begun
+    file = Path(command[-1])
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert json.loads(file.read_text())["access"] == access
-    assert "hunter2" not in " ".join([sys.executable, "-m", process._program, str(process._file)])
+    assert "hunter2" not in " ".join(command)
