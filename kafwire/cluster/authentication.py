@@ -97,6 +97,6 @@ class Authentication:
         return KafkaConnectionError(str(error)) if error.retriable else AuthenticationError(str(error))
 
     async def _step(self, exchange: Exchange, function: Callable[..., Any], *arguments: bytes) -> Any:
-        if exchange.blocks:
+        if exchange.blocks(arguments[0] if arguments else None):
             return await self._engine.in_thread(THREAD, function, *arguments)
         return function(*arguments)

@@ -10,16 +10,15 @@ class Exchange(Protocol):
 
     The connection sends what `first` returns as the `auth_bytes` of a SaslAuthenticate request, gives `auth_bytes` of
     the response to `respond`, sends what that returns, and so on until `respond` returns None. Both may take long where
-    `blocks` is true: they are called in a thread of their own then.
+    `blocks` says so: they are called in a thread of their own then.
     """
 
     @property
     def mechanism(self) -> str:
         """The name that is sent in SaslHandshake."""
 
-    @property
-    def blocks(self) -> bool:
-        """Whether `first` and `respond` may take longer than a millisecond."""
+    def blocks(self, challenge: bytes | None) -> bool:
+        """Whether `respond(challenge)`, or `first()` for None, may take longer than a millisecond."""
 
     def first(self) -> bytes:
         """The first message. Raises `AuthenticationError`."""

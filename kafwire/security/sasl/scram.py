@@ -55,11 +55,18 @@ class ScramKeys:
         self._kept: dict[tuple[str, bytes, bytes, int], DerivedKeys] = {}
         self.derivations = 0
 
+    def has(self, mechanism: str, password: bytes, salt: bytes, iterations: int) -> bool:
+        """Whether `derive` need not derive them."""
+        return self._key(mechanism, password, salt, iterations) in self._kept
+
+    def _key(self, mechanism: str, password: bytes, salt: bytes, iterations: int) -> tuple[str, bytes, bytes, int]:
+        # Another password is another entry; what stands for it here is salted, too.
+        return mechanism, hmac.digest(b"kafwire" + salt, password, "sha256"), salt, iterations
+
     def derive(self, mechanism: str, password: bytes, salt: bytes, iterations: int) -> DerivedKeys:
         """The keys, kept or derived, which takes up to a second."""
         algorithm = HASHES[mechanism]
-        # Another password is another entry; what stands for it here is salted, too.
-        key = mechanism, hmac.digest(b"kafwire" + salt, password, "sha256"), salt, iterations
+        key = self._key(mechanism, password, salt, iterations)
         known = self._kept.get(key)
         if known is None:
             self.derivations += 1
@@ -93,8 +100,6 @@ class ScramExchange:
         tokenauth: whether name and password are those of a delegation token.
     """
 
-    blocks = True
-
     def __init__(
         self,
         mechanism: str,
@@ -122,6 +127,16 @@ class ScramExchange:
     def mechanism(self) -> str:
         """The name that is sent in SaslHandshake."""
         return self._mechanism
+
+    def blocks(self, challenge: bytes | None) -> bool:
+        """Deriving the keys takes long, unless they are kept. What is wrong with a challenge, `respond` says."""
+        if challenge is None or self._next != "server first" or len(challenge) > MAX_MESSAGE_BYTES:
+            return False
+        try:
+            _, salt, iterations = self._read_first(challenge)
+        except AuthenticationError:
+            return False
+        return not self._keys.has(self._mechanism, encode(self._password.reveal(), "password"), salt, iterations)
 
     def first(self) -> bytes:
         """The client's first message. Raises `AuthenticationError` for a name that cannot be said."""

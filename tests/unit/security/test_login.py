@@ -151,7 +151,7 @@ def test_aws(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_gssapi() -> None:
     pytest.importorskip("gssapi", exc_type=ImportError)
     one = exchange(login("GSSAPI", sasl_kerberos_service_name="broker", sasl_kerberos_keytab="/nonexistent"))
-    assert (one.mechanism, one.blocks) == ("GSSAPI", True)
+    assert (one.mechanism, one.blocks(None)) == ("GSSAPI", True)
     with pytest.raises(AuthenticationError, match=f"SASL/GSSAPI with 'broker@{HOST}' failed"):
         one.first()
 

@@ -110,23 +110,26 @@ def test_each_attempt_has_a_new_assertion(server: TokenServer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "ends_in"),
+    ("exp_in", "fields", "ends_in"),
     [
-        (token(expires_in=100), 100),
-        (token(expires_in="100"), 100),
-        (token(signed({"exp": time.time() + 50}), expires_in=100), 50),
-        (token(signed({"exp": time.time() + 500}), expires_in=100), 100),
-        (token(signed({"exp": time.time() + 500})), 500),
-        (token(), None),
-        (token(expires_in=None), None),
-        (token(expires_in=-1), None),
-        (token(expires_in="soon"), None),
-        (token(expires_in=float("inf")), None),
-        (token(expires_in=10**400), None),
+        (None, {"expires_in": 100}, 100),
+        (None, {"expires_in": "100"}, 100),
+        (50, {"expires_in": 100}, 50),
+        (500, {"expires_in": 100}, 100),
+        (500, {}, 500),
+        (None, {}, None),
+        (None, {"expires_in": None}, None),
+        (None, {"expires_in": -1}, None),
+        (None, {"expires_in": "soon"}, None),
+        (None, {"expires_in": float("inf")}, None),
+        (None, {"expires_in": 10**400}, None),
     ],
 )
-def test_when_tokens_end(server: TokenServer, answer: Answer, ends_in: float | None) -> None:
-    server.answers.append(answer)
+def test_when_tokens_end(
+    server: TokenServer, exp_in: float | None, fields: dict[str, Any], ends_in: float | None
+) -> None:
+    value = [] if exp_in is None else [signed({"exp": time.time() + exp_in})]
+    server.answers.append(token(*value, **fields))
     ends = endpoint(server)().expires_at
     assert ends is None if ends_in is None else ends == pytest.approx(time.time() + ends_in, abs=20)
 

@@ -27,7 +27,7 @@ def made(credentials: AwsCredentials = PERMANENT, region: str | None = None) -> 
 
 def test_the_message_has_what_the_library_for_java_sends() -> None:
     exchange = made()
-    assert (exchange.mechanism, exchange.blocks, exchange.expires_at) == ("AWS_MSK_IAM", False, None)
+    assert (exchange.mechanism, exchange.blocks(None), exchange.expires_at) == ("AWS_MSK_IAM", False, None)
     sent = json.loads(exchange.first())
     signature = sent.pop("x-amz-signature")
     assert sent == {

@@ -23,7 +23,7 @@ def started(token: str = CANARY) -> OAuthBearerExchange:
 
 def test_its_only_message() -> None:
     exchange = OAuthBearerExchange(Secret(TOKEN), expires_at=12.5)
-    assert (exchange.mechanism, exchange.blocks, exchange.expires_at) == ("OAUTHBEARER", False, 12.5)
+    assert (exchange.mechanism, exchange.blocks(None), exchange.expires_at) == ("OAUTHBEARER", False, 12.5)
     assert exchange.first() == b"n,,\x01auth=Bearer " + TOKEN.encode() + b"\x01\x01"
     assert exchange.respond(b"") is None
     check_refused(exchange, b"")

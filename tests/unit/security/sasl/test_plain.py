@@ -12,7 +12,7 @@ from tests.support.sasl_traps import CANARY, check_refused, told
 
 def test_its_only_message() -> None:
     exchange = PlainExchange("tim", Secret("tanstaaftanstaaf"))
-    assert (exchange.mechanism, exchange.blocks) == ("PLAIN", False)
+    assert (exchange.mechanism, exchange.blocks(None)) == ("PLAIN", False)
     assert exchange.first() == b"\0tim\0tanstaaftanstaaf"
     exchange.respond(b"")
     check_refused(exchange, b"")

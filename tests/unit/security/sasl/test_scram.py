@@ -53,7 +53,7 @@ def server_final(mechanism: str, client_first: bytes, server_first: bytes, final
 def test_the_example_of_rfc_7677(mechanism: str) -> None:
     proof, final = EXAMPLES[mechanism]
     exchange = ScramExchange(mechanism, "user", Secret("pencil"), nonce=NONCE)
-    assert (exchange.mechanism, exchange.blocks) == (mechanism, True)
+    assert (exchange.mechanism, exchange.blocks(None)) == (mechanism, False)
     assert exchange.first() == f"n,,n=user,r={NONCE}".encode()
     assert exchange.respond(SERVER_FIRST) == f"c=biws,r={FULL_NONCE},".encode() + proof
     assert exchange.respond(final) is None
@@ -209,6 +209,16 @@ def test_keys_are_derived_once_for_each_password_salt_and_count() -> None:
     other.first()
     other.respond(SERVER_FIRST)
     assert (keys.derivations, len(keys)) == (5, 5)
+
+
+def test_only_deriving_keys_takes_long() -> None:
+    keys = ScramKeys()
+    one = started(keys=keys)
+    assert [one.blocks(challenge) for challenge in (SERVER_FIRST, b"garbage", None)] == [True, False, False]
+    one.respond(SERVER_FIRST)
+    assert not one.blocks(SERVER_FIRST), "what comes now is the final message"
+    other = started(keys=keys)
+    assert [other.blocks(challenge) for challenge in (SERVER_FIRST, server_first(count=4097))] == [False, True]
 
 
 def test_kept_keys_prove_the_same() -> None:
