@@ -112,6 +112,7 @@ class BrokerConnection:
         self.features: tuple[int, dict[str, int]] = (-1, {})  # finalised ones, and the epoch of that news (KIP-584)
         self.muted_until_ms = 0.0
         self._socket: Connection | None = None
+        self._lost: KafkaError | None = None  # how the last socket was lost
         self._events: _Events | None = None
         self._connecting: asyncio.Future[None] | None = None
         self._opening: asyncio.Task[None] | None = None
@@ -294,8 +295,12 @@ class BrokerConnection:
                     if self._authentication is not None and prepared is not None:
                         self._stage = f" ({self._authentication.mechanism} authentication)"
                         await self._authenticate(prepared)
-                if self._socket is not None:
-                    self._socket.set_max_frame(self._config.max_frame_bytes)
+                if self._socket is None:
+                    # It was closed with the last answer, or while that was looked at: no request was pending that the
+                    # error could be told to.
+                    assert self._lost is not None
+                    raise self._lost
+                self._socket.set_max_frame(self._config.max_frame_bytes)
             except AuthenticationError:
                 self._drop("authentication failed")
                 raise
@@ -661,6 +666,8 @@ class BrokerConnection:
         if connection is not None:
             connection.close()
         error = kind(self._closed_because(reason))
+        if connection is not None:
+            self._lost = error
         if self._connecting is not None and not self._connecting.done():
             self._connecting.set_exception(error)
         for correlation_id, request in self._requests.close().items():

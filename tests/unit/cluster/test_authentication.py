@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import itertools
 import logging
@@ -126,6 +127,30 @@ def test_an_error_that_may_pass_is_one_of_the_connection() -> None:
         refuse(world, ErrorCode.COORDINATOR_NOT_AVAILABLE, None)
         with pytest.raises(KafkaConnectionError, match="COORDINATOR_NOT_AVAILABLE"):
             world.run(make_connection(world).open())
+
+
+def test_a_connection_that_is_closed_while_the_last_answer_is_looked_at_is_not_ready() -> None:
+    """Of no use, it was taken for ready, so nobody connected again; its session was to be renewed, too."""
+
+    def accept_and_close(_: Call) -> Any:
+        receiver = world.connections[-1].receiver
+        world.loop.call_soon(receiver.on_closed, errno.ECONNRESET, "reset by the broker")
+        return protocol.SaslAuthenticateResponse(session_lifetime_ms=LIFETIME_MS)
+
+    with World() as world:
+        accept(world)
+        world.on("SaslAuthenticate", accept_and_close)
+        connection = make_connection(world)
+        with pytest.raises(KafkaConnectionError, match="reset by the broker"):
+            world.run(connection.open())
+        assert not connection.is_ready
+        world.pass_time(LIFETIME_MS / 1000)
+        assert len(world.made("SaslAuthenticate")) == 1
+        accept(world)
+        world.run(connection.call(metadata()))
+        assert connection.is_ready
+        assert connection.stats()["connects"] == 1
+        assert connection.stats()["authentications"] == 2
 
 
 @pytest.mark.parametrize("api", ["SaslHandshake", "SaslAuthenticate"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -58,6 +59,24 @@ def test_concurrent_calls_open_one_connection() -> None:
     with World() as world:
         world.run(both(make_connection(world)))
         assert greetings(world) == [4]
+
+
+def test_a_connection_that_is_closed_with_the_last_answer_of_its_greeting_is_not_ready() -> None:
+    """The I/O thread tells of both in one turn: of the end before whoever waits for the answer goes on."""
+
+    def answer_and_close(_: Call) -> None:
+        if len(world.connections) == 1:
+            receiver = world.connections[0].receiver
+            world.loop.call_soon(receiver.on_closed, errno.ECONNRESET, "reset by the broker")
+
+    with World() as world:
+        world.on("ApiVersions", answer_and_close)
+        connection = make_connection(world)
+        with pytest.raises(KafkaConnectionError, match="reset by the broker"):
+            world.run(connection.open())
+        assert not connection.is_ready
+        world.run(connection.call(metadata()))
+        assert connection.is_ready
 
 
 def test_an_api_that_the_broker_lacks_is_named() -> None:
