@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from kafwire import protocol
@@ -22,6 +23,14 @@ RENEW_AFTER, RENEW_WITHIN = 0.85, 0.10
 THREAD = "kafwire-sasl"
 
 
+@dataclass(slots=True)
+class Prepared:
+    """An exchange that has begun. What is sent next is not shown: with PLAIN, it is the password."""
+
+    exchange: Exchange
+    message: bytes | None = field(repr=False)
+
+
 class Authentication:
     """Proves to one broker who this client is."""
 
@@ -35,35 +44,32 @@ class Authentication:
         """The mechanism's name."""
         return self._login.mechanism
 
-    async def prepare(self) -> tuple[Exchange, bytes]:
+    async def prepare(self) -> Prepared:
         """An exchange, and its first message: all that can be done without the broker.
 
         Raises `AuthenticationError`: no token, ticket or credentials.
         """
         exchange = await self._login.exchange(self._engine, self._host)
-        return exchange, await self._step(exchange, exchange.first)
+        return Prepared(exchange, await self._step(exchange, exchange.first))
 
-    async def run(
-        self, prepared: tuple[Exchange, bytes], send: Send, versions: dict[int, tuple[int, int]], where: str
-    ) -> float:
+    async def run(self, prepared: Prepared, send: Send, versions: dict[int, tuple[int, int]], where: str) -> float:
         """Have the broker accept it; returns for how many milliseconds, 0: without a limit.
 
         Raises `AuthenticationError`, and what `send` raises.
         """
-        exchange, first = prepared
+        exchange = prepared.exchange
         await self._choose(exchange.mechanism, send, versions, where)
         low, high = versions.get(protocol.SaslAuthenticateRequest.api_key, AUTHENTICATE_VERSIONS)
         version = min(high, AUTHENTICATE_VERSIONS[1])
         if version < low:
             raise AuthenticationError(f"{where} has no version of SaslAuthenticate that this client has")
-        message: bytes | None = first
         lifetime_ms = 0
-        while message is not None:
-            response = await send(protocol.SaslAuthenticateRequest(auth_bytes=message), version)
+        while prepared.message is not None:
+            response = await send(protocol.SaslAuthenticateRequest(auth_bytes=prepared.message), version)
             if response.error_code:
                 raise self._refusal(response.error_code, response.error_message, where)
             lifetime_ms = response.session_lifetime_ms
-            message = await self._step(exchange, exchange.respond, response.auth_bytes)
+            prepared.message = await self._step(exchange, exchange.respond, response.auth_bytes)
         return float(lifetime_ms)
 
     def renew_in_ms(self, lifetime_ms: float) -> float:

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from kafwire import __version__, protocol
-from kafwire.cluster.authentication import Authentication
+from kafwire.cluster.authentication import Authentication, Prepared
 from kafwire.cluster.backoff import delay_ms
 from kafwire.cluster.metadata import BrokerAddress
 from kafwire.cluster.node import AddressBlame
@@ -46,7 +46,6 @@ from kafwire.runtime.interfaces import (
     SocketAddress,
 )
 from kafwire.security.client_security import ClientSecurity
-from kafwire.security.sasl.exchange import Exchange
 
 # Before a broker has proved itself it may not claim more (see docs/design.md, "Hostile bytes").
 GREETING_MAX_FRAME = 8 << 20
@@ -391,7 +390,7 @@ class BrokerConnection:
         else:
             self._greetings.pop(where, None)
 
-    async def _authenticate(self, prepared: tuple[Exchange, bytes]) -> None:
+    async def _authenticate(self, prepared: Prepared) -> None:
         """Log in, and see that it is done again in time."""
         assert self._authentication is not None
 

@@ -141,8 +141,9 @@ class BoundedRead:
         self._handed_over = False
 
     def __repr__(self) -> str:
-        rows = sum(r.end - r.start for r in self.ranges)
-        return f"<{type(self).__name__} of {len(self.ranges)} partitions, at most {rows} records>"
+        ranges = getattr(self, "ranges", ())  # a report of an error may show one that is half made
+        rows = sum(r.end - r.start for r in ranges)
+        return f"<{type(self).__name__} of {len(ranges)} partitions, at most {rows} records>"
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The records as an Arrow C stream (PyCapsule interface); `requested_schema` is not followed."""

@@ -49,7 +49,7 @@ def load(config: SecurityConfig) -> KeyMaterial:
     if config.ssl_key_location is not None:
         key = Secret(_pem_file("ssl_key_location", config.ssl_key_location).decode())
     elif config.ssl_key_pem is not None:
-        key = Secret(_pem("ssl_key_pem", config.ssl_key_pem.reveal()).decode())
+        key = Secret(_pem("ssl_key_pem", config.ssl_key_pem).decode())
     return KeyMaterial(trusted, certificates, key, config.ssl_key_password, revoked)
 
 
@@ -134,11 +134,12 @@ def _text(option: str, data: bytes) -> str:
         raise ConfigError(f"option {option}: this is no text, which PEM is") from None
 
 
-def _pem(option: str, text: str) -> bytes:
+def _pem(option: str, text: str | Secret) -> bytes:
     """A text of the user's, with line ends where OpenSSL needs them."""
-    blocks = _ONE_LINE.findall(text)
+    given = Secret(text)
+    blocks = _ONE_LINE.findall(given.reveal())
     if not blocks:
-        hint = "; to name a file, set " + option.replace("_pem", "_location") if "\n" not in text else ""
+        hint = "; to name a file, set " + option.replace("_pem", "_location") if "\n" not in given.reveal() else ""
         raise ConfigError(
             f"option {option}: this is no PEM text, which has -----BEGIN ...----- and -----END ...-----{hint}"
         )
@@ -164,11 +165,12 @@ def _pkcs12(
     """(private key, certificates), as PEM."""
     from kafwire.security import _tls
 
-    text = "" if password is None else password.reveal()
+    # No frame has the password as a local: reports of errors may show these.
+    secret = password or Secret("")
     try:
-        key, certificates = _tls.read_pkcs12(data, text.encode())
+        key, certificates = _tls.read_pkcs12(data, secret.reveal().encode())
     except LookupError:
-        key, certificates = _pkcs12_by_cryptography(option, name, data, password_option, text)
+        key, certificates = _pkcs12_by_cryptography(option, name, data, password_option, secret)
     except _tls.UnusableSettings as error:
         if error.part == "key_password":
             what = "is wrong" if password is not None else "is missing"
@@ -178,7 +180,7 @@ def _pkcs12(
 
 
 def _pkcs12_by_cryptography(
-    option: str, name: str, data: bytes, password_option: str, password: str
+    option: str, name: str, data: bytes, password_option: str, password: Secret
 ) -> tuple[bytes, bytes]:
     """Where there is no libcrypto to ask."""
     try:
@@ -189,7 +191,7 @@ def _pkcs12_by_cryptography(
             f"convert it to PEM: openssl pkcs12 -in {name} -out {Path(name).with_suffix('.pem')} -nodes"
         ) from None
     try:
-        store = pkcs12.load_pkcs12(data, password.encode() or None)
+        store = pkcs12.load_pkcs12(data, password.reveal().encode() or None)
     except ValueError as error:
         raise ConfigError(f"option {option}={name!r}: {error}; is {password_option} right?") from None
     key = store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) if store.key is not None else b""

@@ -106,16 +106,16 @@ class TokenEndpoint:
             time.sleep(pause)
             backoff = min(2 * backoff, MAX_BACKOFF_S)
 
-    def _request(self) -> tuple[Request, list[str]]:
+    def _request(self) -> tuple[Request, list[Secret]]:
         """The request, and what of it must not be shown."""
         from urllib.request import Request
 
         form = {"grant_type": self._grant_type}
         headers = {"Accept": "application/json", "Cache-Control": "no-cache", "User-Agent": "kafwire"}
-        secret: list[str] = []
+        secret: list[Secret] = []
         if self._assertion is not None:
             assertion = self._assertion.make()
-            secret.append(assertion.reveal())
+            secret.append(assertion)
             if self._grant_type == JWT_BEARER:
                 form["assertion"] = assertion.reveal()
             else:
@@ -124,11 +124,11 @@ class TokenEndpoint:
                     form["client_id"] = self._client_id
         elif self._client_id and self._client_secret:
             pair = [self._client_id, self._client_secret.reveal()]
-            secret += [pair[1], quote(pair[1]), quote_plus(pair[1])]
+            secret += [Secret(text) for text in (pair[1], quote(pair[1]), quote_plus(pair[1]))]
             if self._header_urlencode:
                 pair = [quote_plus(word) for word in pair]
             basic = base64.b64encode(":".join(pair).encode()).decode()
-            secret.append(basic)
+            secret.append(Secret(basic))
             headers["Authorization"] = f"Basic {basic}"
         if self._scope:
             form["scope"] = self._scope
@@ -149,7 +149,7 @@ class TokenEndpoint:
                 data = _body(response, deadline)
         except HTTPError as refused:
             with refused:
-                self._refuse(refused.code, _told(refused, deadline), secret)
+                self._refuse(refused.code, _explained(_told(refused, deadline), secret))
         except URLError as problem:
             reason = problem.reason
             if isinstance(reason, ssl.SSLCertVerificationError):
@@ -183,19 +183,11 @@ class TokenEndpoint:
         scope = answer.get("scope")
         return OAuthToken(value, ends, scope=tuple(scope.split()) if isinstance(scope, str) else ())
 
-    def _refuse(self, status: int, data: bytes, secret: list[str]) -> NoReturn:
+    def _refuse(self, status: int, explained: str) -> NoReturn:
         """Raise for an answer that is no 200."""
         if 300 <= status < 400:
             raise self._failed(f"it redirects to another address (status {status}), which is not followed")
-        said = f"status {status}"
-        try:
-            answer = json.loads(data)
-        except (ValueError, RecursionError):
-            answer = None
-        if isinstance(answer, dict):
-            for name in ("error", "error_description"):
-                if isinstance(answer.get(name), str):
-                    said += f", {name} {_without(secret, answer[name])!r}"
+        said = f"status {status}{explained}"
         if status >= 500 or status == TOO_MANY_REQUESTS:
             raise _Transient(said)
         raise self._failed(said)
@@ -292,8 +284,20 @@ def _reason(problem: object) -> str:
     return show(str(problem).encode(errors="replace")) or type(problem).__name__
 
 
-def _without(secret: list[str], text: str) -> str:
+def _explained(data: bytes, secret: list[Secret]) -> str:
+    """What an answer says of a refusal, without the secrets that it repeats."""
+    try:
+        answer = json.loads(data)
+    except (ValueError, RecursionError):
+        return ""
+    if not isinstance(answer, dict):
+        return ""
+    names = [name for name in ("error", "error_description") if isinstance(answer.get(name), str)]
+    return "".join(f", {name} {_without(secret, answer[name])!r}" for name in names)
+
+
+def _without(secret: list[Secret], text: str) -> str:
     """What an endpoint says, without secrets that it repeats."""
     for word in secret:
-        text = text.replace(word, "***")
+        text = text.replace(word.reveal(), "***")
     return show(text.encode(errors="replace"))

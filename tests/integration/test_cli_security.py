@@ -78,7 +78,11 @@ def test_doctor_of_a_cluster_that_is_well(secured: KafkaCluster, tmp_path: Path)
     [
         ({"sasl.password": "wrong"}, "security", "refused"),
         ({"ssl.ca.location": "OTHER"}, "security", "the certificate of the broker is not accepted"),
-        ({"security.protocol": "PLAINTEXT"}, "protocol", "TLS is spoken there): set security_protocol=SSL, or SASL_SSL"),
+        (
+            {"security.protocol": "PLAINTEXT"},
+            "protocol",
+            "TLS is spoken there): set security_protocol=SSL, or SASL_SSL",
+        ),
         ({"sasl.mechanism": "SCRAM-SHA-256"}, "security", "does not offer sasl_mechanism=SCRAM-SHA-256"),
         ({"ssl.ca.location": "/nowhere"}, "options", "No such file"),
     ],
