@@ -43,6 +43,7 @@ SETUP["spark-python-1"] = SPARK
 def programs() -> Iterator[Block]:
     """The Python blocks; those about Spark as one program, for it takes long to start."""
     by_document = {document: list(found) for document, found in groupby(blocks("python"), lambda block: block.document)}
+    del by_document["security"]  # tests/integration/test_docs_security.py
     first, *others = by_document.pop("spark")
     yield replace(first, text="\n".join(block.text for block in (first, *others)))
     for found in by_document.values():
@@ -73,5 +74,7 @@ def test_a_setup_belongs_to_a_block() -> None:
 def test_every_block_is_found() -> None:
     """None is indented, or fenced in another way, which would hide it from these tests."""
     fences = sum(line.lstrip().startswith(("```", "~~~")) for file in DOCS for line in file.read_text().splitlines())
-    assert fences == 2 * sum(len(list(blocks(language))) for language in ("python", "", "console", "sh"))
+    assert fences == 2 * sum(
+        len(list(blocks(language))) for language in ("python", "", "console", "sh", "properties", "json")
+    )
     assert ROOT / "README.md" in DOCS

@@ -21,7 +21,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -168,7 +168,7 @@ def secret(evidence: Evidence, name: str) -> kafwire.Secret:
 
 
 def sasl(world: World, listener: str, mechanism: str) -> dict[str, Any]:
-    made = {
+    made: dict[str, Any] = {
         name.replace(".", "_"): value
         for name, value in world.cluster.client_options("alice", mechanism, listener=listener).items()
     }
@@ -177,7 +177,7 @@ def sasl(world: World, listener: str, mechanism: str) -> dict[str, Any]:
     return made
 
 
-def token(world: World, **claims: object) -> str:
+def token(world: World, **claims: Any) -> str:
     """A token, whose signature is a secret."""
     made = world.cluster.security.token("alice", **claims)
     world.evidence.hidden[f"token {len(world.evidence.hidden)}"] = made.rpartition(".")[2][:40]
@@ -232,13 +232,13 @@ def certificates(world: World) -> dict[str, dict[str, Any]]:
     }
 
 
-def exercise(world: World, what: str, made: Mapping[str, Any], *, topic: str = "canaries") -> None:
+def exercise(world: World, what: str, made: Any, *, topic: str = "canaries") -> None:
     """Every kind of client, its records and figures, with what it raises."""
     evidence = world.evidence
-    quick = {"default_api_timeout_ms": 3000}
-    for config, more in ((ClientConfig, {}), (ProducerConfig, {}), (ConsumerConfig, {}), (ScanConfig, {})):
+    quick: Any = {"default_api_timeout_ms": 3000}
+    for config in (ClientConfig, ProducerConfig, ConsumerConfig, ScanConfig):
         with contextlib.suppress(kafwire.errors.ConfigError):
-            evidence.add(f"config of {what}", config.build({**made, **more}))
+            evidence.add(f"config of {what}", config.build(made))
 
     def ask() -> None:
         with kafwire.Client(**made, **quick) as client:
@@ -317,8 +317,8 @@ def run_all(world: World) -> None:
     feed(world)
     exercise(world, "endpoint, success", endpoint(world, "SASL_SSL"))
     world.tokens.answers.clear()
-    wrong = evidence.secret("a wrong secret of the client")
-    refused = {"sasl_oauthbearer_client_secret": kafwire.Secret(wrong)}
+    wrong_secret = evidence.secret("a wrong secret of the client")
+    refused = {"sasl_oauthbearer_client_secret": kafwire.Secret(wrong_secret)}
     exercise(world, "endpoint, refused", endpoint(world, "SASL_SSL") | refused)
     with socket.create_server(("127.0.0.1", 0)) as free:
         url = f"https://localhost:{free.getsockname()[1]}/"

@@ -68,7 +68,7 @@ def read(spark: SparkSession, options: dict[str, str], topic: str) -> DataFrame:
 
 def plans(frame: DataFrame) -> str:
     """All that Spark tells of a query: `explain`, its plans as text and JSON, and what the UI keeps of queries."""
-    query: Any = frame._jdf.queryExecution()  # type: ignore[operator]
+    query: Any = frame._jdf.queryExecution()
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         for mode in ("extended", "formatted", "codegen"):

@@ -206,6 +206,8 @@ class TokenServer:
         request.send_header("Content-Type", "application/json")
         if answer.location is not None:
             request.send_header("Location", answer.location)
+        if answer.drip is None:
+            request.send_header("Content-Length", str(len(answer.body)))
         request.send_header("Connection", "close")
         request.end_headers()
         with contextlib.suppress(OSError):
