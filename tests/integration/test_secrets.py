@@ -13,8 +13,8 @@ import gc
 import json
 import logging
 import pickle
+import random
 import re
-import secrets
 import socket
 import subprocess
 import sys
@@ -31,6 +31,7 @@ import pytest
 import kafwire
 from kafwire.config import ClientConfig, ConsumerConfig, ProducerConfig, ScanConfig
 from kafwire.testing import KafkaCluster, Security
+from tests.support import seeds
 from tests.support.certificates import Authority
 from tests.support.deadlines import ended
 from tests.support.doc_blocks import ROOT
@@ -49,10 +50,11 @@ class Evidence:
     said: list[tuple[str, str]] = field(default_factory=list)
     errors: list[tuple[str, BaseException]] = field(default_factory=list)
     hidden: dict[str, str] = field(default_factory=dict)
+    random: random.Random = field(default_factory=lambda: random.Random(seeds.of("secrets")))
 
     def secret(self, name: str) -> str:
         """A new one, which is to be looked for."""
-        self.hidden[name] = f"{CANARY}-{secrets.token_hex(12)}"
+        self.hidden[name] = f"{CANARY}-{self.random.randbytes(12).hex()}"
         return self.hidden[name]
 
     def add(self, where: str, *things: object) -> None:
