@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire.errors import ConfigError
 from kafwire.runtime.interfaces import SslSource, StreamSource
+from kafwire.secret import Secret
 from kafwire.security import _tls, key_material
 from kafwire.security.key_material import KeyMaterial
 from kafwire.security_config import SecurityConfig
@@ -161,8 +162,6 @@ class Tls:
         settings: dict[str, Any] = {
             "trusted": material.trusted,
             "certificates": material.certificates,
-            "key": None if material.key is None else material.key.reveal().encode(),
-            "password": None if material.key_password is None else material.key_password.reveal().encode(),
             "revoked": material.revoked,
             "ciphers": ciphers.encode() or None,
             "suites": suites.encode() or None,
@@ -170,17 +169,23 @@ class Tls:
             "verify": verify,
             "verify_name": verify and config.ssl_endpoint_identification_algorithm == "https",
         }
-        digest = hashlib.sha256(repr(settings).encode()).digest()
+        # No local has the key or its password: a report of an error may show these.
+        key, password = material.key, material.key_password
+        digest = hashlib.sha256(repr((settings, _revealed(key), _revealed(password))).encode()).digest()
         try:
             found = _contexts.get(digest)
             if found is None:
-                found = _contexts[digest] = _tls.Context(**settings)
+                found = _contexts[digest] = _tls.Context(key=_revealed(key), password=_revealed(password), **settings)
             return found
         except _tls.UnusableSettings as error:
             if error.part == "key_password":
                 state = "is missing" if material.key_password is None else "is wrong"
                 raise ConfigError(f"the private key is encrypted, and ssl_key_password {state}") from None
             raise ConfigError(f"{_PROBLEMS[error.part]} ({error.reason})") from None
+
+
+def _revealed(secret: Secret | None) -> bytes | None:
+    return None if secret is None else secret.reveal().encode()
 
 
 def _is_address(host: str) -> bool:
