@@ -20,6 +20,8 @@ HANDSHAKE_VERSION = 1  # before it tokens travel without headers (Kafka before 1
 AUTHENTICATE_VERSIONS = (0, 2)
 # A session is renewed when this part of its time is over, a random share of the next part later, as Java does it.
 RENEW_AFTER, RENEW_WITHIN = 0.85, 0.10
+# Brokers take no second authentication within a second: they call what comes earlier out of place.
+LEAST_RENEWAL_MS = 1_100.0
 THREAD = "kafwire-sasl"
 
 
@@ -70,11 +72,16 @@ class Authentication:
                 raise self._refusal(response.error_code, response.error_message, where)
             lifetime_ms = response.session_lifetime_ms
             prepared.message = await self._step(exchange, exchange.respond, response.auth_bytes)
+        if self._login.is_by_delegation_token and version > 0 and lifetime_ms <= 0:
+            # Brokers accept such a token, and then close the connection at the first request.
+            raise AuthenticationError(
+                f"{where} says that the delegation token {self._login.identity} has expired: get another one"
+            )
         return float(lifetime_ms)
 
     def renew_in_ms(self, lifetime_ms: float) -> float:
         """When to authenticate again: before the session ends, and not at the same time as all other connections."""
-        return lifetime_ms * (RENEW_AFTER + RENEW_WITHIN * self._engine.random.random())
+        return max(LEAST_RENEWAL_MS, lifetime_ms * (RENEW_AFTER + RENEW_WITHIN * self._engine.random.random()))
 
     async def _choose(self, mechanism: str, send: Send, versions: dict[int, tuple[int, int]], where: str) -> None:
         low, high = versions.get(protocol.SaslHandshakeRequest.api_key, (0, -1))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig
-from kafwire.errors import KafkaError
+from kafwire.errors import AuthenticationError, KafkaError
 from kafwire.producer.incomplete_batches import IncompleteBatches, Where
 from kafwire.producer.partitioner import Balance
 from kafwire.producer.topics import Topics
@@ -46,7 +48,7 @@ class Leaders:
         connection = self._cluster.connection(leader, "produce")
         if not connection.is_ready:
             self._balance.note(leader, now, taken=False)
-            self._turns.run(f"open {leader}", self._open(connection, topic))
+            self._turns.run(f"open {leader}", self._open(connection, topic), partial(self._on_not_open, leader))
             return None
         if connection.muted_until_ms > now:
             self._balance.note(leader, now, taken=False)
@@ -60,9 +62,18 @@ class Leaders:
     async def _open(self, connection: BrokerConnection, topic: str) -> None:
         try:
             await connection.open()
+        except AuthenticationError:
+            raise  # the metadata are asked for in the same way
         except KafkaError:
             await self._cluster.refresh([topic])
             raise
+
+    def _on_not_open(self, leader: int, error: BaseException) -> None:
+        """The same attempt would be refused again, and accounts are locked by that: the next record makes it."""
+        if isinstance(error, AuthenticationError):
+            for where, queue in list(self._batches.waiting.items()):
+                if self._cluster.metadata.leader(*where) == leader:
+                    self._batches.give_up_waiting(where, queue, error)
 
     def leave_all_hung(self) -> None:
         """Leaders have changed: do not wait for those that were."""

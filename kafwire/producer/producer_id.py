@@ -11,7 +11,7 @@ from kafwire.cluster.backoff import delay_ms
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig
 from kafwire.error_codes import ErrorCode
-from kafwire.errors import BrokerError, KafkaError, ProtocolError, broker_error
+from kafwire.errors import AuthenticationError, BrokerError, KafkaError, ProtocolError, broker_error
 from kafwire.producer._queues import PartitionQueue
 from kafwire.producer.direct_send import DirectSends
 from kafwire.producer.sequencer import Identity
@@ -67,4 +67,4 @@ def is_final(error: BaseException) -> TypeGuard[KafkaError]:
     """Whether no retry mends an error; one that the broker does not explain may pass."""
     if isinstance(error, BrokerError):
         return not error.retriable and error.code != ErrorCode.UNKNOWN_SERVER_ERROR
-    return isinstance(error, ProtocolError)
+    return isinstance(error, ProtocolError | AuthenticationError)

@@ -7,6 +7,7 @@ import uuid
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.metadata import NO_TOPIC_ID
 from kafwire.config import ProducerConfig
+from kafwire.errors import AuthenticationError
 from kafwire.producer._accumulator import Accumulator
 from kafwire.producer._partitioner import PartitionWeights
 from kafwire.producer._queues import Topic
@@ -71,12 +72,19 @@ class Topics:
 
     def look_up(self, name: str) -> None:
         """Ask for new metadata: who leads a topic's partitions is not known, or not true any more."""
-        self._turns.run("metadata", self._refresh(name))
+        self._turns.run("metadata", self._refresh(name), self._on_no_metadata)
 
     async def _refresh(self, name: str) -> None:
         await self._cluster.refresh([name])
         for known in self._accumulator.topics:  # a broker may be gone although no topic has changed
             self.take_in(known)
+
+    def _on_no_metadata(self, error: BaseException) -> None:
+        """Who waits for a leader is told that nobody may ask for it; see `Leaders`."""
+        if isinstance(error, AuthenticationError):
+            for where, queue in list(self._batches.waiting.items()):
+                if self._cluster.metadata.leader(*where) < 0:
+                    self._batches.give_up_waiting(where, queue, error)
 
     def refresh_if_stale(self) -> None:
         """Ask for new metadata where it is `metadata_max_age_ms` old, of topics that are in use."""

@@ -184,6 +184,11 @@ class Login:
             return repr(named)
         return "its token" if self._tokens is not None else "this client"
 
+    @property
+    def is_by_delegation_token(self) -> bool:
+        """Whether user and password are those of a delegation token."""
+        return self._options.sasl_tokenauth
+
     async def exchange(self, engine: Engine, host: str) -> Exchange:
         """A new exchange with one broker; also to authenticate again. On the engine only.
 

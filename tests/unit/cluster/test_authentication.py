@@ -7,11 +7,13 @@ import errno
 import gc
 import itertools
 import logging
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kafwire import protocol
+from kafwire.cluster.authentication import Authentication
 from kafwire.cluster.broker_connection import GREETING_MAX_FRAME, BrokerConnection
 from kafwire.config import ClientConfig
 from kafwire.errors import AuthenticationError, ErrorCode, KafkaConnectionError
@@ -255,6 +257,51 @@ def test_who_is_refused_later_hears_of_it_with_the_next_call(caplog: pytest.LogC
         assert not connection.is_ready
         with pytest.raises(AuthenticationError, match=r"who are you\?"):
             world.run(connection.call(metadata()))
+
+
+def test_a_short_session_is_not_renewed_within_a_second() -> None:
+    """Kafka takes no second authentication then: it says that none is expected."""
+    with World() as world:
+        accept(world, 200)
+        connection = make_connection(world)
+        world.run(connection.open())
+        world.pass_time(1.05)
+        assert len(world.made("SaslAuthenticate")) == 1
+        world.pass_time(0.1)
+        assert len(world.made("SaslAuthenticate")) == 2
+
+
+@pytest.mark.parametrize(("version", "lifetime_ms", "has_expired"), [(2, 0, True), (2, 1, False), (0, 0, False)])
+def test_an_expired_delegation_token_is_accepted_by_the_broker_and_not_by_us(
+    version: int, lifetime_ms: int, has_expired: bool
+) -> None:
+    """The connection would be closed at its first request, without a word. Version 0 does not tell lifetimes."""
+    exchange: Any = SimpleNamespace(mechanism="SCRAM-SHA-256", blocks=lambda _: False, respond=lambda _: None)
+    login: Any = SimpleNamespace(identity="'id'", mechanism="SCRAM-SHA-256", is_by_delegation_token=True)
+
+    async def send(request: Any, _: int) -> Any:
+        kind = type(request).__name__
+        return (
+            protocol.SaslHandshakeResponse()
+            if kind == "SaslHandshakeRequest"
+            else protocol.SaslAuthenticateResponse(session_lifetime_ms=lifetime_ms)
+        )
+
+    with World() as world:
+        authentication = Authentication(world.engine, login, "broker")
+        versions = {
+            protocol.SaslHandshakeRequest.api_key: (0, 1),
+            protocol.SaslAuthenticateRequest.api_key: (0, version),
+        }
+
+        def run() -> float:
+            return world.run(authentication.run((exchange, b"first"), send, versions, "broker 1"))
+
+        if has_expired:
+            with pytest.raises(AuthenticationError, match="broker 1 says that the delegation token 'id' has expired"):
+                run()
+        else:
+            assert run() == lifetime_ms
 
 
 @pytest.mark.parametrize("behaviour", [HANGUP, NEVER])
