@@ -1,4 +1,4 @@
-"""Small immutable values of the public interface. Imports nothing of kafwire but its errors.
+"""Small immutable values of the public interface. Imports nothing of kafwire but its errors and secrets.
 
 `__module__` is the public path: pickles name it, and those of another version load whatever module holds the class.
 """
@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafwire.errors import ConfigError
+from kafwire.secret import Secret
 
 __all__ = [
     "BrokerMetadata",
     "ClusterMetadata",
     "ConsumerGroupMetadata",
+    "DelegationToken",
     "Offset",
     "OffsetRange",
     "PartitionMetadata",
@@ -112,6 +114,43 @@ class OffsetRange:
 
     def __iter__(self) -> Iterator[str | int]:
         return iter((self.topic, self.partition, self.first_offset, self.count))
+
+
+@dataclass(frozen=True, slots=True)
+class DelegationToken:
+    """A token that others authenticate by as its owner (KIP-48). It is not pickled, as it has a secret.
+
+    Clients take it as `sasl_username=token.token_id, sasl_password=token.hmac, sasl_tokenauth=True`, with a
+    `sasl_mechanism` of SCRAM. Java takes `hmac.reveal()` as the password. Times are in milliseconds since
+    the epoch.
+
+    Args:
+        token_id: the user name for SCRAM.
+        hmac: the password for SCRAM, in base64; it also says which token to renew or expire.
+        owner: the principal that the token stands for, as Kafka writes it: "User:alice".
+        requester: the principal that asked for it.
+        issued_at_ms: when it was made.
+        expires_at_ms: when it ends unless it is renewed.
+        max_at_ms: when it ends in any case.
+        renewers: the principals that may renew and expire it, besides the owner.
+
+    Example:
+        >>> token = kafwire.DelegationToken(
+        ...     "u_DI-Yv0TkOAaQ", kafwire.Secret("c2VjcmV0"), "User:alice", "User:alice", 0, 1000, 2000, ()
+        ... )
+        >>> token.hmac
+        Secret('***')
+    """
+
+    __module__ = "kafwire"
+    token_id: str
+    hmac: Secret
+    owner: str
+    requester: str
+    issued_at_ms: int
+    expires_at_ms: int
+    max_at_ms: int
+    renewers: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from kafwire.aio.bridge import on_engine
+from kafwire.aio.token_calls import AsyncTokenCalls
 from kafwire.cluster.client_requests import Requests
 from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.delegation_tokens import DelegationTokens
 from kafwire.cluster.metadata import TopicInfo
 from kafwire.cluster.offset_spec import Bound, OffsetSpec, Timestamps
 from kafwire.config import ClientConfig, from_config
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-class AsyncClient:
+class AsyncClient(AsyncTokenCalls):
     """`kafwire.Client` for asyncio: a connection to a cluster for single requests. An async context manager.
 
     It connects on the first call. It may be made outside a running loop, and used from several loops and threads. A
@@ -59,6 +61,7 @@ class AsyncClient:
         self._engine = default_engine() if engine is None else engine
         self._cluster = Cluster(self._engine, config)
         self._requests = Requests(self._cluster)
+        self._tokens = DelegationTokens(self._cluster)
         self._closed = False
 
     @classmethod

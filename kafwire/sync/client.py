@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from kafwire.cluster.client_requests import Requests
 from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.delegation_tokens import DelegationTokens
 from kafwire.cluster.metadata import TopicInfo
 from kafwire.cluster.offset_spec import Bound, OffsetSpec, Timestamps
 from kafwire.config import ClientConfig, from_config
@@ -15,6 +16,7 @@ from kafwire.errors import KafkaError
 from kafwire.options import ClientOptions, ScanOptions
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
+from kafwire.sync.token_calls import TokenCalls
 from kafwire.types import ClusterMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from kafwire.sync.scan import Scan
 
 
-class Client:
+class Client(TokenCalls):
     """A connection to a cluster for single requests. Thread-safe; a context manager.
 
     It connects on the first call.
@@ -53,6 +55,7 @@ class Client:
         self._engine = default_engine() if engine is None else engine
         self._cluster = Cluster(self._engine, config)
         self._requests = Requests(self._cluster)
+        self._tokens = DelegationTokens(self._cluster)
         self._closed = False
 
     @classmethod

@@ -44,6 +44,7 @@ def programs() -> Iterator[Block]:
     """The Python blocks; those about Spark as one program, for it takes long to start."""
     by_document = {document: list(found) for document, found in groupby(blocks("python"), lambda block: block.document)}
     del by_document["security"]  # tests/integration/test_docs_security.py
+    del by_document["delegation-tokens"]  # tests/integration/test_delegation_tokens.py
     first, *others = by_document.pop("spark")
     yield replace(first, text="\n".join(block.text for block in (first, *others)))
     for found in by_document.values():

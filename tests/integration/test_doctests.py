@@ -2,7 +2,8 @@
 
 They find `bootstrap`, the broker's address; `topic`, which has three records in its one `partition`; `other_topic`,
 which has one partition and no records; `new_topic`, a name that is free; a `client`, a `producer`, and a `consumer` of
-the partition that begins with the first record; and `cluster`, the `KafkaCluster` itself.
+the partition that begins with the first record; and `cluster`, the `KafkaCluster` itself. `sasl_options` are those of a
+client of a secured cluster, where it is `admin`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import kafwire
-from kafwire.testing import KafkaCluster
+from kafwire.testing import KafkaCluster, Security
 from tests.support.public_names import Documented, documented, run_example
 
 RECORDS = [(b"UA", b"EWR-IAH"), (b"AA", b"JFK-MIA"), (b"B6", b"JFK-BQN")]
@@ -51,6 +52,15 @@ def names(cluster: KafkaCluster, topic_name: str) -> Iterator[dict[str, Any]]:
             }
 
 
+@pytest.fixture(scope="module")
+def sasl_options() -> Iterator[dict[str, Any]]:
+    with KafkaCluster(security=Security("SASL_PLAINTEXT", delegation_tokens=True)) as secured:
+        made: dict[str, Any] = secured.client_options("admin")
+        yield {name.replace(".", "_"): value for name, value in made.items()}
+
+
 @pytest.mark.parametrize("example", [one for one in documented() if one.needs_broker], ids=str)
-def test_example_runs(example: Documented, names: dict[str, Any]) -> None:
+def test_example_runs(example: Documented, names: dict[str, Any], request: pytest.FixtureRequest) -> None:
+    if "sasl_options" in example.doc:
+        names["sasl_options"] = request.getfixturevalue("sasl_options")
     assert run_example(example, names) == ""

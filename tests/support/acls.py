@@ -41,6 +41,7 @@ class Operation(IntEnum):
     DESCRIBE_CONFIGS = 10
     ALTER_CONFIGS = 11
     IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
 
 
 def allow(cluster: KafkaCluster, user: str, operation: Operation, resource: Resource, name: str) -> None:

@@ -41,7 +41,9 @@ RETURNED = (
 # Public where they are described.
 ITERATED = {"__iter__", "__aiter__", "__await__"}
 # Names that the examples of those use who have a broker; see `tests/integration/test_doctests.py`.
-ON_BROKER = frozenset({"bootstrap", "client", "cluster", "consumer", "producer", "proxy", "topic", "partition"})
+ON_BROKER = frozenset(
+    {"bootstrap", "client", "cluster", "consumer", "producer", "proxy", "topic", "partition", "sasl_options"}
+)
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,15 @@ def test_a_pickle_that_names_the_module_of_a_value_is_loaded(value: Any, module:
 
 
 def test_every_value_that_kafwire_exports_is_tried() -> None:
-    assert set(VALUES) == set(kafwire.__all__) & set(types.__all__)
+    assert {*VALUES, "DelegationToken"} == set(kafwire.__all__) & set(types.__all__)
+
+
+def test_a_delegation_token_shows_no_secret_and_is_not_pickled() -> None:
+    token = kafwire.DelegationToken("id", kafwire.Secret("canary"), "User:a", "User:a", 0, 1, 2, ())
+    assert "canary" not in f"{token} {token!r}"
+    assert repr(type(token)) == "<class 'kafwire.DelegationToken'>"
+    with pytest.raises(TypeError, match="Secret is not pickled"):
+        pickle.dumps(token)
 
 
 @pytest.mark.parametrize("kind", [kafwire.Offset, kafwire.Tail])

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kafwire import protocol
-from kafwire.cluster.authentication import Authentication
+from kafwire.cluster.authentication import Authentication, Prepared
 from kafwire.cluster.broker_connection import GREETING_MAX_FRAME, BrokerConnection
 from kafwire.config import ClientConfig
 from kafwire.errors import AuthenticationError, ErrorCode, KafkaConnectionError
@@ -295,7 +295,7 @@ def test_an_expired_delegation_token_is_accepted_by_the_broker_and_not_by_us(
         }
 
         def run() -> float:
-            return world.run(authentication.run((exchange, b"first"), send, versions, "broker 1"))
+            return world.run(authentication.run(Prepared(exchange, b"first"), send, versions, "broker 1"))
 
         if has_expired:
             with pytest.raises(AuthenticationError, match="broker 1 says that the delegation token 'id' has expired"):

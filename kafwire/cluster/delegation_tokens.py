@@ -1,0 +1,169 @@
+"""Delegation tokens (KIP-48): what clients ask their cluster for. The engine's side of both clients.
+
+Each method checks its arguments in the thread of the caller, and returns a coroutine for the engine.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Coroutine, Iterable
+from typing import Any
+
+from kafwire import protocol
+from kafwire.cluster.cluster import Cluster
+from kafwire.errors import ConfigError, broker_error
+from kafwire.secret import Secret
+from kafwire.types import DelegationToken
+
+USER = "User"
+UNLIMITED = -1  # as long as the broker lets it be
+AT_ONCE = -1
+
+
+class DelegationTokens:
+    """The requests of `Client` and `AsyncClient`, which document them."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def create(
+        self, renewers: Iterable[str], max_lifetime_ms: int | None, owner: str | None
+    ) -> Coroutine[Any, Any, DelegationToken]:
+        """A new token."""
+        request: Any = protocol.CreateDelegationTokenRequest
+        may_renew = [_principal("renewers", name) for name in _names("renewers", renewers)]
+        message = request(
+            renewers=[request.CreatableRenewers(principal_type=kind, principal_name=name) for kind, name in may_renew],
+            max_lifetime_ms=_period("max_lifetime_ms", max_lifetime_ms, 1, UNLIMITED),
+        )
+        if owner is not None:
+            message.owner_principal_type, message.owner_principal_name = _principal("owner", owner)
+
+        async def create() -> DelegationToken:
+            answer = await self._cluster.call(message)
+            context = "creating a delegation token"
+            if owner is not None:
+                context += f" for {owner!r}"
+            _check(answer, context, "CreateDelegationToken", None if owner is None else _text(*_principal("", owner)))
+            return _made(
+                answer,
+                issued_at_ms=answer.issue_timestamp_ms,
+                expires_at_ms=answer.expiry_timestamp_ms,
+                max_at_ms=answer.max_timestamp_ms,
+                renewers=may_renew,
+            )
+
+        return create()
+
+    def renew(self, hmac: Secret | str, period_ms: int | None) -> Coroutine[Any, Any, int]:
+        """Put off the end of a token; when it is."""
+        message = protocol.RenewDelegationTokenRequest(
+            hmac=_decoded(hmac), renew_period_ms=_period("period_ms", period_ms, 1, UNLIMITED)
+        )
+
+        async def renew() -> int:
+            answer = await self._cluster.call(message)
+            _check(answer, "renewing a delegation token", "RenewDelegationToken")
+            return int(answer.expiry_timestamp_ms)
+
+        return renew()
+
+    def expire(self, hmac: Secret | str, period_ms: int | None) -> Coroutine[Any, Any, int]:
+        """End a token early; when that is."""
+        message = protocol.ExpireDelegationTokenRequest(
+            hmac=_decoded(hmac), expiry_time_period_ms=_period("period_ms", period_ms, 0, AT_ONCE)
+        )
+
+        async def expire() -> int:
+            answer = await self._cluster.call(message)
+            _check(answer, "expiring a delegation token", "ExpireDelegationToken")
+            return int(answer.expiry_timestamp_ms)
+
+        return expire()
+
+    def describe(self, owners: Iterable[str] | None) -> Coroutine[Any, Any, list[DelegationToken]]:
+        """The tokens of these owners that the asker may see; None: of all."""
+        request: Any = protocol.DescribeDelegationTokenRequest
+        named = None
+        if owners is not None:
+            of = [_principal("owners", name) for name in _names("owners", owners)]
+            named = [
+                request.DescribeDelegationTokenOwner(principal_type=kind, principal_name=name) for kind, name in of
+            ]
+        message = request(owners=named)
+
+        async def describe() -> list[DelegationToken]:
+            answer = await self._cluster.call(message)
+            _check(answer, "describing delegation tokens", "DescribeDelegationToken")
+            return [
+                _made(
+                    token,
+                    issued_at_ms=token.issue_timestamp,
+                    expires_at_ms=token.expiry_timestamp,
+                    max_at_ms=token.max_timestamp,
+                    renewers=[(each.principal_type, each.principal_name) for each in token.renewers],
+                )
+                for token in answer.tokens
+            ]
+
+        return describe()
+
+
+def _made(
+    answer: Any, *, issued_at_ms: int, expires_at_ms: int, max_at_ms: int, renewers: Iterable[tuple[str, str]]
+) -> DelegationToken:
+    owner = _text(answer.principal_type, answer.principal_name)
+    requester = _text(answer.token_requester_principal_type, answer.token_requester_principal_name)
+    return DelegationToken(
+        token_id=answer.token_id,
+        hmac=Secret(base64.b64encode(answer.hmac).decode()),
+        owner=owner,
+        # Before version 3 nobody could ask for the token of another.
+        requester=requester if answer.token_requester_principal_name else owner,
+        issued_at_ms=issued_at_ms,
+        expires_at_ms=expires_at_ms,
+        max_at_ms=max_at_ms,
+        renewers=tuple(_text(kind, name) for kind, name in renewers),
+    )
+
+
+def _check(answer: Any, context: str, api: str, user: str | None = None) -> None:
+    if answer.error_code:
+        raise broker_error(answer.error_code, context, api=api, user=user)
+
+
+def _text(kind: str, name: str) -> str:
+    """A principal as Kafka writes it."""
+    return f"{kind}:{name}"
+
+
+def _principal(what: str, name: Any) -> tuple[str, str]:
+    """Type and name of a principal."""
+    if not isinstance(name, str) or not name.removeprefix(f"{USER}:"):
+        raise ConfigError(f"{what}: {name!r} is no principal: give a user's name, or User:<name>")
+    return USER, name.removeprefix(f"{USER}:")
+
+
+def _names(what: str, names: Iterable[str]) -> list[str]:
+    if isinstance(names, str):
+        raise ConfigError(f"{what}={names!r}: a list of principals is needed")
+    return list(names)
+
+
+def _period(what: str, value: int | None, least: int, default: int) -> int:
+    if value is None:
+        return default
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 1 << 63:
+        raise ConfigError(f"{what}={value!r}: a number of milliseconds from {least} is needed, or None")
+    return value
+
+
+def _decoded(hmac: Secret | str) -> bytes:
+    """What identifies the token to a broker."""
+    try:
+        found = base64.b64decode(Secret(hmac).reveal(), validate=True)
+    except (TypeError, ValueError):
+        found = b""
+    if not found:
+        raise ConfigError("hmac: the HMAC of a delegation token is needed, in base64, as token.hmac has it")
+    return found
