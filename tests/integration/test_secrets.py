@@ -410,7 +410,7 @@ def record_a_conversation(world: World) -> None:
 
 
 SURFACES = {
-    "log of": 20,
+    "log of": 12,  # how often a client logs depends on how fast its brokers are
     "config of": 40,
     "object of": 100,
     "metrics of": 20,

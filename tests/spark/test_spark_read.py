@@ -200,7 +200,7 @@ def test_an_aborted_transaction_is_read_as_isolation_says(cluster: KafkaCluster,
             {"subscribe": "a", "kafka_auto_offset_reset": "latest"},
             "option kafka.auto.offset.reset is not supported: set",
         ),
-        ({"subscribe": "a", "kafka_isolation_level": "any"}, "option isolation_level='any': allowed: read_uncommitted"),
+        ({"subscribe": "a", "kafka_isolation_level": "any"}, "option isolation.level='any': allowed: read_uncommitted"),
     ],
 )
 def test_wrong_options_fail_on_the_driver(load: Load, options: dict[str, str], said: str) -> None:
