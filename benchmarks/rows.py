@@ -206,6 +206,7 @@ def _tls(topic: Topic, *, replayed: bool) -> Row:
             Contender("librdkafka C", "rdkafka", "consume", variants=CONSUMERS, context=True),
         ],
         goals,
+        short=replayed and topic == _LZ4,
         replayed=replayed,
     )
 
@@ -433,6 +434,14 @@ def _beside(
     return Row(f"beside-{name}", "beside", "M records/s", topic, contenders, goals, short=name == "scan")
 
 
+def _tls_beside() -> Row:
+    """What a computing thread costs a consumer over TLS, beside what it costs the same consumer without."""
+    plain = _beside("consumer", "arrow", "consume", {"touch": "count"}, _LZ4, 0.5)
+    contenders = [replace(one, name=f"{one.name}, TLS", tls=True) for one in plain.contenders]
+    goals = [Goal("kafwire, thread, TLS", "kafwire, process, TLS", 0.5)]
+    return replace(plain, name=f"tls-{plain.name}", contenders=[*plain.contenders, *contenders], goals=goals)
+
+
 def _memory(name: str, kafwire_task: str, confluent_task: str, topic: Topic) -> Row:
     writes = confluent_task != "consume"
     # Whoever reads as fast as it can hardly lets anything pile up.
@@ -517,6 +526,7 @@ ROWS: Sequence[Row] = [
     *[_cpu_produce(codec) for codec in ("none", "lz4")],
     *[_wait(figure) for figure in ("p50", "p99")],
     *[_awaited(figure) for figure in ("p50", "p99")],
+    _tls_beside(),
     _beside("scan", "scan", "consume", {}, _LZ4),
     _beside("send_batch", "send_batch", "produce", _kafwire_producer("lz4"), _LZ4),
     _beside("consumer", "arrow", "consume", {"touch": "count"}, _LZ4, 0.5),

@@ -221,8 +221,7 @@ def replayed(folder: Path, request: pytest.FixtureRequest) -> Iterator[tuple[Rep
 
 @pytest.mark.parametrize(
     ("program", "tls"),
-    [(program, tls) for program in ("floor", "rdkafka", "confluent") for tls in (False, True)]
-    + [("kafwire_consumer", False)],
+    [(program, tls) for program in ("floor", "rdkafka", "confluent", "kafwire_consumer") for tls in (False, True)],
 )
 def test_readers_read_what_is_replayed(
     replayed: tuple[Replayed, Certificates, int], folder: Path, program: str, tls: bool

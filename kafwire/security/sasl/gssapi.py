@@ -119,7 +119,8 @@ class GssapiExchange:
                 "the broker demands integrity or confidentiality of SASL's own, which Kafka does not have: use TLS"
             )
         # No layer, so no buffer; nobody else to act for.
-        return context.wrap(bytes((AUTH_ONLY, 0, 0, 0)), encrypt=False).message
+        message: bytes = context.wrap(bytes((AUTH_ONLY, 0, 0, 0)), encrypt=False).message
+        return message
 
     def _refused(self, what: str, problem: GSSError) -> AuthenticationError:
         """What Kerberos said, without its tokens."""
