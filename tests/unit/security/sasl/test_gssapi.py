@@ -47,7 +47,8 @@ class Acceptor:
         if not self._context.complete:
             return self._context.step(message) or b""
         if not self.chosen and not message:
-            return self._context.wrap(self._offer, encrypt=False).message
+            made: bytes = self._context.wrap(self._offer, encrypt=False).message
+            return made
         self.chosen = self._context.unwrap(message).message
         return b""
 
