@@ -1,0 +1,57 @@
+"""ApiVersions (18): what this broker serves, and the cluster's finalised features. See KIP-35, KIP-511, KIP-584."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from kafwire import protocol
+from kafwire.errors import ErrorCode
+from kafwire.testing.broker import dispatch
+from kafwire.testing.broker.request import Answer, Request
+
+if TYPE_CHECKING:
+    from kafwire.testing.broker.state import ClusterState
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def handle(state: ClusterState, request: Request) -> Answer:
+    """Answer with all APIs that have a file."""
+    response = protocol.ApiVersionsResponse
+    message = request.message
+    if request.version < 0:  # one that is not known here: it is told which are
+        low, high = dispatch.served()[type(message).api_key].versions
+        known = response.ApiVersion(api_key=type(message).api_key, min_version=low, max_version=high)
+        return response(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[known])
+    if request.version >= 3:
+        software = message.client_software_name, message.client_software_version
+        if not all(_SOFTWARE.fullmatch(part) for part in software):
+            return response(error_code=ErrorCode.INVALID_REQUEST)
+        request.connection.client_software = software
+    own = state.nodes[request.node].versions
+    keys = [
+        response.ApiVersion(
+            api_key=key,
+            min_version=own.get(its.name, its.versions)[0],
+            max_version=own.get(its.name, its.versions)[1],
+        )
+        for key, its in sorted(dispatch.served().items())
+    ]
+    finalized = [
+        response.FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+        for name, level in state.features.items()
+        if level
+    ]
+    supported = [
+        response.SupportedFeatureKey(name=name, min_version=low, max_version=high)
+        for name, (low, high) in state.supported_features.items()
+        # Readers of versions up to 3 do not take a least version of 0 (KAFKA-17011).
+        if low > 0 or request.version >= 4
+    ]
+    return response(
+        api_keys=keys,
+        supported_features=supported,
+        finalized_features_epoch=state.features_epoch,
+        finalized_features=finalized,
+    )

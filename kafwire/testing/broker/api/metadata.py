@@ -1,0 +1,89 @@
+"""Metadata (3): brokers, topics and who leads their partitions. See KIP-516 (topic ids), KIP-430, KIP-700."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from kafwire import protocol
+from kafwire.errors import ErrorCode
+from kafwire.testing.broker.request import Answer, Request
+from kafwire.testing.broker.topics import NO_TOPIC_ID, Topic
+
+if TYPE_CHECKING:
+    from kafwire.testing.broker.partition import Partition
+    from kafwire.testing.broker.state import ClusterState
+
+_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+NO_OPERATIONS = -(1 << 31)
+
+
+def is_name(name: str) -> bool:
+    """Whether a topic may have this name."""
+    return _NAME.fullmatch(name) is not None and name not in (".", "..")
+
+
+def handle(state: ClusterState, request: Request) -> Answer:
+    """Answer from the cluster's state; topics that are missing are made, if both sides allow it."""
+    message, response = request.message, protocol.MetadataResponse
+    topics = []
+    if message.topics is None:
+        topics = [_describe(state, request, topic) for topic in state.topics]
+    else:
+        topics = [_look_up(state, request, asked.name, asked.topic_id) for asked in message.topics]
+    up = [node for node in state.nodes.values() if node.is_up]
+    answer: Any = response(
+        brokers=[
+            response.MetadataResponseBroker(node_id=node.number, host=host, port=port, rack=node.rack)
+            for node in up
+            for host, port in [node.address(request.connection.listener)]
+        ],
+        cluster_id=state.cluster_id,
+        controller_id=min((node.number for node in up), default=-1),
+        topics=topics,
+    )
+    return answer
+
+
+def _look_up(state: ClusterState, request: Request, name: str | None, topic_id: Any) -> Any:
+    response = protocol.MetadataResponse
+    topic = state.topics.find(name, topic_id)
+    if topic is not None:
+        return _describe(state, request, topic)
+    if not name:
+        return response.MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if not is_name(name):
+        code = ErrorCode.INVALID_TOPIC_EXCEPTION
+    elif request.message.allow_auto_topic_creation and state.config_is("auto.create.topics.enable"):
+        # As Kafka, which has its controller make the topic meanwhile.
+        state.after(
+            0, lambda: state.topics.find(name) or state.topics.create(
+                name, state.config_int("num.partitions"), state.config_int("default.replication.factor")
+            )
+        )  # fmt: skip
+    return response.MetadataResponseTopic(error_code=code, name=name, topic_id=NO_TOPIC_ID)
+
+
+def _describe(state: ClusterState, request: Request, topic: Topic) -> Any:
+    response = protocol.MetadataResponse
+    return response.MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=[_partition(state, partition) for partition in topic.partitions],
+        topic_authorized_operations=NO_OPERATIONS,
+    )
+
+
+def _partition(state: ClusterState, partition: Partition) -> Any:
+    kind = protocol.MetadataResponse.MetadataResponsePartition
+    return kind(
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader < 0 else 0,
+        partition_index=partition.index,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.isr),
+        offline_replicas=[n for n in partition.replicas if n not in state.nodes or not state.nodes[n].is_up],
+    )

@@ -1,0 +1,123 @@
+"""Produce (0): batches to partitions. See KIP-98 (idempotence), KIP-467 (record errors), KIP-516, KIP-890, KIP-951."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kafwire import protocol
+from kafwire.errors import ErrorCode
+from kafwire.testing.broker.appending import append_batch
+from kafwire.testing.broker.request import LATER, Answer, Request
+
+if TYPE_CHECKING:
+    from kafwire.testing.broker.partition import Partition
+    from kafwire.testing.broker.state import ClusterState
+    from kafwire.testing.broker.topics import Topic
+
+BY_ID = 13
+
+
+def handle(state: ClusterState, request: Request) -> Answer:
+    """Append each partition's batch; with acks=all, answer when the replicas in sync have it."""
+    message, response = request.message, protocol.ProduceResponse
+    acks = message.acks
+    topics, leaders, waiting = [], set(), []
+    for asked in message.topic_data:
+        topic = state.topics.find(asked.name if request.version < BY_ID else None, asked.topic_id)
+        parts = []
+        for data in asked.partition_data:
+            part = response.PartitionProduceResponse(index=data.index, base_offset=-1)
+            parts.append(part)
+            if acks not in (-1, 0, 1):
+                part.error_code = ErrorCode.INVALID_REQUIRED_ACKS
+                continue
+            partition = _partition(request, topic, data.index, part)
+            if partition is None:
+                continue
+            end = append_batch(state, request, partition, data.records, part)
+            if part.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and request.version >= 10:
+                part.current_leader.leader_id = partition.leader
+                part.current_leader.leader_epoch = partition.leader_epoch
+                leaders.add(partition.leader)
+            if acks == -1 and not part.error_code and partition.high_watermark < end:
+                waiting.append(Awaited(partition, part, end, partition.leader_epoch))
+        topics.append(
+            response.TopicProduceResponse(name=asked.name, topic_id=asked.topic_id, partition_responses=parts)
+        )
+    answer = response(responses=topics)
+    for leader in sorted(leaders - {-1}):
+        host, port = state.nodes[leader].address(request.connection.listener)
+        answer.node_endpoints.append(
+            response.NodeEndpoint(node_id=leader, host=host, port=port, rack=state.nodes[leader].rack)
+        )
+    if waiting:
+        DelayedProduce(state, request, answer, waiting).begin()
+        return LATER
+    return answer
+
+
+def _partition(request: Request, topic: Topic | None, index: int, part: Any) -> Partition | None:
+    """The partition that is meant, or None and an error code in `part`."""
+    if topic is None:
+        by_id = request.version >= BY_ID
+        part.error_code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return None
+    if not 0 <= index < len(topic.partitions):
+        part.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return None
+    return topic.partitions[index]
+
+
+@dataclass(slots=True, eq=False)
+class Awaited:
+    """A batch that not all replicas in sync have yet."""
+
+    partition: Partition
+    part: Any  # ProduceResponse.PartitionProduceResponse
+    end: int
+    epoch: int
+
+
+@dataclass(slots=True, eq=False)
+class DelayedProduce:
+    """A request that waits for replicas, until `timeout_ms` have passed."""
+
+    state: ClusterState
+    request: Request
+    answer: Any
+    waiting: list[Awaited]
+    is_done: bool = field(default=False)
+
+    def begin(self) -> None:
+        """Wait."""
+        for awaited in self.waiting:
+            awaited.partition.watchers.add(self._on_change)
+        self.state.after(max(self.request.message.timeout_ms, 0), self._on_timeout)
+
+    def _on_change(self, partition: Partition, grown: int) -> None:
+        del grown
+        for awaited in [each for each in self.waiting if each.partition is partition]:
+            if partition.leader_epoch != awaited.epoch:
+                self._settle(awaited, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            elif partition.high_watermark >= awaited.end:
+                self._settle(awaited, 0)
+        self._finish()
+
+    def _settle(self, awaited: Awaited, code: int) -> None:
+        self.waiting.remove(awaited)
+        if code:
+            awaited.part.error_code = code
+            awaited.part.base_offset = -1
+        if all(each.partition is not awaited.partition for each in self.waiting):
+            awaited.partition.watchers.discard(self._on_change)
+
+    def _on_timeout(self) -> None:
+        for awaited in list(self.waiting):
+            self._settle(awaited, ErrorCode.REQUEST_TIMED_OUT)
+        self._finish()
+
+    def _finish(self) -> None:
+        if not self.waiting and not self.is_done:
+            self.is_done = True
+            self.state.reply(self.request, self.answer)

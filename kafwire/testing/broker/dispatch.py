@@ -1,0 +1,66 @@
+"""Which file handles which request, and what is said of versions.
+
+A module of `api/` with a function `handle(state, request)` serves the API of its name. Its docstring names the KIPs; a
+`VERSIONS = (low, high)` limits what is offered.
+"""
+
+from __future__ import annotations
+
+import functools
+import pkgutil
+import re
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafwire import protocol
+from kafwire.testing.broker import api
+from kafwire.testing.broker.request import HANG_UP, NO_ANSWER, Answer, Request
+
+if TYPE_CHECKING:
+    from kafwire.testing.broker.state import ClusterState
+
+
+class Api(NamedTuple):
+    """An API that is served."""
+
+    name: str
+    key: int
+    request_class: type[Any]
+    versions: tuple[int, int]
+    handle: Callable[[ClusterState, Request], Answer]
+
+
+@functools.cache
+def served() -> dict[int, Api]:
+    """All APIs that have a file, by their keys."""
+    by_module = {_module_name(name.removesuffix("Request")): name for name in _requests()}
+    found = {}
+    for module in pkgutil.iter_modules(api.__path__):
+        if module.name.startswith("_"):
+            continue
+        name = by_module[module.name]
+        kind: Any = protocol.MESSAGES[name]
+        its = import_module(f"{api.__name__}.{module.name}")
+        versions = getattr(its, "VERSIONS", (kind.min_version, kind.max_version))
+        found[kind.api_key] = Api(name.removesuffix("Request"), kind.api_key, kind, versions, its.handle)
+    return found
+
+
+def _requests() -> list[str]:
+    return [name for name in protocol.MESSAGES if name.endswith("Request")]
+
+
+def _module_name(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def handle(state: ClusterState, request: Request) -> Answer:
+    """Have a request handled. The driver has seen to it that its API and version are served."""
+    its = served().get(type(request.message).api_key)
+    if its is None:
+        return HANG_UP
+    if not request.connection.is_ready and its.name not in ("ApiVersions", "SaslHandshake", "SaslAuthenticate"):
+        return HANG_UP  # Kafka closes the connection of who has not authenticated
+    answer = its.handle(state, request)
+    return NO_ANSWER if its.name == "Produce" and request.message.acks == 0 else answer

@@ -1,0 +1,85 @@
+"""`EmbeddedKafka`: brokers on ports of this machine, in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from kafwire.testing.broker.socket_server import Listener, SocketServer
+from kafwire.testing.broker.state import ClusterState
+
+_T = TypeVar("_T")
+
+
+class EmbeddedKafka:
+    """A Kafka cluster in this process, for development and tests: the real protocol, on real ports.
+
+    It serves any client. What it stores is in memory. It does not replicate: followers are modelled.
+
+    Args:
+        nodes: how many brokers.
+        host: the address that they listen on and advertise.
+        port: of the first broker, 0 for any free one; the others have any.
+        configs: options of brokers by Kafka's names, such as `{"num.partitions": 3}`.
+
+    Example:
+        >>> with EmbeddedKafka() as kafka, kafwire.Producer(kafka.bootstrap) as producer:
+        ...     producer.send("flights", b"EWR-IAH").result(10).offset
+        0
+    """
+
+    def __init__(
+        self,
+        nodes: int = 1,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        configs: Mapping[str, object] | None = None,
+    ) -> None:
+        texts = {
+            name: str(value).lower() if isinstance(value, bool) else str(value)
+            for name, value in (configs or {}).items()
+        }
+        self.state = ClusterState(range(1, nodes + 1), configs=texts)
+        self._server = SocketServer(self.state)
+        self._host, self._port = host, port
+
+    def start(self) -> Self:
+        """Open the ports, and serve."""
+        import time
+
+        self.state.wall_offset_ms = time.time() * 1000.0 - self._server.now_ms
+        for node in self.state.nodes.values():
+            listener = Listener(node.number, "PLAINTEXT", self._host, self._port if node.number == 1 else 0)
+            node.addresses["PLAINTEXT"] = self._server.listen(listener)
+        self._server.start()
+        return self
+
+    def close(self) -> None:
+        """Close all ports and connections. What is in memory is gone."""
+        self._server.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+        if error is None and self._server.problems:
+            raise self._server.problems[0]
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients connect to: `host:port` of each broker, separated by commas."""
+        return ",".join(f"{host}:{port}" for n in self.state.nodes.values() for host, port in [n.address("PLAINTEXT")])
+
+    def ask(self, function: Callable[[ClusterState], _T]) -> _T:
+        """Call `function` with the cluster's state, in the broker's thread, and return what it returns."""
+        return self._server.ask(lambda: function(self.state))
+
+    def create_topic(self, name: str, partitions: int = 1, replicas: int = 1, **configs: Any) -> None:
+        """Make a topic; `configs` are its options, with underscores: `cleanup_policy="compact"`."""
+        options = {key.replace("_", "."): str(value) for key, value in configs.items()}
+        self.ask(lambda state: state.topics.create(name, partitions, replicas, configs=options))

@@ -1,0 +1,54 @@
+"""Frames to requests, and answers to frames. What cannot be read is an error of the connection, as it is with Kafka."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+from kafwire import protocol
+from kafwire.errors import ErrorCode, ProtocolError
+from kafwire.testing.broker import dispatch
+from kafwire.testing.broker.request import Connection, Request
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
+API_VERSIONS = 18
+_HEAD = struct.Struct(">hhi")
+_API_VERSIONS_REFUSED = 0  # the version of an answer to a version of ApiVersions that is not known (KIP-511)
+
+
+def read_request(connection: Connection, frame: BytesLike) -> Request:
+    """Read a frame, without its size. Raises `ProtocolError` for what no broker answers: it closes the connection."""
+    view = memoryview(frame).cast("B")
+    if len(view) < _HEAD.size:
+        raise ProtocolError(f"a request takes more than {len(view)} bytes")
+    key, version, correlation_id = _HEAD.unpack_from(view)
+    its = dispatch.served().get(key)
+    if its is None:
+        raise ProtocolError(f"no API has the key {key} here")
+    kind = its.request_class
+    low, high = its.versions
+    if not low <= version <= high:
+        if key == API_VERSIONS:
+            return Request(connection, kind(), -1, correlation_id, size=len(view))
+        raise ProtocolError(f"{its.name} is served in versions {low} to {high}, not {version}", api=its.name)
+    header_version = 2 if version >= kind.flexible_from else 1
+    header, used = protocol.RequestHeader.plan(header_version).decode_prefix(view)
+    message = kind.decode(view[used:], version)
+    return Request(connection, message, version, correlation_id, header.client_id, size=len(view))
+
+
+def write_response(request: Request, answer: Any) -> bytes:
+    """The frame of an answer, without its size."""
+    head = struct.pack(">i", request.correlation_id)
+    if isinstance(answer, bytes):
+        return head + answer
+    kind = type(request.message)
+    version = request.version
+    if kind.api_key == API_VERSIONS:
+        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            version = _API_VERSIONS_REFUSED
+    elif version >= kind.flexible_from:
+        head += b"\0"
+    return head + bytes(answer.encode(version))

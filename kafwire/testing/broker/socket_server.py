@@ -1,0 +1,422 @@
+"""Sockets around a `ClusterState`: one thread, one selector, no decision.
+
+A connection's requests are handled one after the other, as a Kafka broker does: the next one is looked at when the last
+one is answered, and not before a throttle time has passed (KIP-219).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+import selectors
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kafwire.errors import ProtocolError
+from kafwire.testing.broker.frames import read_request, write_response
+from kafwire.testing.broker.log import FileSpan
+from kafwire.testing.broker.request import HANG_UP, NO_ANSWER, Answer, Connection, Request
+
+if TYPE_CHECKING:
+    import ssl
+
+    from kafwire.testing.broker.state import ClusterState
+
+_T = TypeVar("_T")
+_log = logging.getLogger("kafwire.testing.broker")
+
+SIZE_BYTES = 4
+SCRATCH_BYTES = 256 << 10
+TURN_BYTES = 8 << 20  # read from one connection before others have their turn
+BACKLOG = 2  # requests that are read ahead of the one that is being served
+SLICES = 64  # of one sendmsg
+
+
+@dataclass(frozen=True)
+class Listener:
+    """A port: of which broker, by which name, and how clients come in."""
+
+    node: int
+    name: str
+    host: str
+    port: int
+    context: ssl.SSLContext | None = None
+    is_secured: bool = False  # whether clients have to authenticate by SASL
+
+
+@dataclass(eq=False)
+class _Peer:
+    """The server's end of a client's connection."""
+
+    socket: Any
+    connection: Connection
+    is_shaking_hands: bool = False
+    head: bytearray = field(default_factory=bytearray)  # of a frame that has begun
+    frame: bytearray | None = None  # that is being received
+    filled: int = 0
+    backlog: deque[bytearray] = field(default_factory=deque)
+    is_busy: bool = False
+    muted_until: float = 0.0
+    outgoing: deque[memoryview | FileSpan] = field(default_factory=deque)
+    ends: bool = False  # when all is sent
+    events: int = 0
+
+
+class SocketServer:
+    """Serves a state to real clients, in a thread of its own.
+
+    Args:
+        state: what is served. It is touched by this thread only; others go through `ask`.
+    """
+
+    def __init__(self, state: ClusterState) -> None:
+        self.state = state
+        self.problems: list[BaseException] = []
+        self._listeners: dict[int, tuple[socket.socket, Listener]] = {}
+        self._peers: dict[Connection, _Peer] = {}
+        self._selector = selectors.DefaultSelector()
+        self._wake_receive, self._wake_send = socket.socketpair()
+        self._wake_receive.setblocking(False)
+        self._selector.register(self._wake_receive, selectors.EVENT_READ, self._on_wake)
+        self._asked: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self._began = time.monotonic()
+        self._ends = False
+        self._thread = threading.Thread(target=self._run, name="kafwire broker", daemon=True)
+
+    # --- from any thread
+
+    def start(self) -> None:
+        """Begin to serve."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Close all ports and connections, and end the thread."""
+        if self._thread.is_alive():
+            self.ask(self._end)
+            self._thread.join()
+        else:
+            self._close_all()
+
+    def ask(self, function: Callable[[], _T]) -> _T:
+        """Call `function` in the server's thread, where it may touch the state, and return what it returns."""
+        if threading.current_thread() is self._thread:
+            return function()
+        if not self._thread.is_alive():
+            raise RuntimeError("the broker is closed")
+        future: Future[_T] = Future()
+        self._asked.append((function, future))
+        self._wake_send.send(b"\0")
+        return future.result()
+
+    def listen(self, listener: Listener) -> tuple[str, int]:
+        """Open a port, before `start` or in the server's thread. Returns where it is."""
+        family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
+        opened = socket.create_server((listener.host, listener.port), family=family, backlog=1024)
+        opened.setblocking(False)
+        self._listeners[opened.fileno()] = opened, listener
+        self._selector.register(opened, selectors.EVENT_READ, lambda: self._on_client(opened, listener))
+        host, port = opened.getsockname()[:2]
+        return host, port
+
+    def silence(self, node: int) -> None:
+        """Close the ports of a broker and the connections to it."""
+        for number, (opened, listener) in list(self._listeners.items()):
+            if listener.node == node:
+                self._selector.unregister(opened)
+                opened.close()
+                del self._listeners[number]
+        self.break_off(node)
+
+    def break_off(self, node: int | None = None) -> None:
+        """Close all connections to a broker, or to all."""
+        for peer in list(self._peers.values()):
+            if node is None or peer.connection.node == node:
+                self._close(peer)
+
+    @property
+    def now_ms(self) -> float:
+        """Monotonic milliseconds since the server was made."""
+        return (time.monotonic() - self._began) * 1000.0
+
+    # --- the thread
+
+    def _run(self) -> None:
+        while not self._ends:
+            due = self.state.next_due_ms
+            timeout = None if due is None else max(0.0, (due - self.now_ms) / 1000.0)
+            for key, events in self._selector.select(timeout):
+                if isinstance(key.data, _Peer):
+                    self._on_ready(key.data, events)
+                else:
+                    key.data()
+            self.state.advance(self.now_ms)
+            self._send_replies()
+        self._close_all()
+
+    def _on_wake(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            self._wake_receive.recv(4096)
+        while self._asked:
+            function, future = self._asked.popleft()
+            self.state.advance(self.now_ms)
+            try:
+                future.set_result(function())
+            except BaseException as error:  # noqa: BLE001 - it belongs to who asked
+                future.set_exception(error)
+
+    def _end(self) -> None:
+        self._ends = True
+
+    def _close_all(self) -> None:
+        for peer in list(self._peers.values()):
+            self._close(peer)
+        for opened, _ in self._listeners.values():
+            opened.close()
+        self._listeners.clear()
+        self._selector.close()
+        self._wake_receive.close()
+        self._wake_send.close()
+        while self._asked:
+            self._asked.popleft()[1].set_exception(RuntimeError("the broker is closed"))
+
+    def _on_client(self, opened: socket.socket, listener: Listener) -> None:
+        try:
+            accepted, address = opened.accept()
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                _log.warning("no connection can be accepted: %s", error)
+                time.sleep(0.01)  # the port stays readable
+            return
+        accepted.setblocking(False)
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = self.state.connect(listener.node, listener.name, address[0], secured=listener.is_secured)
+        peer = _Peer(accepted, connection)
+        if listener.context is not None:
+            peer.socket = listener.context.wrap_socket(accepted, server_side=True, do_handshake_on_connect=False)
+            peer.is_shaking_hands = True
+        self._peers[connection] = peer
+        self._watch(peer)
+
+    def _watch(self, peer: _Peer) -> None:
+        """Ask the selector for what this connection can do now."""
+        wanted = 0
+        if len(peer.backlog) < BACKLOG and not peer.ends:
+            wanted |= selectors.EVENT_READ
+        if peer.outgoing:
+            wanted |= selectors.EVENT_WRITE
+        if wanted == peer.events:
+            return
+        if peer.events and wanted:
+            self._selector.modify(peer.socket, wanted, peer)
+        elif wanted:
+            self._selector.register(peer.socket, wanted, peer)
+        else:
+            self._selector.unregister(peer.socket)
+        peer.events = wanted
+
+    def _close(self, peer: _Peer) -> None:
+        if self._peers.pop(peer.connection, None) is None:
+            return
+        if peer.events:
+            self._selector.unregister(peer.socket)
+            peer.events = 0
+        peer.socket.close()
+        self.state.disconnect(peer.connection)
+
+    def _on_ready(self, peer: _Peer, events: int) -> None:
+        try:
+            if peer.is_shaking_hands:
+                self._shake_hands(peer)
+                return
+            if events & selectors.EVENT_WRITE:
+                self._send(peer)
+            if events & selectors.EVENT_READ and peer.connection.is_open:
+                self._receive(peer)
+        except OSError:
+            self._close(peer)
+            return
+        if peer.connection.is_open:
+            self._watch(peer)
+
+    def _shake_hands(self, peer: _Peer) -> None:
+        import ssl
+
+        try:
+            peer.socket.do_handshake()
+        except ssl.SSLWantReadError:
+            return
+        except ssl.SSLWantWriteError:
+            return
+        peer.is_shaking_hands = False
+
+    # --- receiving
+
+    def _receive(self, peer: _Peer) -> None:
+        taken = 0
+        while taken < TURN_BYTES and len(peer.backlog) < BACKLOG:
+            into = self._scratch if peer.frame is None else memoryview(peer.frame)[peer.filled :]
+            try:
+                size = peer.socket.recv_into(into)
+            except (BlockingIOError, InterruptedError):
+                break
+            except OSError as error:
+                if type(error).__name__ in ("SSLWantReadError", "SSLWantWriteError"):
+                    break
+                raise
+            if not size:
+                self._close(peer)
+                return
+            taken += size
+            if peer.frame is not None:
+                peer.filled += size
+                self._end_frame(peer)
+            elif not self._cut(peer, into[:size]):
+                return
+            self._serve(peer)
+            if not peer.connection.is_open:
+                return
+
+    def _cut(self, peer: _Peer, data: memoryview) -> bool:
+        """Cut what was received into frames. Returns whether the connection goes on."""
+        position = 0
+        while position < len(data):
+            if peer.frame is None:
+                step = min(SIZE_BYTES - len(peer.head), len(data) - position)
+                peer.head += data[position : position + step]
+                position += step
+                if len(peer.head) < SIZE_BYTES:
+                    break
+                size = int.from_bytes(peer.head, "big", signed=True)
+                peer.head.clear()
+                if not 0 < size <= self._max_frame(peer):
+                    _log.info("a connection from %s is closed: a request of %d bytes", peer.connection.peer, size)
+                    self._close(peer)
+                    return False
+                peer.frame, peer.filled = bytearray(size), 0
+                continue
+            step = min(len(peer.frame) - peer.filled, len(data) - position)
+            peer.frame[peer.filled : peer.filled + step] = data[position : position + step]
+            peer.filled += step
+            position += step
+            self._end_frame(peer)
+        return True
+
+    def _max_frame(self, peer: _Peer) -> int:
+        return self.state.config_int("socket.request.max.bytes") if peer.connection.is_ready else 512 << 10
+
+    def _end_frame(self, peer: _Peer) -> None:
+        if peer.frame is not None and peer.filled == len(peer.frame):
+            peer.backlog.append(peer.frame)
+            peer.frame = None
+
+    def _serve(self, peer: _Peer) -> None:
+        """Handle requests, until one has to wait for its answer."""
+        while peer.backlog and not peer.is_busy and peer.connection.is_open and not peer.ends:
+            now_ms = self.now_ms
+            if peer.muted_until > now_ms:
+                return
+            frame = peer.backlog.popleft()
+            try:
+                request = read_request(peer.connection, frame)
+            except ProtocolError as error:
+                _log.info("a connection from %s is closed: %s", peer.connection.peer, error)
+                self._close(peer)
+                return
+            peer.is_busy = True
+            try:
+                self.state.receive(request, now_ms)
+            except Exception as error:
+                self.problems.append(error)
+                _log.exception("%s of version %d failed", request.name, request.version)
+                self._close(peer)
+                return
+            self._send_replies()
+
+    # --- sending
+
+    def _send_replies(self) -> None:
+        while replies := self.state.take_replies():
+            for request, answer in replies:
+                if request.delay_ms > 0:
+                    delay_ms, request.delay_ms = request.delay_ms, 0.0
+                    self.state.after(delay_ms, lambda r=request, a=answer: self.state.reply(r, a))
+                    continue
+                peer = self._peers.get(request.connection)
+                if peer is not None:
+                    try:
+                        self._answer(peer, request, answer)
+                    except OSError:
+                        self._close(peer)
+
+    def _answer(self, peer: _Peer, request: Request, answer: Answer) -> None:
+        if answer is HANG_UP:
+            self._close(peer)
+            return
+        peer.is_busy = False
+        if answer is not NO_ANSWER:
+            self._queue(peer, request, answer)
+            throttle_ms = getattr(answer, "throttle_time_ms", 0)
+            if throttle_ms > 0:
+                peer.muted_until = self.now_ms + throttle_ms
+                self.state.after(throttle_ms + 1, lambda: self._resume(peer))
+        self._send(peer)
+        if peer.connection.is_open:
+            self._watch(peer)
+            if peer.backlog:
+                self.state.after(0, lambda: self._resume(peer))
+
+    def _queue(self, peer: _Peer, request: Request, answer: Any) -> None:
+        frame = write_response(request, answer)
+        peer.outgoing.append(memoryview(len(frame).to_bytes(SIZE_BYTES, "big")))
+        peer.outgoing.append(memoryview(frame))
+
+    def _resume(self, peer: _Peer) -> None:
+        if peer.connection.is_open:
+            self._serve(peer)
+            if peer.connection.is_open:
+                self._watch(peer)
+
+    def _send(self, peer: _Peer) -> None:
+        while peer.outgoing:
+            try:
+                sent = self._send_some(peer)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                if type(error).__name__ in ("SSLWantReadError", "SSLWantWriteError"):
+                    return
+                raise
+            while sent > 0:
+                first = peer.outgoing[0]
+                size = first.size if isinstance(first, FileSpan) else len(first)
+                if sent >= size:
+                    peer.outgoing.popleft()
+                elif isinstance(first, FileSpan):
+                    peer.outgoing[0] = FileSpan(first.descriptor, first.position + sent, size - sent)
+                else:
+                    peer.outgoing[0] = first[sent:]
+                sent -= min(sent, size)
+        if peer.ends:
+            self._close(peer)
+
+    def _send_some(self, peer: _Peer) -> int:
+        first = peer.outgoing[0]
+        if isinstance(first, FileSpan):
+            return os.sendfile(peer.socket.fileno(), first.descriptor, first.position, first.size)
+        if hasattr(peer.socket, "cipher"):
+            return int(peer.socket.send(first))
+        slices = []
+        for each in peer.outgoing:
+            if isinstance(each, FileSpan) or len(slices) == SLICES:
+                break
+            slices.append(each)
+        return int(peer.socket.sendmsg(slices))

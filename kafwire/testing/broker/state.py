@@ -1,0 +1,253 @@
+"""A cluster of brokers as one state machine: `(state, request, now) -> answers`, without a clock, a socket or chance of its own.
+
+    state.receive(request, now_ms)       # a request of a connection whose last one is answered
+    state.advance(now_ms)                # time has passed: at `state.next_due_ms` at the latest
+    for request, answer in state.take_replies(): ...
+
+What is driven so by sockets (`server.py`) is the embedded broker, what is driven by a simulated network is a world for
+tests (`kafwire.testing.simulation`). Handlers are one file per API, in `api/`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafwire.testing.broker import dispatch
+from kafwire.testing.broker.configs import BROKER_CONFIGS, TOPIC_CONFIGS
+from kafwire.testing.broker.partition import Partition
+from kafwire.testing.broker.request import LATER, Answer, Connection, Request
+from kafwire.testing.broker.timers import Timer, Timers
+from kafwire.testing.broker.topics import Topic, Topics
+
+WALL_MS = 1_700_000_000_000
+INTERNAL_PARTITIONS = 50  # of __consumer_offsets and __transaction_state
+
+# Given a request before it is handled: an answer in the place of the broker's own, or None.
+Interceptor = Callable[[Request], Answer | None]
+
+
+@dataclass(slots=True)
+class Node:
+    """One broker of the cluster. `addresses`: where each listener is, (host, port)."""
+
+    number: int
+    addresses: dict[str, tuple[str, int]] = field(default_factory=dict)
+    rack: str | None = None
+    is_up: bool = True
+    versions: dict[str, tuple[int, int]] = field(default_factory=dict)  # that it says it has, where not all
+    epoch: int = 1  # one more with every start
+
+    def address(self, listener: str) -> tuple[str, int]:
+        """Where clients of this listener find it."""
+        return self.addresses.get(listener) or next(iter(self.addresses.values()), ("", -1))
+
+
+class ClusterState:
+    """All that the brokers of a cluster know, and what they answer.
+
+    Args:
+        nodes: their numbers.
+        configs: options of brokers, by Kafka's names; see `configs.py`.
+        seed: of ids.
+        wall_ms: the wall clock's time when the monotonic one is 0, in milliseconds.
+    """
+
+    def __init__(
+        self,
+        nodes: Iterable[int] = (1,),
+        *,
+        configs: Mapping[str, str] | None = None,
+        seed: int = 0,
+        wall_ms: float = WALL_MS,
+    ) -> None:
+        self.random = random.Random(seed)
+        self.now_ms = 0.0
+        self.wall_offset_ms = wall_ms
+        self.timers = Timers()
+        self.nodes = {number: Node(number) for number in nodes}
+        self.configs: dict[str, str] = dict(configs or {})
+        self.cluster_id = self.make_cluster_id()
+        self.topics = Topics(lambda: [n.number for n in self.nodes.values() if n.is_up] or [*self.nodes], self.make_id)
+        self.interceptors: list[Interceptor] = []
+        self.requests: deque[Request] = deque(maxlen=10_000)  # those that were handled, the newest last
+        self.coordinators: dict[str, int] = {}  # groups and transactional ids whose coordinator was moved; -1: nobody
+        # The finalised levels of features, and what is supported (KIP-584): `transaction.version` 2 is KIP-890's.
+        self.features = {"metadata.version": 30, "transaction.version": 2}
+        self.supported_features = {"metadata.version": (7, 30), "transaction.version": (0, 2)}
+        self.features_epoch = 1
+        self.producer_ids = itertools.count(1000)
+        self._replies: deque[tuple[Request, Answer]] = deque()
+        self._connections = 0
+        self._parts: dict[type[Any], Any] = {}
+
+    # --- time, chance, parts
+
+    def part(self, kind: type[Any]) -> Any:
+        """The one object of a class that keeps what an API needs, made by `kind(state)` when it is first asked for."""
+        found = self._parts.get(kind)
+        if found is None:
+            found = self._parts[kind] = kind(self)
+        return found
+
+    @property
+    def wall_ms(self) -> int:
+        """What the brokers' clocks on the wall show."""
+        return int(self.wall_offset_ms + self.now_ms)
+
+    def after(self, delay_ms: float, call: Callable[[], object]) -> Timer:
+        """Call `call` so much later."""
+        return self.timers.at(self.now_ms + delay_ms, call)
+
+    def make_id(self) -> uuid.UUID:
+        """A new id of a topic."""
+        return uuid.UUID(int=self.random.getrandbits(128), version=4)
+
+    def make_cluster_id(self) -> str:
+        """A new id of a cluster, of 22 characters as Kafka's."""
+        import base64
+
+        return base64.urlsafe_b64encode(self.make_id().bytes).decode().rstrip("=")
+
+    def config(self, name: str) -> str:
+        """A broker's option."""
+        return self.configs.get(name, BROKER_CONFIGS[name].default)
+
+    def config_int(self, name: str) -> int:
+        """A broker's option that is a number."""
+        return int(self.config(name))
+
+    def config_is(self, name: str) -> bool:
+        """A broker's option that is true or false."""
+        return self.config(name).strip().lower() == "true"
+
+    def topic_config(self, topic: Topic, name: str) -> str:
+        """A topic's option: its own, or the broker's."""
+        found = topic.configs.get(name)
+        return self.config(TOPIC_CONFIGS[name].broker_name) if found is None else found
+
+    # --- requests
+
+    def connect(
+        self, node: int, listener: str = "PLAINTEXT", peer: str = "127.0.0.1", *, secured: bool = False
+    ) -> Connection:
+        """A client has connected. `secured`: it has to authenticate by SASL first."""
+        self._connections += 1
+        return Connection(self._connections, node, listener, peer, is_ready=not secured)
+
+    def disconnect(self, connection: Connection) -> None:
+        """A client's connection has ended: nobody waits for answers any more."""
+        connection.is_open = False
+
+    def receive(self, request: Request, now_ms: float) -> None:
+        """Handle a request. Its answer is among the replies at once, or some time later."""
+        self.advance(now_ms)
+        request.at_ms = now_ms
+        self.requests.append(request)
+        for interceptor in self.interceptors:
+            answer = interceptor(request)
+            if answer is not None:
+                break
+        else:
+            answer = dispatch.handle(self, request)
+        if answer is not LATER:
+            self.reply(request, answer)
+
+    def reply(self, request: Request, answer: Answer) -> None:
+        """Answer a request."""
+        if request.connection.is_open:
+            self._replies.append((request, answer))
+
+    def advance(self, now_ms: float) -> None:
+        """Let time pass, and do what is due."""
+        while (timer := self.timers.take_due(now_ms)) is not None:
+            self.now_ms = max(self.now_ms, timer.at_ms)
+            if timer.call is not None:
+                timer.call()
+        self.now_ms = max(self.now_ms, now_ms)
+
+    @property
+    def next_due_ms(self) -> float | None:
+        """When something is due next."""
+        return self.timers.next_ms
+
+    def take_replies(self) -> list[tuple[Request, Answer]]:
+        """The answers since the last call, in the order in which they were given."""
+        taken = list(self._replies)
+        self._replies.clear()
+        return taken
+
+    # --- who leads and coordinates
+
+    def coordinator(self, key: str) -> int:
+        """The broker that coordinates a group, or a transactional id; -1: nobody."""
+        moved = self.coordinators.get(key)
+        if moved is not None:
+            return moved
+        up = [node.number for node in self.nodes.values() if node.is_up]
+        return up[java_hash(key) % INTERNAL_PARTITIONS % len(up)] if up else -1
+
+    def move_coordinator(self, key: str, node: int) -> None:
+        """From now on `node` coordinates a group or a transactional id; -1: nobody does."""
+        self.coordinators[key] = node
+
+    def move_leader(self, topic: str, partition: int, node: int) -> None:
+        """Another broker leads a partition, in the next epoch; -1: nobody does."""
+        self._partition(topic, partition).lead(node)
+
+    def lose_records(self, topic: str, partition: int, node: int, offset: int) -> None:
+        """An unclean election: `node`, which has nothing from `offset` on, leads (KIP-320)."""
+        found = self._partition(topic, partition)
+        found.replica_ends[node] = min(offset, found.log.end_offset)
+        found.lead(node)
+
+    def _partition(self, topic: str, index: int) -> Partition:
+        found = self.topics.partition(topic, index)
+        if found is None:
+            raise KeyError(f"there is no partition {topic}-{index}")
+        return found
+
+    def stop(self, number: int) -> None:
+        """A broker is gone; another replica in sync leads its partitions, if there is one."""
+        node = self.nodes[number]
+        node.is_up = False
+        for topic in self.topics:
+            for partition in topic.partitions:
+                if number in partition.isr and len(partition.isr) > 1:
+                    partition.isr.remove(number)
+                if partition.leader == number:
+                    partition.lead(self.successor(partition))
+
+    def start(self, number: int) -> None:
+        """A broker is back; it leads what nobody could lead meanwhile, and follows the rest."""
+        node = self.nodes[number]
+        node.is_up = True
+        node.epoch += 1
+        for topic in self.topics:
+            for partition in topic.partitions:
+                if partition.leader < 0 and number in partition.isr:
+                    partition.lead(number)
+                elif number in partition.replicas and number not in partition.isr:
+                    partition.replica_ends.pop(number, None)
+                    partition.isr.append(number)
+
+    def successor(self, partition: Partition) -> int:
+        """The replica that leads next: in sync and up, or where it may be unclean only up; -1: there is none."""
+        up = [n for n in partition.replicas if n in self.nodes and self.nodes[n].is_up]
+        in_sync = [n for n in up if n in partition.isr]
+        unclean = self.topic_config(partition.topic, "unclean.leader.election.enable") == "true"
+        return next(iter(in_sync or (up if unclean else [])), -1)
+
+
+def java_hash(text: str) -> int:
+    """`String.hashCode`, without its sign, as Kafka picks an internal topic's partition by."""
+    value = 0
+    for unit in memoryview(text.encode("utf-16-le")).cast("H"):
+        value = (31 * value + unit) & 0xFFFFFFFF
+    value = value - (1 << 32) if value & 0x80000000 else value
+    return 0 if value == -(1 << 31) else abs(value)
