@@ -1,7 +1,7 @@
 """A partition: who leads and follows, how far each has got, and what the leader knows of epochs and producers.
 
-There is one log for all replicas: a follower has a part of it, from the start, up to its end in `replica_ends`. The high
-watermark is the least end of the replicas in sync. A new leader that has less takes away what it has not.
+There is one log for all replicas: a follower has a part of it, from the start, up to its end in `replica_ends`. The
+high watermark is the least end of the replicas in sync. A new leader that has less takes away what it has not.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Partition:
         """
         stamped = data if isinstance(data, bytearray) else bytearray(data)
         position, base = 0, self.log.end_offset
-        placed = []
+        placed: list[BatchHeader] = []
         while position < len(stamped):
             header = headers[len(placed)] if headers is not None else read_header(stamped, position)
             offset = placed[-1].next_offset if placed else base

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafwire.errors import ProtocolError
@@ -334,7 +335,7 @@ class SocketServer:
             peer.is_busy = True
             try:
                 self.state.receive(request, now_ms)
-            except Exception as error:
+            except Exception as error:  # its connection ends, as with an error that Kafka does not expect
                 self.problems.append(error)
                 _log.exception("%s of version %d failed", request.name, request.version)
                 self._close(peer)
@@ -348,7 +349,7 @@ class SocketServer:
             for request, answer in replies:
                 if request.delay_ms > 0:
                     delay_ms, request.delay_ms = request.delay_ms, 0.0
-                    self.state.after(delay_ms, lambda r=request, a=answer: self.state.reply(r, a))
+                    self.state.after(delay_ms, partial(self.state.reply, request, answer))
                     continue
                 peer = self._peers.get(request.connection)
                 if peer is not None:
@@ -414,7 +415,7 @@ class SocketServer:
             return os.sendfile(peer.socket.fileno(), first.descriptor, first.position, first.size)
         if hasattr(peer.socket, "cipher"):
             return int(peer.socket.send(first))
-        slices = []
+        slices: list[memoryview] = []
         for each in peer.outgoing:
             if isinstance(each, FileSpan) or len(slices) == SLICES:
                 break

@@ -1,4 +1,4 @@
-"""A cluster of brokers as one state machine: `(state, request, now) -> answers`, without a clock, a socket or chance of its own.
+"""A cluster of brokers as one state machine: `(state, request, now) -> answers`. It has no clock, socket or chance.
 
     state.receive(request, now_ms)       # a request of a connection whose last one is answered
     state.advance(now_ms)                # time has passed: at `state.next_due_ms` at the latest

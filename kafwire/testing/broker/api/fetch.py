@@ -1,4 +1,4 @@
-"""Fetch (1): records of partitions. See KIP-227 (sessions), KIP-392 (followers), KIP-320, KIP-595 (truncation), KIP-951.
+"""Fetch (1): records of partitions. See KIP-227 (sessions), KIP-320 and KIP-595 (truncation), KIP-392, KIP-951.
 
 A request waits for `min_bytes` until `max_wait_ms` have passed; errors do not wait. Followers serve what they have, and
 leaders send readers to the follower in their rack.
