@@ -24,6 +24,7 @@ BROKEN_PIPE = 141
 
 # The help of the whole is shown without importing any of them.
 _COMMANDS = {
+    "broker": "Run a Kafka cluster in this process, for development and tests.",
     "consume": "Print records of topics, in the forms that kcat has.",
     "decode": "Show frames, a connection's dump or a log segment as JSON.",
     "doctor": "Check a broker step by step, and say what to change.",

@@ -20,7 +20,7 @@ class EmbeddedKafka:
     Args:
         nodes: how many brokers.
         host: the address that they listen on and advertise.
-        port: of the first broker, 0 for any free one; the others have any.
+        port: of the first broker, the others have those behind it; 0: any free ones.
         configs: options of brokers by Kafka's names, such as `{"num.partitions": 3}`.
 
     Example:
@@ -44,6 +44,7 @@ class EmbeddedKafka:
         self.state = ClusterState(range(1, nodes + 1), configs=texts)
         self._server = SocketServer(self.state)
         self._host, self._port = host, port
+        self._is_started = False
 
     def start(self) -> Self:
         """Open the ports, and serve."""
@@ -51,9 +52,11 @@ class EmbeddedKafka:
 
         self.state.wall_offset_ms = time.time() * 1000.0 - self._server.now_ms
         for node in self.state.nodes.values():
-            listener = Listener(node.number, "PLAINTEXT", self._host, self._port if node.number == 1 else 0)
+            port = self._port + node.number - 1 if self._port else 0
+            listener = Listener(node.number, "PLAINTEXT", self._host, port)
             node.addresses["PLAINTEXT"] = self._server.listen(listener)
         self._server.start()
+        self._is_started = True
         return self
 
     def close(self) -> None:
@@ -61,7 +64,7 @@ class EmbeddedKafka:
         self._server.close()
 
     def __enter__(self) -> Self:
-        return self.start()
+        return self if self._is_started else self.start()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

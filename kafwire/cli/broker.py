@@ -1,0 +1,94 @@
+"""`kafwire broker`: a Kafka cluster in this process, for development, tests and small embedded use."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kafwire.cli.signals import orderly_end
+
+__all__ = ["command"]
+
+_HELP = """Run a Kafka cluster in this process, until Ctrl-C. No Java, nothing to install.
+
+It is for development, tests and small embedded use: it speaks the real protocol to any client, and does not replicate.
+The first line printed has the bootstrap servers. Records are in memory, or with --data in a folder, in Kafka's own file
+format.
+
+\b
+  kafwire broker
+  kafwire broker --port 9092 --topic flights:3 --property auto.create.topics.enable=false
+  kafwire broker --nodes 3 --data ./kafka-data
+
+Exit code 1: a port is taken, or the folder is not one of this broker's.
+"""
+
+
+@click.command("broker", help=_HELP)
+@click.option("--port", type=click.IntRange(0, 65535), default=9092, show_default=True, help="0: any free one.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on, and to advertise.")
+@click.option("--nodes", type=click.IntRange(1, 100), default=1, show_default=True, help="The ports are consecutive.")
+@click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="A folder for records and offsets.")
+@click.option("--topic", "topics", multiple=True, metavar="NAME[:PARTITIONS]", help="Made if it is missing.")
+@click.option("--property", "properties", multiple=True, metavar="KEY=VALUE", help="A broker's option, as Kafka's.")
+@click.option("-v", "--verbose", is_flag=True, help="Log what happens to connections.")
+def command(
+    port: int,
+    host: str,
+    nodes: int,
+    data: Path | None,
+    topics: Sequence[str],
+    properties: Sequence[str],
+    verbose: bool,
+) -> int:
+    """Serve until a signal."""
+    import threading
+
+    from kafwire.testing.broker.embedded import EmbeddedKafka
+
+    logging.basicConfig(format="%(message)s", level=logging.INFO if verbose else logging.WARNING)
+    options: dict[str, Any] = {} if data is None else {"data": data}
+    kafka = EmbeddedKafka(nodes, host=host, port=port, configs=_configs(properties), **options)
+    wanted = [_topic(text) for text in topics]
+    try:
+        kafka.start()
+    except OSError as error:
+        if error.strerror is None:
+            raise
+        raise click.ClickException(f"cannot listen on {host}:{port}: {error.strerror}") from None
+    with kafka, orderly_end():
+        for name, partitions in wanted:
+            kafka.ask(lambda state, n=name, p=partitions: state.topics.find(n) or state.topics.create(n, p))
+        click.echo(kafka.bootstrap)
+        threading.Event().wait()
+    return 0
+
+
+def _configs(properties: Sequence[str]) -> dict[str, str]:
+    from kafwire.testing.broker.configs import BROKER_CONFIGS
+
+    configs = {}
+    for text in properties:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise click.UsageError(f"--property takes KEY=VALUE, not {text!r}")
+        known = BROKER_CONFIGS.get(name)
+        if known is None:
+            raise click.UsageError(f"--property: this broker has no option {name!r}")
+        if problem := known.problem(value):
+            raise click.UsageError(f"--property: {problem}")
+        configs[name] = value
+    return configs
+
+
+def _topic(text: str) -> tuple[str, int]:
+    from kafwire.testing.broker.api.metadata import is_name
+
+    name, colon, count = text.rpartition(":") if ":" in text else (text, "", "1")
+    if not is_name(name):
+        raise click.UsageError(f"--topic: {name!r} is no name of a topic")
+    if not count.isdigit() or int(count) < 1:
+        raise click.UsageError(f"--topic: {count!r} is no number of partitions")
+    return name, int(count)
