@@ -13,7 +13,7 @@ TOLERATED = {
     # epoch or producer id is refused as what it says, which may be true, and cannot be tried again.
     "error BrokerError INVALID_PRODUCER_EPOCH": "the epoch was damaged; or the transaction was open for too long",
     "error BrokerError INVALID_PRODUCER_ID_MAPPING": "the producer id was damaged, or one of several in the request",
-    "error BrokerError TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "damaged, records of no transaction are in one",
+    "error AuthorizationError TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "damaged, records of no transaction are in one",
     "error BrokerError TRANSACTION_ABORTABLE": "the transaction was open for too long, and is not known any more",
     # A delivery or a transactional call that came to its time-out, and a deadline of a connection's.
     "error KafkaTimeoutError": "no answer came in time",

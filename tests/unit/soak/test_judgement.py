@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from kafwire.errors import ErrorCode, broker_error
 from kafwire.testing.history import KINDS, Report
 from tests.soak import judgement
 from tests.soak import segment as module
 from tests.soak.matrix import CONTROL, segment
+from tests.soak.runner import name_of
 from tests.soak.script import Episode
 from tests.soak.segment import SegmentRun
 from tests.soak.state import Tally
@@ -152,3 +155,9 @@ def test_a_control_that_ends_by_itself_is_noted_and_the_segment_goes_on(run: Seg
     own.crash = Broken("kafwire ended with -6")
     with pytest.raises(Broken):
         run._wait(0.0)
+
+
+def test_refusals_that_are_tolerated_are_named_as_they_are_raised() -> None:
+    for tolerated in judgement.TOLERATED:
+        if (match := re.search(r"(\w+Error) ([A-Z_]+)$", tolerated)) is not None:
+            assert name_of(broker_error(ErrorCode[match[2]])) == match[0]
