@@ -40,13 +40,14 @@ def append_batch(
         return -1
     now_ms = state.wall_ms
     if header.producer_id >= 0:
-        repeated = partition.producers.duplicate(header)
+        code = refuses_batch(state, request, partition, header)
+        repeated = None if code else partition.producers.duplicate(header)
         if repeated is not None:
             part.base_offset = repeated.base_offset
             if state.topic_config(topic, "message.timestamp.type") == "LogAppendTime":
                 part.log_append_time_ms = repeated.timestamp_ms
             return repeated.last_offset + 1
-        code = refuses_batch(state, request, partition, header) or partition.producers.refuses(header)
+        code = code or partition.producers.refuses(header)
         if code:
             part.error_code = code
             part.log_start_offset = -1

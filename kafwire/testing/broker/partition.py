@@ -47,6 +47,7 @@ class Partition:
     def __post_init__(self) -> None:
         if not self.isr:
             self.isr = list(self.replicas)
+        self.producers.node = self.leader
 
     @property
     def high_watermark(self) -> int:
@@ -101,21 +102,15 @@ class Partition:
         self.notify(len(stamped) if self.high_watermark > mark else 0)
         return base
 
-    def write_marker(
-        self, producer_id: int, epoch: int, now_ms: int, *, commit: bool, coordinator_epoch: int = 0
-    ) -> int:
+    def write_marker(self, producer_id: int, epoch: int, now_ms: int, *, commit: bool) -> int:
         """Append the marker that ends a producer's transaction. Returns its offset."""
-        record: dict[str, object] = {
-            "key": b"\0\0\0" + bytes([commit]),
-            "value": b"\0\0" + coordinator_epoch.to_bytes(4, "big"),
-            "timestamp_ms": now_ms,
-        }
+        record: dict[str, object] = {"key": b"\0\0\0" + bytes([commit]), "value": bytes(6), "timestamp_ms": now_ms}
         data = encode_batch([record], producer_id=producer_id, producer_epoch=epoch, transactional=True, control=True)
         header = read_header(data)
         # Its transaction ends before readers are told that the log has grown.
         header.next_offset += self.log.end_offset - header.base_offset
         header.base_offset = self.log.end_offset
-        self.producers.end(header, now_ms, commit=commit, coordinator_epoch=coordinator_epoch)
+        self.producers.end(header, now_ms, commit=commit)
         return self.append(data)
 
     def append_values(self, values: Iterable[bytes]) -> int:
@@ -154,7 +149,7 @@ class Partition:
             if node not in self.isr:
                 self.isr.append(node)
             self.epochs.append((self.leader_epoch, self.log.end_offset))
-        self.leader = node
+        self.leader = self.producers.node = node
         self.notify(-1)
 
     def truncate(self, offset: int) -> None:

@@ -35,15 +35,10 @@ class ProducerEntry:
 
     epoch: int = -1
     batches: deque[Appended] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
-    coordinator_epoch: int = -1
     first_offset: int | None = None  # of its open transaction
+    marked: int = -1  # the offset of its last marker
     used_ms: int = 0  # when it last wrote, by the records' own timestamps as Kafka has it
     lowest: int | None = None  # the lowest sequence that it may begin a transaction with, see `verify`
-
-    @property
-    def last_sequence(self) -> int:
-        """The number of its last record, -1: there is none."""
-        return self.batches[-1].last_sequence if self.batches else -1
 
 
 class Aborted(NamedTuple):
@@ -55,11 +50,14 @@ class Aborted(NamedTuple):
 
 
 class ProducerStates:
-    """All producers of one partition."""
+    """All producers of one partition. `node`: the broker that leads it, whose memory counts."""
 
-    def __init__(self) -> None:
+    def __init__(self, node: int = -1) -> None:
+        self.node = node
         self.entries: dict[int, ProducerEntry] = {}
         self.aborted: list[Aborted] = []
+        # By node and producer: what lies before this offset a broker has forgotten by a restart.
+        self._forgotten: dict[int, dict[int, int]] = {}
 
     @property
     def first_open_offset(self) -> int | None:
@@ -67,23 +65,30 @@ class ProducerStates:
         found = [entry.first_offset for entry in self.entries.values() if entry.first_offset is not None]
         return min(found, default=None)
 
-    def known_epoch(self, producer_id: int) -> int:
-        """The epoch of a producer, -1 of one that is not known."""
+    def is_open(self, producer_id: int) -> bool:
+        """Whether a transaction of a producer is open."""
         entry = self.entries.get(producer_id)
-        return -1 if entry is None else entry.epoch
+        return entry is not None and entry.first_offset is not None
+
+    def remembered(self, producer_id: int) -> tuple[int, list[Appended]]:
+        """What the leader knows of a producer: its epoch, -1 if it knows nothing, and its last batches."""
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            return -1, []
+        cut = self._forgotten.get(self.node, {}).get(producer_id, 0)
+        kept = [batch for batch in entry.batches if batch.base_offset >= cut]
+        return (-1, []) if cut and not kept and entry.marked < cut else (entry.epoch, kept)
 
     def duplicate(self, header: BatchHeader) -> Appended | None:
         """The batch in the log that this one repeats."""
-        entry = self.entries.get(header.producer_id)
-        if entry is None or entry.epoch != header.producer_epoch:
-            return None
+        epoch, batches = self.remembered(header.producer_id)
         wanted = header.base_sequence, header.last_sequence
-        return next((each for each in entry.batches if each[:2] == wanted), None)
+        return next((each for each in batches if each[:2] == wanted), None) if epoch == header.producer_epoch else None
 
     def refuses(self, header: BatchHeader) -> int:
         """The error code for a batch whose numbers do not follow; 0: they do."""
+        known, batches = self.remembered(header.producer_id)
         entry = self.entries.get(header.producer_id)
-        known = -1 if entry is None else entry.epoch
         if header.producer_epoch < known:
             return ErrorCode.INVALID_PRODUCER_EPOCH
         if entry is not None and entry.lowest is not None and header.base_sequence > entry.lowest:
@@ -91,13 +96,10 @@ class ProducerStates:
         if header.producer_epoch > known:
             # A producer that it does not know may begin with any number.
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if header.base_sequence and known >= 0 else 0
-        if entry is None:
-            return 0
-        last = entry.last_sequence
-        expected = 0 if last < 0 else (last + 1) % _WRAP
+        expected = (batches[-1].last_sequence + 1) % _WRAP if batches else 0
         if header.base_sequence != expected:
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        if not header.is_transactional and entry.first_offset is not None:
+        if not header.is_transactional and self.is_open(header.producer_id):
             return ErrorCode.INVALID_TXN_STATE
         return 0
 
@@ -116,8 +118,6 @@ class ProducerStates:
         if entry.epoch != header.producer_epoch:
             entry.epoch = header.producer_epoch
             entry.batches.clear()
-        if header.is_control:
-            raise AssertionError("markers end transactions, see `end`")
         appended = Appended(header.base_sequence, header.last_sequence, header.base_offset, header.last_offset, now_ms)
         entry.batches.append(appended)
         entry.used_ms = max(header.max_timestamp, 0) or now_ms
@@ -126,14 +126,14 @@ class ProducerStates:
             if entry.first_offset is None:
                 entry.first_offset = header.base_offset
 
-    def end(self, header: BatchHeader, now_ms: int, *, commit: bool, coordinator_epoch: int = 0) -> None:
-        """The marker of a producer's transaction was appended: it gives the producer an epoch."""
+    def end(self, header: BatchHeader, now_ms: int, *, commit: bool) -> None:
+        """The marker of a producer's transaction is appended: it gives the producer an epoch."""
         entry = self.entries.setdefault(header.producer_id, ProducerEntry())
         if entry.epoch != header.producer_epoch:
             entry.epoch = header.producer_epoch
             entry.batches.clear()
-        entry.coordinator_epoch = max(entry.coordinator_epoch, coordinator_epoch)
         entry.lowest = None
+        entry.marked = header.base_offset
         entry.used_ms = now_ms
         if entry.first_offset is not None and not commit:
             self.aborted.append(Aborted(header.producer_id, entry.first_offset, header.last_offset))
@@ -143,14 +143,19 @@ class ProducerStates:
         """The aborted transactions with records in [first, end)."""
         return [each for each in self.aborted if each.first_offset < end and each.last_offset >= first]
 
-    def restart(self, kept: int) -> None:
-        """The broker restarts, and remembers only the last `kept` batches of each producer; 0: nobody is known."""
-        for producer_id, entry in list(self.entries.items()):
-            if not kept and entry.first_offset is None:
-                del self.entries[producer_id]
-            elif entry.batches:
-                entry.batches = deque(list(entry.batches)[-max(kept, 1) :], maxlen=REMEMBERED)
-            entry.lowest = None
+    def restart(self, node: int, kept: int, end_offset: int) -> None:
+        """`node` restarts, and remembers only the last `kept` batches of each producer.
+
+        One after a stop in order and after a crash, as a snapshot has no more, and recovery writes one, too; up to five
+        where no snapshot covers the end of the log; none of a producer that has expired.
+        """
+        cuts = self._forgotten.setdefault(node, {})
+        for producer_id, entry in self.entries.items():
+            known = [batch.base_offset for batch in entry.batches if batch.base_offset >= cuts.get(producer_id, 0)]
+            if not kept:
+                cuts[producer_id] = end_offset
+            elif known:
+                cuts[producer_id] = min(known[-kept:])
 
     def expire(self, before_ms: int) -> None:
         """Forget who has written nothing since, unless its transaction is open."""
@@ -159,7 +164,7 @@ class ProducerStates:
                 del self.entries[producer_id]
 
     def truncate(self, offset: int) -> None:
-        """Forget what was at `offset` and after; what became of older transactions by it is found by `replay`."""
+        """Forget what was at `offset` and after."""
         for producer_id, entry in list(self.entries.items()):
             kept = [batch for batch in entry.batches if batch.last_offset < offset]
             if entry.first_offset is not None and entry.first_offset >= offset:
@@ -168,6 +173,10 @@ class ProducerStates:
                 del self.entries[producer_id]
             else:
                 entry.batches = deque(kept, maxlen=REMEMBERED)
+        # A transaction whose marker is gone is open again.
+        for each in self.aborted:
+            if each.last_offset >= offset > each.first_offset and each.producer_id in self.entries:
+                self.entries[each.producer_id].first_offset = each.first_offset
         self.aborted = [each for each in self.aborted if each.last_offset < offset]
 
     def replay(self, headers: Iterable[tuple[BatchHeader, bool]], now_ms: int) -> None:

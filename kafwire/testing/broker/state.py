@@ -10,7 +10,6 @@ tests (`kafwire.testing.simulation`). Handlers are one file per API, in `api/`.
 
 from __future__ import annotations
 
-import itertools
 import random
 import uuid
 from collections import deque
@@ -81,7 +80,7 @@ class ClusterState:
         self.features = {"metadata.version": 30, "transaction.version": 2}
         self.supported_features = {"metadata.version": (7, 30), "transaction.version": (0, 2)}
         self.features_epoch = 1
-        self.producer_ids = itertools.count(1000)
+        self.before_4 = False  # whether coordinators do as those of Kafka 3.9, or of 4.3
         self._replies: deque[tuple[Request, Answer]] = deque()
         self._connections = 0
         self._parts: dict[type[Any], Any] = {}
@@ -212,16 +211,26 @@ class ClusterState:
             raise KeyError(f"there is no partition {topic}-{index}")
         return found
 
-    def stop(self, number: int) -> None:
-        """A broker is gone; another replica in sync leads its partitions, if there is one."""
+    def stop(self, number: int, *, clean: bool = True) -> None:
+        """A broker is gone; another replica in sync leads its partitions, if there is one.
+
+        `clean`: it has written down what it remembers of producers, else it learns that from its logs.
+        """
         node = self.nodes[number]
         node.is_up = False
+        self.forget_producers(number, 1 if clean else 5)
         for topic in self.topics:
             for partition in topic.partitions:
                 if number in partition.isr and len(partition.isr) > 1:
                     partition.isr.remove(number)
                 if partition.leader == number:
                     partition.lead(self.successor(partition))
+
+    def forget_producers(self, number: int, kept: int) -> None:
+        """A broker restarts, and remembers of each producer so many batches. See `ProducerStates.restart`."""
+        for topic in self.topics:
+            for partition in topic.partitions:
+                partition.producers.restart(number, kept, partition.log.end_offset)
 
     def start(self, number: int) -> None:
         """A broker is back; it leads what nobody could lead meanwhile, and follows the rest."""

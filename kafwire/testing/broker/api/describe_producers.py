@@ -1,0 +1,51 @@
+"""DescribeProducers (61): which producers a partition's leader remembers. See KIP-664."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafwire import protocol
+from kafwire.errors import ErrorCode
+from kafwire.testing.broker.request import Answer, Request
+
+if TYPE_CHECKING:
+    from kafwire.testing.broker.partition import Partition
+    from kafwire.testing.broker.state import ClusterState
+
+
+def handle(state: ClusterState, request: Request) -> Answer:
+    """Describe those of each partition."""
+    response = protocol.DescribeProducersResponse
+    topics = []
+    for asked in request.message.topics:
+        parts = []
+        for index in asked.partition_indexes:
+            part = response.PartitionResponse(partition_index=index)
+            parts.append(part)
+            partition = state.topics.partition(asked.name, index)
+            if partition is None:
+                part.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif partition.leader != request.node:
+                part.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            else:
+                part.active_producers = _producers(partition)
+        topics.append(response.TopicResponse(name=asked.name, partitions=parts))
+    return response(topics=topics)
+
+
+def _producers(partition: Partition) -> list[Any]:
+    kind = protocol.DescribeProducersResponse.ProducerState
+    found = []
+    for producer_id, entry in partition.producers.entries.items():
+        epoch, batches = partition.producers.remembered(producer_id)
+        if epoch >= 0:
+            found.append(
+                kind(
+                    producer_id=producer_id,
+                    producer_epoch=epoch,
+                    last_sequence=batches[-1].last_sequence if batches else -1,
+                    last_timestamp=entry.used_ms,
+                    current_txn_start_offset=-1 if entry.first_offset is None else entry.first_offset,
+                )
+            )
+    return found

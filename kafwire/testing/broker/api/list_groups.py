@@ -1,0 +1,36 @@
+"""ListGroups (16): the groups that a broker coordinates. See KIP-518 (states), KIP-848 (types)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafwire import protocol
+from kafwire.testing.broker.group_coordinator import GroupCoordinator
+from kafwire.testing.broker.request import Answer, Request
+
+if TYPE_CHECKING:
+    from kafwire.testing.broker.state import ClusterState
+
+CLASSIC = "classic"
+
+
+def handle(state: ClusterState, request: Request) -> Answer:
+    """List those that pass the filters, whose letters' case does not matter."""
+    message, response = request.message, protocol.ListGroupsResponse
+    groups: GroupCoordinator = state.part(GroupCoordinator)
+    states = {name.lower() for name in message.states_filter}
+    types = {name.lower() for name in message.types_filter}
+    return response(
+        groups=[
+            response.ListedGroup(
+                group_id=group_id,
+                protocol_type=group.protocol_type or "",
+                group_state=group.state.value,
+                group_type=CLASSIC,
+            )
+            for group_id, group in groups.groups.items()
+            if state.coordinator(group_id) == request.node
+            and (not states or group.state.value.lower() in states)
+            and (not types or CLASSIC in types)
+        ]
+    )

@@ -1,0 +1,53 @@
+"""ListTransactions (66): the transactional ids that a broker coordinates. See KIP-664, KIP-994."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from kafwire import protocol
+from kafwire.errors import ErrorCode
+from kafwire.testing.broker.api.describe_transactions import STATE_NAMES
+from kafwire.testing.broker.request import Answer, Request
+from kafwire.testing.broker.transactions import Transactions
+
+if TYPE_CHECKING:
+    from kafwire.testing.broker.state import ClusterState
+
+
+def handle(state: ClusterState, request: Request) -> Answer:
+    """List those that pass the filters."""
+    message, response = request.message, protocol.ListTransactionsResponse
+    transactions: Transactions = state.part(Transactions)
+    names = set(STATE_NAMES.values())
+    pattern = getattr(message, "transactional_id_pattern", None)
+    try:
+        wanted = re.compile(pattern) if pattern else None
+    except re.error:
+        return response(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
+    found = []
+    for transactional_id, its in transactions.by_id.items():
+        coordinator = its.coordinator
+        if transactions.refuses(request, transactional_id) or coordinator.producer_id < 0:
+            continue
+        if message.state_filters and STATE_NAMES[coordinator.state] not in message.state_filters:
+            continue
+        if message.producer_id_filters and coordinator.producer_id not in message.producer_id_filters:
+            continue
+        if message.duration_filter >= 0 and not (
+            coordinator.partitions and state.now_ms - its.begun_ms > message.duration_filter
+        ):
+            continue
+        if wanted is not None and not wanted.fullmatch(transactional_id):
+            continue
+        found.append(
+            response.TransactionState(
+                transactional_id=transactional_id,
+                producer_id=coordinator.producer_id,
+                transaction_state=STATE_NAMES[coordinator.state],
+            )
+        )
+    return response(
+        unknown_state_filters=[name for name in message.state_filters if name not in names],
+        transaction_states=found,
+    )

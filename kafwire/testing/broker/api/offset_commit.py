@@ -1,0 +1,66 @@
+"""OffsetCommit (8): a group's offsets. See KIP-848 (member epochs), KIP-1251 (topic ids, from version 10 on)."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from kafwire import protocol
+from kafwire.errors import ErrorCode
+from kafwire.testing.broker.group_coordinator import GroupCoordinator
+from kafwire.testing.broker.offsets import Committed, OffsetStore
+from kafwire.testing.broker.request import Answer, Request
+
+if TYPE_CHECKING:
+    from kafwire.testing.broker.state import ClusterState
+
+GROUP_NOT_FOUND = 9  # from here on a group that is not there is told as such
+
+
+def handle(state: ClusterState, request: Request) -> Answer:
+    """Commit what may be committed."""
+    message, response = request.message, protocol.OffsetCommitResponse
+    groups: GroupCoordinator = state.part(GroupCoordinator)
+    store: OffsetStore = state.part(OffsetStore)
+    refusal = groups.refuses(request, message.group_id)
+    if not refusal:
+        generation = message.generation_id_or_member_epoch
+        refusal = groups.check_commit(
+            message.group_id, message.member_id, message.group_instance_id, generation, is_transactional=False
+        )
+        if refusal == ErrorCode.ILLEGAL_GENERATION and not groups.exists(message.group_id):
+            told = request.version >= GROUP_NOT_FOUND and not state.before_4
+            refusal = ErrorCode.GROUP_ID_NOT_FOUND if told else refusal
+    longest = state.config_int("offset.metadata.max.bytes")
+    topics = []
+    for topic in message.topics:
+        name, unknown = name_of(state, topic.name, topic.topic_id)
+        parts = []
+        for asked in topic.partitions:
+            index = asked.partition_index
+            error = unknown
+            if not error and state.topics.partition(name, index) is None:
+                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if not error and len((asked.committed_metadata or "").encode()) > longest:
+                error = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            code = refusal or error
+            parts.append(response.OffsetCommitResponsePartition(partition_index=index, error_code=code))
+            if not code:
+                groups.ensure(message.group_id)
+                committed = Committed(
+                    asked.committed_offset,
+                    asked.committed_leader_epoch,
+                    asked.committed_metadata or "",
+                    state.wall_ms,
+                )
+                store.commit(message.group_id, (name, index), committed)
+        topics.append(response.OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=parts))
+    return response(topics=topics)
+
+
+def name_of(state: ClusterState, name: str, topic_id: uuid.UUID) -> tuple[str, int]:
+    """A topic's name, and the error code for one that does not exist."""
+    topic = state.topics.find(name, topic_id)
+    if topic is not None:
+        return topic.name, 0
+    return name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name else ErrorCode.UNKNOWN_TOPIC_ID

@@ -1,0 +1,135 @@
+"""A model of Kafka's transaction coordinator and of what its markers decide, for one transactional id.
+
+Both versions of the protocol: a request says which one it is of. Markers are written by `complete`, some time after the
+decision.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from kafwire.errors import ErrorCode
+from kafwire.producer.sequencer import Identity
+
+Partition = tuple[str, int]
+
+
+class State(Enum):
+    """Of a transaction."""
+
+    EMPTY = "empty"
+    ONGOING = "ongoing"
+    PREPARE_COMMIT = "prepare commit"
+    PREPARE_ABORT = "prepare abort"
+    COMPLETE_COMMIT = "complete commit"
+    COMPLETE_ABORT = "complete abort"
+
+
+@dataclass
+class Coordinator:
+    """What it keeps of one transactional id; `before_4`: as Kafka 3.9 does."""
+
+    before_4: bool = False
+    producer_id: int = -1
+    epoch: int = -1
+    last_epoch: int = -1  # the one before, if a request of it may be a repeated one
+    state: State = State.EMPTY
+    partitions: set[Partition] = field(default_factory=set)
+    groups: set[str] = field(default_factory=set)
+
+    @property
+    def preparing(self) -> bool:
+        """Whether it is decided, and its markers are being written."""
+        return self.state in (State.PREPARE_COMMIT, State.PREPARE_ABORT)
+
+    def initialize(self, current: Identity, *, new_id: int) -> tuple[int, Identity]:
+        """InitProducerId: an error code, and the identity."""
+        nobody = Identity(-1, -1)
+        if self.producer_id < 0:
+            self.producer_id, self.epoch = new_id, 0
+            return 0, Identity(self.producer_id, self.epoch)
+        if current.producer_id >= 0 and current.producer_id != self.producer_id:
+            return ErrorCode.PRODUCER_FENCED, nobody
+        if self.preparing:
+            return ErrorCode.CONCURRENT_TRANSACTIONS, nobody
+        if self.state is State.ONGOING:
+            self.fence()
+            return ErrorCode.CONCURRENT_TRANSACTIONS, nobody
+        if current.epoch >= 0 and current.epoch != self.epoch:
+            if current.epoch != self.last_epoch:
+                return ErrorCode.PRODUCER_FENCED, nobody
+            self.state = State.EMPTY
+            return 0, Identity(self.producer_id, self.epoch)
+        self.last_epoch = current.epoch
+        self.epoch += 1
+        self.state = State.EMPTY
+        return 0, Identity(self.producer_id, self.epoch)
+
+    def fence(self) -> None:
+        """Abort what is open, in the name of nobody: a producer came anew, or the transaction took too long."""
+        if self.state is State.ONGOING:
+            self.last_epoch = -1 if self.before_4 else self.epoch
+            self.epoch += 1
+            self.state = State.PREPARE_ABORT
+
+    def refuses(self, who: Identity) -> int:
+        """The error code for a request of this producer about an open transaction."""
+        if self.preparing and not self.before_4:
+            return ErrorCode.CONCURRENT_TRANSACTIONS
+        if who.producer_id != self.producer_id:
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        if who.epoch != self.epoch:
+            return ErrorCode.PRODUCER_FENCED
+        return ErrorCode.CONCURRENT_TRANSACTIONS if self.preparing else 0
+
+    def add(self, who: Identity, partitions: set[Partition], groups: set[str]) -> int:
+        """AddPartitionsToTxn, AddOffsetsToTxn, and what brokers add by themselves with version 2."""
+        code = self.refuses(who)
+        if not code:
+            self.state = State.ONGOING
+            self.partitions |= partitions
+            self.groups |= groups
+        return code
+
+    def end(self, who: Identity, *, commit: bool, version: int) -> tuple[int, Identity]:
+        """EndTxn: an error code, and the next identity with version 2."""
+        second = version >= 2
+        if second and self.preparing:
+            return ErrorCode.CONCURRENT_TRANSACTIONS, Identity(-1, -1)
+        if who.producer_id != self.producer_id:
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING, Identity(-1, -1)
+        # The end has raised the epoch. Who asks for it again is known until something new has begun.
+        is_complete = self.state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+        repeated = second and is_complete and who.epoch + 1 == self.epoch
+        if who.epoch != self.epoch and not repeated:
+            return ErrorCode.PRODUCER_FENCED, Identity(-1, -1)
+        prepared, complete = (
+            (State.PREPARE_COMMIT, State.COMPLETE_COMMIT) if commit else (State.PREPARE_ABORT, State.COMPLETE_ABORT)
+        )
+        if self.preparing:
+            return ErrorCode.CONCURRENT_TRANSACTIONS, Identity(-1, -1)
+        if self.state is State.ONGOING:
+            return self._prepare(prepared, second=second)
+        if self.state is complete and (repeated or not second):
+            return 0, Identity(self.producer_id, self.epoch)
+        if second and not commit and not repeated:
+            return self._prepare(prepared, second=second)
+        return ErrorCode.INVALID_TXN_STATE, Identity(-1, -1)
+
+    def _prepare(self, state: State, *, second: bool) -> tuple[int, Identity]:
+        self.state = state
+        if second:
+            self.last_epoch = self.epoch
+            self.epoch += 1
+        return 0, Identity(self.producer_id, self.epoch)
+
+    def complete(self) -> tuple[bool, set[Partition], set[str]] | None:
+        """Write the markers, with `epoch`: whether they commit, and where they go; None: there is nothing to write."""
+        if not self.preparing:
+            return None
+        committed = self.state is State.PREPARE_COMMIT
+        self.state = State.COMPLETE_COMMIT if committed else State.COMPLETE_ABORT
+        found = committed, self.partitions, self.groups
+        self.partitions, self.groups = set(), set()
+        return found
