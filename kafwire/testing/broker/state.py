@@ -20,7 +20,9 @@ from typing import Any
 from kafwire.testing.broker import dispatch
 from kafwire.testing.broker.configs import BROKER_CONFIGS, TOPIC_CONFIGS
 from kafwire.testing.broker.partition import Partition
+from kafwire.testing.broker.replication import Replication
 from kafwire.testing.broker.request import LATER, Answer, Connection, Request
+from kafwire.testing.broker.request_log import RequestLog
 from kafwire.testing.broker.timers import Timer, Timers
 from kafwire.testing.broker.topics import Topic, Topics
 
@@ -74,7 +76,7 @@ class ClusterState:
         self.cluster_id = self.make_cluster_id()
         self.topics = Topics(lambda: [n.number for n in self.nodes.values() if n.is_up] or [*self.nodes], self.make_id)
         self.interceptors: list[Interceptor] = []
-        self.requests: deque[Request] = deque(maxlen=10_000)  # those that were handled, the newest last
+        self.requests = RequestLog(self.topics)
         self.coordinators: dict[str, int] = {}  # groups and transactional ids whose coordinator was moved; -1: nobody
         # The finalised levels of features, and what is supported (KIP-584): `transaction.version` 2 is KIP-890's.
         self.features = {"metadata.version": 30, "transaction.version": 2}
@@ -147,7 +149,11 @@ class ClusterState:
         """Handle a request. Its answer is among the replies at once, or some time later."""
         self.advance(now_ms)
         request.at_ms = now_ms
-        self.requests.append(request)
+        self.requests.add(request)
+        self.handle(request)
+
+    def handle(self, request: Request) -> None:
+        """Handle a request that has been received; one that was held is handled again."""
         for interceptor in self.interceptors:
             answer = interceptor(request)
             if answer is not None:
@@ -158,8 +164,14 @@ class ClusterState:
             self.reply(request, answer)
 
     def reply(self, request: Request, answer: Answer) -> None:
-        """Answer a request."""
-        if request.connection.is_open:
+        """Answer a request, as fault scripts will have it."""
+        edits, request.edits = request.edits, []
+        for edit in edits:
+            answer = edit(answer)
+        if request.delay_ms > 0:
+            delay_ms, request.delay_ms = request.delay_ms, 0.0
+            self.after(delay_ms, lambda: self.reply(request, answer))
+        elif request.connection.is_open:
             self._replies.append((request, answer))
 
     def advance(self, now_ms: float) -> None:
@@ -211,46 +223,33 @@ class ClusterState:
             raise KeyError(f"there is no partition {topic}-{index}")
         return found
 
+    @property
+    def replication(self) -> Replication:
+        """Who leads and follows."""
+        found: Replication = self.part(Replication)
+        return found
+
     def stop(self, number: int, *, clean: bool = True) -> None:
         """A broker is gone; another replica in sync leads its partitions, if there is one.
 
         `clean`: it has written down what it remembers of producers, else it learns that from its logs.
         """
-        node = self.nodes[number]
-        node.is_up = False
+        self.nodes[number].is_up = False
         self.forget_producers(number, 1 if clean else 5)
-        for topic in self.topics:
-            for partition in topic.partitions:
-                if number in partition.isr and len(partition.isr) > 1:
-                    partition.isr.remove(number)
-                if partition.leader == number:
-                    partition.lead(self.successor(partition))
-
-    def forget_producers(self, number: int, kept: int) -> None:
-        """A broker restarts, and remembers of each producer so many batches. See `ProducerStates.restart`."""
-        for topic in self.topics:
-            for partition in topic.partitions:
-                partition.producers.restart(number, kept, partition.log.end_offset)
+        self.replication.leave(number)
 
     def start(self, number: int) -> None:
         """A broker is back; it leads what nobody could lead meanwhile, and follows the rest."""
         node = self.nodes[number]
         node.is_up = True
         node.epoch += 1
+        self.replication.come(number)
+
+    def forget_producers(self, number: int, kept: int) -> None:
+        """A broker restarts, and remembers of each producer so many batches. See `ProducerStates.restart`."""
         for topic in self.topics:
             for partition in topic.partitions:
-                if partition.leader < 0 and number in partition.isr:
-                    partition.lead(number)
-                elif number in partition.replicas and number not in partition.isr:
-                    partition.replica_ends.pop(number, None)
-                    partition.isr.append(number)
-
-    def successor(self, partition: Partition) -> int:
-        """The replica that leads next: in sync and up, or where it may be unclean only up; -1: there is none."""
-        up = [n for n in partition.replicas if n in self.nodes and self.nodes[n].is_up]
-        in_sync = [n for n in up if n in partition.isr]
-        unclean = self.topic_config(partition.topic, "unclean.leader.election.enable") == "true"
-        return next(iter(in_sync or (up if unclean else [])), -1)
+                partition.producers.restart(number, kept, partition.log.end_offset)
 
 
 def java_hash(text: str) -> int:

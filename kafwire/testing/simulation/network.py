@@ -9,7 +9,7 @@ import socket
 import struct
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kafwire import protocol
 from kafwire.error_codes import ErrorCode
@@ -24,11 +24,11 @@ from kafwire.runtime.interfaces import (
     StreamSource,
 )
 from kafwire.testing.simulation.kafka import DROPPED, HANGUP, NEVER, Answer, Call, request_classes
+from kafwire.testing.simulation.links import LATENCY_S
 
 if TYPE_CHECKING:
-    from kafwire.testing.simulation.world import World
+    from kafwire.testing.simulation.world import BaseWorld, World
 
-LATENCY_S = 0.001
 CLOCK_S = 1e-6  # what times may be off by, as sums of fractions
 
 
@@ -57,9 +57,12 @@ class SimulatedResolver:
 class Connection:
     """One connection, its broker's end included."""
 
-    def __init__(self, world: World, node: Node, number: int, receiver: Receiver, max_frame: int) -> None:
+    def __init__(self, world: BaseWorld, node: BaseNode, number: int, receiver: Receiver, max_frame: int) -> None:
         self.world = world
         self.node = node
+        self.link = world.link(node.number)
+        self.is_dead = False  # whatever is sent vanishes, and neither end is told
+        self.serving: Any = None  # the request that is being answered
         self.number = number
         self.receiver = receiver
         self.max_frame = max_frame
@@ -120,10 +123,12 @@ class Connection:
         self.break_off(errno.ECANCELED, "closed")
 
     def break_off(self, number: int = errno.ECONNRESET, reason: str = "reset by the broker") -> None:
-        """End it; each end hears of it."""
+        """End it; each end hears of it. Requests that the network holds may still arrive (`Link.runs_late`)."""
         if not self.closed:
             self.closed = True
-            self._server.cancel()
+            if not (self.link.runs_late and self.link.holds_requests):
+                self._server.cancel()
+            self.node.disconnected(self)
             self.world.loop.call_soon(self.receiver.on_closed, number, reason)
 
     def _report(self, event: Callable[[int], None], token: int) -> None:
@@ -131,23 +136,40 @@ class Connection:
             event(token)
 
     async def _serve(self) -> None:
-        await asyncio.sleep(LATENCY_S)
+        link = self.link
+        await asyncio.sleep(link.latency_s)
+        while link.holds_requests and not self.closed:
+            await self.world.released(self.node.number)
         if self.node.silent:
             return
-        if self.node.down:
+        if self.node.down or link.is_refusing:
             self.break_off(errno.ECONNREFUSED, "connection refused")
             return
         self.receiver.on_connected()
         is_cut = False
-        while True:
+        while not self.closed or not self._requests.empty():
             token, correlation_id, data, expect_response = await self._requests.get()
-            await asyncio.sleep(LATENCY_S)
+            await asyncio.sleep(link.delay_s(len(data)))
+            while link.holds_requests:
+                await self.world.released(self.node.number)
+            if self.is_dead:
+                await asyncio.get_running_loop().create_future()
             try:
-                call, answer = await self.node.answer(self.number, data)
+                call, answer = await self.node.answer(self, data)
             except Exception as error:  # noqa: BLE001
                 self.world.fail(error)
                 return
             assert call.correlation_id == correlation_id
+            if self.closed:
+                continue
+            if self.is_dead:
+                await asyncio.get_running_loop().create_future()
+            if link.resets_next:
+                link.resets_next -= 1
+                self.break_off()
+                return
+            while link.holds_responses:
+                await self.world.released(self.node.number)
             if answer is HANGUP:
                 self.break_off()
                 return
@@ -161,6 +183,9 @@ class Connection:
                 await asyncio.get_running_loop().create_future()
             if expect_response:
                 frame = frame_of(call, answer)
+                slower_s = link.delay_s(len(frame)) - LATENCY_S
+                if slower_s > 0:
+                    await asyncio.sleep(slower_s)
                 if len(frame) > self.max_frame:
                     self.break_off(errno.EMSGSIZE, "a frame that is too long")
                     return
@@ -194,9 +219,28 @@ def frame_of(call: Call, answer: Any) -> bytes:
     return head + bytes(answer.encode(version))
 
 
+class BaseNode(Protocol):
+    """A broker, as connections need it. `down` refuses them, `silent` leaves them unanswered."""
+
+    number: int
+    host: str
+    port: int
+    silent: bool
+
+    @property
+    def down(self) -> bool:
+        """Whether nobody is there."""
+
+    async def answer(self, connection: Connection, data: bytes) -> tuple[Any, Answer]:
+        """Have a request answered: the request, which has a `correlation_id`, and its answer."""
+
+    def disconnected(self, connection: Connection) -> None:
+        """A connection has ended."""
+
+
 @dataclass
 class Node:
-    """A broker: where it listens and how it feels. `down` refuses connections, `silent` leaves them unanswered."""
+    """A broker of the model: where it listens and how it feels."""
 
     world: World
     number: int
@@ -207,8 +251,12 @@ class Node:
     rack: str | None = None
     versions: dict[str, tuple[int, int]] = field(default_factory=dict)
 
-    async def answer(self, connection: int, data: bytes) -> tuple[Call, Answer]:
+    def disconnected(self, connection: Connection) -> None:
+        """The model keeps nothing of connections."""
+
+    async def answer(self, connection: Connection | int, data: bytes) -> tuple[Call, Answer]:
         """Have a request answered: by the first of its handlers that does, else by the model."""
+        number = connection if isinstance(connection, int) else connection.number
         api_key, version = struct.unpack_from(">hh", data)
         kind = request_classes()[api_key]
         header_plan = protocol.RequestHeader.plan(2 if version >= kind.flexible_from else 1)
@@ -216,7 +264,7 @@ class Node:
         call = Call(
             at_ms=self.world.engine.now_ms(),
             node=self.number,
-            connection=connection,
+            connection=number,
             version=version,
             correlation_id=header.correlation_id,
             message=kind.decode(data[used:], version),
@@ -235,7 +283,7 @@ class Node:
 class SimulatedTransport:
     """Connections to the world's brokers."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: BaseWorld) -> None:
         self._world = world
         self._listeners: dict[Notifier, Callable[[], object]] = {}
 

@@ -17,8 +17,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-from collections.abc import Callable, Coroutine
-from dataclasses import replace
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -28,7 +28,8 @@ from kafwire.runtime.engine import FORKED
 from kafwire.runtime.interfaces import Receiver, SocketAddress
 from kafwire.testing.simulation.clock import SimulatedClock, SimulatedLoop, SimulatedWaiter
 from kafwire.testing.simulation.kafka import Call, Handler, Kafka
-from kafwire.testing.simulation.network import Connection, Node, SimulatedResolver, SimulatedTransport
+from kafwire.testing.simulation.links import Link
+from kafwire.testing.simulation.network import BaseNode, Connection, Node, SimulatedResolver, SimulatedTransport
 
 T = TypeVar("T")
 
@@ -36,7 +37,7 @@ T = TypeVar("T")
 class SimulatedEngine:
     """An engine on the world's loop. `forked`: its clients were made before a fork; `ended`: the interpreter ends."""
 
-    def __init__(self, world: World, seed: int) -> None:
+    def __init__(self, world: BaseWorld, seed: int) -> None:
         self._world = world
         self.clock = SimulatedClock(world.loop)
         self.random = random.Random(seed)
@@ -97,23 +98,17 @@ class SimulatedEngine:
         return self._world.run(coroutine)
 
 
-class World(Kafka):
-    """Brokers, topics, and the loop that everything runs on."""
+class BaseWorld:
+    """A loop that everything runs on, and the network between clients and brokers. What the brokers are is not said."""
 
-    nodes: dict[int, Node]
-    loop: SimulatedLoop
-
-    def __init__(self, *, brokers: int = 1, topic_ids: bool = True, seed: int = 0) -> None:
+    def __init__(self, *, seed: int = 0) -> None:
         self.seed = seed
         self.loop = SimulatedLoop(self._poll)
         self.engine = SimulatedEngine(self, seed)
-        super().__init__(topic_ids=topic_ids)
-        self._moves = itertools.count(1)
-        self.nodes = {n: Node(self, n, f"10.0.0.{n}", 9092) for n in range(1, brokers + 1)}
-        self.calls: list[Call] = []
         self.connections: list[Connection] = []
-        self.handlers: dict[str, list[Handler]] = {}
         self.engine_lag_s: Callable[[], float] = lambda: 0.0  # until the engine looks at what the I/O thread received
+        self._links: dict[int, Link] = {}
+        self._released: dict[int, asyncio.Future[None]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -128,10 +123,14 @@ class World(Kafka):
             if self.loop.broken is not None:
                 raise self.loop.broken
 
+    def listening(self) -> Mapping[int, BaseNode]:
+        """The brokers, by their numbers."""
+        raise NotImplementedError
+
     @property
     def bootstrap(self) -> str:
         """What clients connect to: all brokers."""
-        return ",".join(host_and_port(node.host, node.port) for node in self.nodes.values())
+        return ",".join(host_and_port(node.host, node.port) for node in self.listening().values())
 
     def _poll(self) -> bool:
         return self.engine.transport.poll()
@@ -160,6 +159,82 @@ class World(Kafka):
         """Let so much time go by."""
         self.run(asyncio.sleep(seconds))
 
+    def connect(self, address: SocketAddress, receiver: Receiver, max_frame: int) -> Connection:
+        """A client connects to that address."""
+        where = (address[0], address[1])
+        node = next((n for n in self.listening().values() if (n.host, n.port) == where), None)
+        connection = Connection(self, node or Nobody(*where), len(self.connections), receiver, max_frame)
+        self.connections.append(connection)
+        return connection
+
+    def break_connections(self, node: int) -> None:
+        """Every connection to `node` is reset."""
+        for connection in self.connections:
+            if connection.node.number == node:
+                connection.break_off()
+
+    # --- the network
+
+    def link(self, node: int) -> Link:
+        """The network to a broker; who is nobody's has one of its own."""
+        return self._links.setdefault(node, Link()) if node >= 0 else Link()
+
+    async def released(self, node: int) -> None:
+        """Until `deliver_held` is called for that broker."""
+        future = self._released.get(node)
+        if future is None:
+            future = self._released[node] = self.loop.create_future()
+        await asyncio.shield(future)
+
+    def deliver_held(self, node: int) -> None:
+        """What the network holds is looked at again."""
+        future = self._released.pop(node, None)
+        if future is not None and not future.done():
+            future.set_result(None)
+
+    def deaden_connections(self, node: int) -> None:
+        """All connections to a broker are half open from now on: what is sent vanishes, and nobody is told."""
+        for connection in self.connections:
+            if connection.node.number == node and not connection.closed:
+                connection.is_dead = True
+
+
+@dataclass
+class Nobody:
+    """An address at which nobody listens."""
+
+    host: str
+    port: int
+    number: int = -1
+    down: bool = True
+    silent: bool = False
+
+    async def answer(self, connection: Connection, data: bytes) -> tuple[Any, Any]:
+        """Nobody answers."""
+        raise AssertionError(f"nobody answers at {self.host}")
+
+    def disconnected(self, connection: Connection) -> None:
+        """Nobody hears of it."""
+
+
+class World(BaseWorld, Kafka):
+    """Brokers that a test scripts, topics, and the loop that everything runs on."""
+
+    nodes: dict[int, Node]
+    loop: SimulatedLoop
+
+    def __init__(self, *, brokers: int = 1, topic_ids: bool = True, seed: int = 0) -> None:
+        BaseWorld.__init__(self, seed=seed)
+        Kafka.__init__(self, topic_ids=topic_ids)
+        self._moves = itertools.count(1)
+        self.nodes = {n: Node(self, n, f"10.0.0.{n}", 9092) for n in range(1, brokers + 1)}
+        self.calls: list[Call] = []
+        self.handlers: dict[str, list[Handler]] = {}
+
+    def listening(self) -> Mapping[int, BaseNode]:
+        """See `BaseWorld`."""
+        return self.nodes
+
     def on(self, api: str, handler: Handler) -> None:
         """Ask `handler` before all others for answers to `api`."""
         self.handlers.setdefault(api, []).insert(0, handler)
@@ -171,22 +246,6 @@ class World(Kafka):
     def made(self, api: str) -> list[Call]:
         """The requests of `api` so far."""
         return [call for call in self.calls if call.name == api]
-
-    def connect(self, address: SocketAddress, receiver: Receiver, max_frame: int) -> Connection:
-        """A client connects to that address."""
-        where = (address[0], address[1])
-        node = next((n for n in self.nodes.values() if (n.host, n.port) == where), None)
-        if node is None:
-            node = Node(self, -1, *where, down=True)
-        connection = Connection(self, node, len(self.connections), receiver, max_frame)
-        self.connections.append(connection)
-        return connection
-
-    def break_connections(self, node: int) -> None:
-        """Every connection to `node` is reset."""
-        for connection in self.connections:
-            if connection.node.number == node:
-                connection.break_off()
 
     def move_broker(self, node: int) -> None:
         """A broker listens at another address from now on; what is connected to the old one stays, and is served."""

@@ -40,8 +40,11 @@ def handle(state: ClusterState, request: Request) -> Answer:
                 part.current_leader.leader_id = partition.leader
                 part.current_leader.leader_epoch = partition.leader_epoch
                 leaders.add(partition.leader)
-            if acks == -1 and not part.error_code and partition.high_watermark < end:
-                waiting.append(Awaited(partition, part, end, partition.leader_epoch))
+            if acks == -1 and not part.error_code:
+                if partition.high_watermark < end:
+                    waiting.append(Awaited(partition, part, end, partition.leader_epoch))
+                elif not has_enough_replicas(state, partition):
+                    part.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         topics.append(
             response.TopicProduceResponse(name=asked.name, topic_id=asked.topic_id, partition_responses=parts)
         )
@@ -55,6 +58,11 @@ def handle(state: ClusterState, request: Request) -> Answer:
         DelayedProduce(state, request, answer, waiting).begin()
         return LATER
     return answer
+
+
+def has_enough_replicas(state: ClusterState, partition: Partition) -> bool:
+    """Whether as many replicas are in sync as acks=all asks for."""
+    return len(partition.isr) >= int(state.topic_config(partition.topic, "min.insync.replicas"))
 
 
 def _partition(request: Request, topic: Topic | None, index: int, part: Any) -> Partition | None:
@@ -101,7 +109,8 @@ class DelayedProduce:
             if partition.leader_epoch != awaited.epoch:
                 self._settle(awaited, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             elif partition.high_watermark >= awaited.end:
-                self._settle(awaited, 0)
+                enough = has_enough_replicas(self.state, partition)
+                self._settle(awaited, 0 if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         self._finish()
 
     def _settle(self, awaited: Awaited, code: int) -> None:

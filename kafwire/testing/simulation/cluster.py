@@ -1,0 +1,193 @@
+"""A simulated world whose brokers are the embedded broker's: its state, driven by a simulated network and clock.
+
+    with ClusterWorld(brokers=3, seed=7) as world:
+        world.state.topics.create("flights", partitions=3, replicas=3)
+        with kafwire.Producer(world.bootstrap, engine=world.engine) as producer:
+            producer.send("flights", b"EWR-IAH").result(10)
+
+The same state is driven by sockets in `EmbeddedKafka`. One seed decides everything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+from kafwire import protocol
+from kafwire.testing.broker import request as broker
+from kafwire.testing.broker.api.fetch import FetchSessions
+from kafwire.testing.broker.frames import read_request
+from kafwire.testing.broker.request import Request
+from kafwire.testing.broker.state import ClusterState
+from kafwire.testing.simulation.clock import WALL_S
+from kafwire.testing.simulation.kafka import HANGUP
+from kafwire.testing.simulation.links import Link
+from kafwire.testing.simulation.network import BaseNode, Connection
+from kafwire.testing.simulation.world import BaseWorld
+
+LISTENER = "PLAINTEXT"
+PORT = 9092
+_NO_ANSWER = b""
+
+
+class ClusterNode:
+    """One broker of the state, at its address in the simulated network."""
+
+    def __init__(self, world: ClusterWorld, number: int) -> None:
+        self._world = world
+        self.number = number
+        self.host, self.port = f"10.0.0.{number}", PORT
+        self.silent = False
+        self._connections: dict[Connection, broker.Connection] = {}
+
+    @property
+    def down(self) -> bool:
+        """Whether nobody is there."""
+        return not self._world.state.nodes[self.number].is_up
+
+    async def answer(self, connection: Connection, data: bytes) -> tuple[Any, Any]:
+        """See `BaseNode`."""
+        known = self._connections.get(connection)
+        if known is None:
+            known = self._connections[connection] = self._world.state.connect(self.number, LISTENER, "10.1.0.1")
+        request = read_request(known, data)
+        answer = await self._world.ask(request)
+        return request, HANGUP if answer is broker.HANG_UP else _NO_ANSWER if answer is broker.NO_ANSWER else answer
+
+    def disconnected(self, connection: Connection) -> None:
+        """See `BaseNode`."""
+        known = self._connections.pop(connection, None)
+        if known is not None:
+            self._world.state.disconnect(known)
+
+
+class ClusterWorld(BaseWorld):
+    """A cluster, the network to it and the time that both live in.
+
+    Args:
+        brokers: how many.
+        seed: decides all that is left to chance, on both sides.
+        configs: options of brokers, by Kafka's names.
+    """
+
+    def __init__(self, *, brokers: int = 1, seed: int = 0, configs: Mapping[str, str] | None = None) -> None:
+        super().__init__(seed=seed)
+        self.state = ClusterState(range(1, brokers + 1), configs=configs, seed=seed, wall_ms=WALL_S * 1000.0)
+        self.nodes: dict[int, ClusterNode] = {n: ClusterNode(self, n) for n in range(1, brokers + 1)}
+        for node in self.nodes.values():
+            self.state.nodes[node.number].addresses[LISTENER] = node.host, node.port
+        self.throttles: dict[int, int] = {}  # by broker: the throttle time that its answers tell, in ms
+        self._waiting: dict[Request, asyncio.Future[Any]] = {}
+        self._due: asyncio.TimerHandle | None = None
+        self._moves = itertools.count(1)
+        self._stale: dict[int, Any] = {}  # by broker: what it answers Metadata with, as it lags
+        self.state.interceptors.append(self._answer_stale)
+
+    def listening(self) -> Mapping[int, BaseNode]:
+        """See `BaseWorld`."""
+        return self.nodes
+
+    @property
+    def links(self) -> dict[int, Link]:
+        """The network to each broker."""
+        return {number: self.link(number) for number in self.nodes}
+
+    # --- requests
+
+    async def ask(self, request: Request) -> Any:
+        """Have a request answered by the state, now or later."""
+        self.state.receive(request, self.loop.time() * 1000.0)
+        answer = self._take(request)
+        if answer is None:
+            future = self._waiting[request] = self.loop.create_future()
+            try:
+                answer = await future
+            finally:
+                self._waiting.pop(request, None)
+        throttle_ms = self.throttles.get(request.node, 0)
+        if throttle_ms and hasattr(answer, "throttle_time_ms"):
+            answer.throttle_time_ms = throttle_ms
+        return answer
+
+    def in_flight(self) -> list[Request]:
+        """The requests that wait for their answers."""
+        return list(self._waiting)
+
+    def _take(self, asked: Request | None = None) -> Any:
+        """Give out the answers that there are; the one to `asked` is returned."""
+        found = None
+        for request, answer in self.state.take_replies():
+            if request is asked:
+                found = answer
+            else:
+                future = self._waiting.get(request)
+                if future is not None and not future.done():
+                    future.set_result(answer)
+        self._arrange()
+        return found
+
+    def _arrange(self) -> None:
+        due_ms = self.state.next_due_ms
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+        if due_ms is not None:
+            self._due = self.loop.call_at(due_ms / 1000.0, self._advance)
+
+    def _advance(self) -> None:
+        self._due = None
+        self.state.advance(self.loop.time() * 1000.0 + 1e-6)
+        self._take()
+
+    def changed(self) -> None:
+        """The state was changed from outside: answers that are due by that are given."""
+        self.state.advance(self.loop.time() * 1000.0)
+        self._take()
+
+    # --- brokers
+
+    def kill(self, node: int, *, clean: bool = False) -> None:
+        """A broker ends, in order or not; others lead what it led. Its connections are reset."""
+        self.changed()
+        self.state.part(FetchSessions).of(node).sessions.clear()
+        self.state.stop(node, clean=clean)
+        self.break_connections(node)
+        self.changed()
+
+    def revive(self, node: int) -> None:
+        """A broker is back."""
+        self.state.start(node)
+        self.changed()
+
+    def move_broker(self, node: int) -> None:
+        """A broker listens at another address from now on; connections to the old one end."""
+        self.nodes[node].host = f"10.0.{next(self._moves)}.{node}"
+        self.state.nodes[node].addresses[LISTENER] = self.nodes[node].host, self.nodes[node].port
+        self.break_connections(node)
+
+    def lag(self, node: int) -> None:
+        """From now on `node` answers Metadata with what is so now, until `catch_up`."""
+        asked = Request(self.state.connect(node, LISTENER), protocol.MetadataRequest(topics=None), 13)
+        self.state.receive(asked, self.loop.time() * 1000.0)
+        self._stale[node] = self._take(asked)
+
+    def catch_up(self, node: int) -> None:
+        """A broker's metadata lag no more."""
+        self._stale.pop(node, None)
+
+    def _answer_stale(self, request: Request) -> Any:
+        known = self._stale.get(request.node) if request.name == "Metadata" else None
+        if known is None:
+            return None
+        response = protocol.MetadataResponse
+        answer = response(
+            brokers=known.brokers, cluster_id=known.cluster_id, controller_id=known.controller_id, topics=known.topics
+        )
+        if request.message.topics is not None:
+            wanted = {topic.name or topic.topic_id for topic in request.message.topics}
+            answer.topics = [topic for topic in known.topics if topic.name in wanted or topic.topic_id in wanted]
+            if len(answer.topics) < len(wanted):
+                return None  # it has heard of what it is asked for only now
+        return answer

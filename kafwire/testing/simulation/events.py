@@ -1,0 +1,260 @@
+"""Carries out what a schedule says: each kind of fault begins, and those that last end, in the simulated world.
+
+crash, stop, crash_unflushed    a broker ends by itself, in order, or losing what its followers have not got; then starts
+move_leader, unclean_election   another replica leads; one that lacks the newest records leads, and they are lost
+move_coordinator                another broker coordinates a group and a transactional id
+controller_failover             no leader is elected and no topic made meanwhile
+reset_connections, refuse_connections, half_open    connections end; none is accepted; they are dead, and nobody is told
+delay, drip, cut_requests, cut_responses, late_requests, lose_response    what becomes of bytes, see `links.py`
+lag_followers, lag_metadata     followers get nothing; a broker answers Metadata as it was
+disk_full                       a broker can store nothing: others lead what it led
+jump_clock                      the brokers' clocks on the wall are set to another time
+move_address                    a broker listens at another address from now on
+add_partitions, recreate_topic, delete_records      topics grow, are made anew, lose their oldest records
+forget_sessions, throttle       fetch sessions are gone; clients are told to wait
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from kafwire.testing.broker.api.fetch import FetchSessions
+from kafwire.testing.broker.partition import Partition
+from kafwire.testing.simulation.schedule import Event
+from kafwire.testing.simulation.workload import MAIN, SECOND, SIDE
+
+if TYPE_CHECKING:
+    from kafwire.testing.broker.state import ClusterState
+    from kafwire.testing.simulation.cluster import ClusterWorld
+
+LONGEST_DELAY_S = 3.0
+LONGEST_JUMP_MS = 3_600_000.0
+LONGEST_THROTTLE_MS = 1_500
+IDENTITIES = ("transactions", "chain")  # transactional ids and groups of the workload
+SIDE_KEPT = 3  # partitions of the topic that is made anew
+
+
+class Faults:
+    """The faults of one run. `met` counts which fault met which state of the clients' requests."""
+
+    def __init__(self, world: ClusterWorld, say: Callable[[str], None]) -> None:
+        self.world = world
+        self.say = say
+        self.met: Counter[tuple[str, str]] = Counter()
+        self._active: list[Event] = []
+        self._ends: dict[Event, Callable[[], None]] = {}
+
+    @property
+    def _state(self) -> ClusterState:
+        return self.world.state
+
+    def begin(self, event: Event) -> None:
+        """Let a fault take effect; one that lasts ends by itself."""
+        for met in self.states():
+            self.met[event.kind, met] += 1
+        self.say(
+            f"{event.kind.replace('_', ' ')}, node {event.node}" + (f", {event.lasts_s:.1f} s" if event.lasts_s else "")
+        )
+        end = getattr(self, f"_{event.kind}")(event)
+        if end is not None:
+            self._active.append(event)
+            self._ends[event] = end
+            self.world.loop.call_later(event.lasts_s, self._end, event)
+
+    def _end(self, event: Event) -> None:
+        end = self._ends.pop(event, None)
+        if end is not None:
+            self._active.remove(event)
+            self.say(f"end of {event.kind.replace('_', ' ')}, node {event.node}")
+            end()
+
+    def heal(self) -> None:
+        """End everything that goes on: all brokers are up, and the network is as it should be."""
+        for event in list(self._active):
+            self._end(event)
+        for link in self.world.links.values():
+            link.heal()
+        for node in self._state.nodes.values():
+            if not node.is_up:
+                self.world.revive(node.number)
+
+    def states(self) -> set[str]:
+        """What the clients are at, as the brokers and the network see it."""
+        found = {f"{call.name} in flight" for call in self.world.in_flight()} or {"nothing in flight"}
+        for partition in self._partitions(MAIN, SECOND):
+            if partition.leader < 0:
+                found.add("a partition without a leader")
+            if len(partition.isr) < len(partition.replicas):
+                found.add("a replica out of sync")
+            if partition.high_watermark < partition.log.end_offset:
+                found.add("records not replicated yet")
+            if partition.producers.first_open_offset is not None:
+                found.add("a transaction open")
+        found |= {f"beside {event.kind}" for event in self._active}
+        return found
+
+    def _partitions(self, *topics: str) -> Iterator[Partition]:
+        for name in topics:
+            topic = self._state.topics.find(name)
+            if topic is not None:
+                yield from topic.partitions
+
+    def _partition(self, event: Event) -> Partition:
+        found = list(self._partitions(MAIN, SECOND))
+        return found[event.place % len(found)]
+
+    # --- brokers
+
+    def _crash(self, event: Event) -> Callable[[], None] | None:
+        return self._down(event, clean=False)
+
+    def _stop(self, event: Event) -> Callable[[], None] | None:
+        return self._down(event, clean=True)
+
+    def _crash_unflushed(self, event: Event) -> Callable[[], None] | None:
+        """What the broker led, and nobody else has, is gone."""
+        for topic in self._state.topics:
+            for partition in topic.partitions:
+                if partition.leader == event.node:
+                    partition.truncate(partition.high_watermark)
+        return self._down(event, clean=False)
+
+    def _down(self, event: Event, *, clean: bool) -> Callable[[], None] | None:
+        if not self._state.nodes[event.node].is_up:
+            return None
+        self.world.kill(event.node, clean=clean)
+        return lambda: self.world.revive(event.node)
+
+    def _move_leader(self, event: Event) -> None:
+        partition = self._partition(event)
+        others = [n for n in partition.isr if n != partition.leader and self._state.replication.can_lead(n)]
+        if others:
+            partition.lead(others[event.node % len(others)])
+
+    def _unclean_election(self, event: Event) -> None:
+        partition = self._partition(event)
+        others = [n for n in partition.replicas if n != partition.leader and self._state.replication.can_lead(n)]
+        if others:
+            node = others[event.node % len(others)]
+            lost = round(event.amount * 50)
+            partition.replica_ends[node] = max(partition.log.start_offset, partition.log.end_offset - lost)
+            partition.lead(node)
+
+    def _move_coordinator(self, event: Event) -> None:
+        if self._state.nodes[event.node].is_up:
+            self._state.move_coordinator(IDENTITIES[event.place % len(IDENTITIES)], event.node)
+
+    def _controller_failover(self, event: Event) -> Callable[[], None]:
+        del event
+        self._state.replication.lose_controller()
+        return self._state.replication.find_controller
+
+    def _disk_full(self, event: Event) -> Callable[[], None] | None:
+        """The log folder goes offline: Kafka's broker gives up all its partitions."""
+        if not self._state.nodes[event.node].is_up:
+            return None
+        self._state.replication.take_offline(event.node)
+        return lambda: self._state.replication.bring_online(event.node)
+
+    def _jump_clock(self, event: Event) -> None:
+        self._state.wall_offset_ms += (event.amount - 0.5) * 2 * LONGEST_JUMP_MS
+
+    def _lag_followers(self, event: Event) -> Callable[[], None]:
+        """Followers on this broker get nothing new meanwhile."""
+        self._state.replication.hold(event.node)
+        return lambda: self._state.replication.release(event.node)
+
+    def _lag_metadata(self, event: Event) -> Callable[[], None]:
+        self.world.lag(event.node)
+        return lambda: self.world.catch_up(event.node)
+
+    def _forget_sessions(self, event: Event) -> None:
+        self._state.part(FetchSessions).of(event.node).sessions.clear()
+
+    def _throttle(self, event: Event) -> Callable[[], None]:
+        self.world.throttles[event.node] = max(1, round(event.amount * LONGEST_THROTTLE_MS))
+
+        def end() -> None:
+            self.world.throttles.pop(event.node, None)
+
+        return end
+
+    # --- topics
+
+    def _add_partitions(self, event: Event) -> None:
+        del event
+        topic = self._state.topics.find(SIDE)
+        if topic is not None:
+            self._state.topics.add_partitions(topic, 1, len(self._state.nodes))
+
+    def _recreate_topic(self, event: Event) -> None:
+        del event
+        topic = self._state.topics.find(SIDE)
+        if topic is not None:
+            self._state.topics.delete(topic)
+        self._state.topics.create(SIDE, SIDE_KEPT, len(self._state.nodes))
+
+    def _delete_records(self, event: Event) -> None:
+        for partition in self._partitions(SIDE):
+            start = partition.log.start_offset
+            partition.delete_before(start + round(event.amount * (partition.high_watermark - start)))
+
+    # --- the network
+
+    def _reset_connections(self, event: Event) -> None:
+        self.world.break_connections(event.node)
+
+    def _half_open(self, event: Event) -> None:
+        self.world.deaden_connections(event.node)
+
+    def _move_address(self, event: Event) -> None:
+        self.world.move_broker(event.node)
+
+    def _refuse_connections(self, event: Event) -> Callable[[], None]:
+        link = self.world.links[event.node]
+        link.is_refusing = True
+        self.world.break_connections(event.node)
+
+        def end() -> None:
+            link.is_refusing = False
+
+        return end
+
+    def _delay(self, event: Event) -> Callable[[], None]:
+        return self._changed(event, "latency_s", event.amount * LONGEST_DELAY_S)
+
+    def _drip(self, event: Event) -> Callable[[], None]:
+        return self._changed(event, "bytes_per_s", 500 + event.amount * 20_000)
+
+    def _cut_requests(self, event: Event) -> Callable[[], None]:
+        return self._changed(event, "holds_requests", True)
+
+    def _cut_responses(self, event: Event) -> Callable[[], None]:
+        return self._changed(event, "holds_responses", True)
+
+    def _late_requests(self, event: Event) -> Callable[[], None]:
+        link = self.world.links[event.node]
+        link.holds_requests = link.runs_late = True
+
+        def end() -> None:
+            link.holds_requests = False
+            self.world.deliver_held(event.node)
+            link.runs_late = False
+
+        return end
+
+    def _changed(self, event: Event, name: str, value: object) -> Callable[[], None]:
+        link = self.world.links[event.node]
+        before = getattr(type(link)(), name)
+        setattr(link, name, value)
+
+        def end() -> None:
+            setattr(link, name, before)
+            self.world.deliver_held(event.node)
+
+        return end
+
+    def _lose_response(self, event: Event) -> None:
+        self.world.links[event.node].resets_next += 1

@@ -1,0 +1,163 @@
+"""One run of the simulated world: its clients, its faults, and the judgement of both.
+
+Judged are the promises of docs/reliability.md: I1 to I4 by the history checker, from what the logs hold in the end as
+kafwire reads it and as the brokers have it, I5 by live readers, I6 by time-outs after all faults have ended, I7 by what
+fails, hangs or is logged by the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import kafwire
+from kafwire.records import decode_batches
+from kafwire.testing.history import History, check
+from kafwire.testing.simulation.clock import Stuck
+from kafwire.testing.simulation.events import SIDE_KEPT, Faults
+from kafwire.testing.simulation.schedule import Schedule
+from kafwire.testing.simulation.workload import MAIN, SECOND, SIDE, Workload
+from kafwire.testing.simulation.cluster import ClusterWorld
+from kafwire.types import TopicPartition
+
+SETTLED_S = 120.0  # after all faults: until every outcome is known (I6, with the time-outs of deliveries)
+READ_S = 60.0  # and until readers are at the ends
+START_S = 30.0
+
+
+@dataclass
+class Outcome:
+    """What a run came to. `violations`: in words; none is what is wanted."""
+
+    schedule: Schedule
+    violations: list[str] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    met: Counter[tuple[str, str]] = field(default_factory=Counter)
+    timeline: list[str] = field(default_factory=list)
+    simulated_s: float = 0.0
+    real_s: float = 0.0
+
+    @property
+    def is_good(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.violations
+
+
+def run(schedule: Schedule) -> Outcome:
+    """Run a schedule. The same schedule gives the same outcome."""
+    outcome = Outcome(schedule)
+    began = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="kafwire-simulation-") as folder:
+        try:
+            _Run(schedule, outcome, Path(folder) / "run.history").run()
+        except Stuck as error:
+            outcome.violations.append(f"everything waits for ever: {error}")
+        except Exception as error:  # noqa: BLE001 - whatever is raised is a finding (I7)
+            outcome.violations.append(f"{type(error).__name__}: {error}")
+    outcome.real_s = time.perf_counter() - began
+    return outcome
+
+
+class _Run:
+    def __init__(self, schedule: Schedule, outcome: Outcome, path: Path) -> None:
+        self.schedule = schedule
+        self.outcome = outcome
+        self.path = path
+
+    def run(self) -> None:
+        load = self.schedule.load
+        with ClusterWorld(brokers=load.nodes, seed=self.schedule.seed) as world, History(self.path) as history:
+            self.world = world
+            began_s = world.loop.time()
+            world.state.features["transaction.version"] = load.transaction_version
+            configs = {"min.insync.replicas": "2" if load.is_durable else "1"}
+            for name, partitions in ((MAIN, load.partitions), (SECOND, load.partitions), (SIDE, SIDE_KEPT)):
+                world.state.topics.create(name, partitions, load.nodes, configs=configs)
+            self.workload = Workload(world, load, history, self.schedule.seed, self.say)
+            self.faults = Faults(world, self.say)
+            try:
+                world.run(self._play(history))
+            finally:
+                self.outcome.counts = self.workload.counts
+                self.outcome.met = self.faults.met
+                self.outcome.violations += self.workload.problems
+                self.outcome.simulated_s = world.loop.time() - began_s
+        report = check(self.path)
+        if not report.ok:
+            self.outcome.violations.append(str(report))
+        self.outcome.counts.update({f"history {name}": count for name, count in report.counts.items()})
+
+    def say(self, line: str) -> None:
+        """Write a line of the timeline."""
+        self.outcome.timeline.append(f"{self.world.loop.time():10.3f}  {line}")
+
+    async def _play(self, history: History) -> None:
+        loop, workload = self.world.loop, self.workload
+        workload.start()
+        begins = loop.time()
+        for event in self.schedule.events:
+            await asyncio.sleep(max(0.0, begins + event.at_s - loop.time()))
+            self.faults.begin(event)
+        await asyncio.sleep(max(0.0, begins + self.schedule.load.seconds - loop.time()))
+        self.say("all faults end")
+        self.faults.heal()
+        await workload.finish(SETTLED_S)
+        self.say("no more load")
+        await self._settle_transactions()
+        await workload.catch_up(self._ends, READ_S)
+        await workload.stop()
+        await self._observe(history)
+
+    async def _settle_transactions(self) -> None:
+        """Until the coordinators have ended what is open; Kafka does after the transaction's time-out."""
+        until = self.world.loop.time() + SETTLED_S
+        while any(p.producers.first_open_offset is not None for p in self._partitions()):
+            if self.world.loop.time() > until:
+                self.outcome.violations.append("a transaction stays open for ever")
+                return
+            await asyncio.sleep(0.5)
+
+    def _partitions(self) -> list[Any]:
+        topics = [self.world.state.topics.find(name) for name in (MAIN, SECOND)]
+        return [partition for topic in topics if topic is not None for partition in topic.partitions]
+
+    def _ends(self, name: str) -> dict[TopicPartition, int]:
+        return {
+            TopicPartition(name, partition.index): partition.last_stable_offset
+            for partition in self._partitions()
+            if partition.topic.name == name
+        }
+
+    async def _observe(self, history: History) -> None:
+        """Write down what the logs hold: as the brokers have it, and as kafwire reads it, committed or all."""
+        view = history.view("the brokers")
+        ranges = {}
+        for partition in self._partitions():
+            name, log = partition.topic.name, partition.log
+            ranges[TopicPartition(name, partition.index)] = log.start_offset, log.end_offset
+            records = [
+                record
+                for batch in decode_batches(log.read(log.start_offset, log.size))
+                if not batch.is_control
+                for record in batch
+            ]
+            view.add(name, partition.index, [r.offset for r in records], [r.value for r in records])
+        view.close(ranges)
+        for isolation in ("read_uncommitted", "read_committed"):
+            view = history.view("kafwire", isolation)
+            ranges = {}
+            async with kafwire.AsyncClient(self.world.bootstrap, engine=self.world.engine) as client:
+                scan = await client.scan([MAIN, SECOND], isolation_level=isolation)
+                async for batch in scan.batches():
+                    records = list(batch)
+                    name = batch.topic or ""
+                    view.add(name, batch.partition or 0, [r.offset for r in records], [r.value for r in records])
+            for partition in self._partitions():
+                where = TopicPartition(partition.topic.name, partition.index)
+                ranges[where] = partition.log.start_offset, partition.last_stable_offset
+            view.close(ranges)

@@ -1,0 +1,182 @@
+"""What goes wrong in one run of the simulated world, and when: drawn from a seed, written down, read again, shortened.
+
+A schedule is data. `events.py` carries it out. A run is repeated exactly by its seed, and by its schedule and seed where
+the schedule was shortened by hand or by `shrink.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
+
+# Every kind, and how often it is drawn compared with the others. What the words mean is in `events.py`.
+WEIGHTS: Mapping[str, int] = {
+    "crash": 4,
+    "stop": 3,
+    "move_leader": 4,
+    "move_coordinator": 3,
+    "reset_connections": 4,
+    "delay": 3,
+    "cut_requests": 3,
+    "cut_responses": 3,
+    "half_open": 3,
+    "drip": 2,
+    "lose_response": 4,
+    "late_requests": 3,
+    "lag_followers": 3,
+    "lag_metadata": 3,
+    "controller_failover": 2,
+    "disk_full": 2,
+    "jump_clock": 2,
+    "move_address": 2,
+    "add_partitions": 1,
+    "recreate_topic": 1,
+    "delete_records": 1,
+    "refuse_connections": 2,
+    "forget_sessions": 2,
+    "throttle": 2,
+}
+# Those that may take away what was acknowledged: drawn only where producers are promised no more.
+LOSSY: Mapping[str, int] = {"unclean_election": 4, "crash_unflushed": 3}
+# How long each lasts, in seconds. The others happen at one moment.
+LASTS: Mapping[str, tuple[float, float]] = {
+    "crash": (0.5, 12.0),
+    "crash_unflushed": (0.5, 12.0),
+    "stop": (0.5, 8.0),
+    "delay": (1.0, 15.0),
+    "cut_requests": (0.5, 20.0),
+    "cut_responses": (0.5, 20.0),
+    "half_open": (0.5, 20.0),
+    "drip": (1.0, 10.0),
+    "lag_followers": (0.5, 10.0),
+    "lag_metadata": (0.5, 8.0),
+    "disk_full": (0.5, 8.0),
+    "refuse_connections": (0.5, 8.0),
+    "late_requests": (0.5, 20.0),
+    "controller_failover": (0.5, 6.0),
+    "throttle": (1.0, 8.0),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One fault. `at_s` is simulated time from the start of the load; `node`, `place` and `amount` are what it needs."""
+
+    at_s: float
+    kind: str
+    node: int
+    lasts_s: float = 0.0
+    place: int = 0  # a number that stands for a topic and a partition, whatever there is of them then
+    amount: float = 0.0  # in [0, 1): of a delay, a rate, a jump
+
+    @property
+    def ends_s(self) -> float:
+        """When it is over."""
+        return self.at_s + self.lasts_s
+
+    def __str__(self) -> str:
+        lasts = f" for {self.lasts_s:.1f} s" if self.lasts_s else ""
+        return f"{self.at_s:8.3f} s  {self.kind.replace('_', ' ')} of node {self.node}{lasts}"
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What the clients of a run do. See `workload.py`."""
+
+    nodes: int = 3
+    seconds: float = 300.0
+    records_per_s: float = 200.0
+    bursts_per_s: float = 2.0
+    partitions: int = 3
+    is_durable: bool = True  # three replicas, two of them in sync, no unclean election
+    transactional: bool = False
+    chained: bool = False  # a second topic is written from the first, by transactions with the offsets
+    blocking: bool = False  # one thread that sends and polls by the blocking clients
+    transaction_version: int = 2
+    linger_ms: int = 50
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the producers and consumers
+
+    def __str__(self) -> str:
+        kind = (
+            "blocking"
+            if self.blocking
+            else "chained"
+            if self.chained
+            else "transactional"
+            if self.transactional
+            else "idempotent"
+        )
+        durable = "" if self.is_durable else ", unclean elections allowed"
+        return (
+            f"{kind} producers, {self.records_per_s:g} records/s for {self.seconds:g} s, {self.partitions} partitions, "
+            f"linger {self.linger_ms} ms, transaction.version {self.transaction_version}{durable}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A run: its seed, what its clients do, and what goes wrong."""
+
+    seed: int
+    load: Load
+    events: tuple[Event, ...]
+
+    @classmethod
+    def draw(cls, seed: int, *, seconds: float = 300.0, every_s: float = 10.0) -> Self:
+        """Draw the run of a seed, with a fault every `every_s` seconds on average, and three at least."""
+        chance = random.Random(f"schedule {seed}")
+        load = _draw_load(chance, seconds)
+        weights = {**WEIGHTS, **({} if load.is_durable else LOSSY)}
+        count = max(3, round(seconds / every_s * chance.uniform(0.7, 1.3)))
+        events = sorted((_draw_event(chance, weights, load) for _ in range(count)), key=lambda event: event.at_s)
+        return cls(seed, load, tuple(events))
+
+    def with_events(self, events: Sequence[Event]) -> Schedule:
+        """The same run with other faults."""
+        return Schedule(self.seed, self.load, tuple(events))
+
+    def to_json(self) -> str:
+        """As text, for a file."""
+        return json.dumps(asdict(self), indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read what `to_json` wrote."""
+        given = json.loads(text)
+        return cls(given["seed"], Load(**given["load"]), tuple(Event(**event) for event in given["events"]))
+
+
+def _draw_load(chance: random.Random, seconds: float) -> Load:
+    kind = chance.choices(("idempotent", "transactional", "chained", "blocking"), (5, 3, 3, 2))[0]
+    return Load(
+        seconds=seconds,
+        partitions=chance.choice((1, 2, 3, 6)),
+        is_durable=chance.random() < 0.85,
+        transactional=kind in ("transactional", "chained"),
+        chained=kind == "chained",
+        blocking=kind == "blocking",
+        transaction_version=chance.choice((1, 2, 2)),
+        linger_ms=chance.choice((0, 5, 50, 200)),
+        options={
+            "compression_type": chance.choice(("none", "none", "lz4")),
+            "fetch_strategy": chance.choice(("hybrid", "hybrid", "per_partition", "per_node")),
+        },
+    )
+
+
+def _draw_event(chance: random.Random, weights: Mapping[str, int], load: Load) -> Event:
+    kind = chance.choices(list(weights), list(weights.values()))[0]
+    at_s = round(chance.uniform(1.0, max(load.seconds - 1.0, 1.0)), 3)
+    low, high = LASTS.get(kind, (0.0, 0.0))
+    return Event(
+        at_s,
+        kind,
+        node=chance.randrange(1, load.nodes + 1),
+        # Most are short, some are long: what is too long for a time-out meets other code.
+        lasts_s=round(low + (high - low) * chance.random() ** 2, 3),
+        place=chance.randrange(1 << 16),
+        amount=round(chance.random(), 4),
+    )

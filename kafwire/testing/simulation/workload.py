@@ -1,0 +1,355 @@
+"""The clients of a run: what they send, read and commit, written down in a history as it happens.
+
+Each is a task on the world's loop and uses the public async clients; `blocking` is one thread's worth of the blocking
+ones, which run the world while they wait. What they promise is judged by `run.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import kafwire
+from kafwire.errors import KafkaError, TransactionError, TransactionTimeoutError
+from kafwire.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafwire.testing.history import History, View, Writer
+    from kafwire.testing.simulation.schedule import Load
+    from kafwire.testing.simulation.cluster import ClusterWorld
+
+MAIN, SECOND, SIDE = "main", "second", "side"
+CALL_S = 60.0
+TRANSACTION_MS = 20_000
+ABORTED = 0.15  # of all transactions, on purpose
+KEYS = 20
+PROMISES = ("lost", "duplicated", "misordered")
+
+
+class _Planned(Exception):
+    """An abort that was drawn."""
+
+
+class Workload:
+    """All clients of one run. `say` writes a line of the timeline."""
+
+    def __init__(
+        self, world: ClusterWorld, load: Load, history: History, seed: int, say: Callable[[str], None]
+    ) -> None:
+        self.world = world
+        self.load = load
+        self.history = history
+        self.say = say
+        self.chance = random.Random(f"workload {seed}")
+        self.counts: Counter[str] = Counter()
+        self.is_over = False  # no more load
+        self.problems: list[str] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._readers: list[asyncio.Task[None]] = []
+        self._seen: dict[tuple[str, TopicPartition], int] = {}  # by reader: the next offset
+
+    # --- the run
+
+    def start(self) -> None:
+        """Begin, in the world's loop."""
+        load = self.load
+        if load.transactional:
+            self._begin(self._transact(1, MAIN))
+        else:
+            self._begin(self._send(1))
+        isolation = (
+            "read_committed" if load.transactional else self.chance.choice(("read_uncommitted", "read_committed"))
+        )
+        self._read_in_background("reader", MAIN, isolation)
+        if load.chained:
+            self._begin(self._pass_on(2))
+            self._read_in_background("second reader", SECOND, "read_committed")
+        self._begin(self._try_side_topic())
+
+    def _begin(self, coroutine: Any) -> None:
+        self._tasks.append(self.world.loop.create_task(self._watched(coroutine)))
+
+    def _read_in_background(self, name: str, topic: str, isolation: str) -> None:
+        self._readers.append(self.world.loop.create_task(self._watched(self._read(name, topic, isolation))))
+
+    async def _watched(self, coroutine: Any) -> None:
+        try:
+            await coroutine
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the run is judged by it
+            self.problems.append(f"a client failed: {type(error).__name__}: {error}")
+
+    async def finish(self, timeout_s: float) -> None:
+        """No more load: wait for all outcomes, so long at most. What does not end in time is a problem (I6)."""
+        self.is_over = True
+        _, left = await asyncio.wait(self._tasks, timeout=timeout_s)
+        self.problems += [f"a client did not end within {timeout_s:g} s after all faults" for _ in left]
+
+    async def catch_up(self, ends: Callable[[str], dict[TopicPartition, int]], timeout_s: float) -> None:
+        """Wait until the readers have come to the ends of their topics, so long at most (I6)."""
+        until = self.world.loop.time() + timeout_s
+        while behind := self._behind(ends):
+            if self.world.loop.time() > until:
+                self.problems += [
+                    f"{name} does not read on: {where} at {at} of {end}" for name, where, at, end in behind
+                ]
+                return
+            await asyncio.sleep(0.1)
+
+    def _behind(self, ends: Callable[[str], dict[TopicPartition, int]]) -> list[tuple[str, TopicPartition, int, int]]:
+        found = []
+        for name, topic in (("reader", MAIN), *((("second reader", SECOND),) if self.load.chained else ())):
+            for where, end in ends(topic).items():
+                at = self._seen.get((name, where), 0)
+                if at < end:
+                    found.append((name, where, at, end))
+        return found
+
+    async def stop(self) -> None:
+        """Close all readers."""
+        for task in [*self._readers, *self._tasks]:
+            task.cancel()
+        await asyncio.gather(*self._readers, *self._tasks, return_exceptions=True)
+
+    # --- who sends
+
+    def _producer(self, **options: Any) -> kafwire.AsyncProducer:
+        options = {
+            "linger_ms": self.load.linger_ms,
+            "compression_type": self.load.options["compression_type"],
+            "delivery_timeout_ms": 30_000,
+            "request_timeout_ms": 5_000,
+            **options,
+        }
+        return kafwire.AsyncProducer(self.world.bootstrap, engine=self.world.engine, **options)
+
+    def _writer(self, number: int, name: str) -> Writer:
+        promises = PROMISES if self.load.is_durable else ("duplicated",)
+        return self.history.producer(number, name, promises=promises)
+
+    @property
+    def _burst(self) -> int:
+        return max(1, round(self.load.records_per_s / self.load.bursts_per_s))
+
+    async def _send(self, number: int) -> None:
+        """Idempotent, in bursts; order is judged by key."""
+        writer = self._writer(number, "sender")
+        pending: deque[tuple[int, kafwire.Delivery]] = deque()
+        async with self._producer(client_id="sender") as producer:
+            while not self.is_over:
+                await asyncio.sleep(1 / self.load.bursts_per_s)
+                made = writer.invoke([self.chance.randrange(KEYS) for _ in range(self._burst)])
+                for sequence, value in made:
+                    try:
+                        pending.append((sequence, await producer.send(MAIN, value, key=b"%d" % (sequence % KEYS))))
+                    except KafkaError as error:
+                        self._failed(writer, sequence, error, certain=True)
+                while pending and pending[0][1].done():
+                    self._settle(writer, *pending.popleft())
+            for sequence, delivery in pending:
+                await asyncio.wait([asyncio.ensure_future(_ended(delivery))])
+                self._settle(writer, sequence, delivery)
+
+    def _settle(self, writer: Writer, sequence: int, delivery: kafwire.Delivery) -> None:
+        error = delivery.exception()
+        if error is None:
+            meta = delivery.result()
+            writer.ok(sequence, meta.topic, meta.partition, meta.offset)
+            self.counts["acknowledged"] += 1
+        else:
+            self._failed(writer, sequence, error, certain=not getattr(error, "in_doubt", True))
+
+    def _failed(self, writer: Writer, sequence: int, error: Exception | str, *, certain: bool) -> None:
+        name = error if isinstance(error, str) else getattr(error, "name", type(error).__name__)
+        (writer.fail if certain else writer.unknown)([sequence], str(error))
+        self.counts["failed" if certain else "in doubt"] += 1
+        self.counts[f"error {name}"] += 1
+
+    # --- transactions
+
+    async def _transact(self, number: int, topic: str) -> None:
+        """Transactions of a burst each over all partitions; some are aborted on purpose."""
+        writer = self._writer(number, "transactions")
+        producer = await self._fresh("transactions")
+        while not self.is_over:
+            await asyncio.sleep(1 / self.load.bursts_per_s)
+            count = self._burst
+            if await self._transaction(writer, producer, [(topic, None)] * count, None) is None:
+                await self._close(producer)
+                producer = await self._fresh("transactions")
+        await self._close(producer)
+
+    async def _fresh(self, identity: str) -> kafwire.AsyncProducer:
+        while True:
+            producer = self._producer(
+                transactional_id=identity, transaction_timeout_ms=TRANSACTION_MS, client_id=identity
+            )
+            try:
+                await producer.init_transactions(CALL_S)
+            except TransactionError as error:
+                self.counts[f"error init {type(error).__name__}"] += 1
+                await self._close(producer)
+                await asyncio.sleep(0.5)
+            else:
+                return producer
+
+    async def _close(self, producer: kafwire.AsyncProducer) -> None:
+        try:
+            await producer.close(0.0)
+        except KafkaError as error:
+            self.counts[f"error close {type(error).__name__}"] += 1
+
+    async def _transaction(
+        self,
+        writer: Writer,
+        producer: kafwire.AsyncProducer,
+        places: Sequence[tuple[str, int | None]],
+        offsets: tuple[str, dict[TopicPartition, int]] | None,
+    ) -> bool | None:
+        """Run one: whether it was committed; None: nobody knows, and the producer is of no more use."""
+        transaction = writer.begin()
+        sent: list[tuple[int, kafwire.Delivery]] = []
+        committed: bool | None
+        try:
+            async with producer.transaction(CALL_S):
+                if offsets is not None:
+                    group, upto = offsets
+                    writer.offsets(transaction, group, upto)
+                    await producer.send_offsets(upto, group, CALL_S)
+                made = writer.invoke([self.chance.randrange(KEYS) for _ in places], transaction=transaction)
+                left = [sequence for sequence, _ in made]
+                try:
+                    for (topic, partition), (sequence, value) in zip(places, made, strict=True):
+                        delivery = await producer.send(topic, value, key=b"%d" % (sequence % KEYS), partition=partition)
+                        sent.append((sequence, delivery))
+                        del left[0]
+                finally:
+                    if left:
+                        writer.fail(left, "not sent")
+                if self.chance.random() < ABORTED:
+                    raise _Planned
+            committed = True
+        except (_Planned, KafkaError) as error:
+            committed = await self._decide(producer, error)
+        for sequence, delivery in sent:
+            if delivery.done():
+                self._settle(writer, sequence, delivery)
+            else:
+                self._failed(writer, sequence, "open", certain=False)
+        writer.end(transaction, {True: "commit", False: "abort", None: "unknown"}[committed])
+        self.counts[{True: "committed", False: "aborted", None: "undecided"}[committed]] += 1
+        return committed
+
+    async def _decide(self, producer: kafwire.AsyncProducer, error: Exception) -> bool | None:
+        if not isinstance(error, _Planned):
+            self.counts[f"error {type(error).__name__}"] += 1
+        if hasattr(error, "__notes__"):  # it could not be aborted
+            return None
+        if not isinstance(error, TransactionTimeoutError):
+            return None if getattr(error, "fatal", False) else False
+        try:
+            await producer.commit_transaction(CALL_S)
+        except KafkaError as again:
+            self.counts[f"error again {type(again).__name__}"] += 1
+            return None
+        return True
+
+    async def _pass_on(self, number: int) -> None:
+        """Reads the main topic, and writes as many records to the second, with the offsets in the transaction."""
+        writer = self._writer(number, "chain")
+        places = [TopicPartition(MAIN, index) for index in range(self.load.partitions)]
+        while not self.is_over:
+            producer = await self._fresh("chain")
+            consumer = self._consumer(
+                "chain", "read_committed", assign=places, group_id="chain", enable_auto_commit=False
+            )
+            try:
+                async with consumer:
+                    while not self.is_over and await self._pass_on_once(writer, producer, consumer):
+                        pass
+            except KafkaError as error:
+                self.counts[f"error chain {type(error).__name__}"] += 1
+                await asyncio.sleep(0.2)
+            await self._close(producer)
+
+    async def _pass_on_once(
+        self, writer: Writer, producer: kafwire.AsyncProducer, consumer: kafwire.AsyncConsumer
+    ) -> bool:
+        batches = [batch for batch in await consumer.poll(0.5) if len(batch)]
+        if not batches:
+            return True
+        upto = {TopicPartition(batch.topic or "", batch.partition or 0): batch.next_offset for batch in batches}
+        count = min(sum(map(len, batches)), 2 * self._burst)
+        committed = await self._transaction(writer, producer, [(SECOND, None)] * count, ("chain", upto))
+        # Whatever was not committed is read again from what is.
+        return committed is True
+
+    # --- who reads
+
+    def _consumer(self, name: str, isolation: str, **options: Any) -> kafwire.AsyncConsumer:
+        return kafwire.AsyncConsumer(
+            self.world.bootstrap,
+            engine=self.world.engine,
+            client_id=name.replace(" ", "-"),
+            isolation_level=isolation,  # type: ignore[arg-type]
+            fetch_strategy=self.load.options["fetch_strategy"],
+            request_timeout_ms=5_000,
+            auto_offset_reset="earliest",
+            **options,
+        )
+
+    async def _read(self, name: str, topic: str, isolation: str) -> None:
+        view = self.history.view(name, isolation, live=self.load.is_durable)
+        known: set[TopicPartition] = set()
+        while True:
+            try:
+                async with self._consumer(name, isolation, topics=[topic], start="earliest") as consumer:
+                    for (reader, where), offset in self._seen.items():
+                        if reader == name and where in consumer.assignment:
+                            await consumer.seek(where, offset)
+                    await self._read_on(name, view, consumer, known)
+            except KafkaError as error:
+                self.counts[f"error reader {type(error).__name__}"] += 1
+                self.say(f"{name}: {error}")
+                await asyncio.sleep(0.5)
+
+    async def _read_on(
+        self, name: str, view: View, consumer: kafwire.AsyncConsumer, known: set[TopicPartition]
+    ) -> None:
+        while True:
+            for batch in await consumer.poll(1.0):
+                where = TopicPartition(batch.topic or "", batch.partition or 0)
+                if where not in known:
+                    known.add(where)
+                    view.move(where.topic, where.partition, 0, "the start")
+                records = list(batch)
+                view.add(where.topic, where.partition, [r.offset for r in records], [r.value for r in records])
+                self.counts["read"] += len(records)
+            for where in consumer.assignment:
+                self._seen[name, where] = await consumer.position(where)
+
+    # --- a topic that is made anew and cut short
+
+    async def _try_side_topic(self) -> None:
+        """A topic whose records may go: who uses it hears of it in time, and can go on. Nothing is promised of them."""
+        async with self._producer(client_id="side", delivery_timeout_ms=15_000) as producer:
+            while not self.is_over:
+                await asyncio.sleep(5.0)
+                try:
+                    await asyncio.wait_for(await producer.send(SIDE, b"value"), 60)
+                    self.counts["side sent"] += 1
+                except KafkaError as error:
+                    self.counts[f"side error {getattr(error, 'name', type(error).__name__)}"] += 1
+                except TimeoutError:
+                    self.problems.append("a record to the topic that is made anew had no outcome within 60 s")
+
+
+async def _ended(delivery: kafwire.Delivery) -> None:
+    try:
+        await delivery
+    except KafkaError:
+        return
