@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from kafwire.testing.broker.request_log import SeenRequest
 
 ANONYMOUS: Final = "User:ANONYMOUS"
+
+# A response message, LATER, NO_ANSWER, HANG_UP (see below), or the bytes that follow the correlation id.
+Answer = Any
 
 
 @dataclass(slots=True, eq=False)
@@ -36,6 +43,8 @@ class Request:
     at_ms: float = 0.0
     size: int = 0  # bytes of its frame
     delay_ms: float = 0.0  # how much later its answer is sent, by a fault script
+    edits: list[Callable[[Answer], Answer]] = field(default_factory=list)  # what fault scripts make of its answer
+    seen: SeenRequest | None = None  # what the log of requests has of it
     notes: dict[str, Any] = field(default_factory=dict)  # what interceptors remember of it
 
     @property
@@ -62,6 +71,3 @@ LATER: Final = _Instead("LATER")
 # What a driver is given in the place of an answer: there is none (acks=0, or a fault); the connection is closed.
 NO_ANSWER: Final = _Instead("NO_ANSWER")
 HANG_UP: Final = _Instead("HANG_UP")
-
-# A response message, one of the above, or the bytes that follow the correlation id.
-Answer = Any

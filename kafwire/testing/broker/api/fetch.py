@@ -120,6 +120,10 @@ class DelayedFetch:
         request, version = self.request, self.request.version
         part = protocol.FetchResponse.PartitionData(partition_index=index, high_watermark=-1, records=b"")
         topic = self.state.topics.find(name, topic_id)
+        injected = request.notes.get("fetch errors")  # by a fault script, see `error_answers.py`
+        if injected is not None and injected.concerns(topic.name if topic else name, index):
+            part.error_code = injected.code
+            return Found(part, waits=False)
         if topic is None or not 0 <= index < len(topic.partitions):
             by_id = version >= BY_ID and topic is None
             part.error_code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

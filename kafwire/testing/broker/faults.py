@@ -1,0 +1,316 @@
+"""Fault scripts: what a cluster does wrong next, and to whom.
+
+    faults = state.part(Faults)
+    faults.fail_next("Produce", "NOT_ENOUGH_REPLICAS", times=2, topic="flights")
+
+Faults are tried in the order in which they were made. A request meets any number of delays, and then at most one other
+fault. Requests that a fault is not meant for are served, and do not count.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from kafwire import protocol
+from kafwire.errors import ErrorCode
+from kafwire.testing.broker import answer_levels, dispatch
+from kafwire.testing.broker.answer_levels import PARTITION, TOPIC
+from kafwire.testing.broker.error_answers import ErrorPlace, answers_with, fetched_places, inject, named, places_of
+from kafwire.testing.broker.request import HANG_UP, LATER, Answer, Request
+
+if TYPE_CHECKING:
+    from kafwire.testing.broker.state import ClusterState
+
+# One of Kafka's names of APIs, or several.
+Apis = str | Collection[str]
+_MET = "delays"  # the note of the delays that a request has met
+
+
+class Action(Enum):
+    """What a fault does."""
+
+    FAIL = "fails with"
+    DROP_RESPONSE = "response dropped"
+    HANG_UP = "connection closed"
+    DELAY = "delayed"
+    HOLD = "held"
+
+
+@dataclass(slots=True, eq=False)
+class Fault:
+    """One line of a script. `times_left`: None for a fault without end. `times`: how often it was met so far."""
+
+    action: Action
+    apis: tuple[str, ...]
+    times_left: int | None = None
+    topic: str | None = None
+    partition: int | None = None
+    node: int | None = None
+    client_id: str | None = None
+    error: ErrorPlace | None = None
+    delay_ms: float = 0.0
+    times: int = 0
+    held: list[Request] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        if self.error is not None:
+            return f"{self.action.value} {ErrorCode(self.error.code).name}"
+        return (
+            f"{self.action.value} by {self.delay_ms / 1000:g} s" if self.action is Action.DELAY else self.action.value
+        )
+
+
+class Faults:
+    """The fault script of a cluster; `state.part(Faults)`.
+
+    All faults take `topic`, `partition`, `node` and `client_id`, which say whose requests are meant.
+    """
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self.script: list[Fault] = []
+        state.interceptors.append(self._intercept)
+
+    # --- the script
+
+    def fail_next(
+        self,
+        api: Apis,
+        error: ErrorCode | str | int,
+        *,
+        times: int | None = 1,
+        message: str | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+        node: int | None = None,
+        client_id: str | None = None,
+    ) -> Fault:
+        """Answer the next requests with an error, and do nothing else for them.
+
+        With `topic` or `partition`, what else these requests ask for is done.
+
+        Args:
+            api: one of Kafka's names, such as `Produce`, or several.
+            error: one of Kafka's names, such as `NOT_ENOUGH_REPLICAS`, or its number.
+            times: how many requests; None: all, until `clear`.
+            message: what the broker says about it, in answers that have room for words.
+            topic: only where the request names this topic.
+            partition: only where the request names this partition.
+            node: only requests to this broker.
+            client_id: only requests of this client.
+
+        Raises:
+            ValueError: there is no such API or error, or the API has no place for it.
+        """
+        code = error_of(error)
+        place = ErrorPlace(code, message, topic, partition)
+        fault = self._make(Action.FAIL, api, times, topic, partition, node, client_id)
+        for each in fault.apis:
+            kind: Any = protocol.MESSAGES[each + "Request"]
+            versions = range(kind.min_version, kind.max_version + 1)
+            if all(answer_levels.depth(each, version, code, kind=place.kind) is None for version in versions):
+                of = f" of a {place.kind}" if place.kind else ""
+                raise ValueError(f"an answer to {each} has no place for the error{of}")
+        fault.error = place
+        return self._add(fault)
+
+    def drop_response(
+        self,
+        api: Apis,
+        *,
+        times: int | None = 1,
+        topic: str | None = None,
+        partition: int | None = None,
+        node: int | None = None,
+        client_id: str | None = None,
+    ) -> Fault:
+        """Do what the next requests ask for, and close the connection instead of the answer."""
+        return self._add(self._make(Action.DROP_RESPONSE, api, times, topic, partition, node, client_id))
+
+    def hang_up(
+        self,
+        api: Apis,
+        *,
+        times: int | None = 1,
+        topic: str | None = None,
+        partition: int | None = None,
+        node: int | None = None,
+        client_id: str | None = None,
+    ) -> Fault:
+        """Close the connection on the next requests, and do nothing for them."""
+        return self._add(self._make(Action.HANG_UP, api, times, topic, partition, node, client_id))
+
+    def delay(
+        self,
+        api: Apis,
+        seconds: float,
+        *,
+        times: int | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+        node: int | None = None,
+        client_id: str | None = None,
+    ) -> Fault:
+        """Do what requests ask for, and answer so much later; later requests of the connection wait, too."""
+        fault = self._make(Action.DELAY, api, times, topic, partition, node, client_id)
+        fault.delay_ms = seconds * 1000.0
+        return self._add(fault)
+
+    def hold(
+        self,
+        api: Apis,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        node: int | None = None,
+        client_id: str | None = None,
+    ) -> Fault:
+        """Do nothing for requests until `release`; later requests of their connections wait, too."""
+        return self._add(self._make(Action.HOLD, api, None, topic, partition, node, client_id))
+
+    def release(self, fault: Fault) -> None:
+        """A fault ends; what it has held is served, in the order in which it came."""
+        if fault in self.script:
+            self.script.remove(fault)
+        held, fault.held = fault.held, []
+        for request in held:
+            if request.connection.is_open:
+                self._state.handle(request)
+
+    def clear(self) -> None:
+        """All faults end. Leaders, coordinators and brokers stay where and as they are."""
+        for fault in list(self.script):
+            self.release(fault)
+
+    # --- the cluster
+
+    def move_leader(self, topic: str, partition: int, node: int) -> None:
+        """Another broker leads a partition; -1: nobody does."""
+        self._check_node(node, allows_nobody=True)
+        self._state.move_leader(topic, partition, node)
+
+    def move_coordinator(self, group: str, node: int) -> None:
+        """Another broker coordinates a group or a transactional id; -1: nobody does."""
+        self._check_node(node, allows_nobody=True)
+        self._state.move_coordinator(group, node)
+
+    def stop_node(self, node: int, *, clean: bool = True) -> None:
+        """A broker is gone; others lead its partitions, where they have replicas."""
+        self._check_node(node)
+        if self._state.nodes[node].is_up:
+            self._state.stop(node, clean=clean)
+
+    def start_node(self, node: int) -> None:
+        """A broker is back."""
+        self._check_node(node)
+        if not self._state.nodes[node].is_up:
+            self._state.start(node)
+
+    # --- requests
+
+    def _intercept(self, request: Request) -> Answer | None:
+        """See `Interceptor`."""
+        for fault in list(self.script):
+            if not self._meets(fault, request):
+                continue
+            fault.times += 1
+            if fault.times_left is not None:
+                fault.times_left -= 1
+                if not fault.times_left:
+                    self.script.remove(fault)
+            if request.seen is not None:
+                request.seen.fault = ", ".join(filter(None, [request.seen.fault, str(fault)]))
+            if fault.action is Action.DELAY:
+                request.delay_ms += fault.delay_ms
+                request.notes.setdefault(_MET, []).append(fault)
+            elif fault.action is Action.HOLD:
+                fault.held.append(request)
+                return LATER
+            elif fault.action is Action.HANG_UP:
+                return HANG_UP
+            elif fault.action is Action.DROP_RESPONSE:
+                request.edits.append(lambda answer: HANG_UP)  # noqa: ARG005 - whatever it is
+                return None
+            elif fault.error is not None:
+                return inject(self._state, request, fault.error)
+        return None
+
+    def _meets(self, fault: Fault, request: Request) -> bool:
+        if (
+            request.name not in fault.apis
+            or (fault.node is not None and fault.node != request.node)
+            or (fault.client_id is not None and fault.client_id != request.client_id)
+            or fault in request.notes.get(_MET, ())  # one that was held is handled again
+        ):
+            return False
+        if fault.error is not None:
+            return answers_with(self._state, request, fault.error)
+        if fault.topic is None and fault.partition is None:
+            return True
+        if request.name == "Fetch":
+            places = fetched_places(self._state, request)
+        else:
+            places = places_of(request.name, request.version, request.message, named(self._state))
+        whose = ErrorPlace(0, None, fault.topic, fault.partition)
+        return any(whose.concerns(*place) for place in places)
+
+    def _add(self, fault: Fault) -> Fault:
+        self.script.append(fault)
+        return fault
+
+    def _make(
+        self,
+        action: Action,
+        api: Apis,
+        times: int | None,
+        topic: str | None,
+        partition: int | None,
+        node: int | None,
+        client_id: str | None,
+    ) -> Fault:
+        names = apis_of(api)
+        if times is not None and times < 1:
+            raise ValueError(f"times={times}: a fault is met at least once")
+        if node is not None:
+            self._check_node(node)
+        for name in names:
+            for kind, given in ((TOPIC, topic), (PARTITION, partition)):
+                if given is not None and not answer_levels.has_kind(name, kind):
+                    raise ValueError(f"{name} is not about a {kind}")
+        return Fault(action, names, times, topic, partition, node, client_id)
+
+    def _check_node(self, node: int, *, allows_nobody: bool = False) -> None:
+        if node not in self._state.nodes and not (allows_nobody and node == -1):
+            raise ValueError(f"there is no broker {node}; there are {', '.join(map(str, self._state.nodes))}")
+
+
+def apis_of(api: Apis) -> tuple[str, ...]:
+    """The names of APIs that are served. Raises `ValueError` for others."""
+    names = (api,) if isinstance(api, str) else tuple(api)
+    served = {each.name for each in dispatch.served().values()}
+    for name in names:
+        if name not in served:
+            if name + "Request" in protocol.MESSAGES:
+                raise ValueError(f"this broker does not serve {name}")
+            raise ValueError(_unknown("API", name, served))
+    return names
+
+
+def error_of(error: ErrorCode | str | int) -> ErrorCode:
+    """The error of a name or a number. Raises `ValueError` for others."""
+    if isinstance(error, str):
+        if error not in ErrorCode.__members__:
+            raise ValueError(_unknown("error", error, ErrorCode.__members__))
+        return ErrorCode[error]
+    return ErrorCode(error)
+
+
+def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    by_small = {each.lower(): each for each in known}
+    near = difflib.get_close_matches(name.lower().removesuffix("request"), by_small, n=3, cutoff=0.6)
+    hint = f"; did you mean {' or '.join(by_small[each] for each in near)}?" if near else ""
+    return f"Kafka has no {kind} {name!r}{hint}"
