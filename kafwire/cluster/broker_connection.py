@@ -439,11 +439,14 @@ class BrokerConnection:
                 break
             offered = [k.max_version for k in response.api_keys if k.api_key == request.api_key]
             version = min(version - 1, offered[0] if offered else 0)
+            await asyncio.sleep(response.throttle_time_ms / 1000)
         if response.error_code:
             raise KafkaConnectionError(f"{self.where}: {broker_error(response.error_code, 'ApiVersions')}")
         self.versions = {k.api_key: (k.min_version, k.max_version) for k in response.api_keys}
         levels = {feature.name: feature.max_version_level for feature in response.finalized_features}
         self.features = (response.finalized_features_epoch, levels)
+        if self._authentication is not None:  # SASL follows at once; others look at `muted_until_ms`
+            await asyncio.sleep(response.throttle_time_ms / 1000)
 
     def version_of(self, request: type[Any], *, at_most: int | None = None) -> int:
         """The negotiated version of a request class; the connection must be ready."""
@@ -570,11 +573,9 @@ class BrokerConnection:
             await asyncio.sleep(wait / 1000)  # the connection may be another one by then
         if not self._ready:
             raise KafkaConnectionError(f"the connection to {self.where} was closed as soon as it was open")
-        response = await self._exchange(
+        return await self._exchange(
             message, self.version_of(type(message)) if version is None else version, timeout_ms
         )
-        self.note_throttle(getattr(response, "throttle_time_ms", 0))
-        return response
 
     def note_throttle(self, throttle_ms: int) -> None:
         """A broker that throttles mutes the connection (KIP-219): send nothing more until it listens again."""
@@ -603,7 +604,7 @@ class BrokerConnection:
         try:
             # Whoever allows larger frames expects larger answers.
             allowed = max(MAX_MEMORY, 3 * self._config.max_frame_bytes)
-            return protocol.decode_response(type(message), frame, version, max_memory=allowed)[1]
+            response = protocol.decode_response(type(message), frame, version, max_memory=allowed)[1]
         except ProtocolError as error:
             self.fail("an answer could not be read")
             raise ProtocolError(
@@ -612,6 +613,8 @@ class BrokerConnection:
                 version=version,
                 offset=error.offset,
             ) from None
+        self.note_throttle(getattr(response, "throttle_time_ms", 0))
+        return response
 
     def fail(self, reason: str) -> None:
         """Give the connection up: what it said can no longer be trusted."""

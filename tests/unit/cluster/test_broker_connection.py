@@ -185,6 +185,23 @@ def test_a_throttled_connection_waits_before_it_sends_again() -> None:
         assert second.at_ms - first.at_ms >= 2_000
 
 
+def test_a_throttle_that_the_greeting_tells_is_waited_for() -> None:
+    with World() as world:
+        connection = make_connection(world)
+        greeting = world._on_ApiVersions
+
+        def throttled(call: Call) -> Any:
+            answer = greeting(call)
+            answer.throttle_time_ms = 700
+            return answer
+
+        world.on("ApiVersions", throttled)
+        world.run(connection.call(metadata()))
+        (greeted,), (asked,) = world.made("ApiVersions"), world.made("Metadata")
+        assert asked.at_ms - greeted.at_ms >= 700
+        assert connection.stats()["throttle_ms"] == 700
+
+
 def test_after_a_throttle_on_another_connection_the_greeting_still_comes_first() -> None:
     """The connection breaks while a call waits for a throttle to end, and another is being opened just then."""
 
