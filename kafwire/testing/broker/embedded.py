@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self
 
+from kafwire.testing.broker.controls import Controls
 from kafwire.testing.broker.socket_server import Listener, SocketServer
 from kafwire.testing.broker.state import ClusterState
 
-_T = TypeVar("_T")
 
-
-class EmbeddedKafka:
+class EmbeddedKafka(Controls):
     """A Kafka cluster in this process, for development and tests: the real protocol, on real ports.
 
     It serves any client. What it stores is in memory. It does not replicate: followers are modelled.
@@ -77,12 +76,3 @@ class EmbeddedKafka:
     def bootstrap(self) -> str:
         """What clients connect to: `host:port` of each broker, separated by commas."""
         return ",".join(f"{host}:{port}" for n in self.state.nodes.values() for host, port in [n.address("PLAINTEXT")])
-
-    def ask(self, function: Callable[[ClusterState], _T]) -> _T:
-        """Call `function` with the cluster's state, in the broker's thread, and return what it returns."""
-        return self._server.ask(lambda: function(self.state))
-
-    def create_topic(self, name: str, partitions: int = 1, replicas: int = 1, **configs: Any) -> None:
-        """Make a topic; `configs` are its options, with underscores: `cleanup_policy="compact"`."""
-        options = {key.replace("_", "."): str(value) for key, value in configs.items()}
-        self.ask(lambda state: state.topics.create(name, partitions, replicas, configs=options))

@@ -13,7 +13,7 @@ import difflib
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
@@ -27,6 +27,20 @@ if TYPE_CHECKING:
 
 # One of Kafka's names of APIs, or several.
 Apis = str | Collection[str]
+
+
+class Whose(TypedDict, total=False):
+    """Whose requests are meant. What is not given does not matter.
+
+    Those that name a topic, or a partition of that number; those to a broker; those of a client.
+    """
+
+    topic: str
+    partition: int
+    node: int
+    client_id: str
+
+
 _MET = "delays"  # the note of the delays that a request has met
 
 
@@ -67,7 +81,7 @@ class Fault:
 class Faults:
     """The fault script of a cluster; `state.part(Faults)`.
 
-    All faults take `topic`, `partition`, `node` and `client_id`, which say whose requests are meant.
+    All faults take what `Whose` has.
     """
 
     def __init__(self, state: ClusterState) -> None:
@@ -84,10 +98,7 @@ class Faults:
         *,
         times: int | None = 1,
         message: str | None = None,
-        topic: str | None = None,
-        partition: int | None = None,
-        node: int | None = None,
-        client_id: str | None = None,
+        **whose: Unpack[Whose],
     ) -> Fault:
         """Answer the next requests with an error, and do nothing else for them.
 
@@ -98,17 +109,14 @@ class Faults:
             error: one of Kafka's names, such as `NOT_ENOUGH_REPLICAS`, or its number.
             times: how many requests; None: all, until `clear`.
             message: what the broker says about it, in answers that have room for words.
-            topic: only where the request names this topic.
-            partition: only where the request names this partition.
-            node: only requests to this broker.
-            client_id: only requests of this client.
+            whose: see `Whose`.
 
         Raises:
             ValueError: there is no such API or error, or the API has no place for it.
         """
         code = error_of(error)
-        place = ErrorPlace(code, message, topic, partition)
-        fault = self._make(Action.FAIL, api, times, topic, partition, node, client_id)
+        place = ErrorPlace(code, message, whose.get("topic"), whose.get("partition"))
+        fault = self._make(Action.FAIL, api, times, whose)
         for each in fault.apis:
             kind: Any = protocol.MESSAGES[each + "Request"]
             versions = range(kind.min_version, kind.max_version + 1)
@@ -123,26 +131,20 @@ class Faults:
         api: Apis,
         *,
         times: int | None = 1,
-        topic: str | None = None,
-        partition: int | None = None,
-        node: int | None = None,
-        client_id: str | None = None,
+        **whose: Unpack[Whose],
     ) -> Fault:
         """Do what the next requests ask for, and close the connection instead of the answer."""
-        return self._add(self._make(Action.DROP_RESPONSE, api, times, topic, partition, node, client_id))
+        return self._add(self._make(Action.DROP_RESPONSE, api, times, whose))
 
     def hang_up(
         self,
         api: Apis,
         *,
         times: int | None = 1,
-        topic: str | None = None,
-        partition: int | None = None,
-        node: int | None = None,
-        client_id: str | None = None,
+        **whose: Unpack[Whose],
     ) -> Fault:
         """Close the connection on the next requests, and do nothing for them."""
-        return self._add(self._make(Action.HANG_UP, api, times, topic, partition, node, client_id))
+        return self._add(self._make(Action.HANG_UP, api, times, whose))
 
     def delay(
         self,
@@ -150,27 +152,20 @@ class Faults:
         seconds: float,
         *,
         times: int | None = None,
-        topic: str | None = None,
-        partition: int | None = None,
-        node: int | None = None,
-        client_id: str | None = None,
+        **whose: Unpack[Whose],
     ) -> Fault:
         """Do what requests ask for, and answer so much later; later requests of the connection wait, too."""
-        fault = self._make(Action.DELAY, api, times, topic, partition, node, client_id)
+        fault = self._make(Action.DELAY, api, times, whose)
         fault.delay_ms = seconds * 1000.0
         return self._add(fault)
 
     def hold(
         self,
         api: Apis,
-        *,
-        topic: str | None = None,
-        partition: int | None = None,
-        node: int | None = None,
-        client_id: str | None = None,
+        **whose: Unpack[Whose],
     ) -> Fault:
         """Do nothing for requests until `release`; later requests of their connections wait, too."""
-        return self._add(self._make(Action.HOLD, api, None, topic, partition, node, client_id))
+        return self._add(self._make(Action.HOLD, api, None, whose))
 
     def release(self, fault: Fault) -> None:
         """A fault ends; what it has held is served, in the order in which it came."""
@@ -262,26 +257,17 @@ class Faults:
         self.script.append(fault)
         return fault
 
-    def _make(
-        self,
-        action: Action,
-        api: Apis,
-        times: int | None,
-        topic: str | None,
-        partition: int | None,
-        node: int | None,
-        client_id: str | None,
-    ) -> Fault:
+    def _make(self, action: Action, api: Apis, times: int | None, whose: Whose) -> Fault:
         names = apis_of(api)
         if times is not None and times < 1:
             raise ValueError(f"times={times}: a fault is met at least once")
-        if node is not None:
-            self._check_node(node)
+        if whose.get("node") is not None:
+            self._check_node(whose["node"])
         for name in names:
-            for kind, given in ((TOPIC, topic), (PARTITION, partition)):
-                if given is not None and not answer_levels.has_kind(name, kind):
+            for kind in (TOPIC, PARTITION):
+                if whose.get(kind) is not None and not answer_levels.has_kind(name, kind):
                     raise ValueError(f"{name} is not about a {kind}")
-        return Fault(action, names, times, topic, partition, node, client_id)
+        return Fault(action, names, times, **whose)
 
     def _check_node(self, node: int, *, allows_nobody: bool = False) -> None:
         if node not in self._state.nodes and not (allows_nobody and node == -1):

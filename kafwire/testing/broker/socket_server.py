@@ -17,7 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -82,6 +82,7 @@ class SocketServer:
         self.state = state
         self.problems: list[BaseException] = []
         self._listeners: dict[int, tuple[socket.socket, Listener]] = {}
+        self._silenced: list[Listener] = []
         self._peers: dict[Connection, _Peer] = {}
         self._selector = selectors.DefaultSelector()
         self._wake_receive, self._wake_send = socket.socketpair()
@@ -132,10 +133,17 @@ class SocketServer:
         """Close the ports of a broker and the connections to it."""
         for number, (opened, listener) in list(self._listeners.items()):
             if listener.node == node:
+                self._silenced.append(replace(listener, port=opened.getsockname()[1]))
                 self._selector.unregister(opened)
                 opened.close()
                 del self._listeners[number]
         self.break_off(node)
+
+    def listen_again(self, node: int) -> None:
+        """Open the ports of a broker that were closed by `silence`."""
+        for listener in [each for each in self._silenced if each.node == node]:
+            self.listen(listener)
+            self._silenced.remove(listener)
 
     def break_off(self, node: int | None = None) -> None:
         """Close all connections to a broker, or to all."""

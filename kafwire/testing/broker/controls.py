@@ -1,0 +1,317 @@
+"""What tests do with a running `EmbeddedKafka`: fault scripts, the log of requests, what is stored."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+
+if TYPE_CHECKING:
+    from kafwire.errors import ErrorCode
+    from kafwire.records import Record
+    from kafwire.testing.broker.faults import Apis, Fault, Faults, Whose
+    from kafwire.testing.broker.partition import Partition
+    from kafwire.testing.broker.request_log import SeenRequest
+    from kafwire.testing.broker.socket_server import SocketServer
+    from kafwire.testing.broker.state import ClusterState
+    from kafwire.testing.broker.topics import Topic
+
+_T = TypeVar("_T")
+_SHOWN = 20  # requests in the text of an error
+
+
+class Controls:
+    """The base class of `EmbeddedKafka`. All of it may be called from any thread."""
+
+    state: ClusterState
+    _server: SocketServer
+
+    def ask(self, function: Callable[[ClusterState], _T]) -> _T:
+        """Call `function` with the cluster's state, in the broker's thread, and return what it returns."""
+        return self._server.ask(lambda: function(self.state))
+
+    # --- fault scripts
+
+    def _script(self, function: Callable[[Faults], _T]) -> _T:
+        from kafwire.testing.broker.faults import Faults
+
+        return self.ask(lambda state: function(state.part(Faults)))
+
+    def fail_next(
+        self,
+        api: Apis,
+        error: ErrorCode | str | int,
+        *,
+        times: int | None = 1,
+        message: str | None = None,
+        **whose: Unpack[Whose],
+    ) -> Fault:
+        """Answer the next requests with an error, and do nothing else for them.
+
+        With `topic` or `partition`, what else these requests ask for is done.
+
+        Args:
+            api: one of Kafka's names, such as `Produce`, or several.
+            error: one of Kafka's names, such as `NOT_ENOUGH_REPLICAS`, or its number.
+            times: how many requests; None: all, until `clear_faults`.
+            message: what the broker says about it, in answers that have room for words.
+            whose: `topic`, `partition`, `node`, `client_id`: only requests that name it, to it, or of it.
+
+        Returns:
+            The fault; its `times` says how often it was met.
+
+        Raises:
+            ValueError: there is no such API or error, or the API has no place for it.
+        """
+        return self._script(lambda faults: faults.fail_next(api, error, times=times, message=message, **whose))
+
+    def drop_response(self, api: Apis, *, times: int | None = 1, **whose: Unpack[Whose]) -> Fault:
+        """Do what the next requests ask for, and close the connection instead of the answer."""
+        return self._script(lambda faults: faults.drop_response(api, times=times, **whose))
+
+    def hang_up(self, api: Apis, *, times: int | None = 1, **whose: Unpack[Whose]) -> Fault:
+        """Close the connection on the next requests, and do nothing for them."""
+        return self._script(lambda faults: faults.hang_up(api, times=times, **whose))
+
+    def delay(self, api: Apis, seconds: float, *, times: int | None = None, **whose: Unpack[Whose]) -> Fault:
+        """Do what requests ask for, and answer so much later; later requests of the connection wait, too."""
+        return self._script(lambda faults: faults.delay(api, seconds, times=times, **whose))
+
+    @contextmanager
+    def hold(self, api: Apis, **whose: Unpack[Whose]) -> Iterator[Fault]:
+        """Within the context, do nothing for requests; they are served when it is left.
+
+        Later requests of the same connections wait, too. `held` of the fault has the requests.
+        """
+        fault = self._script(lambda faults: faults.hold(api, **whose))
+        try:
+            yield fault
+        finally:
+            self._script(lambda faults: faults.release(fault))
+
+    def clear_faults(self) -> None:
+        """All faults end, and what was held is served. Leaders, coordinators and brokers stay where and as they are."""
+        self._script(lambda faults: faults.clear())
+
+    def disconnect(self, node: int | None = None) -> None:
+        """Close all connections to a broker; None: to all."""
+        self.ask(lambda _: self._server.break_off(node))
+
+    # --- the cluster
+
+    def move_leader(self, topic: str, partition: int, node: int) -> None:
+        """Another broker leads a partition; -1: nobody does."""
+        self._script(lambda faults: faults.move_leader(topic, partition, node))
+
+    def move_coordinator(self, group: str, node: int) -> None:
+        """Another broker coordinates a group or a transactional id; -1: nobody does."""
+        self._script(lambda faults: faults.move_coordinator(group, node))
+
+    def stop_node(self, node: int, *, clean: bool = True) -> None:
+        """End a broker: its ports and connections are closed, and others lead its partitions where they have replicas.
+
+        `clean`: it has written down what it remembers of producers.
+        """
+
+        def stop(faults: Faults) -> None:
+            faults.stop_node(node, clean=clean)
+            self._server.silence(node)
+
+        self._script(stop)
+
+    def start_node(self, node: int) -> None:
+        """Start a broker again, at the same ports, with the same data."""
+
+        def start(faults: Faults) -> None:
+            self._server.listen_again(node)
+            faults.start_node(node)
+
+        self._script(start)
+
+    # --- requests
+
+    def requests(
+        self,
+        api: Apis = (),
+        *,
+        node: int | None = None,
+        client_id: str | None = None,
+        topic: str | None = None,
+        after: int = 0,
+    ) -> list[SeenRequest]:
+        """What the brokers have been asked: the last 10,000 requests or 32 MiB of them, in order.
+
+        Args:
+            api: one of Kafka's names, or several; none: all.
+            node: only requests to this broker.
+            client_id: only requests of this client.
+            topic: only requests that name this topic.
+            after: only those behind the one of this number.
+        """
+        names = _names(api)
+        return self.ask(
+            lambda state: state.requests.find(names, node=node, client_id=client_id, topic=topic, after=after)
+        )
+
+    def forget_requests(self) -> None:
+        """Begin the log of requests anew."""
+        self.ask(lambda state: state.requests.clear())
+
+    def wait_for_request(
+        self,
+        api: Apis,
+        *,
+        timeout: float = 5.0,
+        count: int = 1,
+        node: int | None = None,
+        client_id: str | None = None,
+        topic: str | None = None,
+        after: int = 0,
+    ) -> SeenRequest:
+        """Wait until a broker has received a request, or `count` of them, and return it, or the last of them.
+
+        Those that are in the log already count; see `requests` for the other arguments. It blocks: in a coroutine, call
+        it by `asyncio.to_thread`.
+
+        Raises:
+            TimeoutError: there were fewer after `timeout` seconds.
+        """
+        names, came = _names(api), threading.Event()
+
+        def find() -> list[SeenRequest]:
+            return self.state.requests.find(names, node=node, client_id=client_id, topic=topic, after=after)
+
+        def on_request(seen: SeenRequest) -> None:
+            if seen.api in names and len(find()) >= count:
+                came.set()
+
+        def begin(state: ClusterState) -> None:
+            if len(find()) >= count:
+                came.set()
+            else:
+                state.requests.watchers.append(on_request)
+
+        self.ask(begin)
+        try:
+            if not came.wait(timeout):
+                raise TimeoutError(
+                    f"{len(self.ask(lambda _: find()))} of {count} requests {' or '.join(names)} came within "
+                    f"{timeout} s. The last ones of all:\n{self.last_requests(_SHOWN)}"
+                )
+        finally:
+            self.ask(lambda state: _remove(state.requests.watchers, on_request))
+        return self.ask(lambda _: find())[count - 1]
+
+    def last_requests(self, count: int = 50) -> str:
+        """The last requests, as text: when, to whom, which, of whom, about what, and what a fault did with it."""
+        seen = self.requests()
+        return "\n".join(map(str, seen[-count:])) or "none"
+
+    # --- what is stored
+
+    def create_topic(self, name: str, partitions: int = 1, replicas: int = 1, **configs: Any) -> None:
+        """Make a topic; `configs` are its options, with underscores: `cleanup_policy="compact"`.
+
+        Raises:
+            ValueError: it is there already, or an option is unknown or wrong.
+        """
+        from kafwire.testing.broker.configs import TOPIC_CONFIGS
+
+        options = {
+            key.replace("_", "."): str(value).lower() if isinstance(value, bool) else str(value)
+            for key, value in configs.items()
+        }
+        for option, value in options.items():
+            known = TOPIC_CONFIGS.get(option)
+            problem = f"topics have no option {option}" if known is None else known.problem(value)
+            if problem:
+                raise ValueError(problem)
+
+        def create(state: ClusterState) -> None:
+            if state.topics.find(name) is not None:
+                raise ValueError(f"there is a topic {name} already")
+            state.topics.create(name, partitions, replicas, configs=options)
+
+        self.ask(create)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic, and what is in it."""
+        self.ask(lambda state: state.topics.delete(_topic(state, name)))
+
+    def append(self, topic: str, values: Iterable[Any], partition: int = 0) -> int:
+        """Write a batch of records into a partition's log, as if a producer had.
+
+        Args:
+            topic: one that is there.
+            values: of each record the value, as bytes or text, or a dict with `value`, `key`, `headers` and
+                `timestamp_ms`.
+            partition: its number.
+
+        Returns:
+            The offset of the first.
+        """
+        from kafwire.records import encode_batch
+
+        records = [_record(value) for value in values]
+
+        def append(state: ClusterState) -> int:
+            now = {"timestamp_ms": state.wall_ms}
+            data = encode_batch([now | record for record in records])
+            return _partition(state, topic, partition).append(data)
+
+        return self.ask(append)
+
+    def records(self, topic: str, partition: int | None = None, *, committed: bool = False) -> list[Record]:
+        """What is in the log of a topic, or of one of its partitions, in order of partitions and offsets.
+
+        `committed`: without records of transactions that were aborted, or are open.
+        """
+        from kafwire.testing.broker.stored_records import stored_records
+
+        def read(state: ClusterState) -> list[Record]:
+            partitions = _topic(state, topic).partitions
+            if partition is not None:
+                partitions = [_partition(state, topic, partition)]
+            return [record for each in partitions for record in stored_records(each, committed=committed)]
+
+        return self.ask(read)
+
+    def committed(self, group: str) -> Mapping[tuple[str, int], int]:
+        """The offsets that a group has committed, by topic and partition."""
+        from kafwire.testing.broker.offsets import OffsetStore
+
+        return self.ask(
+            lambda state: {place: its.offset for place, its in sorted(state.part(OffsetStore).of(group).items())}
+        )
+
+
+def _names(api: Apis) -> tuple[str, ...]:
+    from kafwire.testing.broker.faults import apis_of
+
+    return apis_of(api) if api else ()
+
+
+def _remove(watchers: list[Callable[[SeenRequest], None]], watcher: Callable[[SeenRequest], None]) -> None:
+    if watcher in watchers:
+        watchers.remove(watcher)
+
+
+def _topic(state: ClusterState, name: str) -> Topic:
+    found = state.topics.find(name)
+    if found is None:
+        raise KeyError(f"there is no topic {name}")
+    return found
+
+
+def _partition(state: ClusterState, topic: str, index: int) -> Partition:
+    partitions = _topic(state, topic).partitions
+    if not 0 <= index < len(partitions):
+        raise KeyError(f"there is no partition {topic}-{index}")
+    return partitions[index]
+
+
+def _record(value: Any) -> dict[str, Any]:
+    if isinstance(value, str):
+        return {"value": value.encode()}
+    return dict(value) if isinstance(value, Mapping) else {"value": value}
