@@ -90,6 +90,32 @@ class Controls:
         finally:
             self._script(lambda faults: faults.release(fault))
 
+    def wait_for_fault(self, fault: Fault, times: int = 1, *, timeout: float = 5.0) -> None:
+        """Wait until a fault was met so often. It blocks: in a coroutine, call it by `asyncio.to_thread`.
+
+        Raises:
+            TimeoutError: it was not, after `timeout` seconds.
+        """
+        came = threading.Event()
+
+        def on_fault(met: Fault) -> None:
+            if met is fault and fault.times >= times:
+                came.set()
+
+        def begin(faults: Faults) -> None:
+            faults.watchers.append(on_fault)
+            on_fault(fault)
+
+        self._script(begin)
+        try:
+            if not came.wait(timeout):
+                raise TimeoutError(
+                    f"the fault ({', '.join(fault.apis)} {fault}) was met {fault.times} of {times} times within "
+                    f"{timeout} s. The last requests:\n{self.last_requests(_SHOWN)}"
+                )
+        finally:
+            self._script(lambda faults: faults.watchers.remove(on_fault))
+
     def clear_faults(self) -> None:
         """All faults end, and what was held is served. Leaders, coordinators and brokers stay where and as they are."""
         self._script(lambda faults: faults.clear())
@@ -187,10 +213,9 @@ class Controls:
                 came.set()
 
         def begin(state: ClusterState) -> None:
+            state.requests.watchers.append(on_request)
             if len(find()) >= count:
                 came.set()
-            else:
-                state.requests.watchers.append(on_request)
 
         self.ask(begin)
         try:
@@ -200,7 +225,7 @@ class Controls:
                     f"{timeout} s. The last ones of all:\n{self.last_requests(_SHOWN)}"
                 )
         finally:
-            self.ask(lambda state: _remove(state.requests.watchers, on_request))
+            self.ask(lambda state: state.requests.watchers.remove(on_request))
         return self.ask(lambda _: find())[count - 1]
 
     def last_requests(self, count: int = 50) -> str:
@@ -290,11 +315,6 @@ def _names(api: Apis) -> tuple[str, ...]:
     from kafwire.testing.broker.faults import apis_of
 
     return apis_of(api) if api else ()
-
-
-def _remove(watchers: list[Callable[[SeenRequest], None]], watcher: Callable[[SeenRequest], None]) -> None:
-    if watcher in watchers:
-        watchers.remove(watcher)
 
 
 def _topic(state: ClusterState, name: str) -> Topic:

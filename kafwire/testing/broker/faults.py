@@ -10,7 +10,7 @@ fault. Requests that a fault is not meant for are served, and do not count.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
@@ -87,6 +87,7 @@ class Faults:
     def __init__(self, state: ClusterState) -> None:
         self._state = state
         self.script: list[Fault] = []
+        self.watchers: list[Callable[[Fault], None]] = []  # told when a fault is met
         state.interceptors.append(self._intercept)
 
     # --- the script
@@ -212,13 +213,11 @@ class Faults:
         for fault in list(self.script):
             if not self._meets(fault, request):
                 continue
-            fault.times += 1
+            self._note(fault, request)
             if fault.times_left is not None:
                 fault.times_left -= 1
                 if not fault.times_left:
                     self.script.remove(fault)
-            if request.seen is not None:
-                request.seen.fault = ", ".join(filter(None, [request.seen.fault, str(fault)]))
             if fault.action is Action.DELAY:
                 request.delay_ms += fault.delay_ms
                 request.notes.setdefault(_MET, []).append(fault)
@@ -233,6 +232,13 @@ class Faults:
             elif fault.error is not None:
                 return inject(self._state, request, fault.error)
         return None
+
+    def _note(self, fault: Fault, request: Request) -> None:
+        fault.times += 1
+        if request.seen is not None:
+            request.seen.fault = ", ".join(filter(None, [request.seen.fault, str(fault)]))
+        for watcher in list(self.watchers):
+            watcher(fault)
 
     def _meets(self, fault: Fault, request: Request) -> bool:
         if (

@@ -98,7 +98,7 @@ def plain_values(value: Any) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_every_version_tells_the_error(api):
+def test_every_version_tells_the_error(api: str) -> None:
     kind: Any = protocol.MESSAGES[api + "Request"]
     response: Any = protocol.MESSAGES[api + "Response"]
     place = ErrorPlace(CODE, "because")
@@ -114,7 +114,7 @@ def test_every_version_tells_the_error(api):
             assert "error_code" not in str([each.name for each in response.__fields__])
             continue
         assert answers_with(state, request, place)
-        answer = inject(state, request, place)
+        answer: Any = inject(state, request, place)
         told = response.decode(answer.encode(version), version).to_dict()
         if answer_levels.field_of(response, "error_code", version) is None:
             told.pop("error_code", None)
@@ -129,7 +129,7 @@ def test_every_version_tells_the_error(api):
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_the_table_names_what_messages_have(api):
+def test_the_table_names_what_messages_have(api: str) -> None:
     kind: Any = protocol.MESSAGES[api + "Request"]
     response: Any = protocol.MESSAGES[api + "Response"]
 
@@ -152,7 +152,7 @@ def test_the_table_names_what_messages_have(api):
         check(level, [kind], response)
 
 
-def test_every_api_that_has_errors_in_arrays_is_in_the_table():
+def test_every_api_that_has_errors_in_arrays_is_in_the_table() -> None:
     for api in APIS:
         response: Any = protocol.MESSAGES[api + "Response"]
         for version in range(response.min_version, response.max_version + 1):
@@ -162,7 +162,7 @@ def test_every_api_that_has_errors_in_arrays_is_in_the_table():
                 assert answer_levels.path(api, version), (api, version)
 
 
-def test_every_served_api_has_a_place_for_an_error():
+def test_every_served_api_has_a_place_for_an_error() -> None:
     for each in dispatch.served().values():
         low, high = each.versions
         lacking = [v for v in range(low, high + 1) if answer_levels.depth(each.name, v, CODE) is None]
@@ -172,7 +172,7 @@ def test_every_served_api_has_a_place_for_an_error():
 # --- what is answered, by hand
 
 
-def test_a_produce_answer_mirrors_its_topics_and_partitions():
+def test_a_produce_answer_mirrors_its_topics_and_partitions() -> None:
     state = ClusterState()
     asked = protocol.ProduceRequest
     message = asked(
@@ -182,7 +182,7 @@ def test_a_produce_answer_mirrors_its_topics_and_partitions():
             asked.TopicProduceData(name="b", partition_data=[asked.PartitionProduceData(index=0)]),
         ],
     )
-    answer = inject(state, request_of(state, message, 12), ErrorPlace(CODE, "the disk is full"))
+    answer: Any = inject(state, request_of(state, message, 12), ErrorPlace(CODE, "the disk is full"))
     told = [
         (topic.name, part.index, part.error_code, part.base_offset, part.error_message)
         for topic in answer.responses
@@ -191,14 +191,14 @@ def test_a_produce_answer_mirrors_its_topics_and_partitions():
     assert told == [(*place, CODE, -1, "the disk is full") for place in (("a", 3), ("a", 5), ("b", 0))]
 
 
-def test_without_an_answer_the_connection_is_closed():
+def test_without_an_answer_the_connection_is_closed() -> None:
     state = ClusterState()
     asked = protocol.ProduceRequest
     data = asked.TopicProduceData(name="a", partition_data=[asked.PartitionProduceData(index=0)])
     assert inject(state, request_of(state, asked(acks=0, topic_data=[data]), 12), ErrorPlace(CODE)) is HANG_UP
 
 
-def test_topics_by_id_are_mirrored_by_id():
+def test_topics_by_id_are_mirrored_by_id() -> None:
     state = ClusterState()
     topic = state.topics.create("a")
     asked = protocol.ProduceRequest
@@ -207,15 +207,16 @@ def test_topics_by_id_are_mirrored_by_id():
     assert answers_with(state, request, ErrorPlace(CODE, topic="a"))
     assert not answers_with(state, request, ErrorPlace(CODE, topic="b"))
     assert not answers_with(state, request, ErrorPlace(CODE, partition=1))
-    assert inject(state, request, ErrorPlace(CODE, topic="a")).responses[0].topic_id == topic.topic_id
+    answer: Any = inject(state, request, ErrorPlace(CODE, topic="a"))
+    assert answer.responses[0].topic_id == topic.topic_id
 
 
-def test_errors_of_offset_fetch_are_the_group_s_or_a_partition_s():
+def test_errors_of_offset_fetch_are_the_group_s_or_a_partition_s() -> None:
     state = ClusterState()
     asked = protocol.OffsetFetchRequest
     topic = asked.OffsetFetchRequestTopics(name="a", partition_indexes=[0, 1])
     message = asked(groups=[asked.OffsetFetchRequestGroup(group_id="g", topics=[topic])])
-    answer = inject(state, request_of(state, message, 9), ErrorPlace(ErrorCode.NOT_COORDINATOR))
+    answer: Any = inject(state, request_of(state, message, 9), ErrorPlace(ErrorCode.NOT_COORDINATOR))
     assert [(group.group_id, group.error_code, group.topics) for group in answer.groups] == [("g", 16, [])]
     answer = inject(state, request_of(state, message, 9), ErrorPlace(ErrorCode.UNSTABLE_OFFSET_COMMIT))
     (group,) = answer.groups
@@ -226,29 +227,29 @@ def test_errors_of_offset_fetch_are_the_group_s_or_a_partition_s():
     ]
 
 
-def test_a_coordinator_that_is_not_found_is_nowhere():
+def test_a_coordinator_that_is_not_found_is_nowhere() -> None:
     state = ClusterState()
-    one = inject(state, request_of(state, protocol.FindCoordinatorRequest(key="g"), 3), ErrorPlace(CODE))
+    one: Any = inject(state, request_of(state, protocol.FindCoordinatorRequest(key="g"), 3), ErrorPlace(CODE))
     assert (one.error_code, one.node_id, one.port) == (CODE, -1, -1)
     many = protocol.FindCoordinatorRequest(coordinator_keys=["g", "h"])
-    answer = inject(state, request_of(state, many, 6), ErrorPlace(CODE))
+    answer: Any = inject(state, request_of(state, many, 6), ErrorPlace(CODE))
     assert [(c.key, c.error_code, c.node_id, c.port) for c in answer.coordinators] == [
         ("g", CODE, -1, -1),
         ("h", CODE, -1, -1),
     ]
 
 
-def test_quotas_are_named_by_their_entities():
+def test_quotas_are_named_by_their_entities() -> None:
     state = ClusterState()
     asked = protocol.AlterClientQuotasRequest
     entity = asked.EntityData(entity_type="user", entity_name="alice")
-    answer = inject(state, request_of(state, asked(entries=[asked.EntryData(entity=[entity])])), ErrorPlace(CODE))
+    answer: Any = inject(state, request_of(state, asked(entries=[asked.EntryData(entity=[entity])])), ErrorPlace(CODE))
     (entry,) = answer.entries
     assert entry.error_code == CODE
     assert [(each.entity_type, each.entity_name) for each in entry.entity] == [("user", "alice")]
 
 
-def test_places_of_a_request():
+def test_places_of_a_request() -> None:
     state = ClusterState()
     topic = state.topics.create("a", 2)
     asked = protocol.ListOffsetsRequest
