@@ -1,4 +1,4 @@
-"""What a leader checks before it appends a producer's batch, and what it writes into it. As Kafka's `UnifiedLog` does."""
+"""What a leader checks before it appends a producer's batch, and what it writes into it, as Kafka's `UnifiedLog`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kafwire.errors import ErrorCode, ProtocolError
 from kafwire.records import decode_batches, encode_batch
 from kafwire.testing.broker.batch_header import BatchHeader, is_intact, read_header, stamp_append_time
+from kafwire.testing.broker.expiry import ProducerExpiry
 from kafwire.testing.broker.transactions import refuses_batch
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ def append_batch(
     header.base_offset += moved
     header.next_offset += moved
     if header.producer_id >= 0:
-        partition.producers.add(header, now_ms)
+        partition.producers.add(header)
+        state.part(ProducerExpiry).watch()
     part.base_offset = partition.append(data, [header])
     return partition.log.end_offset
 

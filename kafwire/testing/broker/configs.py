@@ -93,7 +93,10 @@ BROKER_CONFIGS = _by_name(
     ConfigDef("max.incremental.fetch.session.cache.slots", INT, "1000", "fetch sessions", least=0),
     ConfigDef("num.partitions", INT, "1", "partitions of a topic that is made without a number", least=1),
     ConfigDef("offset.metadata.max.bytes", INT, "4096", "the longest metadata of a committed offset"),
+    ConfigDef("offsets.retention.check.interval.ms", LONG, "600000", "time between two looks for offsets that are too old", least=1),
     ConfigDef("offsets.retention.minutes", INT, "10080", "how long offsets of an empty group are kept", least=1),
+    ConfigDef("offsets.topic.num.partitions", INT, "50", "partitions that groups are spread over, of which transactions are part", least=1),
+    ConfigDef("producer.id.expiration.check.interval.ms", INT, "600000", "time between two looks for producers that are too old", least=1),
     ConfigDef("producer.id.expiration.ms", INT, "86400000", "how long a producer is remembered", least=1),
     ConfigDef("replica.lag.time.max.ms", LONG, "30000", "how long a follower may lag and be in sync"),
     ConfigDef("socket.request.max.bytes", INT, "104857600", "the largest request", least=1),
@@ -101,5 +104,6 @@ BROKER_CONFIGS = _by_name(
     ConfigDef("allow.everyone.if.no.acl.found", BOOLEAN, "false", "whether a resource without ACLs is for everybody"),
     ConfigDef("transaction.abort.timed.out.transaction.cleanup.interval.ms", INT, "10000", "time between two looks for transactions that take too long", least=1),
     ConfigDef("transaction.max.timeout.ms", INT, "900000", "the longest transaction", least=1),
+    ConfigDef("transaction.remove.expired.transaction.cleanup.interval.ms", INT, "3600000", "time between two looks for transactional ids that are too old", least=1),
     ConfigDef("transactional.id.expiration.ms", INT, "604800000", "how long a transactional id is remembered", least=1),
 )  # fmt: skip

@@ -1,15 +1,25 @@
-"""Offsets that groups have committed, and those that open transactions are about to commit. See KIP-98, KIP-447."""
+"""Offsets that groups have committed, and those that open transactions are about to commit. See KIP-98, KIP-447.
+
+Kafka keeps them in `__consumer_offsets`: here that topic has no log, but its partitions are what transactions take part
+in, so that a group is in the same one as in Kafka.
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kafwire.testing.broker.expiry import Expiry
+from kafwire.testing.broker.state import java_hash
 
 if TYPE_CHECKING:
+    from kafwire.testing.broker.classic_group import ClassicGroup
     from kafwire.testing.broker.state import ClusterState
 
+OFFSETS_TOPIC: Final = "__consumer_offsets"
 Place = tuple[str, int]  # a topic's name and a partition's number
 
 
@@ -22,7 +32,15 @@ class Committed(NamedTuple):
     at_ms: int = 0  # the broker's time
 
 
-NOTHING = Committed(-1)
+NOTHING: Final = Committed(-1)
+
+
+@dataclass(slots=True)
+class Pending:
+    """What a producer's open transaction is about to commit for a group: each offset with its number."""
+
+    epoch: int
+    offsets: dict[Place, tuple[Committed, int]] = field(default_factory=dict)
 
 
 class OffsetStore:
@@ -30,12 +48,17 @@ class OffsetStore:
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
-        self._committed: defaultdict[str, dict[Place, Committed]] = defaultdict(dict)
+        self._committed: dict[str, dict[Place, Committed]] = {}
         self._order: dict[tuple[str, Place], int] = {}
-        # By group and producer id, what open transactions are about to commit.
-        self._pending: defaultdict[str, dict[int, dict[Place, tuple[Committed, int]]]] = defaultdict(dict)
+        self._pending: dict[str, dict[int, Pending]] = {}  # by group and producer id
         self._numbers = itertools.count(1)
         self.history: defaultdict[Place, list[int]] = defaultdict(list)  # all that was ever committed
+        expiry: Expiry = state.part(Expiry)
+        self._watch = expiry.add("offsets.retention.check.interval.ms", self._expire)
+
+    def place_of(self, group: str) -> Place:
+        """The partition of `__consumer_offsets` that has a group's offsets."""
+        return OFFSETS_TOPIC, java_hash(group) % self._state.config_int("offsets.topic.num.partitions")
 
     def of(self, group: str) -> Mapping[Place, Committed]:
         """What a group has committed."""
@@ -44,34 +67,55 @@ class OffsetStore:
     def commit(self, group: str, place: Place, committed: Committed) -> None:
         """Commit an offset."""
         self._keep(group, place, committed, next(self._numbers))
-        self.history[place].append(committed.offset)
 
     def _keep(self, group: str, place: Place, committed: Committed, number: int) -> None:
         if number > self._order.get((group, place), 0):
-            self._committed[group][place] = committed
+            self._committed.setdefault(group, {})[place] = committed
             self._order[group, place] = number
+            self.history[place].append(committed.offset)
+            self._watch()
 
-    def add_pending(self, group: str, producer_id: int, place: Place, committed: Committed) -> None:
+    # --- transactions
+
+    def add_pending(self, group: str, producer_id: int, epoch: int, place: Place, committed: Committed) -> None:
         """Commit an offset when the producer's transaction commits."""
-        self._pending[group].setdefault(producer_id, {})[place] = committed, next(self._numbers)
+        its = self._pending.setdefault(group, {}).setdefault(producer_id, Pending(epoch))
+        its.epoch = epoch
+        its.offsets[place] = committed, next(self._numbers)
 
-    def end_transaction(self, producer_id: int, *, commit: bool) -> None:
-        """A producer's transaction has ended for all groups."""
-        for group in list(self._pending):
-            offsets = self._pending[group].pop(producer_id, {})
+    def end_transaction(self, producer_id: int, partition: int, *, commit: bool) -> None:
+        """A producer's transaction has ended, for all groups in one partition of `__consumer_offsets`."""
+        for group in [group for group, pending in self._pending.items() if producer_id in pending]:
+            if self.place_of(group)[1] != partition:
+                continue
+            its = self._pending[group].pop(producer_id)
             if not self._pending[group]:
                 del self._pending[group]
             if commit:
-                for place, (committed, number) in offsets.items():
+                for place, (committed, number) in its.offsets.items():
                     self._keep(group, place, committed, number)
+
+    def has_open(self, group: str, producer_id: int, epoch: int) -> bool:
+        """Whether a producer has a transaction in the partition that a group is in."""
+        place = self.place_of(group)
+        return any(
+            producer_id in pending and pending[producer_id].epoch == epoch and self.place_of(other) == place
+            for other, pending in self._pending.items()
+        )
 
     def is_unstable(self, group: str, place: Place) -> bool:
         """Whether an open transaction is about to change an offset."""
-        return any(place in offsets for offsets in self._pending.get(group, {}).values())
+        return any(place in its.offsets for its in self._pending.get(group, {}).values())
+
+    # --- what is there, and what is forgotten
 
     def has_offsets(self, group: str) -> bool:
         """Whether a group has committed anything, or is about to."""
-        return bool(self._committed.get(group) or any(self._pending.get(group, {}).values()))
+        return bool(self._committed.get(group)) or self.has_pending(group)
+
+    def has_pending(self, group: str) -> bool:
+        """Whether open transactions are about to commit offsets of a group."""
+        return any(its.offsets for its in self._pending.get(group, {}).values())
 
     def groups(self) -> Iterator[str]:
         """The groups that have committed something."""
@@ -80,23 +124,48 @@ class OffsetStore:
     def delete(self, group: str, place: Place) -> None:
         """Forget an offset, what is pending too."""
         self._committed.get(group, {}).pop(place, None)
-        for pending in self._pending.get(group, {}).values():
-            pending.pop(place, None)
+        self._order.pop((group, place), None)
+        for its in self._pending.get(group, {}).values():
+            its.offsets.pop(place, None)
 
     def delete_group(self, group: str) -> None:
         """Forget all of a group."""
-        self._committed.pop(group, None)
+        for place in self._committed.pop(group, {}):
+            self._order.pop((group, place), None)
         self._pending.pop(group, None)
 
     def delete_topic(self, name: str) -> None:
-        """Forget all offsets in a topic."""
-        for offsets in self._committed.values():
-            for place in [place for place in offsets if place[0] == name]:
-                del offsets[place]
+        """Forget all offsets in a topic, which is there no more."""
+        for group in {*self._committed, *self._pending}:
+            places = {*self._committed.get(group, {})}
+            places.update(*(its.offsets for its in self._pending.get(group, {}).values()))
+            for place in places:
+                if place[0] == name:
+                    self.delete(group, place)
 
-    def expire(self, group: str, before_ms: int) -> None:
-        """Forget what a group without members has committed before."""
-        offsets = self._committed.get(group, {})
-        for place in [place for place, committed in offsets.items() if committed.at_ms < before_ms]:
-            if not self.is_unstable(group, place):
-                del offsets[place]
+    def _expire(self) -> bool:
+        """Forget what groups have committed long ago, and groups that have nothing. Returns whether more is left."""
+        from kafwire.testing.broker.group_coordinator import GroupCoordinator
+
+        groups: GroupCoordinator = self._state.part(GroupCoordinator)
+        before_ms = self._state.wall_ms - self._state.config_int("offsets.retention.minutes") * 60_000
+        for group in self.groups():
+            its = groups.groups.get(group)
+            for place, committed in list(self._committed[group].items()):
+                since_ms = self._unused_since(its, place[0], committed.at_ms)
+                if since_ms is not None and since_ms <= before_ms and not self.is_unstable(group, place):
+                    self.delete(group, place)
+            if not self.has_offsets(group):
+                self.delete_group(group)
+                groups.forget_if_empty(group)
+        return any(self._committed.values())
+
+    def _unused_since(self, group: ClassicGroup | None, topic: str, committed_ms: int) -> int | None:
+        """Since when, by the wall clock, nobody uses a committed offset; None: a member may (KIP-211)."""
+        if group is None or not group.protocol_type:
+            return committed_ms
+        if not group.members:
+            return max(committed_ms, group.since_ms)
+        # Members that have their assignments read what they have subscribed to, and nothing else.
+        is_stable = group.protocol_type == "consumer" and group.state.value == "Stable"
+        return committed_ms if is_stable and not group.is_subscribed(topic) else None

@@ -6,6 +6,7 @@ high watermark is the least end of the replicas in sync. A new leader that has l
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -14,12 +15,14 @@ from kafwire.errors import ErrorCode
 from kafwire.records import decode_batches, encode_batch
 from kafwire.testing.broker.batch_header import BatchHeader, read_header, stamp
 from kafwire.testing.broker.log import FileSpan, MemoryLog, PartitionLog, read_span
-from kafwire.testing.broker.producer_state import ProducerStates
+from kafwire.testing.broker.producer_state import Marker, ProducerStates
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.topics import Topic
 
 NOBODY = -1
+_MARKER_KEY = struct.Struct(">hh")  # version, type: 1 commits
+_MARKER_VALUE = struct.Struct(">hi")  # version, coordinator epoch
 
 
 @dataclass(slots=True, eq=False)
@@ -62,8 +65,8 @@ class Partition:
         """Up to where readers of committed records may read."""
         mark = self.high_watermark
         mark = mark if self.stable_at is None else min(mark, self.stable_at)
-        first = self.producers.first_open_offset
-        return mark if first is None else min(mark, first)
+        first = self.producers.first_unstable_offset(mark)
+        return mark if first is None else min(mark, max(first, self.log.start_offset))
 
     def end_at(self, node: int) -> int:
         """How far a replica's own log goes."""
@@ -102,16 +105,32 @@ class Partition:
         self.notify(len(stamped) if self.high_watermark > mark else 0)
         return base
 
-    def write_marker(self, producer_id: int, epoch: int, now_ms: int, *, commit: bool) -> int:
+    def write_marker(
+        self, producer_id: int, epoch: int, now_ms: int, *, commit: bool, coordinator_epoch: int = 0
+    ) -> int:
         """Append the marker that ends a producer's transaction. Returns its offset."""
-        record: dict[str, object] = {"key": b"\0\0\0" + bytes([commit]), "value": bytes(6), "timestamp_ms": now_ms}
+        key, value = _MARKER_KEY.pack(0, commit), _MARKER_VALUE.pack(0, coordinator_epoch)
+        record: dict[str, object] = {"key": key, "value": value, "timestamp_ms": now_ms}
         data = encode_batch([record], producer_id=producer_id, producer_epoch=epoch, transactional=True, control=True)
         header = read_header(data)
         # Its transaction ends before readers are told that the log has grown.
         header.next_offset += self.log.end_offset - header.base_offset
         header.base_offset = self.log.end_offset
-        self.producers.end(header, now_ms, commit=commit)
+        self.producers.end(header, commit=commit, coordinator_epoch=coordinator_epoch)
         return self.append(data)
+
+    def read_marker(self, header: BatchHeader) -> Marker:
+        """What a transaction's marker in the log says."""
+        data = self.log.read(header.base_offset, header.size)
+        (batch,) = decode_batches(read_span(data) if isinstance(data, FileSpan) else data)
+        (record,) = batch
+        _, kind = _MARKER_KEY.unpack_from(record.key or b"")
+        _, coordinator_epoch = _MARKER_VALUE.unpack_from(record.value or b"")
+        return Marker(bool(kind), coordinator_epoch)
+
+    def replay_producers(self) -> None:
+        """Learn all about producers from the log, as a broker does that has only the log."""
+        self.producers.replay(self.log.headers(self.log.start_offset), self.read_marker)
 
     def append_values(self, values: Iterable[bytes]) -> int:
         """Append a batch of records with these values. Returns its first offset."""
@@ -149,7 +168,8 @@ class Partition:
             if node not in self.isr:
                 self.isr.append(node)
             self.epochs.append((self.leader_epoch, self.log.end_offset))
-        self.leader = self.producers.node = node
+        self.leader = node
+        self.producers.lead(node)
         self.notify(-1)
 
     def truncate(self, offset: int) -> None:
@@ -157,7 +177,7 @@ class Partition:
         self.log.truncate(offset)
         offset = self.log.end_offset
         self.epochs = [(e, first) for e, first in self.epochs if first < offset or (e, first) == (0, 0)]
-        self.producers.truncate(offset)
+        self.producers.truncate(offset, self.read_marker, self.log.headers(self.log.start_offset))
         self.replica_ends = {node: end for node, end in self.replica_ends.items() if end < offset}
         self.notify(-1)
 

@@ -1,14 +1,15 @@
 """What a partition's leader remembers of producers: their last batches, and their transactions that are open.
 
-Five batches of each producer are remembered; after a clean stop one (a snapshot has no more), after a crash up to five
-of those that are read again from the log, and none of a producer that has written nothing for
-`producer.id.expiration.ms`. See KIP-98, KIP-360, KIP-890.
+Five batches of each producer are remembered; by a broker that restarts one, as a snapshot has no more (and whoever
+recovers a log after a crash writes a snapshot, too); up to five of what is read again from the log, where no snapshot
+covers its end; and none of a producer that has written nothing for `producer.id.expiration.ms`. See KIP-98, KIP-360,
+KIP-890.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -26,7 +27,7 @@ class Appended(NamedTuple):
     last_sequence: int
     base_offset: int
     last_offset: int
-    timestamp_ms: int  # the broker's time when it was appended
+    timestamp_ms: int  # the largest of its records
 
 
 @dataclass(slots=True)
@@ -37,7 +38,8 @@ class ProducerEntry:
     batches: deque[Appended] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     first_offset: int | None = None  # of its open transaction
     marked: int = -1  # the offset of its last marker
-    used_ms: int = 0  # when it last wrote, by the records' own timestamps as Kafka has it
+    coordinator_epoch: int = -1  # of its last marker
+    used_ms: int = -1  # when it last wrote, by the records' own timestamps as Kafka has it
     lowest: int | None = None  # the lowest sequence that it may begin a transaction with, see `verify`
 
 
@@ -49,6 +51,13 @@ class Aborted(NamedTuple):
     last_offset: int  # of its marker
 
 
+class Marker(NamedTuple):
+    """What ends a transaction in a partition."""
+
+    commit: bool
+    coordinator_epoch: int = 0
+
+
 class ProducerStates:
     """All producers of one partition. `node`: the broker that leads it, whose memory counts."""
 
@@ -56,6 +65,7 @@ class ProducerStates:
         self.node = node
         self.entries: dict[int, ProducerEntry] = {}
         self.aborted: list[Aborted] = []
+        self._ended: list[tuple[int, int]] = []  # first offset and marker of what ended, and may not be replicated yet
         # By node and producer: what lies before this offset a broker has forgotten by a restart.
         self._forgotten: dict[int, dict[int, int]] = {}
 
@@ -64,6 +74,14 @@ class ProducerStates:
         """Where the earliest open transaction begins."""
         found = [entry.first_offset for entry in self.entries.values() if entry.first_offset is not None]
         return min(found, default=None)
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """Where the earliest transaction begins that is open, or whose marker is not replicated."""
+        if self._ended:
+            self._ended = [each for each in self._ended if each[1] >= high_watermark]
+        ended = min(self._ended, default=(None, 0))[0]
+        first = self.first_open_offset
+        return first if ended is None else ended if first is None else min(ended, first)
 
     def is_open(self, producer_id: int) -> bool:
         """Whether a transaction of a producer is open."""
@@ -112,31 +130,43 @@ class ProducerStates:
         lowest = header.base_sequence if entry.lowest is None else min(header.base_sequence, entry.lowest)
         entry.lowest = 0 if from_zero else lowest
 
-    def add(self, header: BatchHeader, now_ms: int) -> None:
+    def add(self, header: BatchHeader) -> None:
         """A batch of a producer was appended."""
-        entry = self.entries.setdefault(header.producer_id, ProducerEntry())
-        if entry.epoch != header.producer_epoch:
-            entry.epoch = header.producer_epoch
-            entry.batches.clear()
-        appended = Appended(header.base_sequence, header.last_sequence, header.base_offset, header.last_offset, now_ms)
-        entry.batches.append(appended)
-        entry.used_ms = max(header.max_timestamp, 0) or now_ms
+        entry = self._entry(header)
+        entry.batches.append(
+            Appended(
+                header.base_sequence,
+                header.last_sequence,
+                header.base_offset,
+                header.last_offset,
+                header.max_timestamp,
+            )
+        )
         if header.is_transactional:
             entry.lowest = None
             if entry.first_offset is None:
                 entry.first_offset = header.base_offset
 
-    def end(self, header: BatchHeader, now_ms: int, *, commit: bool) -> None:
-        """The marker of a producer's transaction is appended: it gives the producer an epoch."""
-        entry = self.entries.setdefault(header.producer_id, ProducerEntry())
+    def _entry(self, header: BatchHeader) -> ProducerEntry:
+        entry = self.entries.get(header.producer_id)
+        if entry is None:
+            entry = self.entries[header.producer_id] = ProducerEntry()
         if entry.epoch != header.producer_epoch:
             entry.epoch = header.producer_epoch
             entry.batches.clear()
+        entry.used_ms = header.max_timestamp
+        return entry
+
+    def end(self, header: BatchHeader, *, commit: bool, coordinator_epoch: int = 0) -> None:
+        """The marker of a producer's transaction is appended: it gives the producer an epoch."""
+        entry = self._entry(header)
         entry.lowest = None
         entry.marked = header.base_offset
-        entry.used_ms = now_ms
-        if entry.first_offset is not None and not commit:
-            self.aborted.append(Aborted(header.producer_id, entry.first_offset, header.last_offset))
+        entry.coordinator_epoch = coordinator_epoch
+        if entry.first_offset is not None:
+            self._ended.append((entry.first_offset, header.base_offset))
+            if not commit:
+                self.aborted.append(Aborted(header.producer_id, entry.first_offset, header.last_offset))
         entry.first_offset = None
 
     def aborted_in(self, first: int, end: int) -> list[Aborted]:
@@ -146,8 +176,7 @@ class ProducerStates:
     def restart(self, node: int, kept: int, end_offset: int) -> None:
         """`node` restarts, and remembers only the last `kept` batches of each producer.
 
-        One after a stop in order and after a crash, as a snapshot has no more, and recovery writes one, too; up to five
-        where no snapshot covers the end of the log; none of a producer that has expired.
+        Other brokers remember what they did.
         """
         cuts = self._forgotten.setdefault(node, {})
         for producer_id, entry in self.entries.items():
@@ -157,36 +186,50 @@ class ProducerStates:
             elif known:
                 cuts[producer_id] = min(known[-kept:])
 
-    def expire(self, before_ms: int) -> None:
-        """Forget who has written nothing since, unless its transaction is open."""
-        for producer_id, entry in list(self.entries.items()):
-            if entry.used_ms < before_ms and entry.first_offset is None:
-                del self.entries[producer_id]
+    def lead(self, node: int) -> None:
+        """Another broker leads: what counts is what it remembers, and it has verified nothing."""
+        self.node = node
+        for entry in self.entries.values():
+            entry.lowest = None
 
-    def truncate(self, offset: int) -> None:
-        """Forget what was at `offset` and after."""
+    def expire(self, before_ms: int) -> bool:
+        """Forget who has written nothing since, unless its transaction is open. Returns whether anybody is left."""
         for producer_id, entry in list(self.entries.items()):
-            kept = [batch for batch in entry.batches if batch.last_offset < offset]
-            if entry.first_offset is not None and entry.first_offset >= offset:
-                entry.first_offset = None
-            if entry.batches and not kept and entry.first_offset is None:
+            if entry.used_ms <= before_ms and entry.first_offset is None:
                 del self.entries[producer_id]
-            else:
-                entry.batches = deque(kept, maxlen=REMEMBERED)
-        # A transaction whose marker is gone is open again.
-        for each in self.aborted:
-            if each.last_offset >= offset > each.first_offset and each.producer_id in self.entries:
-                self.entries[each.producer_id].first_offset = each.first_offset
+        return bool(self.entries)
+
+    def truncate(self, offset: int, markers: Callable[[BatchHeader], Marker], headers: Iterable[BatchHeader]) -> None:
+        """Forget what was at `offset` and after: of producers that wrote there, all is learnt anew from the log.
+
+        `headers`: those that are left. `markers` reads a marker.
+        """
+        affected = {
+            producer_id
+            for producer_id, entry in self.entries.items()
+            if entry.marked >= offset or (entry.batches and entry.batches[-1].last_offset >= offset)
+        }
         self.aborted = [each for each in self.aborted if each.last_offset < offset]
+        self._ended = [each for each in self._ended if each[1] < offset]
+        for cuts in self._forgotten.values():
+            cuts.update({producer_id: offset for producer_id, cut in cuts.items() if cut > offset})
+        for producer_id in affected:
+            del self.entries[producer_id]
+        if affected:
+            known = self.aborted, self._ended
+            self._learn((header for header in headers if header.producer_id in affected), markers)
+            self.aborted, self._ended = known
 
-    def replay(self, headers: Iterable[tuple[BatchHeader, bool]], now_ms: int) -> None:
-        """Learn all from the log: headers in order, and of markers whether they commit."""
+    def replay(self, headers: Iterable[BatchHeader], markers: Callable[[BatchHeader], Marker]) -> None:
+        """Learn all from the log: headers in order, and what its markers say."""
         self.entries.clear()
-        self.aborted.clear()
-        for header, commits in headers:
-            if header.producer_id < 0:
-                continue
+        self.aborted, self._ended = [], []
+        self._learn((header for header in headers if header.producer_id >= 0), markers)
+
+    def _learn(self, headers: Iterable[BatchHeader], markers: Callable[[BatchHeader], Marker]) -> None:
+        for header in headers:
             if header.is_control:
-                self.end(header, now_ms, commit=commits)
+                marker = markers(header)
+                self.end(header, commit=marker.commit, coordinator_epoch=marker.coordinator_epoch)
             else:
-                self.add(header, now_ms)
+                self.add(header)

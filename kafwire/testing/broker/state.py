@@ -78,11 +78,14 @@ class ClusterState:
         self.interceptors: list[Interceptor] = []
         self.requests = RequestLog(self.topics)
         self.coordinators: dict[str, int] = {}  # groups and transactional ids whose coordinator was moved; -1: nobody
+        self.coordinator_watchers: list[Callable[[], object]] = []  # called when others may coordinate
         # The finalised levels of features, and what is supported (KIP-584): `transaction.version` 2 is KIP-890's.
         self.features = {"metadata.version": 30, "transaction.version": 2}
         self.supported_features = {"metadata.version": (7, 30), "transaction.version": (0, 2)}
         self.features_epoch = 1
         self.before_4 = False  # whether coordinators do as those of Kafka 3.9, or of 4.3
+        # Batches of each producer that a broker remembers after a crash: up to 5 where no snapshot covers a log's end.
+        self.kept_after_crash = 1
         self._replies: deque[tuple[Request, Answer]] = deque()
         self._connections = 0
         self._parts: dict[type[Any], Any] = {}
@@ -206,6 +209,11 @@ class ClusterState:
     def move_coordinator(self, key: str, node: int) -> None:
         """From now on `node` coordinates a group or a transactional id; -1: nobody does."""
         self.coordinators[key] = node
+        self._tell_coordinator_watchers()
+
+    def _tell_coordinator_watchers(self) -> None:
+        for watcher in self.coordinator_watchers:
+            watcher()
 
     def move_leader(self, topic: str, partition: int, node: int) -> None:
         """Another broker leads a partition, in the next epoch; -1: nobody does."""
@@ -235,8 +243,9 @@ class ClusterState:
         `clean`: it has written down what it remembers of producers, else it learns that from its logs.
         """
         self.nodes[number].is_up = False
-        self.forget_producers(number, 1 if clean else 5)
+        self.forget_producers(number, 1 if clean else self.kept_after_crash)
         self.replication.leave(number)
+        self._tell_coordinator_watchers()
 
     def start(self, number: int) -> None:
         """A broker is back; it leads what nobody could lead meanwhile, and follows the rest."""
@@ -244,6 +253,7 @@ class ClusterState:
         node.is_up = True
         node.epoch += 1
         self.replication.come(number)
+        self._tell_coordinator_watchers()
 
     def forget_producers(self, number: int, kept: int) -> None:
         """A broker restarts, and remembers of each producer so many batches. See `ProducerStates.restart`."""

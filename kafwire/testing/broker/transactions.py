@@ -7,13 +7,14 @@ groups, some time after a decision.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafwire.errors import ErrorCode
 from kafwire.producer.sequencer import Identity
-from kafwire.testing.broker.offsets import OffsetStore
-from kafwire.testing.broker.transaction_coordinator import Coordinator, State
+from kafwire.testing.broker.expiry import Expiry
+from kafwire.testing.broker.offsets import OFFSETS_TOPIC, OffsetStore
+from kafwire.testing.broker.transaction_coordinator import NOBODY, Coordinator, Place, State
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.batch_header import BatchHeader
@@ -21,19 +22,21 @@ if TYPE_CHECKING:
     from kafwire.testing.broker.request import Request
     from kafwire.testing.broker.state import ClusterState
 
-Place = tuple[str, int]
 BY_LEADER = 12  # the version of Produce from which leaders add partitions to transactions themselves
 VERIFIED = 11  # and in which a partition that is not in one is TRANSACTION_ABORTABLE
+RETRY_MS = 20.0  # how much later a marker is tried again that could not be written, or is not replicated
 
 
 @dataclass(slots=True)
 class Transaction:
-    """A transactional id: its coordinator's state, and times."""
+    """A transactional id: its coordinator's state, and times by the monotonic clock."""
 
     coordinator: Coordinator
     timeout_ms: int = 0
-    begun_ms: float = 0.0
+    begun_ms: float | None = None  # its last transaction; None: there was none since InitProducerId
     used_ms: float = 0.0
+    # The markers that were written and are not known to be replicated: the leader epoch, and the offset.
+    markers: dict[Place, tuple[int, int]] = field(default_factory=dict)
 
 
 class Transactions:
@@ -49,6 +52,9 @@ class Transactions:
         self.loading: set[str] = set()  # ids whose coordinator has just taken over
         self._producer_ids = itertools.count(1000)
         self._looks = False
+        self._offsets: OffsetStore = state.part(OffsetStore)
+        expiry: Expiry = state.part(Expiry)
+        self._watch = expiry.add("transaction.remove.expired.transaction.cleanup.interval.ms", self._expire_ids)
 
     def new_producer_id(self) -> int:
         """A producer id that nobody has."""
@@ -56,41 +62,57 @@ class Transactions:
 
     def refuses(self, request: Request, transactional_id: str) -> int:
         """The error code of a broker that does not coordinate an id, or not yet."""
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST
         if self._state.coordinator(transactional_id) != request.node:
             return ErrorCode.NOT_COORDINATOR
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if transactional_id in self.loading else 0
 
-    def of(self, transactional_id: str) -> Transaction:
-        """A transactional id, which is known from then on."""
-        found = self.by_id.get(transactional_id)
-        if found is None:
-            found = self.by_id[transactional_id] = Transaction(Coordinator(self._state.before_4))
-        return found
+    # --- requests
 
     def initialize(self, transactional_id: str, current: Identity, timeout_ms: int) -> tuple[int, Identity]:
         """InitProducerId: an error code, and the identity."""
-        its = self.of(transactional_id)
-        its.timeout_ms = timeout_ms
-        its.used_ms = self._state.now_ms
-        code, identity = its.coordinator.initialize(current, new_id=self.new_producer_id())
-        self._decide(transactional_id)
+        its = self.by_id.get(transactional_id)
+        if its is None:
+            its = self.by_id[transactional_id] = Transaction(Coordinator(self._state.before_4))
+            self._watch()
+        code, identity = its.coordinator.initialize(current, new_id=self.new_producer_id)
+        if not code:
+            its.timeout_ms = timeout_ms
+            its.begun_ms = None
+        self._decide(transactional_id, its)
         return code, identity
 
-    def add(self, transactional_id: str, who: Identity, places: set[Place], groups: set[str]) -> int:
-        """Add partitions and groups to a transaction, which begins if none is open. Returns an error code."""
-        its = self.of(transactional_id)
+    def add(self, transactional_id: str, who: Identity, places: set[Place]) -> int:
+        """Add partitions to a transaction, which begins if none is open. Returns an error code."""
+        its = self.by_id.get(transactional_id)
+        if its is None:
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING
         was_open = its.coordinator.state is State.ONGOING
-        code = its.coordinator.add(who, places, groups)
-        if not code and not was_open:
-            its.begun_ms = self._state.now_ms
-            self._look_for_timeouts()
+        code = its.coordinator.add(who, places)
+        if not code:
+            its.used_ms = self._state.now_ms
+            if not was_open:
+                its.begun_ms = self._state.now_ms
+                self._look_for_timeouts()
         return code
+
+    def verify(self, transactional_id: str, who: Identity, place: Place) -> int:
+        """The error code for who writes to a partition that should be in its transaction."""
+        its = self.by_id.get(transactional_id)
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING if its is None else its.coordinator.verify(who, place)
 
     def end(self, transactional_id: str, who: Identity, *, commit: bool, version: int) -> tuple[int, Identity]:
         """EndTxn: an error code, and the next identity."""
-        found = self.of(transactional_id).coordinator.end(who, commit=commit, version=version)
-        self._decide(transactional_id)
-        return found
+        its = self.by_id.get(transactional_id)
+        if its is None:
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING, NOBODY
+        was_open = its.coordinator.state is State.ONGOING
+        code, identity = its.coordinator.end(who, commit=commit, version=version, new_id=self.new_producer_id)
+        if its.coordinator.preparing and not was_open and not code:
+            its.begun_ms = self._state.now_ms  # it had nothing, and ends as it begins
+        self._decide(transactional_id, its)
+        return code, identity
 
     # --- time
 
@@ -109,41 +131,71 @@ class Transactions:
     def expire_transactions(self) -> None:
         """Abort those that have been open for too long."""
         for transactional_id, its in self.by_id.items():
-            if its.coordinator.state is State.ONGOING and self._state.now_ms >= its.begun_ms + its.timeout_ms:
+            begun_ms = its.begun_ms
+            if begun_ms is not None and self._state.now_ms > begun_ms + its.timeout_ms:
                 self.expire_transaction(transactional_id)
 
     def expire_transaction(self, transactional_id: str) -> None:
         """A transaction has been open for too long: abort it."""
-        self.of(transactional_id).coordinator.fence()
-        self._decide(transactional_id)
+        its = self.by_id[transactional_id]
+        if its.coordinator.state is State.ONGOING and self._state.coordinator(transactional_id) >= 0:
+            its.coordinator.fence()
+            self._decide(transactional_id, its)
 
-    def _decide(self, transactional_id: str) -> None:
-        its = self.of(transactional_id)
+    def _expire_ids(self) -> bool:
+        """Forget ids that were not used for long. Returns whether there are any left."""
+        before_ms = self._state.now_ms - self._state.config_int("transactional.id.expiration.ms")
+        for transactional_id, its in list(self.by_id.items()):
+            is_over = its.coordinator.state is not State.ONGOING and not its.coordinator.preparing
+            if is_over and its.used_ms <= before_ms:
+                del self.by_id[transactional_id]
+        return bool(self.by_id)
+
+    # --- markers
+
+    def _decide(self, transactional_id: str, its: Transaction) -> None:
         its.used_ms = self._state.now_ms
         if its.coordinator.preparing:
             self._state.after(self.marker_delay_ms, lambda: self._write_markers(transactional_id))
 
     def _write_markers(self, transactional_id: str) -> None:
-        coordinator = self.of(transactional_id).coordinator
-        if not coordinator.preparing:
+        """Write those that are owed; a partition is owed one until its replicas in sync have it."""
+        its = self.by_id.get(transactional_id)
+        if its is None or not its.coordinator.preparing:
             return
-        # A marker is owed to each partition until its leader has written it.
-        leaderless = [self._state.topics.partition(*place) for place in coordinator.partitions]
-        if any(partition is not None and partition.leader < 0 for partition in leaderless):
-            self._state.after(max(self.marker_delay_ms, 20.0), lambda: self._write_markers(transactional_id))
-            return
-        decision = coordinator.complete()
-        if decision is None:
-            return
-        committed, places, groups = decision
-        for place in sorted(places):
-            partition = self._state.topics.partition(*place)
-            if partition is not None:  # else deleted meanwhile: no marker is owed to what is not there
-                partition.write_marker(
-                    coordinator.producer_id, coordinator.epoch, self._state.wall_ms, commit=committed
-                )
-        if groups:  # all are in the partition that has the marker
-            self._state.part(OffsetStore).end_transaction(coordinator.producer_id, commit=committed)
+        coordinator = its.coordinator
+        if self._state.coordinator(transactional_id) >= 0:
+            for place in sorted(coordinator.partitions):
+                if self._write_marker(its, place):
+                    coordinator.partitions.discard(place)
+                    its.markers.pop(place, None)
+            if not coordinator.partitions:
+                coordinator.complete()
+                its.used_ms = self._state.now_ms
+                return
+        self._state.after(max(self.marker_delay_ms, RETRY_MS), lambda: self._write_markers(transactional_id))
+
+    def _write_marker(self, its: Transaction, place: Place) -> bool:
+        coordinator = its.coordinator
+        commit = coordinator.state is State.PREPARE_COMMIT
+        if place[0] == OFFSETS_TOPIC:
+            self._offsets.end_transaction(coordinator.producer_id, place[1], commit=commit)
+            return True
+        partition = self._state.topics.partition(*place)
+        if partition is None:
+            return True  # deleted meanwhile: no marker is owed to what is not there
+        if partition.leader < 0 or partition.error:
+            return False
+        epoch, offset = its.markers.get(place, (-1, -1))
+        if epoch != partition.leader_epoch:
+            # Whether the one that the leader before has written is still there is not known: it is written again.
+            if len(partition.isr) < int(self._state.topic_config(partition.topic, "min.insync.replicas")):
+                return False
+            offset = partition.write_marker(
+                coordinator.producer_id, coordinator.epoch, self._state.wall_ms, commit=commit
+            )
+            its.markers[place] = partition.leader_epoch, offset
+        return partition.high_watermark > offset
 
     # --- batches
 
@@ -151,7 +203,6 @@ class Transactions:
         """The error code for a batch that is not in an open transaction of its producer (KIP-890)."""
         if not header.is_transactional:
             return 0
-        transactional_id = request.message.transactional_id
         who = Identity(header.producer_id, header.producer_epoch)
         known, _ = partition.producers.remembered(header.producer_id)
         if partition.producers.is_open(header.producer_id) and known == header.producer_epoch:
@@ -162,16 +213,15 @@ class Transactions:
         from_zero = request.version >= BY_LEADER and known != header.producer_epoch
         partition.producers.verify(header, from_zero=from_zero)
         place = partition.topic.name, partition.index
+        transactional_id = request.message.transactional_id
         if transactional_id is None:
             return ErrorCode.INVALID_TXN_STATE
         if request.version >= BY_LEADER:
-            code = self.add(transactional_id, who, {place}, set())
+            code = self.add(transactional_id, who, {place})
         else:
-            coordinator = self.of(transactional_id).coordinator
-            code = coordinator.refuses(who)
-            if not code and place not in coordinator.partitions:
-                abortable = request.version == VERIFIED
-                code = ErrorCode.TRANSACTION_ABORTABLE if abortable else ErrorCode.INVALID_TXN_STATE
+            code = self.verify(transactional_id, who, place)
+            if code == ErrorCode.TRANSACTION_ABORTABLE and request.version < VERIFIED:
+                code = ErrorCode.INVALID_TXN_STATE
         return ErrorCode.INVALID_PRODUCER_EPOCH if code == ErrorCode.PRODUCER_FENCED else code
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafwire import protocol
+from kafwire.errors import ErrorCode
 from kafwire.producer.sequencer import Identity
+from kafwire.testing.broker.offsets import OffsetStore
 from kafwire.testing.broker.request import Answer, Request
 from kafwire.testing.broker.transactions import Transactions
 
@@ -13,12 +15,18 @@ if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
 
+NEW_ERROR = 2  # from here on clients understand PRODUCER_FENCED
+
+
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Add the group."""
+    """Add the partition that has the group's offsets."""
     message = request.message
     transactions: Transactions = state.part(Transactions)
+    offsets: OffsetStore = state.part(OffsetStore)
     code = transactions.refuses(request, message.transactional_id)
     if not code:
         who = Identity(message.producer_id, message.producer_epoch)
-        code = transactions.add(message.transactional_id, who, set(), {message.group_id})
+        code = transactions.add(message.transactional_id, who, {offsets.place_of(message.group_id)})
+    if code == ErrorCode.PRODUCER_FENCED and request.version < NEW_ERROR:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
     return protocol.AddOffsetsToTxnResponse(error_code=code)

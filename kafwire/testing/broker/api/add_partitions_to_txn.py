@@ -1,51 +1,76 @@
-"""AddPartitionsToTxn (24): partitions into a transaction. See KIP-98; versions 4 and later are for brokers (KIP-890)."""
+"""AddPartitionsToTxn (24): partitions into a transaction. See KIP-98; from version 4 on it is for brokers (KIP-890)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
 from kafwire.producer.sequencer import Identity
 from kafwire.testing.broker.request import Answer, Request
+from kafwire.testing.broker.transaction_coordinator import Place
 from kafwire.testing.broker.transactions import Transactions
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
-# Brokers speak the later ones to each other, and these brokers are one process.
-VERSIONS = (0, 3)
+BATCHED = 4  # from here on several transactions, of which some are only verified
+NEW_ERROR = 2  # from here on clients understand PRODUCER_FENCED
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Add all of the partitions, or none."""
+    """Add all of a transaction's partitions, or none."""
     message, response = request.message, protocol.AddPartitionsToTxnResponse
+    if request.version < BATCHED:
+        who = Identity(message.v3_and_below_producer_id, message.v3_and_below_producer_epoch)
+        codes = _add(state, request, message.v3_and_below_transactional_id, who, message.v3_and_below_topics)
+        return response(results_by_topic_v3_and_below=_results(codes))
+    results = []
+    for asked in message.transactions:
+        who = Identity(asked.producer_id, asked.producer_epoch)
+        codes = _add(state, request, asked.transactional_id, who, asked.topics, verify_only=asked.verify_only)
+        results.append(
+            response.AddPartitionsToTxnResult(transactional_id=asked.transactional_id, topic_results=_results(codes))
+        )
+    return response(results_by_transaction=results)
+
+
+def _add(
+    state: ClusterState,
+    request: Request,
+    transactional_id: str,
+    who: Identity,
+    topics: Sequence[Any],
+    *,
+    verify_only: bool = False,
+) -> dict[Place, int]:
+    """An error code for each partition."""
     transactions: Transactions = state.part(Transactions)
-    transactional_id = message.v3_and_below_transactional_id
-    who = Identity(message.v3_and_below_producer_id, message.v3_and_below_producer_epoch)
-    unknown = {
-        (topic.name, index): state.topics.partition(topic.name, index) is None
-        for topic in message.v3_and_below_topics
-        for index in topic.partitions
-    }
+    places = [(topic.name, index) for topic in topics for index in topic.partitions]
+    unknown = {place for place in places if state.topics.partition(*place) is None}
+    if unknown:
+        codes = {True: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, False: ErrorCode.OPERATION_NOT_ATTEMPTED}
+        return {place: codes[place in unknown] for place in places}
     code = transactions.refuses(request, transactional_id)
-    if not code and not any(unknown.values()):
-        code = transactions.add(transactional_id, who, set(unknown), set())
-    own = {True: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, False: ErrorCode.OPERATION_NOT_ATTEMPTED}
-    none = any(unknown.values())
-    codes = {place: code or (own[is_unknown] if none else 0) for place, is_unknown in unknown.items()}
-    return response(
-        results_by_topic_v3_and_below=[
-            response.AddPartitionsToTxnTopicResult(
-                name=topic,
-                results_by_partition=[
-                    response.AddPartitionsToTxnPartitionResult(
-                        partition_index=index, partition_error_code=codes[topic, index]
-                    )
-                    for name, index in codes
-                    if name == topic
-                ],
-            )
-            for topic in dict.fromkeys(name for name, _ in codes)
-        ]
-    )
+    if verify_only and not code:
+        return {place: transactions.verify(transactional_id, who, place) for place in places}
+    code = code or transactions.add(transactional_id, who, set(places))
+    if code == ErrorCode.PRODUCER_FENCED and request.version < NEW_ERROR:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    return dict.fromkeys(places, code)
+
+
+def _results(codes: Mapping[Place, int]) -> list[Any]:
+    response = protocol.AddPartitionsToTxnResponse
+    return [
+        response.AddPartitionsToTxnTopicResult(
+            name=topic,
+            results_by_partition=[
+                response.AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
+                for (name, index), code in codes.items()
+                if name == topic
+            ],
+        )
+        for topic in dict.fromkeys(name for name, _ in codes)
+    ]

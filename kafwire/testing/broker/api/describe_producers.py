@@ -45,6 +45,7 @@ def _producers(partition: Partition) -> list[Any]:
                     producer_epoch=epoch,
                     last_sequence=batches[-1].last_sequence if batches else -1,
                     last_timestamp=entry.used_ms,
+                    coordinator_epoch=entry.coordinator_epoch,
                     current_txn_start_offset=-1 if entry.first_offset is None else entry.first_offset,
                 )
             )

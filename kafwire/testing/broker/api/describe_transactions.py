@@ -7,20 +7,10 @@ from typing import TYPE_CHECKING, Any
 from kafwire import protocol
 from kafwire.errors import ErrorCode
 from kafwire.testing.broker.request import Answer, Request
-from kafwire.testing.broker.transaction_coordinator import State
 from kafwire.testing.broker.transactions import Transactions
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
-
-STATE_NAMES = {
-    State.EMPTY: "Empty",
-    State.ONGOING: "Ongoing",
-    State.PREPARE_COMMIT: "PrepareCommit",
-    State.PREPARE_ABORT: "PrepareAbort",
-    State.COMPLETE_COMMIT: "CompleteCommit",
-    State.COMPLETE_ABORT: "CompleteAbort",
-}
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
@@ -37,17 +27,15 @@ def _describe(state: ClusterState, request: Request, transactional_id: str) -> A
     known = transactions.by_id.get(transactional_id)
     if found.error_code:
         return found
-    if known is None or known.coordinator.producer_id < 0:
+    if known is None:
         found.error_code = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
         return found
     coordinator = known.coordinator
-    found.transaction_state = STATE_NAMES[coordinator.state]
+    found.transaction_state = coordinator.state.value
     found.producer_id, found.producer_epoch = coordinator.producer_id, coordinator.epoch
     found.transaction_timeout_ms = known.timeout_ms
-    if coordinator.state is State.ONGOING or coordinator.preparing:
-        found.transaction_start_time_ms = int(state.wall_offset_ms + known.begun_ms)
-    else:
-        found.transaction_start_time_ms = -1
+    started_ms = -1 if known.begun_ms is None else int(state.wall_offset_ms + known.begun_ms)
+    found.transaction_start_time_ms = started_ms
     for topic in sorted({name for name, _ in coordinator.partitions}):
         indexes = sorted(index for name, index in coordinator.partitions if name == topic)
         found.topics.append(response.TopicData(topic=topic, partitions=indexes))

@@ -1,17 +1,20 @@
-"""EndTxn (26): a transaction is committed or aborted. See KIP-98; from version 5 on its answer has the next epoch (KIP-890)."""
+"""EndTxn (26): a transaction is committed or aborted. See KIP-98, and KIP-890: with version 5 comes the next epoch."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from kafwire import protocol
+from kafwire.errors import ErrorCode
 from kafwire.producer.sequencer import Identity
 from kafwire.testing.broker.request import Answer, Request
+from kafwire.testing.broker.transaction_coordinator import NOBODY
 from kafwire.testing.broker.transactions import Transactions
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
+NEW_ERROR = 2  # from here on clients understand PRODUCER_FENCED
 WITH_EPOCH = 5
 
 
@@ -19,7 +22,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
     """Decide; markers follow."""
     message = request.message
     transactions: Transactions = state.part(Transactions)
-    identity = Identity(-1, -1)
+    identity = NOBODY
     code = transactions.refuses(request, message.transactional_id)
     if not code:
         code, identity = transactions.end(
@@ -28,4 +31,6 @@ def handle(state: ClusterState, request: Request) -> Answer:
             commit=message.committed,
             version=2 if request.version >= WITH_EPOCH else 1,
         )
+    if code == ErrorCode.PRODUCER_FENCED and request.version < NEW_ERROR:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
     return protocol.EndTxnResponse(error_code=code, producer_id=identity.producer_id, producer_epoch=identity.epoch)

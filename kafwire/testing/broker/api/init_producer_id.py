@@ -8,28 +8,35 @@ from kafwire import protocol
 from kafwire.errors import ErrorCode
 from kafwire.producer.sequencer import Identity
 from kafwire.testing.broker.request import Answer, Request
+from kafwire.testing.broker.transaction_coordinator import NOBODY
 from kafwire.testing.broker.transactions import Transactions
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
 
+NEW_ERROR = 4  # from here on clients understand PRODUCER_FENCED
+
+
 def handle(state: ClusterState, request: Request) -> Answer:
     """Give an id, or the next epoch of the transactional id's."""
     message, response = request.message, protocol.InitProducerIdResponse
     transactions: Transactions = state.part(Transactions)
-    if message.transactional_id is None:
-        return response(producer_id=transactions.new_producer_id(), producer_epoch=0)
-    identity = Identity(-1, -1)
-    if not message.transactional_id:
-        code: int = ErrorCode.INVALID_REQUEST
+    identity = NOBODY
+    code: int = 0
+    if (message.producer_id == -1) != (message.producer_epoch == -1):
+        code = ErrorCode.INVALID_REQUEST
+    elif message.transactional_id is None:
+        identity = Identity(transactions.new_producer_id(), 0)
+    elif not message.transactional_id:
+        code = ErrorCode.INVALID_REQUEST
+    elif not 0 < message.transaction_timeout_ms <= state.config_int("transaction.max.timeout.ms"):
+        code = ErrorCode.INVALID_TRANSACTION_TIMEOUT
     else:
         code = transactions.refuses(request, message.transactional_id)
-    if not code and not 0 < message.transaction_timeout_ms <= state.config_int("transaction.max.timeout.ms"):
-        code = ErrorCode.INVALID_TRANSACTION_TIMEOUT
-    if not code and (message.producer_id < 0) != (message.producer_epoch < 0):
-        code = ErrorCode.INVALID_REQUEST
-    if not code:
-        current = Identity(message.producer_id, message.producer_epoch)
-        code, identity = transactions.initialize(message.transactional_id, current, message.transaction_timeout_ms)
+        if not code:
+            current = Identity(message.producer_id, message.producer_epoch)
+            code, identity = transactions.initialize(message.transactional_id, current, message.transaction_timeout_ms)
+    if code == ErrorCode.PRODUCER_FENCED and request.version < NEW_ERROR:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
     return response(error_code=code, producer_id=identity.producer_id, producer_epoch=identity.epoch)

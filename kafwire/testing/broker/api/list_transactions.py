@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker.api.describe_transactions import STATE_NAMES
 from kafwire.testing.broker.request import Answer, Request
+from kafwire.testing.broker.transaction_coordinator import State
 from kafwire.testing.broker.transactions import Transactions
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
     """List those that pass the filters."""
     message, response = request.message, protocol.ListTransactionsResponse
     transactions: Transactions = state.part(Transactions)
-    names = set(STATE_NAMES.values())
+    names = {each.value for each in State}
     pattern = getattr(message, "transactional_id_pattern", None)
     try:
         wanted = re.compile(pattern) if pattern else None
@@ -28,15 +28,14 @@ def handle(state: ClusterState, request: Request) -> Answer:
     found = []
     for transactional_id, its in transactions.by_id.items():
         coordinator = its.coordinator
-        if transactions.refuses(request, transactional_id) or coordinator.producer_id < 0:
+        if transactions.refuses(request, transactional_id):
             continue
-        if message.state_filters and STATE_NAMES[coordinator.state] not in message.state_filters:
+        if message.state_filters and coordinator.state.value not in message.state_filters:
             continue
         if message.producer_id_filters and coordinator.producer_id not in message.producer_id_filters:
             continue
-        if message.duration_filter >= 0 and not (
-            coordinator.partitions and state.now_ms - its.begun_ms > message.duration_filter
-        ):
+        running_ms = float("inf") if its.begun_ms is None else state.now_ms - its.begun_ms
+        if message.duration_filter >= 0 and running_ms <= message.duration_filter:
             continue
         if wanted is not None and not wanted.fullmatch(transactional_id):
             continue
@@ -44,7 +43,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
             response.TransactionState(
                 transactional_id=transactional_id,
                 producer_id=coordinator.producer_id,
-                transaction_state=STATE_NAMES[coordinator.state],
+                transaction_state=coordinator.state.value,
             )
         )
     return response(

@@ -17,59 +17,69 @@ if TYPE_CHECKING:
 
 BY_COORDINATOR = 5  # from here on the group's coordinator adds the group to the transaction itself
 ABORTABLE = 4
+LOADING = 2  # from here on clients understand COORDINATOR_LOAD_IN_PROGRESS
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
     """Keep the offsets until the transaction ends."""
     message, response = request.message, protocol.TxnOffsetCommitResponse
-    groups: GroupCoordinator = state.part(GroupCoordinator)
     store: OffsetStore = state.part(OffsetStore)
-    code = groups.refuses(request, message.group_id) or _refuses_producer(state, request)
-    refusal = groups.check_commit(
-        message.group_id,
-        message.member_id,
-        message.group_instance_id,
-        message.generation_id,
-        is_transactional=True,
-    )
-    if not refusal and state.before_4:  # there is a group then, even if it has nothing
-        groups.ensure(message.group_id)
-    code = code or refusal
+    groups: GroupCoordinator = state.part(GroupCoordinator)
+    exists = {
+        (topic.name, asked.partition_index): state.topics.partition(topic.name, asked.partition_index) is not None
+        for topic in message.topics
+        for asked in topic.partitions
+    }
+    code = _refuses(state, request) if any(exists.values()) else 0
     longest = state.config_int("offset.metadata.max.bytes")
     topics = []
     for topic in message.topics:
         parts = []
         for asked in topic.partitions:
-            own = code
-            if not own and state.topics.partition(topic.name, asked.partition_index) is None:
-                own = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            place = topic.name, asked.partition_index
+            own = code if exists[place] else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if not own and len((asked.committed_metadata or "").encode()) > longest:
                 own = ErrorCode.OFFSET_METADATA_TOO_LARGE
-            parts.append(
-                response.TxnOffsetCommitResponsePartition(partition_index=asked.partition_index, error_code=own)
-            )
+            parts.append(response.TxnOffsetCommitResponsePartition(partition_index=place[1], error_code=own))
             if not own:
                 groups.ensure(message.group_id)
                 committed = Committed(
-                    asked.committed_offset, asked.committed_leader_epoch, asked.committed_metadata, state.wall_ms
+                    asked.committed_offset, asked.committed_leader_epoch, asked.committed_metadata or "", state.wall_ms
                 )
-                place = topic.name, asked.partition_index
-                store.add_pending(message.group_id, message.producer_id, place, committed)
+                store.add_pending(message.group_id, message.producer_id, message.producer_epoch, place, committed)
         topics.append(response.TxnOffsetCommitResponseTopic(name=topic.name, partitions=parts))
     return response(topics=topics)
+
+
+def _refuses(state: ClusterState, request: Request) -> int:
+    """The error code for the whole of it: the coordinator's, then the transaction's, then the member's."""
+    message = request.message
+    groups: GroupCoordinator = state.part(GroupCoordinator)
+    code = groups.refuses(request, message.group_id)
+    if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and request.version < LOADING:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    code = code or _refuses_producer(state, request)
+    refusal = groups.check_commit(
+        message.group_id, message.member_id, message.group_instance_id, message.generation_id, is_transactional=True
+    )
+    if not refusal and state.before_4:  # there is a group then, even if it has nothing
+        groups.ensure(message.group_id)
+    return code or refusal
 
 
 def _refuses_producer(state: ClusterState, request: Request) -> int:
     """The error code of a producer whose transaction may not commit offsets."""
     message = request.message
     transactions: Transactions = state.part(Transactions)
+    store: OffsetStore = state.part(OffsetStore)
+    if store.has_open(message.group_id, message.producer_id, message.producer_epoch):
+        return 0  # who has written there in this transaction is not looked at again
     who = Identity(message.producer_id, message.producer_epoch)
+    place = store.place_of(message.group_id)
     if request.version >= BY_COORDINATOR:
-        code = transactions.add(message.transactional_id, who, set(), {message.group_id})
+        code = transactions.add(message.transactional_id, who, {place})
     else:
-        coordinator = transactions.of(message.transactional_id).coordinator
-        code = coordinator.refuses(who)
-        if not code and not coordinator.groups:  # all groups' offsets are in one partition here
-            abortable = request.version == ABORTABLE
-            code = ErrorCode.TRANSACTION_ABORTABLE if abortable else ErrorCode.INVALID_TXN_STATE
+        code = transactions.verify(message.transactional_id, who, place)
+        if code == ErrorCode.TRANSACTION_ABORTABLE and request.version < ABORTABLE:
+            code = ErrorCode.INVALID_TXN_STATE
     return ErrorCode.INVALID_PRODUCER_EPOCH if code == ErrorCode.PRODUCER_FENCED else code

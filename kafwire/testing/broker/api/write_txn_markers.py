@@ -1,0 +1,57 @@
+"""WriteTxnMarkers (27): the ends of transactions, from their coordinator or from who aborts one by hand (KIP-664)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafwire import protocol
+from kafwire.errors import ErrorCode
+from kafwire.testing.broker.offsets import OFFSETS_TOPIC, OffsetStore
+from kafwire.testing.broker.request import Answer, Request
+
+if TYPE_CHECKING:
+    from kafwire.testing.broker.state import ClusterState
+
+
+def handle(state: ClusterState, request: Request) -> Answer:
+    """Write each marker to each of its partitions."""
+    response = protocol.WriteTxnMarkersResponse
+    results = []
+    for marker in request.message.markers:
+        topics = []
+        for topic in marker.topics:
+            parts = [
+                response.WritableTxnMarkerPartitionResult(
+                    partition_index=index, error_code=_write(state, request, marker, topic.name, index)
+                )
+                for index in topic.partition_indexes
+            ]
+            topics.append(response.WritableTxnMarkerTopicResult(name=topic.name, partitions=parts))
+        results.append(response.WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics))
+    return response(markers=results)
+
+
+def _write(state: ClusterState, request: Request, marker: Any, name: str, index: int) -> int:
+    """Write one marker. Returns an error code."""
+    if name == OFFSETS_TOPIC:
+        offsets: OffsetStore = state.part(OffsetStore)
+        offsets.end_transaction(marker.producer_id, index, commit=marker.transaction_result)
+        return 0
+    partition = state.topics.partition(name, index)
+    if partition is None or (request.node not in partition.replicas and request.node != partition.leader):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if partition.error or partition.leader != request.node:
+        return partition.error or ErrorCode.NOT_LEADER_OR_FOLLOWER
+    entry = partition.producers.entries.get(marker.producer_id)
+    if entry is not None and marker.producer_epoch < entry.epoch:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if entry is not None and marker.coordinator_epoch < entry.coordinator_epoch:
+        return ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    partition.write_marker(
+        marker.producer_id,
+        marker.producer_epoch,
+        state.wall_ms,
+        commit=marker.transaction_result,
+        coordinator_epoch=marker.coordinator_epoch,
+    )
+    return 0
