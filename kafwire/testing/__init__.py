@@ -1,20 +1,26 @@
-"""The public test kit: real Kafka clusters for tests, demos and benchmarks, and faults between them and their clients.
+"""The public test kit: Kafka clusters for tests, demos and benchmarks, and faults for their clients.
 
-`KafkaCluster` starts Apache Kafka nodes on free ports of this machine; `kafwire.testing.pytest_plugin` offers them as
-fixtures. `kafwire.testing.faults` puts proxies before them, `kafwire.testing.history` judges what clients were told and
-what is in the log. Nothing here is imported by `import kafwire`.
+`EmbeddedKafka` is one in this process, `KafkaCluster` starts Apache Kafka's own nodes on free ports of this machine;
+`kafwire.testing.pytest_plugin` offers both as fixtures. `kafwire.testing.faults` puts proxies before any brokers,
+`kafwire.testing.history` judges what clients were told and what is in the log. Nothing here is imported by
+`import kafwire`.
 """
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kafwire.testing.broker.embedded import EmbeddedKafka
     from kafwire.testing.cluster import KafkaCluster, Node
     from kafwire.testing.security import Security
 
-__all__ = ["KafkaCluster", "Node", "Security"]
+__all__ = ["EmbeddedKafka", "KafkaCluster", "Node", "Security"]
 
 
 def __getattr__(name: str) -> object:
+    if name == "EmbeddedKafka":  # alone: it needs nothing of what starts real clusters
+        from kafwire.testing.broker.embedded import EmbeddedKafka
+
+        return EmbeddedKafka
     if name in __all__:
         # Late, so that `python -m kafwire.testing.cluster` does not find its own module imported already.
         from kafwire.testing import cluster, security

@@ -1,29 +1,85 @@
-"""pytest fixtures around `KafkaCluster`; a failed test shows the end of the logs of the clusters that it used.
-
-With `proxies`, it shows the faults that were played and their seed, too.
+"""pytest fixtures: Kafka for each test, in this process, as a real cluster, or simulated.
 
     pytest_plugins = ["kafwire.testing.pytest_plugin"]      # in the top conftest.py
 
+- `kafka`: an `EmbeddedKafka` for this test; `@pytest.mark.kafka(nodes=3, ...)` has its arguments;
+- `kafka_simulation`: a `ClusterWorld` for this test, with the marker's `nodes` and a seed from the test's name;
+- `kafka_cluster`: `cluster`, where there is what it needs, else the test is skipped;
 - `cluster`: one node of the newest supported Kafka, for the whole session, and for all processes of pytest-xdist;
 - `cluster_391`: the same of the oldest;
 - `make_cluster(nodes=3, ...)`: a cluster for this test, with the arguments of `KafkaCluster`;
 - `topic_name`: a name that no other test uses.
+
+A failed test shows the last requests that its embedded brokers have received, and the end of the logs of the clusters
+that it used; with `proxies`, the faults that were played and their seed, too.
 """
+
+from __future__ import annotations
 
 import fcntl
 import os
 import re
+import sys
 import uuid
+import zlib
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kafwire.testing.cluster import KafkaCluster
 from kafwire.testing.kafka import DEFAULT_VERSION, OLDEST_VERSION
 
+if TYPE_CHECKING:
+    from kafwire.testing.broker.embedded import EmbeddedKafka
+    from kafwire.testing.cluster import KafkaCluster
+    from kafwire.testing.simulation.cluster import ClusterWorld
+
 _EVENTS = 60
+_REQUESTS = 60
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the marker known."""
+    config.addinivalue_line("markers", "kafka(**arguments): the arguments of the EmbeddedKafka of this test")
+
+
+def _arguments(request: pytest.FixtureRequest) -> dict[str, Any]:
+    marker = request.node.get_closest_marker("kafka")
+    return dict(marker.kwargs) if marker is not None else {}
+
+
+@pytest.fixture
+def kafka(request: pytest.FixtureRequest) -> Iterator[EmbeddedKafka]:
+    """A Kafka cluster in this process, for this test. It needs no Java; any client can connect."""
+    from kafwire.testing.broker.embedded import EmbeddedKafka
+
+    with EmbeddedKafka(**_arguments(request)) as running:
+        yield running
+
+
+@pytest.fixture
+def kafka_simulation(request: pytest.FixtureRequest) -> Iterator[ClusterWorld]:
+    """A Kafka cluster, the network to it and the time of its clients, simulated in this thread."""
+    from kafwire.testing.simulation.cluster import ClusterWorld
+
+    nodes = int(_arguments(request).get("nodes", 1))
+    with ClusterWorld(brokers=nodes, seed=zlib.crc32(request.node.nodeid.encode())) as world:
+        yield world
+
+
+@pytest.fixture
+def kafka_cluster(request: pytest.FixtureRequest) -> KafkaCluster:
+    """`cluster`; the test is skipped where there is no Java, or Kafka's jars are neither there nor to be had."""
+    from kafwire.testing.kafka import SetupError, java
+
+    try:
+        java()
+        running: KafkaCluster = request.getfixturevalue("cluster")
+    except SetupError as error:
+        pytest.skip(f"no Kafka cluster here: {error}")
+    return running
 
 
 class ClusterFactory:
@@ -34,6 +90,8 @@ class ClusterFactory:
 
     def __call__(self, nodes: int = 1, **arguments: object) -> KafkaCluster:
         """Start a cluster and return it."""
+        from kafwire.testing.cluster import KafkaCluster
+
         cluster = KafkaCluster(nodes, **arguments)  # type: ignore[arg-type]
         cluster.start()
         self.clusters.append(cluster)
@@ -62,6 +120,8 @@ def cluster_391(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaClust
 @contextmanager
 def _shared(version: str, factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
     """A cluster of this process, or the one that another process of pytest-xdist started."""
+    from kafwire.testing.cluster import KafkaCluster
+
     if "PYTEST_XDIST_WORKER" not in os.environ:
         with KafkaCluster(version=version) as running:
             yield running
@@ -114,15 +174,25 @@ def topic_name(request: pytest.FixtureRequest) -> str:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add the ends of the logs of the test's clusters to the report of its failure."""
+    """Add what the test's brokers have seen to the report of its failure."""
     report = yield
     if report.failed and isinstance(item, pytest.Function):
         for value in item.funcargs.values():
-            clusters = value.clusters if isinstance(value, ClusterFactory) else [value]
-            for cluster in clusters:
-                if isinstance(cluster, KafkaCluster):
-                    report.sections.append((f"Kafka at {cluster.bootstrap}", cluster.logs()))
-                    if cluster.proxied:
-                        played = "\n".join(map(str, cluster.proxy.events[-_EVENTS:]))
-                        report.sections.append((f"Faults from seed {cluster.proxy.seed}", played))
+            for each in value.clusters if isinstance(value, ClusterFactory) else [value]:
+                report.sections.extend(_sections(each))
     return report
+
+
+def _sections(value: object) -> list[tuple[str, str]]:
+    """What a report says of a fixture. What is not imported is none of its kinds."""
+    embedded = sys.modules.get("kafwire.testing.broker.embedded")
+    cluster = sys.modules.get("kafwire.testing.cluster")
+    if embedded is not None and isinstance(value, embedded.EmbeddedKafka):
+        return [(f"The last requests to Kafka at {value.bootstrap}", value.last_requests(_REQUESTS))]
+    if cluster is not None and isinstance(value, cluster.KafkaCluster):
+        found = [(f"Kafka at {value.bootstrap}", value.logs())]
+        if value.proxied:
+            played = "\n".join(map(str, value.proxy.events[-_EVENTS:]))
+            found.append((f"Faults from seed {value.proxy.seed}", played))
+        return found
+    return []

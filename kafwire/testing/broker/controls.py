@@ -229,8 +229,14 @@ class Controls:
         return self.ask(lambda _: find())[count - 1]
 
     def last_requests(self, count: int = 50) -> str:
-        """The last requests, as text: when, to whom, which, of whom, about what, and what a fault did with it."""
-        seen = self.requests()
+        """The last requests, as text: when, to whom, which, of whom, about what, and what a fault did with it.
+
+        They are there after `close`, too.
+        """
+        try:
+            seen = self.requests()
+        except RuntimeError:
+            seen = list(self.state.requests)
         return "\n".join(map(str, seen[-count:])) or "none"
 
     # --- what is stored

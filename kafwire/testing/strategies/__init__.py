@@ -9,6 +9,7 @@
 | `frames()` | a `Frame`: size prefix, header and body of a request or a response |
 | `connections()` | a `Connection`: what one client sent, what it was answered, and both streams in pieces |
 | `split(data)` | the bytes in pieces |
+| `fault_scripts()`, `broker_events()` | `BrokerEvent`s, which a test plays on an `EmbeddedKafka` |
 | `mutated(strategy)` | a `Mutated`: bytes of any of the above with damage, mostly where lengths and counts are |
 
 `ConnectionMachine` is a stateful test of the client's side of a connection: anything that frames and correlates.
@@ -43,6 +44,7 @@ from kafwire.testing.strategies.batches import (
     record_batches,
     records_blobs,
 )
+from kafwire.testing.strategies.broker_faults import BrokerEvent, broker_events, fault_scripts
 from kafwire.testing.strategies.frames import Connection, Frame, connections, frames, split
 from kafwire.testing.strategies.machine import ConnectionAdapter, ConnectionMachine, Fault
 from kafwire.testing.strategies.messages import Versioned, api_messages, messages, requests, responses
@@ -50,6 +52,7 @@ from kafwire.testing.strategies.mutations import Mutated, mutated
 from kafwire.testing.strategies.wire import Place, Wire, encoded
 
 __all__ = [
+    "BrokerEvent",
     "Connection",
     "ConnectionAdapter",
     "ConnectionMachine",
@@ -63,8 +66,10 @@ __all__ = [
     "Versioned",
     "Wire",
     "api_messages",
+    "broker_events",
     "connections",
     "encoded",
+    "fault_scripts",
     "frames",
     "messages",
     "mutated",
