@@ -1,25 +1,28 @@
 """One group of the classic protocol: who is in it, which generation it is in, and who waits for the others.
 
-A rebalance goes through two phases: all members join, and one of them, the leader, hears who the others are; then all
-ask for their assignments, which the leader brings. See KIP-62 (time-outs), KIP-345 (static members), KIP-394 (ids are
-given first), KIP-814 (a leader that is replaced keeps its assignment).
+A rebalance has two phases: all members join, and one of them, the leader, hears who the others are; then all ask for
+their assignments, which the leader brings. The rules are those of Kafka's `GroupMetadataManager`. See KIP-62
+(time-outs), KIP-134 (the first rebalance waits), KIP-345 (static members), KIP-394 (ids are given first), KIP-814 (a
+leader that is replaced keeps the assignment).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafwire.errors import ErrorCode
+from kafwire.testing.broker.classic_member import Joined, Member, OnJoin, OnSync, Protocols, subscribed_topics
 
 if TYPE_CHECKING:
-    from kafwire.testing.broker.request import Request
     from kafwire.testing.broker.state import ClusterState
     from kafwire.testing.broker.timers import Timer
 
-Protocols = Sequence[tuple[str, bytes]]
+CONSUMER = "consumer"  # the protocol type of consumers
+ID_REQUIRED = 4  # the version of JoinGroup from which members are given an id first
+SKIPS_ASSIGNMENT = 9  # and from which a leader can be told not to assign
+NEW_MEMBER_MS = 300_000  # how long somebody waits in its first join
 
 
 class GroupState(Enum):
@@ -32,48 +35,25 @@ class GroupState(Enum):
     DEAD = "Dead"
 
 
-@dataclass(slots=True, eq=False)
-class Joined:
-    """What a member that has joined is told."""
+class Stored(NamedTuple):
+    """The group's record in __consumer_offsets: what another coordinator knows of it."""
 
-    error_code: int
-    member_id: str
-    generation: int = -1
+    generation: int = 0
     protocol_type: str | None = None
     protocol_name: str | None = None
-    leader: str = ""
-    skip_assignment: bool = False
-    members: list[Member] = field(default_factory=list)  # of the leader only
-
-
-@dataclass(slots=True, eq=False)
-class Member:
-    """A member. `on_join`, `on_sync`: where it waits for the others."""
-
-    member_id: str
-    instance_id: str | None
-    client_id: str
-    host: str
-    session_timeout_ms: int
-    rebalance_timeout_ms: int
-    protocols: Protocols
-    assignment: bytes = b""
-    on_join: Callable[[Joined], None] | None = None
-    on_sync: Callable[[int, bytes], None] | None = None
-    timer: Timer | None = None
-
-    def metadata(self, protocol: str | None) -> bytes:
-        """What it said of itself for a protocol."""
-        return next((data for name, data in self.protocols if name == protocol), b"")
+    leader: str | None = None
+    since_ms: int = -1
+    members: Sequence[Member] = ()
 
 
 class ClassicGroup:
-    """A group. `state` is the cluster's, for time and options."""
+    """A group. `state` is the cluster's, for time, ids and options."""
 
     def __init__(self, state: ClusterState, group_id: str) -> None:
         self._cluster = state
         self.group_id = group_id
         self.state = GroupState.EMPTY
+        self.since_ms = state.wall_ms  # when it came into this state
         self.generation = 0
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
@@ -81,11 +61,15 @@ class ClassicGroup:
         self.members: dict[str, Member] = {}
         self.static: dict[str, str] = {}  # instance ids, and the members that have them
         self.pending: dict[str, Timer] = {}  # ids that were given, and whose members have not joined with them yet
-        self.emptied_ms = state.now_ms
-        self._rebalance: Timer | None = None  # until those that have not joined, or synced, are given up
-        self._is_first = False  # while a new group waits for more members
+        self.subscribed: frozenset[str] | None = None  # topics, as far as the coordinator can read them
+        self._awaited: set[str] = set()  # who has not asked for its assignment in this generation
+        self._join_timer: Timer | None = None
+        self._sync_timer: Timer | None = None
+        self._is_first = False  # it prepares the first rebalance since it was empty
+        self._has_grown = False  # somebody has joined while it waited for more members
+        self._stored = Stored()
 
-    # --- who it knows
+    # --- what it is asked
 
     def refuses_member(self, member_id: str, instance_id: str | None) -> int:
         """The error code for who says that it is this member."""
@@ -99,84 +83,121 @@ class ClassicGroup:
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
         """Whether a member with these protocols may be in it."""
-        if not self.members:
+        if self.state is GroupState.EMPTY:
             return bool(protocol_type and protocols)
-        if protocol_type != self.protocol_type:
-            return False
-        common = set.intersection(*({name for name, _ in member.protocols} for member in self.members.values()))
-        return any(name in common for name, _ in protocols)
+        return protocol_type == self.protocol_type and any(self._is_common(name) for name, _ in protocols)
+
+    def is_subscribed(self, topic: str) -> bool:
+        """Whether a member has subscribed to a topic, or may have."""
+        return self.protocol_type == CONSUMER if self.subscribed is None else topic in self.subscribed
+
+    def _is_common(self, protocol: str) -> bool:
+        return all(member.supports(protocol) for member in self.members.values())
+
+    def _accepts(self, member_id: str) -> bool:
+        """Whether there is room. While it rebalances those that have joined count: the last ones are too many."""
+        most = self._cluster.config_int("group.max.size")
+        known = self.members.get(member_id)
+        if self.state is GroupState.EMPTY:
+            return True
+        if self.state is GroupState.PREPARING_REBALANCE:
+            joined = sum(member.on_join is not None for member in self.members.values())
+            return joined < most or (known is not None and known.on_join is not None)
+        return known is not None or len(self.members) < most
 
     # --- joining
 
-    def join_new(self, member: Member, protocol_type: str, on_join: Callable[[Joined], None], *, version: int) -> None:
-        """A member that is not in it joins; one with an instance id takes the place of the one that had it."""
-        before = None if member.instance_id is None else self.static.get(member.instance_id)
-        if before is not None:
-            self._replace(self.members[before], member, on_join, version=version)
+    def join(self, asked: Member, on_join: OnJoin, *, version: int) -> None:
+        """Somebody joins; `asked` is how it describes itself. It is told so by `on_join`, at once or later."""
+        if not self._accepts(asked.member_id):
+            self._remove(asked.member_id)
+            on_join(Joined(ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
+        elif not self.supports(asked.protocol_type, asked.protocols):
+            on_join(Joined(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, asked.member_id))
+        elif not asked.member_id:
+            self._join_new(asked, on_join, version=version)
+        elif asked.member_id in self.pending:
+            if asked.instance_id is not None:  # ids are not given to static members first
+                on_join(Joined(ErrorCode.UNKNOWN_SERVER_ERROR, ""))
+            else:
+                self._add(asked, on_join)
+        else:
+            code = self.refuses_member(asked.member_id, asked.instance_id)
+            if not code:
+                self._rejoin(self.members[asked.member_id], asked, on_join)
+            else:
+                on_join(Joined(code, asked.member_id))
+
+    def _join_new(self, asked: Member, on_join: OnJoin, *, version: int) -> None:
+        member_id = f"{asked.instance_id or asked.client_id}-{self._cluster.make_id()}"
+        if asked.instance_id is None and version >= ID_REQUIRED:
+            timer = self._cluster.after(asked.session_timeout_ms, lambda: self._expire_pending(member_id))
+            self.pending[member_id] = timer
+            on_join(Joined(ErrorCode.MEMBER_ID_REQUIRED, member_id))
             return
-        self.pending_ends(member.member_id)
+        asked.member_id = member_id
+        before = None if asked.instance_id is None else self.static.get(asked.instance_id)
+        if before is None:
+            self._add(asked, on_join)
+        else:
+            self._replace(self.members[before], asked, on_join, version=version)
+
+    def _add(self, member: Member, on_join: OnJoin) -> None:
+        _cancel(self.pending.pop(member.member_id, None))
+        if self.state is GroupState.PREPARING_REBALANCE and self._is_first:
+            self._has_grown = True
         if not self.members:
-            self.protocol_type = protocol_type
+            self.protocol_type = member.protocol_type
+        if self.leader is None:
+            self.leader = member.member_id
         self.members[member.member_id] = member
         if member.instance_id is not None:
             self.static[member.instance_id] = member.member_id
-        member.on_join = on_join
-        self.keep_alive(member)
-        self._prepare_rebalance()
+        member.is_new, member.on_join = True, on_join
+        self._set_timer(member, NEW_MEMBER_MS)
+        self._rebalance()
 
-    def _replace(self, old: Member, new: Member, on_join: Callable[[Joined], None], *, version: int) -> None:
+    def _replace(self, old: Member, asked: Member, on_join: OnJoin, *, version: int) -> None:
         """Another process has come with the instance id of a static member: the old one is fenced."""
-        was_leader = self.leader == old.member_id
-        if old.on_join is not None:
-            old.on_join(Joined(ErrorCode.FENCED_INSTANCE_ID, old.member_id))
-        if old.on_sync is not None:
-            old.on_sync(ErrorCode.FENCED_INSTANCE_ID, b"")
-        self._stop_timer(old)
-        same = list(old.protocols) == list(new.protocols)
-        new.assignment = old.assignment
-        # It has the old one's place in the order.
-        self.members = {
-            new.member_id if key == old.member_id else key: new if key == old.member_id else its
-            for key, its in self.members.items()
-        }
-        assert new.instance_id is not None
-        self.static[new.instance_id] = new.member_id
-        if was_leader:
+        before = self.leader
+        old.stop_timer()
+        old.answer_join(Joined(ErrorCode.FENCED_INSTANCE_ID, old.member_id))
+        old.answer_sync(ErrorCode.FENCED_INSTANCE_ID)
+        del self.members[old.member_id]
+        new = asked
+        new.client_id, new.host, new.assignment = old.client_id, old.host, old.assignment
+        self.members[new.member_id] = new
+        self.static[new.instance_id or ""] = new.member_id
+        if self.leader == old.member_id:
             self.leader = new.member_id
-        self.keep_alive(new)
-        if self.state is not GroupState.STABLE or self._vote() != self.protocol_name or not same:
-            new.on_join = on_join
-            self._prepare_rebalance()
-        elif was_leader and version < 9:
-            # It would take itself for a leader that has to assign, of which older protocols have no word.
-            joined = self._joined(new)
-            joined.leader, joined.members = old.member_id, []
+        self._set_timer(new, old.session_timeout_ms)
+        if self.state is GroupState.STABLE and self._vote() == self.protocol_name:
+            self._store()
+            if version >= SKIPS_ASSIGNMENT:
+                joined = self._joined(new)
+                joined.skip_assignment = new.member_id == self.leader
+            else:  # it would assign, if it knew that it leads
+                joined = self._joined(new, is_leader=False)
+                joined.leader = before or ""
             on_join(joined)
-        else:
-            joined = self._joined(new)
-            joined.skip_assignment = was_leader
-            on_join(joined)
-
-    def rejoin(self, member: Member, protocols: Protocols, on_join: Callable[[Joined], None]) -> None:
-        """A member joins again."""
-        changed = list(protocols) != list(member.protocols)
-        needs_rebalance = (
-            self.state is GroupState.PREPARING_REBALANCE
-            or changed
-            or (self.state is GroupState.STABLE and member.member_id == self.leader)
-        )
-        if not needs_rebalance:
-            on_join(self._joined(member))
             return
-        if member.on_join is not None:  # it has given up the request before this one
-            member.on_join(Joined(ErrorCode.UNKNOWN_MEMBER_ID, member.member_id))
-        member.protocols = protocols
-        member.on_join = on_join
-        self._stop_timer(member)
-        self._prepare_rebalance()
+        new.on_join = on_join
+        self._rebalance()
 
-    def _joined(self, member: Member) -> Joined:
-        leads = member.member_id == self.leader
+    def _rejoin(self, member: Member, asked: Member, on_join: OnJoin) -> None:
+        same = list(asked.protocols) == list(member.protocols)
+        asks_again = self.state is GroupState.STABLE and member.member_id == self.leader
+        if self.state is GroupState.PREPARING_REBALANCE or not same or asks_again:
+            member.protocols = asked.protocols
+            member.session_timeout_ms = asked.session_timeout_ms
+            member.rebalance_timeout_ms = asked.rebalance_timeout_ms
+            member.on_join = on_join  # who waited here before has given up, and is not answered
+            self._rebalance()
+        else:  # it may not have received the answer
+            on_join(self._joined(member))
+
+    def _joined(self, member: Member, *, is_leader: bool | None = None) -> Joined:
+        leads = member.member_id == self.leader if is_leader is None else is_leader
         return Joined(
             0,
             member.member_id,
@@ -184,205 +205,244 @@ class ClassicGroup:
             self.protocol_type,
             self.protocol_name,
             self.leader or "",
-            members=list(self.members.values()) if leads else [],
+            members=[
+                (each.member_id, each.instance_id, each.metadata(self.protocol_name))
+                for each in (self.members.values() if leads else ())
+            ],
         )
 
+    # --- rebalancing
+
+    def _enter(self, state: GroupState) -> None:
+        self._is_first = self.state is GroupState.EMPTY
+        self.state = state
+        self.since_ms = self._cluster.wall_ms
+
+    def _rebalance(self) -> None:
+        """Begin to rebalance, or go on."""
+        if self.state is not GroupState.PREPARING_REBALANCE:
+            self._prepare_rebalance()
+        elif not self._is_first and self._all_joined():
+            self._complete_join()
+
     def _prepare_rebalance(self) -> None:
-        if self.state is GroupState.PREPARING_REBALANCE:
-            self._try_complete_join()
-            return
         if self.state is GroupState.COMPLETING_REBALANCE:
             for member in self.members.values():
                 member.assignment = b""
-                self._answer_sync(member, ErrorCode.REBALANCE_IN_PROGRESS)
-        self._is_first = self.state is GroupState.EMPTY
-        self.state = GroupState.PREPARING_REBALANCE
-        delay_ms = self._cluster.config_int("group.initial.rebalance.delay.ms") if self._is_first else 0
-        if delay_ms:
-            self._set_rebalance(delay_ms, self._end_first_wait)
+                if member.answer_sync(ErrorCode.REBALANCE_IN_PROGRESS):
+                    self.keep_alive(member)
+        self._awaited.clear()
+        self._sync_timer = _cancel(self._sync_timer)
+        self._enter(GroupState.PREPARING_REBALANCE)
+        if self._is_first:
+            delay_ms = self._cluster.config_int("group.initial.rebalance.delay.ms")
+            left_ms = max(self._longest_rebalance_ms() - delay_ms, 0)
+            self._wait_for_more(delay_ms, left_ms)
+        elif self._all_joined():
+            self._complete_join()
         else:
-            self._is_first = False
-            self._set_rebalance(self._longest_rebalance_ms(), self._complete_join)
-            self._try_complete_join()
+            self._set_join_timer(self._longest_rebalance_ms(), self._complete_join)
 
-    def _end_first_wait(self) -> None:
-        self._is_first = False
-        self._complete_join()
+    def _wait_for_more(self, delay_ms: int, left_ms: int) -> None:
+        if delay_ms:
+            self._set_join_timer(delay_ms, lambda: self._end_first_wait(delay_ms, left_ms))
+        else:
+            self._complete_join()
+
+    def _end_first_wait(self, waited_ms: int, left_ms: int) -> None:
+        """An empty group has waited for members. It waits again as long as more come, and a rebalance at most."""
+        if self._has_grown and left_ms:
+            self._has_grown = False
+            delay_ms = self._cluster.config_int("group.initial.rebalance.delay.ms")
+            self._wait_for_more(min(delay_ms, left_ms), max(left_ms - waited_ms, 0))
+        else:
+            self._complete_join()
 
     def _longest_rebalance_ms(self) -> int:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
-    def _set_rebalance(self, delay_ms: float, call: Callable[[], None]) -> None:
-        if self._rebalance is not None:
-            self._rebalance.cancel()
-        self._rebalance = self._cluster.after(delay_ms, call)
+    def _set_join_timer(self, delay_ms: int, call: Callable[[], None]) -> None:
+        _cancel(self._join_timer)
+        self._join_timer = self._cluster.after(delay_ms, call)
 
-    def _try_complete_join(self) -> None:
-        everybody = all(member.on_join is not None for member in self.members.values())
-        if self.state is GroupState.PREPARING_REBALANCE and not self._is_first and everybody and not self.pending:
-            self._complete_join()
+    def _all_joined(self) -> bool:
+        return not self.pending and all(member.on_join is not None for member in self.members.values())
 
     def _complete_join(self) -> None:
         """All have joined, or time is up: those that have not are out, but for static ones."""
-        if self.state is not GroupState.PREPARING_REBALANCE:
-            return
+        self._join_timer = _cancel(self._join_timer)
         for member in [m for m in self.members.values() if m.on_join is None and m.instance_id is None]:
-            self._forget(member)
-        joined = [member for member in self.members.values() if member.on_join is not None]
-        if self.members and not joined:  # nobody who could lead: wait once more
-            self._set_rebalance(self._longest_rebalance_ms(), self._complete_join)
+            self._remove(member.member_id)
+        if self.members and not self._elect():  # nobody is there who could lead
+            self._set_join_timer(self._longest_rebalance_ms(), self._complete_join)
             return
-        if self._rebalance is not None:
-            self._rebalance.cancel()
-            self._rebalance = None
         self.generation += 1
-        if not self.members:
-            self._become_empty()
-            return
-        if self.leader not in self.members or self.members[self.leader].on_join is None:
-            self.leader = joined[0].member_id
+        self._awaited.clear()
         self.protocol_name = self._vote()
-        self.state = GroupState.COMPLETING_REBALANCE
+        self.subscribed = self._subscriptions()
+        if not self.members:
+            self._enter(GroupState.EMPTY)
+            self._store()
+            return
+        self._enter(GroupState.COMPLETING_REBALANCE)
         for member in self.members.values():
-            member.assignment = b""
-            if member.on_join is not None:
-                on_join, member.on_join = member.on_join, None
-                on_join(self._joined(member))
+            member.answer_join(self._joined(member))
             self.keep_alive(member)
-        self._set_rebalance(self._longest_rebalance_ms(), self._end_sync)
+            member.is_new = False
+            self._awaited.add(member.member_id)
+        self._sync_timer = self._cluster.after(self._longest_rebalance_ms(), self._expire_sync)
+
+    def _elect(self) -> bool:
+        """Another member leads if the leader has not joined. Returns whether somebody has."""
+        leader = self.members.get(self.leader or "")
+        if leader is not None and leader.on_join is not None:
+            return True
+        joined = [member.member_id for member in self.members.values() if member.on_join is not None]
+        self.leader = joined[0] if joined else self.leader
+        return bool(joined)
 
     def _vote(self) -> str | None:
         """The protocol that most members like best, of those that all have."""
-        members = list(self.members.values())
-        common = set.intersection(*({name for name, _ in member.protocols} for member in members))
         votes: dict[str, int] = {}
-        for member in members:
-            choice = next((name for name, _ in member.protocols if name in common), None)
+        for member in self.members.values():
+            choice = next((name for name, _ in member.protocols if self._is_common(name)), None)
             if choice is not None:
                 votes[choice] = votes.get(choice, 0) + 1
         return max(votes, key=lambda name: votes[name], default=None)
 
-    def _become_empty(self) -> None:
-        self.state = GroupState.EMPTY
-        self.leader = self.protocol_name = None
-        self.emptied_ms = self._cluster.now_ms
+    def _subscriptions(self) -> frozenset[str] | None:
+        return subscribed_topics(self.members.values(), self.protocol_name) if self.protocol_type == CONSUMER else None
 
     # --- assignments
 
-    def sync(
-        self, member: Member, assignments: Iterable[tuple[str, bytes]], on_sync: Callable[[int, bytes], None]
-    ) -> None:
+    def sync(self, member: Member, assignments: Mapping[str, bytes], on_sync: OnSync) -> None:
         """A member asks for its assignment; the leader brings those of all."""
         if self.state is GroupState.PREPARING_REBALANCE:
             on_sync(ErrorCode.REBALANCE_IN_PROGRESS, b"")
-        elif self.state is GroupState.STABLE:
-            self.keep_alive(member)
+            return
+        self._awaited.discard(member.member_id)
+        if not self._awaited:
+            self._sync_timer = _cancel(self._sync_timer)
+        if self.state is GroupState.STABLE:
             on_sync(0, member.assignment)
-        elif self.state is GroupState.COMPLETING_REBALANCE:
-            member.on_sync = on_sync
-            self.keep_alive(member)
-            if member.member_id == self.leader:
-                given = dict(assignments)
-                self.state = GroupState.STABLE
-                for each in self.members.values():
-                    each.assignment = given.get(each.member_id, b"")
-                for each in list(self.members.values()):
-                    self._answer_sync(each, 0)
-        else:
-            on_sync(ErrorCode.UNKNOWN_MEMBER_ID, b"")
+            return
+        member.on_sync = on_sync
+        if member.member_id == self.leader:
+            for each in self.members.values():
+                each.assignment = assignments.get(each.member_id, b"")
+                if each.answer_sync(0, each.assignment):
+                    self.keep_alive(each)
+            self._enter(GroupState.STABLE)
+            self._store()
 
-    def _answer_sync(self, member: Member, code: int) -> None:
-        if member.on_sync is not None:
-            on_sync, member.on_sync = member.on_sync, None
-            on_sync(code, b"" if code else member.assignment)
-            self.keep_alive(member)
-
-    def _end_sync(self) -> None:
+    def _expire_sync(self) -> None:
         """Who has not asked for its assignment in time is out."""
-        self._rebalance = None
-        if self.state is GroupState.COMPLETING_REBALANCE:
-            late = [member for member in self.members.values() if member.on_sync is None]
-            for member in late:
-                self._forget(member)
-            if late:
-                self._prepare_rebalance()
+        if self._awaited:
+            for member_id in list(self._awaited):
+                self._remove(member_id)
+            self._prepare_rebalance()
 
     # --- staying and leaving
 
     def keep_alive(self, member: Member) -> None:
         """A member was heard of."""
-        self._stop_timer(member)
-        member.timer = self._cluster.after(member.session_timeout_ms, lambda: self._expire(member))
+        self._set_timer(member, member.session_timeout_ms)
 
-    def _stop_timer(self, member: Member) -> None:
-        if member.timer is not None:
-            member.timer.cancel()
-            member.timer = None
+    def _set_timer(self, member: Member, delay_ms: int) -> None:
+        member.stop_timer()
+        member.timer = self._cluster.after(delay_ms, lambda: self._expire(member))
 
     def _expire(self, member: Member) -> None:
-        if member.on_join is not None or member.on_sync is not None:
-            self.keep_alive(member)  # it waits for an answer, and sends nothing meanwhile
-        elif self.members.get(member.member_id) is member:
-            self.remove(member)
+        """A session has ended, unless the member waits for an answer: it sends nothing meanwhile."""
+        if member.is_new or (member.on_join is None and member.on_sync is None):
+            member.answer_join(Joined(ErrorCode.UNKNOWN_MEMBER_ID, ""))
+            self._remove(member.member_id)
+            self._fewer()
 
-    def remove(self, member: Member) -> None:
-        """A member is in it no more; the others rebalance."""
-        if member.on_join is not None:
-            member.on_join(Joined(ErrorCode.UNKNOWN_MEMBER_ID, member.member_id))
-        if member.on_sync is not None:
-            member.on_sync(ErrorCode.UNKNOWN_MEMBER_ID, b"")
-        self._forget(member)
+    def _expire_pending(self, member_id: str) -> None:
+        """Nobody has come with this id."""
+        self._remove(member_id)
         if self.state is GroupState.PREPARING_REBALANCE:
-            self._try_complete_join()
+            self._fewer()
+
+    def _fewer(self) -> None:
+        if self.state is GroupState.PREPARING_REBALANCE:
+            if self._all_joined():
+                self._complete_join()
         elif self.state is not GroupState.EMPTY:
             self._prepare_rebalance()
 
-    def _forget(self, member: Member) -> None:
-        self._stop_timer(member)
-        del self.members[member.member_id]
-        if member.instance_id is not None and self.static.get(member.instance_id) == member.member_id:
-            del self.static[member.instance_id]
-        if self.leader == member.member_id:
-            self.leader = None
+    def leave(self, leaving: Sequence[tuple[str, str | None]]) -> list[int]:
+        """Members leave, by their ids, or with an empty one by their instance ids. Returns an error code for each."""
+        codes = [self._leave(member_id, instance_id) for member_id, instance_id in leaving]
+        if 0 in codes and self.state is not GroupState.EMPTY:
+            self._rebalance()
+        return codes
 
-    def expect(self, member_id: str, timeout_ms: int) -> None:
-        """An id was given to somebody who is to join with it (KIP-394)."""
+    def _leave(self, member_id: str, instance_id: str | None) -> int:
+        if not member_id:
+            member_id = "" if instance_id is None else self.static.get(instance_id, "")
+        if member_id not in self.pending:
+            code = self.refuses_member(member_id, instance_id)
+            if code:
+                return code
+            self.members[member_id].answer_join(Joined(ErrorCode.UNKNOWN_MEMBER_ID, ""))
+        self._remove(member_id)
+        return 0
 
-        def give_up() -> None:
-            if self.pending.pop(member_id, None) is not None:
-                self._try_complete_join()
+    def _remove(self, member_id: str) -> None:
+        """Forget an id, of a member or of somebody who has not joined yet. Who waits is not told."""
+        _cancel(self.pending.pop(member_id, None))
+        self._awaited.discard(member_id)
+        member = self.members.pop(member_id, None)
+        if member is not None:
+            member.stop_timer()
+            if member.instance_id is not None:
+                del self.static[member.instance_id]
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
 
-        self.pending[member_id] = self._cluster.after(timeout_ms, give_up)
+    # --- coordinators
 
-    def pending_ends(self, member_id: str) -> bool:
-        """Nobody is waited for under this id any more. Returns whether somebody was."""
-        timer = self.pending.pop(member_id, None)
-        if timer is not None:
-            timer.cancel()
-        return timer is not None
+    def _store(self) -> None:
+        members = [member.stored(self.protocol_name) for member in self.members.values()]
+        chosen = self.protocol_type, self.protocol_name
+        self._stored = Stored(self.generation, *chosen, self.leader, self.since_ms, members)
 
-    def abandon(self) -> None:
-        """Its coordinator is another broker now: who waits is told, and sessions begin anew there."""
+    def unload(self, *, tell: bool) -> None:
+        """Its coordinator is so no more. `tell`: it is there to say so to those who wait."""
         for member in self.members.values():
-            if member.on_join is not None:
-                on_join, member.on_join = member.on_join, None
-                on_join(Joined(ErrorCode.NOT_COORDINATOR, member.member_id))
-            if member.on_sync is not None:
-                on_sync, member.on_sync = member.on_sync, None
-                on_sync(ErrorCode.NOT_COORDINATOR, b"")
+            if tell:
+                member.answer_join(Joined(ErrorCode.NOT_COORDINATOR, member.member_id))
+                member.answer_sync(ErrorCode.NOT_COORDINATOR)
+            member.stop_timer()
+        for timer in self.pending.values():
+            timer.cancel()
+        self.pending = {}
+        self._join_timer = _cancel(self._join_timer)
+        self._sync_timer = _cancel(self._sync_timer)
+        self._awaited.clear()
+        self.members, self.static = {}, {}
+        self.state = GroupState.DEAD
+
+    def load(self) -> None:
+        """Another broker, or the same one again, coordinates it: as it was stored, with sessions that begin anew."""
+        its = self._stored
+        self.generation, self.protocol_type, self.protocol_name = its.generation, its.protocol_type, its.protocol_name
+        self.leader, self.since_ms = its.leader, its.since_ms
+        self._is_first = self._has_grown = False
+        self.members = {member.member_id: member.stored(its.protocol_name) for member in its.members}
+        self.static = {m.instance_id: m.member_id for m in self.members.values() if m.instance_id is not None}
+        self.state = GroupState.STABLE if self.members else GroupState.EMPTY
+        self.subscribed = self._subscriptions()
+        for member in self.members.values():
             self.keep_alive(member)
+        if len(self.members) > self._cluster.config_int("group.max.size"):
+            self._prepare_rebalance()
 
 
-def member_of(request: Request, member_id: str) -> Member:
-    """The member that a JoinGroup request describes."""
-    message = request.message
-    rebalance_ms = message.rebalance_timeout_ms if request.version >= 1 else message.session_timeout_ms
-    return Member(
-        member_id,
-        message.group_instance_id,
-        request.client_id or "",
-        f"/{request.connection.peer}",
-        message.session_timeout_ms,
-        rebalance_ms,
-        [(protocol.name, bytes(protocol.metadata)) for protocol in message.protocols],
-    )
+def _cancel(timer: Timer | None) -> Timer | None:
+    """What is kept in the place of a timer that is not to go off: nothing."""
+    if timer is not None:
+        timer.cancel()
+    return None

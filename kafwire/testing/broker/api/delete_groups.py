@@ -21,6 +21,6 @@ def handle(state: ClusterState, request: Request) -> Answer:
             response.DeletableGroupResult(
                 group_id=group_id, error_code=groups.refuses(request, group_id) or groups.delete(group_id)
             )
-            for group_id in request.message.groups_names
+            for group_id in dict.fromkeys(request.message.groups_names)
         ]
     )

@@ -48,7 +48,7 @@ def _describe(state: ClusterState, request: Request, group_id: str) -> Any:
             client_id=member.client_id,
             client_host=member.host,
             member_metadata=member.metadata(group.protocol_name) if is_stable else b"",
-            member_assignment=member.assignment if is_stable else b"",
+            member_assignment=member.assignment,
         )
         for member in group.members.values()
     ]

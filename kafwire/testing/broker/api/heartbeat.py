@@ -16,18 +16,24 @@ if TYPE_CHECKING:
 
 def handle(state: ClusterState, request: Request) -> Answer:
     """Keep the member's session, and say whether it has to join again."""
+    return protocol.HeartbeatResponse(error_code=_beat(state, request))
+
+
+def _beat(state: ClusterState, request: Request) -> int:
     message = request.message
     groups: GroupCoordinator = state.part(GroupCoordinator)
+    if not message.group_id:
+        return ErrorCode.INVALID_GROUP_ID
     code = groups.refuses(request, message.group_id)
+    if code:  # nothing is known of the member while its group is loaded, and it may well be in it
+        return 0 if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else code
     group = groups.groups.get(message.group_id)
-    if not code and group is None:
-        code = ErrorCode.UNKNOWN_MEMBER_ID
-    if not code and group is not None:
-        code = group.refuses_member(message.member_id, message.group_instance_id)
-        if not code and message.generation_id != group.generation:
-            code = ErrorCode.ILLEGAL_GENERATION
-        if not code:
-            group.keep_alive(group.members[message.member_id])
-            if group.state is GroupState.PREPARING_REBALANCE:
-                code = ErrorCode.REBALANCE_IN_PROGRESS
-    return protocol.HeartbeatResponse(error_code=code)
+    if group is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    code = group.refuses_member(message.member_id, message.group_instance_id)
+    if code:
+        return code
+    if message.generation_id != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    group.keep_alive(group.members[message.member_id])
+    return ErrorCode.REBALANCE_IN_PROGRESS if group.state is GroupState.PREPARING_REBALANCE else 0

@@ -10,42 +10,31 @@ from kafwire.testing.broker.group_coordinator import GroupCoordinator
 from kafwire.testing.broker.request import Answer, Request
 
 if TYPE_CHECKING:
-    from kafwire.testing.broker.classic_group import ClassicGroup
     from kafwire.testing.broker.state import ClusterState
 
 SEVERAL = 3
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Remove each of the members."""
+    """Remove all of the members, and then rebalance."""
     message, response = request.message, protocol.LeaveGroupResponse
     groups: GroupCoordinator = state.part(GroupCoordinator)
-    code = groups.refuses(request, message.group_id)
-    group = groups.groups.get(message.group_id)
+    code = groups.refuses(request, message.group_id) if message.group_id else ErrorCode.INVALID_GROUP_ID
     if code:
         return response(error_code=code)
-    if request.version < SEVERAL:
-        return response(error_code=_leave(group, message.member_id, None))
+    several = request.version >= SEVERAL
+    leaving: list[tuple[str, str | None]] = (
+        [(each.member_id, each.group_instance_id) for each in message.members]
+        if several
+        else [(message.member_id, None)]
+    )
+    group = groups.groups.get(message.group_id)
+    codes = [int(ErrorCode.UNKNOWN_MEMBER_ID)] * len(leaving) if group is None else group.leave(leaving)
+    if not several:
+        return response(error_code=codes[0])
     return response(
         members=[
-            response.MemberResponse(
-                member_id=each.member_id,
-                group_instance_id=each.group_instance_id,
-                error_code=_leave(group, each.member_id, each.group_instance_id),
-            )
-            for each in message.members
+            response.MemberResponse(member_id=member_id, group_instance_id=instance_id, error_code=code)
+            for (member_id, instance_id), code in zip(leaving, codes, strict=True)
         ]
     )
-
-
-def _leave(group: ClassicGroup | None, member_id: str, instance_id: str | None) -> int:
-    if group is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID
-    if instance_id is not None and not member_id:
-        member_id = group.static.get(instance_id, "")
-    if group.pending_ends(member_id):
-        return 0
-    code = group.refuses_member(member_id, instance_id)
-    if not code:
-        group.remove(group.members[member_id])
-    return code

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafwire import protocol
+from kafwire.errors import ErrorCode
 from kafwire.testing.broker.group_coordinator import GroupCoordinator
 from kafwire.testing.broker.request import Answer, Request
 
@@ -18,8 +19,10 @@ def handle(state: ClusterState, request: Request) -> Answer:
     """List those that pass the filters, whose letters' case does not matter."""
     message, response = request.message, protocol.ListGroupsResponse
     groups: GroupCoordinator = state.part(GroupCoordinator)
-    states = {name.lower() for name in message.states_filter}
-    types = {name.lower() for name in message.types_filter}
+    if any(state.coordinator(group_id) == request.node for group_id in groups.loading):
+        return response(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    states = {name.strip().lower() for name in message.states_filter}
+    types = {name.strip().lower() for name in message.types_filter}
     return response(
         groups=[
             response.ListedGroup(

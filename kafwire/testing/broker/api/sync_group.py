@@ -10,27 +10,27 @@ from kafwire.testing.broker.group_coordinator import GroupCoordinator
 from kafwire.testing.broker.request import LATER, Answer, Request
 
 if TYPE_CHECKING:
+    from kafwire.testing.broker.classic_group import ClassicGroup
     from kafwire.testing.broker.state import ClusterState
+
+WITH_PROTOCOL = 5
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
     """Answer when the leader has brought the assignments."""
     message, response = request.message, protocol.SyncGroupResponse
     groups: GroupCoordinator = state.part(GroupCoordinator)
+    if request.version >= WITH_PROTOCOL and (message.protocol_type is None or message.protocol_name is None):
+        return response(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if not message.group_id:
+        return response(error_code=ErrorCode.INVALID_GROUP_ID)
     code = groups.refuses(request, message.group_id)
-    group = groups.groups.get(message.group_id)
-    if not code and group is None:
-        code = ErrorCode.UNKNOWN_MEMBER_ID
-    if code or group is None:
+    if code:
         return response(error_code=code)
-    code = group.refuses_member(message.member_id, message.group_instance_id)
-    if not code and message.generation_id != group.generation:
-        code = ErrorCode.ILLEGAL_GENERATION
-    if not code and (
-        (message.protocol_type is not None and message.protocol_type != group.protocol_type)
-        or (message.protocol_name is not None and message.protocol_name != group.protocol_name)
-    ):
-        code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    group = groups.groups.get(message.group_id)
+    if group is None:
+        return response(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+    code = _refuses(request, group)
     if code:
         return response(error_code=code)
     protocol_type, protocol_name = group.protocol_type, group.protocol_name
@@ -41,6 +41,17 @@ def handle(state: ClusterState, request: Request) -> Answer:
             found.protocol_type, found.protocol_name = protocol_type, protocol_name
         state.reply(request, found)
 
-    given = [(each.member_id, bytes(each.assignment)) for each in message.assignments]
+    given = {each.member_id: bytes(each.assignment) for each in message.assignments}
     group.sync(group.members[message.member_id], given, answer)
     return LATER
+
+
+def _refuses(request: Request, group: ClassicGroup) -> int:
+    message = request.message
+    code = group.refuses_member(message.member_id, message.group_instance_id)
+    if not code and message.generation_id != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    said = (message.protocol_type, group.protocol_type), (message.protocol_name, group.protocol_name)
+    if not code and any(None not in (its, known) and its != known for its, known in said):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    return code
