@@ -84,6 +84,7 @@ LEVELS: Mapping[str, tuple[Level, ...]] = MappingProxyType(
         "DeleteGroups": (_named("results", "groups_names", "group_id"),),
         "DeleteRecords": (_topics(_partitions(low_watermark=-1)),),
         "DeleteShareGroupOffsets": (_topics(None, "responses"),),
+        "DeleteShareGroupState": (_topics(_partitions(), "results"),),
         "DeleteTopics": (
             Level("responses", ("topics",), TOPIC),
             Level("responses", ("topic_names",), TOPIC, {"name": ELEMENT}),
@@ -116,6 +117,7 @@ LEVELS: Mapping[str, tuple[Level, ...]] = MappingProxyType(
             ),
         ),
         "IncrementalAlterConfigs": (Level("responses", ("resources",), TOPIC),),
+        "InitializeShareGroupState": (_topics(_partitions(), "results"),),
         "LeaveGroup": (_named("members", "members"),),
         "ListOffsets": (_topics(_partitions(timestamp=-1, offset=-1)),),
         "Metadata": (_topics(Level("partitions", (), PARTITION, blank={"leader_id": -1})),),
@@ -126,12 +128,22 @@ LEVELS: Mapping[str, tuple[Level, ...]] = MappingProxyType(
         "Produce": (
             _topics(_partitions("partition_data", "partition_responses", base_offset=-1), "responses", "topic_data"),
         ),
+        "ReadShareGroupState": (_topics(_partitions(), "results"),),
+        "ReadShareGroupStateSummary": (_topics(_partitions(), "results"),),
         "ShareAcknowledge": (_topics(_partitions(), "responses"),),
         "ShareFetch": (_topics(_partitions(records=b""), "responses"),),
         "ShareGroupDescribe": (_named("groups", "group_ids", "group_id"),),
         "StreamsGroupDescribe": (_named("groups", "group_ids", "group_id"),),
         "TxnOffsetCommit": (_topics(_partitions()),),
         "UpdateFeatures": (_named("results", "feature_updates"),),
+        "WriteShareGroupState": (_topics(_partitions(), "results"),),
+        "WriteTxnMarkers": (
+            Level(
+                "markers",
+                ("markers",),
+                inner=_topics(_partitions("partition_indexes", "partitions", "partition_index")),
+            ),
+        ),
     }
 )
 # Values of an answer with an error at its top that are not the defaults.

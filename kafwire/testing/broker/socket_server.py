@@ -18,7 +18,6 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafwire.errors import ProtocolError
@@ -355,15 +354,15 @@ class SocketServer:
     def _send_replies(self) -> None:
         while replies := self.state.take_replies():
             for request, answer in replies:
-                if request.delay_ms > 0:
-                    delay_ms, request.delay_ms = request.delay_ms, 0.0
-                    self.state.after(delay_ms, partial(self.state.reply, request, answer))
-                    continue
                 peer = self._peers.get(request.connection)
                 if peer is not None:
                     try:
                         self._answer(peer, request, answer)
                     except OSError:
+                        self._close(peer)
+                    except ProtocolError as error:  # the handler's answer does not fit the version
+                        self.problems.append(error)
+                        _log.exception("an answer to %s of version %d failed", request.name, request.version)
                         self._close(peer)
 
     def _answer(self, peer: _Peer, request: Request, answer: Answer) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
+WITH_EPOCH = 4  # the version from which answers tell leader epochs
 DEBUGGING_REPLICA = -2  # who asks as such sees what is not committed yet
 
 
@@ -33,6 +34,8 @@ def handle(state: ClusterState, request: Request) -> Answer:
             answer.error_code = partition.refuses(request.node, asked.current_leader_epoch)
             if not answer.error_code:
                 _tell(request, partition, asked.timestamp, answer)
+            if request.version < WITH_EPOCH:
+                answer.leader_epoch = -1
         topics.append(response.ListOffsetsTopicResponse(name=topic.name, partitions=answers))
     return response(topics=topics)
 

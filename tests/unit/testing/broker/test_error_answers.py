@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,10 +13,10 @@ from kafwire.testing.broker import answer_levels, dispatch
 from kafwire.testing.broker.error_answers import ErrorPlace, answers_with, inject, named, places_of
 from kafwire.testing.broker.request import HANG_UP, Request
 from kafwire.testing.broker.state import ClusterState
+from tests.support.broker_samples import sample
 
 CODE = ErrorCode.KAFKA_STORAGE_ERROR
-VALUES: dict[str, Any] = {"bool": False, "float64": 0.5, "bytes": b"", "records": None}
-# Requests between brokers, or to controllers: no client sees their answers.
+# Requests to controllers, and between those: this broker has none.
 INTERNAL = {
     "AllocateProducerIds",
     "AlterPartition",
@@ -26,47 +25,17 @@ INTERNAL = {
     "BrokerHeartbeat",
     "BrokerRegistration",
     "ControllerRegistration",
-    "DeleteShareGroupState",
     "EndQuorumEpoch",
     "Envelope",
     "FetchSnapshot",
-    "InitializeShareGroupState",
-    "ReadShareGroupState",
-    "ReadShareGroupStateSummary",
     "UpdateRaftVoter",
     "Vote",
-    "WriteShareGroupState",
-    "WriteTxnMarkers",
 }
 APIS = sorted(
     name.removesuffix("Request")
     for name in protocol.MESSAGES
     if name.endswith("Request") and name.removesuffix("Request") not in INTERNAL
 )
-
-
-def sample(kind: Any, version: int, number: int = 0) -> Any:
-    """A message, or a struct in it, with two elements in every array; what differs between elements is their number."""
-    made = kind()
-    for each in kind.__fields__:
-        if version not in each.versions:
-            continue
-        if each.struct is not None:
-            value = [sample(each.struct, version, n) for n in (0, 1)] if each.array else sample(each.struct, version)
-        elif each.array:
-            value = [plain(each.kind, each.name, n) for n in (0, 1)]
-        else:
-            value = plain(each.kind, each.name, number)
-        setattr(made, each.name, value)
-    return made
-
-
-def plain(kind: str, name: str, number: int) -> Any:
-    if kind == "string":
-        return f"{name}-{number}"
-    if kind == "uuid":
-        return uuid.UUID(int=number + 1)
-    return VALUES.get(kind, number)
 
 
 def request_of(state: ClusterState, message: Any, version: int | None = None) -> Request:

@@ -1,0 +1,3 @@
+"""The fixtures of kafwire's test kit: `kafka`, `kafka_cluster`, `kafka_simulation`."""
+
+pytest_plugins = ["kafwire.testing.pytest_plugin"]
