@@ -65,7 +65,7 @@ class Coordinator:
             return ErrorCode.PRODUCER_FENCED, NOBODY
         if self.state is State.ONGOING:
             # It is fenced with an epoch that nobody is told, so that whoever asks again gets the one after.
-            self.fence()
+            self.fence(new_id)
             return ErrorCode.CONCURRENT_TRANSACTIONS, NOBODY
         if self.is_exhausted:
             return self._rotate(current, new_id)
@@ -87,12 +87,13 @@ class Coordinator:
         self.state = State.EMPTY
         return 0, Identity(self.producer_id, self.epoch)
 
-    def fence(self) -> None:
+    def fence(self, new_id: Callable[[], int]) -> None:
         """Abort what is open, in the name of nobody: a producer came anew, or the transaction took too long."""
         if self.state is State.ONGOING:
-            self.last_epoch = -1 if self.before_4 else self.epoch
-            self.epoch += 1
-            self.state = State.PREPARE_ABORT
+            self._prepare(State.PREPARE_ABORT, second=not self.before_4, new_id=new_id)
+            if self.before_4:
+                self.last_epoch = -1
+                self.epoch += 1
 
     def refuses(self, who: Identity) -> int:
         """The error code for a request of this producer about an open transaction."""

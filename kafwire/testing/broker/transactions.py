@@ -139,7 +139,7 @@ class Transactions:
         """A transaction has been open for too long: abort it."""
         its = self.by_id[transactional_id]
         if its.coordinator.state is State.ONGOING and self._state.coordinator(transactional_id) >= 0:
-            its.coordinator.fence()
+            its.coordinator.fence(self.new_producer_id)
             self._decide(transactional_id, its)
 
     def _expire_ids(self) -> bool:

@@ -51,7 +51,11 @@ def _add(
     unknown = {place for place in places if state.topics.partition(*place) is None}
     if unknown:
         codes = {True: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, False: ErrorCode.OPERATION_NOT_ATTEMPTED}
-        return {place: codes[place in unknown] for place in places}
+        in_order = [
+            *(place for place in places if place in unknown),
+            *(place for place in places if place not in unknown),
+        ]
+        return {place: codes[place in unknown] for place in in_order}
     code = transactions.refuses(request, transactional_id)
     if verify_only and not code:
         return {place: transactions.verify(transactional_id, who, place) for place in places}

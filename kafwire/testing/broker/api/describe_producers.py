@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
+from kafwire.testing.broker.api.metadata import is_name
 from kafwire.testing.broker.request import Answer, Request
 
 if TYPE_CHECKING:
@@ -23,8 +24,14 @@ def handle(state: ClusterState, request: Request) -> Answer:
             part = response.PartitionResponse(partition_index=index)
             parts.append(part)
             partition = state.topics.partition(asked.name, index)
-            if partition is None:
-                part.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if not is_name(asked.name):
+                part.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION
+                part.error_message = f"Topic name is invalid: {asked.name!r}"
+            elif partition is None:
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                part.error_code = code
+                if asked.name not in state.topics.by_name:
+                    part.error_message = code.message
             elif partition.leader != request.node:
                 part.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             else:

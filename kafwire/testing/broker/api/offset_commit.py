@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
+from kafwire.testing.broker.api._partition_answers import PartitionAnswers
 from kafwire.testing.broker.group_coordinator import GroupCoordinator
 from kafwire.testing.broker.offsets import Committed, OffsetStore
 from kafwire.testing.broker.request import Answer, Request
@@ -22,6 +23,37 @@ def handle(state: ClusterState, request: Request) -> Answer:
     message, response = request.message, protocol.OffsetCommitResponse
     groups: GroupCoordinator = state.part(GroupCoordinator)
     store: OffsetStore = state.part(OffsetStore)
+    answers = PartitionAnswers(response.OffsetCommitResponsePartition)
+    known = []
+    for topic in message.topics:
+        name, unknown = name_of(state, topic.name, topic.topic_id)
+        for asked in topic.partitions:
+            if not unknown and state.topics.partition(name, asked.partition_index) is not None:
+                known.append((topic, name, asked))
+            else:
+                answers.add(topic, asked.partition_index, unknown or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    refusal = _refuses(state, request) if known else 0
+    longest = state.config_int("offset.metadata.max.bytes")
+    for topic, name, asked in known:
+        metadata = asked.committed_metadata or ""
+        code = refusal or (ErrorCode.OFFSET_METADATA_TOO_LARGE if len(metadata.encode()) > longest else 0)
+        answers.add(topic, asked.partition_index, code)
+        if not code:
+            groups.ensure(message.group_id)
+            committed = Committed(asked.committed_offset, asked.committed_leader_epoch, metadata, state.wall_ms)
+            store.commit(message.group_id, (name, asked.partition_index), committed)
+    return response(
+        topics=[
+            response.OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=parts)
+            for topic, parts in answers
+        ]
+    )
+
+
+def _refuses(state: ClusterState, request: Request) -> int:
+    """The error code for the whole of it."""
+    message = request.message
+    groups: GroupCoordinator = state.part(GroupCoordinator)
     refusal = groups.refuses(request, message.group_id)
     if not refusal:
         generation = message.generation_id_or_member_epoch
@@ -30,32 +62,8 @@ def handle(state: ClusterState, request: Request) -> Answer:
         )
         if refusal == ErrorCode.ILLEGAL_GENERATION and not groups.exists(message.group_id):
             told = request.version >= GROUP_NOT_FOUND and not state.before_4
-            refusal = ErrorCode.GROUP_ID_NOT_FOUND if told else refusal
-    longest = state.config_int("offset.metadata.max.bytes")
-    topics = []
-    for topic in message.topics:
-        name, unknown = name_of(state, topic.name, topic.topic_id)
-        parts = []
-        for asked in topic.partitions:
-            index = asked.partition_index
-            error = unknown
-            if not error and state.topics.partition(name, index) is None:
-                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if not error and len((asked.committed_metadata or "").encode()) > longest:
-                error = ErrorCode.OFFSET_METADATA_TOO_LARGE
-            code = refusal or error
-            parts.append(response.OffsetCommitResponsePartition(partition_index=index, error_code=code))
-            if not code:
-                groups.ensure(message.group_id)
-                committed = Committed(
-                    asked.committed_offset,
-                    asked.committed_leader_epoch,
-                    asked.committed_metadata or "",
-                    state.wall_ms,
-                )
-                store.commit(message.group_id, (name, index), committed)
-        topics.append(response.OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=parts))
-    return response(topics=topics)
+            return ErrorCode.GROUP_ID_NOT_FOUND if told else refusal
+    return refusal
 
 
 def name_of(state: ClusterState, name: str, topic_id: uuid.UUID) -> tuple[str, int]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kafwire import protocol
 from kafwire.errors import ErrorCode
 from kafwire.producer.sequencer import Identity
+from kafwire.testing.broker.api._partition_answers import PartitionAnswers
 from kafwire.testing.broker.group_coordinator import GroupCoordinator
 from kafwire.testing.broker.offsets import Committed, OffsetStore
 from kafwire.testing.broker.request import Answer, Request
@@ -25,36 +26,36 @@ def handle(state: ClusterState, request: Request) -> Answer:
     message, response = request.message, protocol.TxnOffsetCommitResponse
     store: OffsetStore = state.part(OffsetStore)
     groups: GroupCoordinator = state.part(GroupCoordinator)
-    exists = {
-        (topic.name, asked.partition_index): state.topics.partition(topic.name, asked.partition_index) is not None
-        for topic in message.topics
-        for asked in topic.partitions
-    }
-    code = _refuses(state, request) if any(exists.values()) else 0
-    longest = state.config_int("offset.metadata.max.bytes")
-    topics = []
+    answers = PartitionAnswers(response.TxnOffsetCommitResponsePartition)
+    known = []
     for topic in message.topics:
-        parts = []
         for asked in topic.partitions:
+            if state.topics.partition(topic.name, asked.partition_index) is not None:
+                known.append((topic, asked))
+            else:
+                answers.add(topic, asked.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    refusal = _refuses(state, request) if known else 0
+    longest = state.config_int("offset.metadata.max.bytes")
+    for topic, asked in known:
+        metadata = asked.committed_metadata or ""
+        code = refusal or (ErrorCode.OFFSET_METADATA_TOO_LARGE if len(metadata.encode()) > longest else 0)
+        answers.add(topic, asked.partition_index, code)
+        if not code:
+            groups.ensure(message.group_id)
+            committed = Committed(asked.committed_offset, asked.committed_leader_epoch, metadata, state.wall_ms)
             place = topic.name, asked.partition_index
-            own = code if exists[place] else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if not own and len((asked.committed_metadata or "").encode()) > longest:
-                own = ErrorCode.OFFSET_METADATA_TOO_LARGE
-            parts.append(response.TxnOffsetCommitResponsePartition(partition_index=place[1], error_code=own))
-            if not own:
-                groups.ensure(message.group_id)
-                committed = Committed(
-                    asked.committed_offset, asked.committed_leader_epoch, asked.committed_metadata or "", state.wall_ms
-                )
-                store.add_pending(message.group_id, message.producer_id, message.producer_epoch, place, committed)
-        topics.append(response.TxnOffsetCommitResponseTopic(name=topic.name, partitions=parts))
-    return response(topics=topics)
+            store.add_pending(message.group_id, message.producer_id, message.producer_epoch, place, committed)
+    return response(
+        topics=[response.TxnOffsetCommitResponseTopic(name=topic.name, partitions=parts) for topic, parts in answers]
+    )
 
 
 def _refuses(state: ClusterState, request: Request) -> int:
     """The error code for the whole of it: the coordinator's, then the transaction's, then the member's."""
     message = request.message
     groups: GroupCoordinator = state.part(GroupCoordinator)
+    if not message.group_id:
+        return ErrorCode.INVALID_GROUP_ID
     code = groups.refuses(request, message.group_id)
     if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and request.version < LOADING:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -12,11 +12,13 @@ from kafwire.testing.broker.request import Answer, Request
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
+RAISED = 2  # the version of transactions in which each end of one raises the epoch (KIP-890)
+
 
 def handle(state: ClusterState, request: Request) -> Answer:
     """Write each marker to each of its partitions."""
     response = protocol.WriteTxnMarkersResponse
-    results = []
+    found: dict[int, list[Any]] = {}
     for marker in request.message.markers:
         topics = []
         for topic in marker.topics:
@@ -27,8 +29,14 @@ def handle(state: ClusterState, request: Request) -> Answer:
                 for index in topic.partition_indexes
             ]
             topics.append(response.WritableTxnMarkerTopicResult(name=topic.name, partitions=parts))
-        results.append(response.WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics))
-    return response(markers=results)
+        if topics:
+            found.setdefault(marker.producer_id, []).extend(topics)
+    return response(
+        markers=[
+            response.WritableTxnMarkerResult(producer_id=producer_id, topics=topics)
+            for producer_id, topics in found.items()
+        ]
+    )
 
 
 def _write(state: ClusterState, request: Request, marker: Any, name: str, index: int) -> int:
@@ -43,8 +51,13 @@ def _write(state: ClusterState, request: Request, marker: Any, name: str, index:
     if partition.error or partition.leader != request.node:
         return partition.error or ErrorCode.NOT_LEADER_OR_FOLLOWER
     entry = partition.producers.entries.get(marker.producer_id)
-    if entry is not None and marker.producer_epoch < entry.epoch:
-        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if marker.producer_epoch < 0:
+        return ErrorCode.UNKNOWN_SERVER_ERROR  # there is no such marker
+    if entry is not None:
+        # In version 2 the end of a transaction raises the epoch.
+        least = entry.epoch + (marker.transaction_version >= RAISED and entry.first_offset is not None)
+        if marker.producer_epoch < least:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
     if entry is not None and marker.coordinator_epoch < entry.coordinator_epoch:
         return ErrorCode.TRANSACTION_COORDINATOR_FENCED
     partition.write_marker(
