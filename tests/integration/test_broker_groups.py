@@ -1,0 +1,223 @@
+"""Classic groups of the embedded broker, with clients that are not kafwire's, of one kind and of two.
+
+Nothing is read twice and nothing is lost, whatever joins, leaves and moves: each client commits before it gives up
+partitions. So rebalances, commits and fetches have to be right together.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import kafwire
+from kafwire.testing.broker.classic_group import GroupState
+from kafwire.testing.broker.embedded import EmbeddedKafka
+from kafwire.testing.broker.group_coordinator import GroupCoordinator
+from kafwire.testing.broker.offsets import OffsetStore
+from kafwire.testing.broker.state import ClusterState
+from tests.support.group_clients import AioMember, ConfluentMember, GroupClient, JavaMembers, Seen
+
+PARTITIONS = 6
+GROUP = "readers"
+PATIENCE_S = 40.0
+PAIRS = [*itertools.combinations_with_replacement(["confluent", "aiokafka", "java"], 2), ("java", "confluent")]
+
+
+@pytest.fixture(scope="module")
+def java() -> Iterator[JavaMembers]:
+    with JavaMembers() as process:
+        yield process
+
+
+@pytest.fixture
+def kafka() -> Iterator[EmbeddedKafka]:
+    with EmbeddedKafka(2) as running:
+        running.create_topic("t", PARTITIONS)
+        yield running
+
+
+class Stage:
+    """A topic that is written to, and the members that read it."""
+
+    def __init__(self, kafka: EmbeddedKafka, java: JavaMembers) -> None:
+        self.kafka = kafka
+        self.members: list[GroupClient] = []
+        self._java = java
+        self._written: Counter[Seen] = Counter()
+        self._producer = kafwire.Producer(kafka.bootstrap, linger_ms=0)
+
+    def join(self, kind: str, **config: Any) -> GroupClient:
+        """A member that reads from now on. Options have underscores for dots."""
+        options = {name.replace("_", "."): value for name, value in config.items()}
+        where = self.kafka.bootstrap, "t", GROUP, options
+        member: GroupClient
+        if kind == "java":
+            if options.get("partition.assignment.strategy") == "cooperative-sticky":
+                name = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+                options["partition.assignment.strategy"] = name
+            member = self._java.member(*where)
+        else:
+            member = ConfluentMember(*where) if kind == "confluent" else AioMember(*where)
+        self.members.append(member)
+        return member
+
+    def write(self, count: int = 10) -> None:
+        """So many records to each partition."""
+        for partition in range(PARTITIONS):
+            for _ in range(count):
+                made = self._producer.send("t", b"v", partition=partition).result(10)
+                self._written[made.partition, made.offset] += 1
+
+    def read(self) -> Counter[Seen]:
+        return Counter(seen for member in self.members for seen in member.look()[1])
+
+    def wait(self, what: str, condition: Callable[[], bool]) -> None:
+        until = time.monotonic() + PATIENCE_S
+        while not condition():
+            if time.monotonic() > until:
+                looks = [(sorted(a), len(records), error) for a, records, error in (m.look() for m in self.members)]
+                pytest.fail(f"it did not come to this: {what}; members: {looks}; group: {self.status()}")
+            time.sleep(0.05)
+
+    def all_is_read(self) -> None:
+        """Every record was read exactly once, by whichever member."""
+        self.wait("all is read", lambda: len(self.read()) >= len(self._written))
+        assert self.read() == self._written
+
+    def shared(self, *members: GroupClient) -> None:
+        """The members have all partitions between them, each about as many, and the group is at rest."""
+        least = PARTITIONS // len(members)
+
+        def is_shared() -> bool:
+            assigned = [member.look()[0] for member in members]
+            everything = sorted(partition for each in assigned for partition in each)
+            return everything == [*range(PARTITIONS)] and min(map(len, assigned)) >= least
+
+        self.wait(f"{len(members)} share the partitions", is_shared)
+        self.wait("the group is stable", lambda: self.status()[:2] == (GroupState.STABLE, len(members)))
+        generation = self.status()[2]
+        time.sleep(1)
+        assert self.status() == (GroupState.STABLE, len(members), generation)
+
+    def status(self) -> tuple[GroupState, int, int]:
+        """The group's state, how many are in it, and its generation."""
+
+        def look(state: ClusterState) -> tuple[GroupState, int, int]:
+            groups: GroupCoordinator = state.part(GroupCoordinator)
+            found = groups.ensure(GROUP)
+            return found.state, len(found.members), found.generation
+
+        return self.kafka.ask(look)
+
+    def committed(self) -> dict[int, int]:
+        """What the group has committed, by partition."""
+
+        def look(state: ClusterState) -> dict[int, int]:
+            store: OffsetStore = state.part(OffsetStore)
+            return {place[1]: committed.offset for place, committed in store.of(GROUP).items()}
+
+        return self.kafka.ask(look)
+
+    def close(self) -> None:
+        for member in self.members:
+            member.close()
+        self._producer.close()
+
+
+@pytest.fixture
+def stage(kafka: EmbeddedKafka, java: JavaMembers) -> Iterator[Stage]:
+    made = Stage(kafka, java)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(("one", "other"), PAIRS)
+def test_two_members_share_a_topic_and_one_goes_on_where_the_other_was(stage: Stage, one: str, other: str) -> None:
+    stage.write()
+    first = stage.join(one)
+    stage.shared(first)
+    stage.all_is_read()
+    second = stage.join(other)
+    stage.shared(first, second)
+    stage.write()
+    stage.all_is_read()
+    assert {partition for partition, _ in second.look()[1]} == second.look()[0]
+    first.close()
+    stage.shared(second)
+    stage.write()
+    stage.all_is_read()
+    second.close()
+    stage.wait("the group is empty", lambda: stage.status()[:2] == (GroupState.EMPTY, 0))
+    assert stage.committed() == dict.fromkeys(range(PARTITIONS), 30)
+    stage.write()
+    third = stage.join(one)  # reads what was written meanwhile, and nothing of what was read before
+    stage.shared(third)
+    stage.all_is_read()
+    assert [member.look()[2] for member in stage.members] == [None] * 3
+
+
+@pytest.mark.parametrize(("one", "other"), [("confluent", "confluent"), ("java", "java"), ("java", "confluent")])
+def test_cooperative_members_keep_what_they_have(stage: Stage, one: str, other: str) -> None:
+    how = {"partition_assignment_strategy": "cooperative-sticky"}
+    first = stage.join(one, **how)
+    stage.shared(first)
+    second = stage.join(other, **how)
+    while not second.look()[0]:  # while partitions move, the first one never has none
+        assert first.look()[0]
+    stage.shared(first, second)
+    stage.write()
+    stage.all_is_read()
+    first.close()
+    stage.shared(second)
+    stage.write()
+    stage.all_is_read()
+
+
+@pytest.mark.parametrize(("one", "other"), [("confluent", "java"), ("java", "aiokafka"), ("aiokafka", "confluent")])
+def test_static_members_restart_without_a_rebalance(stage: Stage, one: str, other: str) -> None:
+    first, second = stage.join(one, group_instance_id="a"), stage.join(other, group_instance_id="b")
+    stage.shared(first, second)
+    stage.write()
+    stage.all_is_read()
+    generation = stage.status()[2]
+    for number, kind in enumerate((one, other)):  # one of them leads
+        had = stage.members[number].look()[0]
+        stage.members[number].close()
+        assert stage.status() == (GroupState.STABLE, 2, generation)
+        stage.write()
+        returned = stage.join(kind, group_instance_id="ab"[number])
+        stage.all_is_read()
+        assert returned.look()[0] == had
+        assert stage.status() == (GroupState.STABLE, 2, generation)
+
+
+@pytest.mark.parametrize("kind", ["confluent", "java"])  # aiokafka's heartbeats do not say its instance id
+def test_who_comes_with_an_instance_id_that_is_taken_fences_the_other(stage: Stage, kind: str) -> None:
+    first = stage.join(kind, group_instance_id="a")
+    stage.shared(first)
+    second = stage.join("confluent", group_instance_id="a")
+    stage.wait("the first one is fenced", lambda: first.look()[2] is not None)
+    assert "fence" in (first.look()[2] or "").lower()
+    stage.wait("the second one has all", lambda: len(second.look()[0]) == PARTITIONS)
+    stage.write()
+    stage.wait("all is read", lambda: len(second.look()[1]) == 10 * PARTITIONS)
+
+
+def test_the_coordinator_moves_and_nobody_minds(stage: Stage) -> None:
+    members = [stage.join(kind) for kind in ("confluent", "aiokafka", "java")]
+    stage.shared(*members)
+    for _ in range(3):
+        stage.write()
+        stage.kafka.ask(lambda state: state.move_coordinator(GROUP, 3 - state.coordinator(GROUP)))
+        stage.write()
+        stage.all_is_read()
+    members[0].close()
+    stage.shared(*members[1:])
+    stage.write()
+    stage.all_is_read()
+    assert [member.look()[2] for member in members] == [None] * 3
