@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafwire import protocol
-from kafwire.testing.broker import api
+from kafwire.testing.broker import api, authorization, authorized_operations, login
 from kafwire.testing.broker.request import HANG_UP, NO_ANSWER, Answer, Request
 
 if TYPE_CHECKING:
@@ -60,7 +60,15 @@ def handle(state: ClusterState, request: Request) -> Answer:
     its = served().get(type(request.message).api_key)
     if its is None:
         return HANG_UP
-    if not request.connection.is_ready and its.name not in ("ApiVersions", "SaslHandshake", "SaslAuthenticate"):
-        return HANG_UP  # Kafka closes the connection of who has not authenticated
+    connection = request.connection
+    if not connection.is_ready or connection.login is not None:
+        refused = login.refuse(state, request, its.name)
+        if refused is not None:
+            return refused
+    if state.authorizer.is_enabled:
+        refused = authorization.check(state, request)
+        if refused is not None:
+            return refused
+    authorized_operations.tell(state, request)
     answer = its.handle(state, request)
     return NO_ANSWER if its.name == "Produce" and request.message.acks == 0 else answer

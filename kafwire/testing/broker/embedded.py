@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from kafwire.testing.broker.controls import Controls
 from kafwire.testing.broker.socket_server import Listener, SocketServer
 from kafwire.testing.broker.state import ClusterState
+
+if TYPE_CHECKING:
+    from kafwire.testing.broker.acls import Acl
+    from kafwire.testing.broker.embedded_security import EmbeddedSecurity
+    from kafwire.testing.client_options import Dialect
+    from kafwire.testing.cluster_security import ClusterSecurity
+    from kafwire.testing.security import Security
 
 
 class EmbeddedKafka(Controls):
@@ -21,6 +28,13 @@ class EmbeddedKafka(Controls):
         host: the address that they listen on and advertise.
         port: of the first broker, the others have those behind it; 0: any free ones.
         configs: options of brokers by Kafka's names, such as `{"num.partitions": 3}`.
+        security: secured listeners, besides the plain one: one or several `Security`, or names of protocols. SASL has
+            PLAIN and SCRAM here. With `Security(acls=True)` ACLs are enforced.
+        acls: ACLs that are there from the start; given, they are enforced on all listeners. Principals that need none
+            are in the option `super.users`.
+
+    Raises:
+        ValueError: a listener asks for what this broker does not have.
 
     Example:
         >>> with EmbeddedKafka() as kafka, kafwire.Producer(kafka.bootstrap) as producer:
@@ -35,12 +49,23 @@ class EmbeddedKafka(Controls):
         host: str = "127.0.0.1",
         port: int = 0,
         configs: Mapping[str, object] | None = None,
+        security: Security | str | Sequence[Security | str] | None = None,
+        acls: Iterable[Acl] | None = None,
     ) -> None:
         texts = {
             name: str(value).lower() if isinstance(value, bool) else str(value)
             for name, value in (configs or {}).items()
         }
-        self.state = ClusterState(range(1, nodes + 1), configs=texts)
+        self._security: EmbeddedSecurity | None = None
+        if security:
+            from kafwire.testing.broker.embedded_security import EmbeddedSecurity
+
+            self._security = EmbeddedSecurity(security, host)
+            if self._security.has_acls:
+                texts.setdefault("super.users", self._security.superusers)
+        has_acls = acls is not None or (self._security is not None and self._security.has_acls)
+        self.state = ClusterState(range(1, nodes + 1), configs=texts, authorizer=has_acls)
+        self.state.authorizer.add(acls or ())
         self._server = SocketServer(self.state)
         self._host, self._port = host, port
         self._is_started = False
@@ -50,10 +75,16 @@ class EmbeddedKafka(Controls):
         import time
 
         self.state.wall_offset_ms = time.time() * 1000.0 - self._server.now_ms
+        if self._security is not None:
+            self._security.open()
+            self._security.add_users(self.state)
         for node in self.state.nodes.values():
             port = self._port + node.number - 1 if self._port else 0
             listener = Listener(node.number, "PLAINTEXT", self._host, port)
             node.addresses["PLAINTEXT"] = self._server.listen(listener)
+            for listener in self._security.listeners_of(node.number) if self._security else ():
+                _, port = self._server.listen(listener)
+                node.addresses[listener.name] = self._security.opened(listener, port)  # type: ignore[union-attr]
         self._server.start()
         self._is_started = True
         return self
@@ -61,6 +92,8 @@ class EmbeddedKafka(Controls):
     def close(self) -> None:
         """Close all ports and connections. What is in memory is gone."""
         self._server.close()
+        if self._security is not None:
+            self._security.close()
 
     def __enter__(self) -> Self:
         return self if self._is_started else self.start()
@@ -74,5 +107,46 @@ class EmbeddedKafka(Controls):
 
     @property
     def bootstrap(self) -> str:
-        """What clients connect to: `host:port` of each broker, separated by commas."""
+        """What clients connect to: `host:port` of each broker, separated by commas; of the first secured listener."""
+        return self.direct if self._security is None else self.security.bootstrap_of()
+
+    @property
+    def direct(self) -> str:
+        """`host:port` of the plain listener of each broker."""
         return ",".join(f"{host}:{port}" for n in self.state.nodes.values() for host, port in [n.address("PLAINTEXT")])
+
+    @property
+    def security(self) -> ClusterSecurity:
+        """What the secured listeners have for clients: certificates, users, options. See `KafkaCluster.security`.
+
+        Raises:
+            ValueError: no listener is secured.
+        """
+        if self._security is None:
+            raise ValueError("no listener is secured: EmbeddedKafka(security=...)")
+        return self._security.for_clients
+
+    def bootstrap_of(self, listener: Security | str) -> str:
+        """`host:port` of each broker, of a secured listener by its name or by what it was made from."""
+        return self.security.bootstrap_of(listener)
+
+    def client_options(
+        self,
+        user: str | None = None,
+        mechanism: str | None = None,
+        *,
+        listener: Security | str | None = None,
+        dialect: Dialect = "kafwire",
+    ) -> dict[str, str]:
+        """The options of a client of a secured listener, by their dotted names.
+
+        Args:
+            user: the name; None: the listener's first.
+            mechanism: of SASL; None: the listener's first.
+            listener: by its name or by what it was made from; None: the first.
+            dialect: whose options: "kafwire", "librdkafka" or "java".
+
+        Raises:
+            ValueError: there is no such user, mechanism or dialect, or no listener is secured.
+        """
+        return self.security.client_options(user, mechanism, listener=listener, dialect=dialect)

@@ -144,6 +144,93 @@ def inject(state: ClusterState, request: Request, error: ErrorPlace) -> Answer |
     return None
 
 
+def error_answer(state: ClusterState, request: Request, error: ErrorPlace) -> Answer:
+    """The answer to a request for which nothing is done; HANG_UP: it has no place for an error.
+
+    As Kafka's `getErrorResponse`: the error is at the top, or at all that is asked for.
+    """
+    api, version = request.name, request.version
+    kind = answer_levels.response_of(api)
+    if api == "Produce" and request.message.acks == 0:
+        return HANG_UP
+    if field_of(kind, "error_code", version) is not None:
+        return _mark(kind(), version, error, "error_code", answer_levels.BLANK.get(api, {}))
+    levels = answer_levels.path(api, version)
+    depth = answer_levels.depth(api, version, error.code)
+    if not levels or not depth:
+        return HANG_UP
+    answer = kind()
+    built, _ = _split(levels[:depth], request.message, kind, version, error, named(state))
+    setattr(answer, levels[0].answers, built)
+    return answer
+
+
+def refuse_elements(
+    request: Request, code_of: Callable[[Any], int], *, depth: int = 0, message: str | None = None
+) -> Answer | None:
+    """Give elements of an API's array so many levels inwards the errors that `code_of` says; 0: none.
+
+    The answer, if nothing is left; else None: the rest goes to the handler, whose answer is edited.
+    """
+    api, version = request.name, request.version
+    kind, levels = answer_levels.response_of(api), answer_levels.path(api, version)
+    built, rest = _cut(levels, depth, request.message, kind, version, code_of, message)
+    if not built:
+        return None
+    if api != "Metadata" and not any(rest.values()):
+        if api == "Produce" and request.message.acks == 0:
+            return HANG_UP
+        answer = kind()
+        setattr(answer, levels[0].answers, built)
+        return answer
+    request.message = _copy(request.message, rest)
+    request.edits.append(lambda answer: _merge(answer, levels, built))
+    return None
+
+
+def _cut(
+    levels: tuple[Level, ...],
+    depth: int,
+    struct: Any,
+    kind: Any,
+    version: int,
+    code_of: Callable[[Any], int],
+    message: str | None,
+) -> tuple[list[Any], dict[str, list[Any]]]:
+    level = levels[0]
+    element_kind = next(each.struct for each in kind.__fields__ if each.name == level.answers)
+    built: list[Any] = []
+    rest: dict[str, list[Any]] = {}
+    for array in level.asked:
+        if field_of(type(struct), array, version) is None or getattr(struct, array) is None:
+            continue
+        left = rest.setdefault(array, [])
+        for element in getattr(struct, array):
+            answer = _answering(level, element_kind, element, version)
+            code = 0 if depth else code_of(element)
+            if depth:
+                inner, remaining = _cut(levels[1:], depth - 1, element, element_kind, version, code_of, message)
+                if inner:
+                    setattr(answer, levels[1].answers, inner)
+                    built.append(answer)
+                if any(remaining.values()) or not inner:
+                    left.append(_copy(element, remaining))
+            elif not code:
+                left.append(element)
+            elif field_of(element_kind, level.code, version) is not None:
+                built.append(_mark(answer, version, ErrorPlace(code, message), level.code, level.blank))
+            else:
+                error = ErrorPlace(code, message)
+                inner, _ = _split(levels[1:], element, element_kind, version, error, _no_name)
+                setattr(answer, levels[1].answers, inner)
+                built.append(answer)
+    return built, rest
+
+
+def _no_name(topic_id: uuid.UUID) -> None:
+    del topic_id
+
+
 def _is_known_later(levels: tuple[Level, ...], message: Any) -> bool:
     """Whether the elements are known only when there is an answer: it does not name any, and means all."""
     if any(not level.asked for level in levels):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
 API_VERSIONS = 18
+BARE = -1  # the version of a token of SASL that no request is around (SaslHandshake 0)
 _HEAD = struct.Struct(">hhi")
 _API_VERSIONS_REFUSED = 0  # the version of an answer to a version of ApiVersions that is not known (KIP-511)
 
@@ -21,6 +22,8 @@ _API_VERSIONS_REFUSED = 0  # the version of an answer to a version of ApiVersion
 def read_request(connection: Connection, frame: BytesLike) -> Request:
     """Read a frame, without its size. Raises `ProtocolError` for what no broker answers: it closes the connection."""
     view = memoryview(frame).cast("B")
+    if connection.login is not None and connection.login.expects_bare_token:
+        return Request(connection, protocol.SaslAuthenticateRequest(auth_bytes=bytes(view)), BARE, size=len(view))
     if len(view) < _HEAD.size:
         raise ProtocolError(f"a request takes more than {len(view)} bytes")
     key, version, correlation_id = _HEAD.unpack_from(view)
@@ -41,6 +44,8 @@ def read_request(connection: Connection, frame: BytesLike) -> Request:
 
 def write_response(request: Request, answer: Any) -> bytes:
     """The frame of an answer, without its size."""
+    if request.version == BARE and isinstance(answer, protocol.SaslAuthenticateResponse):
+        return bytes(answer.auth_bytes)
     head = struct.pack(">i", request.correlation_id)
     if isinstance(answer, bytes):
         return head + answer

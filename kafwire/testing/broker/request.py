@@ -25,8 +25,9 @@ class Connection:
     peer: str = "127.0.0.1"
     principal: str = ANONYMOUS
     is_ready: bool = True  # whether requests other than those of SASL are served
-    login: Any = None  # the exchange of SASL that has begun, see `sasl.py`
+    login: Any = None  # how far it has authenticated by SASL, see `login.py`
     session_ends_ms: float | None = None  # when it has to authenticate again (KIP-368)
+    closes: bool = False  # once its next answer is sent
     client_software: tuple[str, str] = ("unknown", "unknown")
     is_open: bool = True
 

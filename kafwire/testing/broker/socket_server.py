@@ -23,12 +23,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kafwire.errors import ProtocolError
 from kafwire.testing.broker.frames import read_request, write_response
 from kafwire.testing.broker.log import FileSpan
+from kafwire.testing.broker.principals import DEFAULT_RULES, principal_of
 from kafwire.testing.broker.request import HANG_UP, NO_ANSWER, Answer, Connection, Request
+from kafwire.testing.broker.server_tls import HANDSHAKE_MS, Step, next_plaintext, shake_hands
 
 if TYPE_CHECKING:
     import ssl
 
     from kafwire.testing.broker.state import ClusterState
+    from kafwire.testing.broker.timers import Timer
 
 _T = TypeVar("_T")
 _log = logging.getLogger("kafwire.testing.broker")
@@ -50,6 +53,7 @@ class Listener:
     port: int
     context: ssl.SSLContext | None = None
     is_secured: bool = False  # whether clients have to authenticate by SASL
+    principal_rules: str = DEFAULT_RULES  # what is made of the names in clients' certificates
 
 
 @dataclass(eq=False)
@@ -58,7 +62,9 @@ class _Peer:
 
     socket: Any
     connection: Connection
-    is_shaking_hands: bool = False
+    listener: Listener
+    handshake: Timer | None = None  # of TLS, which is under way: when it has taken too long
+    wants_to_write: bool = False  # by the handshake
     head: bytearray = field(default_factory=bytearray)  # of a frame that has begun
     frame: bytearray | None = None  # that is being received
     filled: int = 0
@@ -83,6 +89,8 @@ class SocketServer:
         self._listeners: dict[int, tuple[socket.socket, Listener]] = {}
         self._silenced: list[Listener] = []
         self._peers: dict[Connection, _Peer] = {}
+        self._unread: dict[_Peer, None] = {}  # whose TLS has plaintext left, of which no selector knows
+        self.handshake_ms = HANDSHAKE_MS
         self._selector = selectors.DefaultSelector()
         self._wake_receive, self._wake_send = socket.socketpair()
         self._wake_receive.setblocking(False)
@@ -161,11 +169,15 @@ class SocketServer:
         while not self._ends:
             due = self.state.next_due_ms
             timeout = None if due is None else max(0.0, (due - self.now_ms) / 1000.0)
-            for key, events in self._selector.select(timeout):
+            unread, self._unread = self._unread, {}
+            for key, events in self._selector.select(0.0 if unread else timeout):
                 if isinstance(key.data, _Peer):
                     self._on_ready(key.data, events)
                 else:
                     key.data()
+            for peer in unread:
+                if peer.events & selectors.EVENT_READ:
+                    self._on_ready(peer, selectors.EVENT_READ)
             self.state.advance(self.now_ms)
             self._send_replies()
         self._close_all()
@@ -207,10 +219,15 @@ class SocketServer:
         accepted.setblocking(False)
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection = self.state.connect(listener.node, listener.name, address[0], secured=listener.is_secured)
-        peer = _Peer(accepted, connection)
+        peer = _Peer(accepted, connection, listener)
         if listener.context is not None:
-            peer.socket = listener.context.wrap_socket(accepted, server_side=True, do_handshake_on_connect=False)
-            peer.is_shaking_hands = True
+            try:
+                peer.socket = listener.context.wrap_socket(accepted, server_side=True, do_handshake_on_connect=False)
+            except (OSError, ValueError):  # it has gone already, or it has sent something else before
+                accepted.close()
+                self.state.disconnect(connection)
+                return
+            peer.handshake = self.state.timers.at(self.now_ms + self.handshake_ms, lambda: self._close(peer))
         self._peers[connection] = peer
         self._watch(peer)
 
@@ -219,8 +236,10 @@ class SocketServer:
         wanted = 0
         if len(peer.backlog) < BACKLOG and not peer.ends:
             wanted |= selectors.EVENT_READ
-        if peer.outgoing:
+        if peer.outgoing or peer.wants_to_write:
             wanted |= selectors.EVENT_WRITE
+        if peer.listener.context is not None and wanted & selectors.EVENT_READ and peer.socket.pending():
+            self._unread[peer] = None
         if wanted == peer.events:
             return
         if peer.events and wanted:
@@ -237,17 +256,21 @@ class SocketServer:
         if peer.events:
             self._selector.unregister(peer.socket)
             peer.events = 0
+        if peer.handshake is not None:
+            peer.handshake.cancel()
+        elif peer.listener.context is not None:
+            with contextlib.suppress(OSError, ValueError):  # says that it ends; its answer is not waited for
+                peer.socket.unwrap()
         peer.socket.close()
         self.state.disconnect(peer.connection)
 
     def _on_ready(self, peer: _Peer, events: int) -> None:
         try:
-            if peer.is_shaking_hands:
+            if peer.handshake is not None:
                 self._shake_hands(peer)
-                return
-            if events & selectors.EVENT_WRITE:
+            elif events & selectors.EVENT_WRITE:
                 self._send(peer)
-            if events & selectors.EVENT_READ and peer.connection.is_open:
+            if peer.handshake is None and events & selectors.EVENT_READ and peer.connection.is_open:
                 self._receive(peer)
         except OSError:
             self._close(peer)
@@ -256,15 +279,18 @@ class SocketServer:
             self._watch(peer)
 
     def _shake_hands(self, peer: _Peer) -> None:
-        import ssl
-
-        try:
-            peer.socket.do_handshake()
-        except ssl.SSLWantReadError:
+        step = shake_hands(peer.socket)
+        peer.wants_to_write = step is Step.WRITE
+        if step is not Step.DONE:
             return
-        except ssl.SSLWantWriteError:
-            return
-        peer.is_shaking_hands = False
+        if peer.handshake is not None:
+            peer.handshake.cancel()
+            peer.handshake = None
+        if not peer.listener.is_secured:
+            try:
+                peer.connection.principal = principal_of(peer.socket.getpeercert(True), peer.listener.principal_rules)
+            except (ValueError, IndexError) as error:
+                raise OSError(f"a certificate names nobody: {error}") from error
 
     # --- receiving
 
@@ -372,6 +398,7 @@ class SocketServer:
         peer.is_busy = False
         if answer is not NO_ANSWER:
             self._queue(peer, request, answer)
+            peer.ends = peer.ends or peer.connection.closes
             throttle_ms = getattr(answer, "throttle_time_ms", 0)
             if throttle_ms > 0:
                 peer.muted_until = self.now_ms + throttle_ms
@@ -418,10 +445,10 @@ class SocketServer:
 
     def _send_some(self, peer: _Peer) -> int:
         first = peer.outgoing[0]
+        if peer.listener.context is not None:
+            return int(peer.socket.send(next_plaintext(peer.outgoing)))
         if isinstance(first, FileSpan):
             return os.sendfile(peer.socket.fileno(), first.descriptor, first.position, first.size)
-        if hasattr(peer.socket, "cipher"):
-            return int(peer.socket.send(first))
         slices: list[memoryview] = []
         for each in peer.outgoing:
             if isinstance(each, FileSpan) or len(slices) == SLICES:

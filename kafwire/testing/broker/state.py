@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafwire.testing.broker import dispatch
+from kafwire.testing.broker.acls import CLUSTER_NAME, Authorizer, Operation, ResourceType
 from kafwire.testing.broker.configs import BROKER_CONFIGS, TOPIC_CONFIGS
 from kafwire.testing.broker.partition import Partition
 from kafwire.testing.broker.replication import Replication
@@ -57,6 +58,7 @@ class ClusterState:
         configs: options of brokers, by Kafka's names; see `configs.py`.
         seed: of ids.
         wall_ms: the wall clock's time when the monotonic one is 0, in milliseconds.
+        authorizer: whether ACLs decide what a client may do (`acls.py`).
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class ClusterState:
         configs: Mapping[str, str] | None = None,
         seed: int = 0,
         wall_ms: float = WALL_MS,
+        authorizer: bool = False,
     ) -> None:
         self.random = random.Random(seed)
         self.now_ms = 0.0
@@ -89,6 +92,8 @@ class ClusterState:
         self._replies: deque[tuple[Request, Answer]] = deque()
         self._connections = 0
         self._parts: dict[type[Any], Any] = {}
+        self.authorizer: Authorizer = self.part(Authorizer)
+        self.authorizer.is_enabled = authorizer
 
     # --- time, chance, parts
 
@@ -134,6 +139,15 @@ class ClusterState:
         """A topic's option: its own, or the broker's."""
         found = topic.configs.get(name)
         return self.config(TOPIC_CONFIGS[name].broker_name) if found is None else found
+
+    def allows(
+        self, request: Request, operation: Operation, resource_type: ResourceType, name: str = CLUSTER_NAME
+    ) -> bool:
+        """Whether ACLs let the client of a request do something to a resource; the cluster, if none is named."""
+        authorizer, connection = self.authorizer, request.connection
+        return not authorizer.is_enabled or authorizer.allows(
+            connection.principal, connection.peer, operation, resource_type, name
+        )
 
     # --- requests
 

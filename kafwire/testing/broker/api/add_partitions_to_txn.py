@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kafwire import protocol
 from kafwire.errors import ErrorCode
 from kafwire.producer.sequencer import Identity
+from kafwire.testing.broker.acls import Operation, ResourceType
 from kafwire.testing.broker.request import Answer, Request
 from kafwire.testing.broker.transaction_coordinator import Place
 from kafwire.testing.broker.transactions import Transactions
@@ -48,14 +49,12 @@ def _add(
     """An error code for each partition."""
     transactions: Transactions = state.part(Transactions)
     places = [(topic.name, index) for topic in topics for index in topic.partitions]
-    unknown = {place for place in places if state.topics.partition(*place) is None}
-    if unknown:
-        codes = {True: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, False: ErrorCode.OPERATION_NOT_ATTEMPTED}
-        in_order = [
-            *(place for place in places if place in unknown),
-            *(place for place in places if place not in unknown),
-        ]
-        return {place: codes[place in unknown] for place in in_order}
+    failed = {place: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for place in places if state.topics.partition(*place) is None}
+    if request.version < BATCHED:  # later versions are for brokers
+        denied = [p for p in places if not state.allows(request, Operation.WRITE, ResourceType.TOPIC, p[0])]
+        failed |= dict.fromkeys(denied, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if failed:
+        return failed | {place: ErrorCode.OPERATION_NOT_ATTEMPTED for place in places if place not in failed}
     code = transactions.refuses(request, transactional_id)
     if verify_only and not code:
         return {place: transactions.verify(transactional_id, who, place) for place in places}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
+from kafwire.testing.broker.acls import Operation, ResourceType
 from kafwire.testing.broker.fetch_sessions import Context, Read, SessionBroker, share_available
 from kafwire.testing.broker.request import LATER, Answer, Request
 
@@ -124,6 +125,10 @@ class DelayedFetch:
         if injected is not None and injected.concerns(topic.name if topic else name, index):
             part.error_code = injected.code
             return Found(part, waits=False)
+        known = name if topic is None else topic.name
+        if known and not self._may_read(known):
+            part.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return Found(part, waits=False)
         if topic is None or not 0 <= index < len(topic.partitions):
             by_id = version >= BY_ID and topic is None
             part.error_code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -161,6 +166,12 @@ class DelayedFetch:
         limit = stable if request.message.isolation_level == COMMITTED else end
         first, size = log.available(asked.fetch_offset, limit)
         return Found(part, partition, limit, first, size)
+
+    def _may_read(self, topic: str) -> bool:
+        message = self.request.message
+        if max(message.replica_id, message.replica_state.replica_id) >= 0:
+            return self.state.allows(self.request, Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
+        return self.state.allows(self.request, Operation.READ, ResourceType.TOPIC, topic)
 
     def _preferred_replica(self, partition: Partition, offset: int) -> int:
         """The follower in the reader's rack that a leader names, or -1."""

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
+from kafwire.testing.broker.acls import Operation, ResourceType
+from kafwire.testing.broker.authorized_operations import cluster_operations, topic_operations
 from kafwire.testing.broker.request import Answer, Request
 from kafwire.testing.broker.topics import NO_TOPIC_ID, Topic
 
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-NO_OPERATIONS = -(1 << 31)
 
 
 def is_name(name: str) -> bool:
@@ -28,7 +29,8 @@ def handle(state: ClusterState, request: Request) -> Answer:
     message, response = request.message, protocol.MetadataResponse
     topics = []
     if message.topics is None:
-        topics = [_describe(state, request, topic) for topic in state.topics]
+        shown = [topic for topic in state.topics if _may(state, request, Operation.DESCRIBE, topic.name)]
+        topics = [_describe(state, request, topic) for topic in shown]
     else:
         topics = [_look_up(state, request, asked.name, asked.topic_id) for asked in message.topics]
     up = [node for node in state.nodes.values() if node.is_up]
@@ -41,6 +43,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
         cluster_id=state.cluster_id,
         controller_id=min((node.number for node in up), default=-1),
         topics=topics,
+        cluster_authorized_operations=cluster_operations(state, request),
     )
     return answer
 
@@ -48,6 +51,12 @@ def handle(state: ClusterState, request: Request) -> Answer:
 def _look_up(state: ClusterState, request: Request, name: str | None, topic_id: Any) -> Any:
     response = protocol.MetadataResponse
     topic = state.topics.find(name, topic_id)
+    known = name if topic is None else topic.name
+    if known and not _may(state, request, Operation.DESCRIBE, known):
+        # Whether there is such a topic is not told; who has its id knows that already.
+        return response.MetadataResponseTopic(
+            error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name, topic_id=NO_TOPIC_ID if name else topic_id
+        )
     if topic is not None:
         return _describe(state, request, topic)
     if not name:
@@ -55,7 +64,13 @@ def _look_up(state: ClusterState, request: Request, name: str | None, topic_id: 
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if not is_name(name):
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
-    elif request.message.allow_auto_topic_creation and state.config_is("auto.create.topics.enable"):
+    elif not (request.message.allow_auto_topic_creation and state.config_is("auto.create.topics.enable")):
+        pass
+    elif not (
+        state.allows(request, Operation.CREATE, ResourceType.CLUSTER) or _may(state, request, Operation.CREATE, name)
+    ):
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    else:
         # As Kafka, which has its controller make the topic meanwhile.
         state.after(
             0, lambda: state.topics.find(name) or state.topics.create(
@@ -65,6 +80,10 @@ def _look_up(state: ClusterState, request: Request, name: str | None, topic_id: 
     return response.MetadataResponseTopic(error_code=code, name=name, topic_id=NO_TOPIC_ID)
 
 
+def _may(state: ClusterState, request: Request, operation: Operation, name: str) -> bool:
+    return state.allows(request, operation, ResourceType.TOPIC, name)
+
+
 def _describe(state: ClusterState, request: Request, topic: Topic) -> Any:
     response = protocol.MetadataResponse
     return response.MetadataResponseTopic(
@@ -72,7 +91,7 @@ def _describe(state: ClusterState, request: Request, topic: Topic) -> Any:
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
         partitions=[_partition(state, partition) for partition in topic.partitions],
-        topic_authorized_operations=NO_OPERATIONS,
+        topic_authorized_operations=topic_operations(state, request, topic.name),
     )
 
 

@@ -1,0 +1,42 @@
+"""DeleteAcls (31): remove the ACL bindings that pass filters. See KIP-140, KIP-290."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafwire import protocol
+from kafwire.errors import ErrorCode
+from kafwire.testing.broker.acls import Acl
+from kafwire.testing.broker.api.create_acls import NOT_ENABLED
+from kafwire.testing.broker.api.describe_acls import filter_of
+from kafwire.testing.broker.request import Answer, Request
+
+if TYPE_CHECKING:
+    from kafwire.testing.broker.state import ClusterState
+
+
+def handle(state: ClusterState, request: Request) -> Answer:
+    """Remove them, and say for each filter which they were; one may pass several filters."""
+    response = protocol.DeleteAclsResponse
+    result = response.DeleteAclsFilterResult
+    if not state.authorizer.is_enabled:
+        refused = [
+            result(error_code=ErrorCode.SECURITY_DISABLED, error_message=NOT_ENABLED) for _ in request.message.filters
+        ]
+        return response(filter_results=refused)
+    found = [state.authorizer.find(filter_of(asked)) for asked in request.message.filters]
+    for acls in found:
+        state.authorizer.remove(acls)
+    return response(filter_results=[result(matching_acls=[_told(acl) for acl in acls]) for acls in found])
+
+
+def _told(acl: Acl) -> protocol.DeleteAclsResponse.DeleteAclsMatchingAcl:
+    return protocol.DeleteAclsResponse.DeleteAclsMatchingAcl(
+        resource_type=acl.resource_type,
+        resource_name=acl.name,
+        pattern_type=acl.pattern,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission,
+    )

@@ -1,0 +1,105 @@
+"""Users and what proves who they are: SCRAM's stored keys, which are the cluster's, and PLAIN passwords by listener.
+
+Kafka has these in its metadata log, and in the JAAS configuration of a listener (KIP-84, KIP-554).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kafwire.secret import Secret
+
+if TYPE_CHECKING:
+    from kafwire.testing.broker.state import ClusterState
+
+HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+SCRAM_NUMBERS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}  # in AlterUserScramCredentials
+MECHANISMS = ("PLAIN", *HASHES)
+MIN_ITERATIONS, MAX_ITERATIONS = 4096, 16384
+_SALT_BYTES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ScramCredential:
+    """What a broker keeps of a password; it is not enough to log in with (RFC 5802)."""
+
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+    def __repr__(self) -> str:
+        return f"ScramCredential(***, iterations={self.iterations})"
+
+
+def credential_from_salted(mechanism: str, salt: bytes, salted: bytes, iterations: int) -> ScramCredential:
+    """The keys of a password that was salted already, as clients of AlterUserScramCredentials send it."""
+    algorithm = HASHES[mechanism]
+    client_key = hmac.digest(salted, b"Client Key", algorithm)
+    server_key = hmac.digest(salted, b"Server Key", algorithm)
+    return ScramCredential(salt, hashlib.new(algorithm, client_key).digest(), server_key, iterations)
+
+
+@dataclass(slots=True)
+class SaslListener:
+    """What one listener asks of those who authenticate.
+
+    `max_reauth_ms`: how long a session lasts; None: as `connections.max.reauth.ms` says; 0: for ever.
+    """
+
+    mechanisms: Sequence[str] = MECHANISMS
+    passwords: dict[str, Secret] = field(default_factory=dict)
+    max_reauth_ms: int | None = None
+
+
+class Credentials:
+    """The users of a cluster: `state.part(Credentials)`."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._random = state.random
+        self.scram: dict[tuple[str, str], ScramCredential] = {}  # by mechanism and user
+        self.listeners: dict[str, SaslListener] = {}
+
+    def listener(self, name: str) -> SaslListener:
+        """What a listener asks for."""
+        return self.listeners.setdefault(name, SaslListener())
+
+    def add_scram(
+        self,
+        user: str,
+        password: str | Secret,
+        mechanisms: Iterable[str] = tuple(HASHES),
+        *,
+        iterations: int = MIN_ITERATIONS,
+    ) -> None:
+        """Give a user a password, raw UTF-8 as Kafka has it: without SASLprep.
+
+        The salt comes from the state's own chance, so that a world can be repeated: not for production.
+        """
+        for mechanism in mechanisms:
+            salt = self._random.randbytes(_SALT_BYTES)
+            raw = Secret(password).reveal().encode()
+            salted = hashlib.pbkdf2_hmac(HASHES[mechanism], raw, salt, iterations)
+            self.scram[mechanism, user] = credential_from_salted(mechanism, salt, salted, iterations)
+
+    def add_users(
+        self,
+        listener: str,
+        mechanisms: Sequence[str],
+        users: Mapping[str, str | Secret],
+        max_reauth_ms: int | None = None,
+    ) -> None:
+        """Let users of a listener in by these mechanisms."""
+        its = self.listeners[listener] = SaslListener(tuple(mechanisms), max_reauth_ms=max_reauth_ms)
+        for user, password in users.items():
+            if "PLAIN" in mechanisms:
+                its.passwords[user] = Secret(password)
+            self.add_scram(user, password, [mechanism for mechanism in mechanisms if mechanism in HASHES])
+
+    def scram_users(self) -> list[str]:
+        """All users that have a credential of SCRAM."""
+        return sorted({user for _, user in self.scram})
