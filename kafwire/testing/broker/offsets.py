@@ -53,6 +53,7 @@ class OffsetStore:
         self._pending: dict[str, dict[int, Pending]] = {}  # by group and producer id
         self._numbers = itertools.count(1)
         self.history: defaultdict[Place, list[int]] = defaultdict(list)  # all that was ever committed
+        state.topics.deletion_watchers.append(lambda topic: self.delete_topic(topic.name))
         expiry: Expiry = state.part(Expiry)
         self._watch = expiry.add("offsets.retention.check.interval.ms", self._expire)
 

@@ -113,9 +113,10 @@ class ProducerStates:
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         if header.producer_epoch > known:
             # A producer that it does not know may begin with any number.
-            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if header.base_sequence and known >= 0 else 0
-        expected = (batches[-1].last_sequence + 1) % _WRAP if batches else 0
-        if header.base_sequence != expected:
+            follows = header.base_sequence == 0 or known < 0
+        else:
+            follows = header.base_sequence == ((batches[-1].last_sequence + 1) % _WRAP if batches else 0)
+        if not follows:
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         if not header.is_transactional and self.is_open(header.producer_id):
             return ErrorCode.INVALID_TXN_STATE

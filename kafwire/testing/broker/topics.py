@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,21 @@ from kafwire.testing.broker.log import MemoryLog, PartitionLog
 from kafwire.testing.broker.partition import Partition
 
 NO_TOPIC_ID: Final = uuid.UUID(int=0)
+LONGEST_NAME: Final = 249
+_NAME = re.compile(r"[a-zA-Z0-9._-]*")
+
+
+def name_problem(name: str) -> str | None:
+    """Why a topic may not have this name, in words; None: it may."""
+    if not name:
+        return "the empty string is not allowed"
+    if name in (".", ".."):
+        return f"'{name}' is not allowed"
+    if len(name) > LONGEST_NAME:
+        return f"the length of '{name}' is longer than the max allowed length {LONGEST_NAME}"
+    if not _NAME.fullmatch(name):
+        return f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    return None
 
 
 @dataclass(slots=True, eq=False)
@@ -32,6 +48,8 @@ class Topics:
         self.by_id: dict[uuid.UUID, Topic] = {}
         self.make_log: Callable[[Topic, int], PartitionLog] = lambda topic, index: MemoryLog()  # noqa: ARG005
         self.make_id = make_id
+        self.deletion_watchers: list[Callable[[Topic], object]] = []  # told of each topic that is deleted
+        self.watchers: list[Callable[[Partition], object]] = []  # told of each partition that is made
         self._nodes = nodes
         self._placed = 0
 
@@ -49,6 +67,11 @@ class Topics:
         """A partition; None: there is no such one."""
         topic = self.by_name.get(name)
         return topic.partitions[index] if topic is not None and 0 <= index < len(topic.partitions) else None
+
+    def colliding(self, name: str) -> str | None:
+        """A topic whose name is the same where a period is as good as an underscore, as in names of metrics."""
+        alike = name.replace(".", "_")
+        return next((each for each in self.by_name if each.replace(".", "_") == alike), None) if "_" in alike else None
 
     def create(
         self,
@@ -78,7 +101,10 @@ class Topics:
                 placed = [nodes[(self._placed + i) % len(nodes)] for i in range(min(replicas, len(nodes)))]
                 self._placed += 1
             index = len(topic.partitions)
-            topic.partitions.append(Partition(topic, index, placed, placed[0], self.make_log(topic, index)))
+            partition = Partition(topic, index, placed, placed[0], self.make_log(topic, index))
+            topic.partitions.append(partition)
+            for watcher in self.watchers:
+                watcher(partition)
 
     def delete(self, topic: Topic) -> None:
         """A topic is there no more; those who wait for its records are told."""
@@ -89,3 +115,5 @@ class Topics:
             partition.leader = -1
             partition.notify(-1)
             partition.log.delete()
+        for watcher in self.deletion_watchers:
+            watcher(topic)

@@ -99,6 +99,9 @@ class Coordinator:
         """The error code for a request of this producer about an open transaction."""
         if self.preparing and not self.before_4:
             return ErrorCode.CONCURRENT_TRANSACTIONS
+        return self._refuses(who)
+
+    def _refuses(self, who: Identity) -> int:
         if who.producer_id != self.producer_id:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
         if who.epoch != self.epoch:
@@ -106,8 +109,8 @@ class Coordinator:
         return ErrorCode.CONCURRENT_TRANSACTIONS if self.preparing else 0
 
     def verify(self, who: Identity, place: Place) -> int:
-        """The error code for who writes to a partition that should be in its transaction."""
-        return self.refuses(who) or (0 if place in self.partitions else ErrorCode.TRANSACTION_ABORTABLE)
+        """The error code for who writes to a partition that should be in its transaction. Who it is counts first."""
+        return self._refuses(who) or (0 if place in self.partitions else ErrorCode.TRANSACTION_ABORTABLE)
 
     def add(self, who: Identity, places: set[Place]) -> int:
         """AddPartitionsToTxn, AddOffsetsToTxn, and what brokers add by themselves with version 2."""

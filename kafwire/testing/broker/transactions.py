@@ -68,6 +68,13 @@ class Transactions:
             return ErrorCode.NOT_COORDINATOR
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if transactional_id in self.loading else 0
 
+    def unavailable(self, transactional_id: str) -> int:
+        """The error code that a leader gets when it asks an id's coordinator, which is not there, or not yet."""
+        node = self._state.nodes.get(self._state.coordinator(transactional_id))
+        if node is None or not node.is_up:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if transactional_id in self.loading else 0
+
     # --- requests
 
     def initialize(self, transactional_id: str, current: Identity, timeout_ms: int) -> tuple[int, Identity]:
@@ -138,7 +145,7 @@ class Transactions:
     def expire_transaction(self, transactional_id: str) -> None:
         """A transaction has been open for too long: abort it."""
         its = self.by_id[transactional_id]
-        if its.coordinator.state is State.ONGOING and self._state.coordinator(transactional_id) >= 0:
+        if its.coordinator.state is State.ONGOING and not self.unavailable(transactional_id):
             its.coordinator.fence(self.new_producer_id)
             self._decide(transactional_id, its)
 
@@ -164,7 +171,7 @@ class Transactions:
         if its is None or not its.coordinator.preparing:
             return
         coordinator = its.coordinator
-        if self._state.coordinator(transactional_id) >= 0:
+        if not self.unavailable(transactional_id):
             for place in sorted(coordinator.partitions):
                 if self._write_marker(its, place):
                     coordinator.partitions.discard(place)
@@ -203,6 +210,9 @@ class Transactions:
         """The error code for a batch that is not in an open transaction of its producer (KIP-890)."""
         if not header.is_transactional:
             return 0
+        transactional_id = request.message.transactional_id
+        if transactional_id is None:
+            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         who = Identity(header.producer_id, header.producer_epoch)
         known, _ = partition.producers.remembered(header.producer_id)
         if partition.producers.is_open(header.producer_id) and known == header.producer_epoch:
@@ -212,16 +222,20 @@ class Transactions:
         # It lets none begin with a number that lies after one that it has refused, and in version 2 with 0 only.
         from_zero = request.version >= BY_LEADER and known != header.producer_epoch
         partition.producers.verify(header, from_zero=from_zero)
-        place = partition.topic.name, partition.index
-        transactional_id = request.message.transactional_id
-        if transactional_id is None:
-            return ErrorCode.INVALID_TXN_STATE
-        if request.version >= BY_LEADER:
+        return self._ask_coordinator(request.version, transactional_id, who, (partition.topic.name, partition.index))
+
+    def _ask_coordinator(self, version: int, transactional_id: str, who: Identity, place: Place) -> int:
+        """What a leader makes of a coordinator's answer: older clients would not try again after some of its errors."""
+        if self.unavailable(transactional_id):
+            return ErrorCode.NOT_ENOUGH_REPLICAS
+        if version >= BY_LEADER:
             code = self.add(transactional_id, who, {place})
         else:
             code = self.verify(transactional_id, who, place)
-            if code == ErrorCode.TRANSACTION_ABORTABLE and request.version < VERIFIED:
-                code = ErrorCode.INVALID_TXN_STATE
+            if code == ErrorCode.CONCURRENT_TRANSACTIONS:
+                return ErrorCode.NOT_ENOUGH_REPLICAS
+            if code == ErrorCode.TRANSACTION_ABORTABLE and version < VERIFIED:
+                return ErrorCode.INVALID_TXN_STATE
         return ErrorCode.INVALID_PRODUCER_EPOCH if code == ErrorCode.PRODUCER_FENCED else code
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker.api.metadata import is_name
 from kafwire.testing.broker.request import Answer, Request
+from kafwire.testing.broker.topics import name_problem
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.partition import Partition
@@ -24,9 +24,9 @@ def handle(state: ClusterState, request: Request) -> Answer:
             part = response.PartitionResponse(partition_index=index)
             parts.append(part)
             partition = state.topics.partition(asked.name, index)
-            if not is_name(asked.name):
+            if problem := name_problem(asked.name):
                 part.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION
-                part.error_message = f"Topic name is invalid: {asked.name!r}"
+                part.error_message = f"Topic name is invalid: {problem}"
             elif partition is None:
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 part.error_code = code

@@ -77,6 +77,9 @@ def _refuses_producer(state: ClusterState, request: Request) -> int:
         return 0  # who has written there in this transaction is not looked at again
     who = Identity(message.producer_id, message.producer_epoch)
     place = store.place_of(message.group_id)
+    code = transactions.unavailable(message.transactional_id)
+    if code:
+        return code
     if request.version >= BY_COORDINATOR:
         code = transactions.add(message.transactional_id, who, {place})
     else:
