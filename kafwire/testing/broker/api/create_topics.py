@@ -2,87 +2,135 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker.api.metadata import is_name
+from kafwire.testing.broker.config_store import ConfigStore, Source
 from kafwire.testing.broker.configs import TOPIC_CONFIGS
+from kafwire.testing.broker.placement import Problem, assignment_problem, factor_problem, fenced_problem
 from kafwire.testing.broker.request import Answer, Request
+from kafwire.testing.broker.topic_configs import topic_problem
+from kafwire.testing.broker.topics import name_problem
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
+RESERVED = "__cluster_metadata"
+
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Make each topic that may be made."""
-    names = [topic.name for topic in request.message.topics]
-    twice = {name for name in names if names.count(name) > 1}
-    return protocol.CreateTopicsResponse(
-        topics=[_create(state, request, topic, twice) for topic in request.message.topics]
-    )
+    """Make each topic that may be made; what is named twice has one answer, behind the others."""
+    response, message = protocol.CreateTopicsResponse, request.message
+    times = Counter(topic.name for topic in message.topics)
+    once = [topic for topic in message.topics if times[topic.name] == 1]
+    results = [_create(state, topic, validate_only=message.validate_only) for topic in once if topic.name != RESERVED]
+    results += [
+        response.CreatableTopicResult(
+            name=name, error_code=ErrorCode.INVALID_REQUEST, error_message="Duplicate topic name."
+        )
+        for name, count in times.items()
+        if count > 1
+    ]
+    if times[RESERVED] == 1:
+        results.append(
+            response.CreatableTopicResult(
+                name=RESERVED,
+                error_code=ErrorCode.INVALID_REQUEST,
+                error_message=f"Creation of internal topic {RESERVED} is prohibited.",
+            )
+        )
+    return response(topics=results)
 
 
-def _create(state: ClusterState, request: Request, asked: Any, twice: set[str]) -> Any:
-    response = protocol.CreateTopicsResponse
-    result = response.CreatableTopicResult(name=asked.name)
-
-    def refuse(code: int, message: str | None = None) -> Any:
-        result.error_code, result.error_message = code, message
+def _create(state: ClusterState, asked: Any, *, validate_only: bool) -> Any:
+    result = protocol.CreateTopicsResponse.CreatableTopicResult(name=asked.name)
+    problem = _name_problem(state, asked.name) or _config_problem(state, asked) or _placement_problem(state, asked)
+    if problem is not None:
+        result.error_code, result.error_message = problem
         return result
-
-    if asked.name in twice:
-        return refuse(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-    if not is_name(asked.name):
-        return refuse(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {asked.name!r}")
-    if state.topics.find(asked.name) is not None:
-        return refuse(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{asked.name}' already exists.")
-    for config in asked.configs:
-        known = TOPIC_CONFIGS.get(config.name)
-        problem = f"Unknown topic config name: {config.name}" if known is None else known.problem(config.value)
-        if problem:
-            return refuse(ErrorCode.INVALID_CONFIG, problem)
     assignments = None
     if asked.assignments:
-        if asked.num_partitions != -1 or asked.replication_factor != -1:
-            return refuse(
-                ErrorCode.INVALID_REQUEST,
-                "A manual partition assignment was specified, but numPartitions was not set to -1.",
-            )
-        by_index = {each.partition_index: each.broker_ids for each in asked.assignments}
-        if sorted(by_index) != list(range(len(asked.assignments))):
-            return refuse(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence."
-            )
+        by_index = {each.partition_index: list(each.broker_ids) for each in asked.assignments}
         assignments = [by_index[index] for index in range(len(by_index))]
-        if any(not ids or len(set(ids)) < len(ids) or not set(ids) <= state.nodes.keys() for ids in assignments):
-            return refuse(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "The manual partition assignment is invalid.")
-        partitions, replicas = len(assignments), len(assignments[0])
+        count, factor = len(assignments), len(assignments[0])
     else:
-        partitions = state.config_int("num.partitions") if asked.num_partitions == -1 else asked.num_partitions
-        replicas = asked.replication_factor
-        replicas = state.config_int("default.replication.factor") if replicas == -1 else replicas
-        if partitions < 1:
-            return refuse(
-                ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0, or -1 for the default."
-            )
-        up = sum(node.is_up for node in state.nodes.values())
-        if not 1 <= replicas <= up:
-            return refuse(
-                ErrorCode.INVALID_REPLICATION_FACTOR,
-                f"Unable to replicate the partition {replicas} time(s): {up} broker(s) are there.",
-            )
+        count = state.config_int("num.partitions") if asked.num_partitions == -1 else asked.num_partitions
+        factor = asked.replication_factor
+        factor = state.config_int("default.replication.factor") if factor == -1 else factor
     configs = {config.name: config.value for config in asked.configs}
-    if not request.message.validate_only:
-        topic = state.topics.create(asked.name, partitions, replicas, assignments=assignments, configs=configs)
+    if validate_only:
+        result.topic_id = state.make_id()
+    else:
+        topic = state.topics.create(asked.name, count, factor, assignments=assignments, configs=configs)
         result.topic_id = topic.topic_id
-    result.num_partitions, result.replication_factor = partitions, replicas
-    result.configs = [
-        response.CreatableTopicConfigs(
-            name=name,
-            value=configs.get(name, state.config(known.broker_name)),
-            config_source=1 if name in configs else 5,
-        )
-        for name, known in TOPIC_CONFIGS.items()
-    ]
+    result.num_partitions, result.replication_factor = count, factor
+    result.configs = _describe(state, configs)
     return result
+
+
+def _describe(state: ClusterState, configs: dict[str, str]) -> list[Any]:
+    kind = protocol.CreateTopicsResponse.CreatableTopicConfigs
+    store: ConfigStore = state.part(ConfigStore)
+    found = []
+    for name in sorted(TOPIC_CONFIGS):
+        value, places = store.of_topic(configs, name)
+        found.append(kind(name=name, value=value, config_source=places[0].source if places else Source.DEFAULT))
+    return found
+
+
+def _name_problem(state: ClusterState, name: str) -> Problem | None:
+    if problem := name_problem(name):
+        return ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}"
+    if state.topics.find(name) is not None:
+        return ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists."
+    other = state.topics.colliding(name)
+    if other is not None:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}"
+    return None
+
+
+def _config_problem(state: ClusterState, asked: Any) -> Problem | None:
+    empty = [config.name for config in asked.configs if config.value is None]
+    if empty:
+        return ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(empty)}"
+    configs = {config.name: config.value for config in asked.configs}
+    store: ConfigStore = state.part(ConfigStore)
+    problem = topic_problem(configs, store.effective(configs))
+    return None if problem is None else (ErrorCode.INVALID_CONFIG, problem)
+
+
+def _placement_problem(state: ClusterState, asked: Any) -> Problem | None:
+    if asked.assignments:
+        return _assignments_problem(state, asked)
+    if asked.replication_factor < -1 or asked.replication_factor == 0:
+        return (
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if asked.num_partitions < -1 or asked.num_partitions == 0:
+        return ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
+    factor = asked.replication_factor
+    return factor_problem(state, state.config_int("default.replication.factor") if factor == -1 else factor)
+
+
+def _assignments_problem(state: ClusterState, asked: Any) -> Problem | None:
+    where = "A manual partition assignment was specified, but"
+    if asked.replication_factor != -1:
+        return ErrorCode.INVALID_REQUEST, f"{where} replication factor was not set to -1."
+    if asked.num_partitions != -1:
+        return ErrorCode.INVALID_REQUEST, f"{where} numPartitions was not set to -1."
+    code, factor, seen = ErrorCode.INVALID_REPLICA_ASSIGNMENT, None, set()
+    for each in asked.assignments:
+        index, nodes = each.partition_index, each.broker_ids
+        if index in seen:
+            return code, f"Found multiple manual partition assignments for partition {index}"
+        problem = assignment_problem(state, nodes, factor) or fenced_problem(state, nodes, index)
+        if problem is not None:
+            return problem
+        seen.add(index)
+        factor = len(nodes)
+    if seen != set(range(len(seen))):
+        return code, "partitions should be a consecutive 0-based integer sequence"
+    return None

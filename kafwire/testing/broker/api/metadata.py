@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
@@ -10,18 +9,16 @@ from kafwire.errors import ErrorCode
 from kafwire.testing.broker.acls import Operation, ResourceType
 from kafwire.testing.broker.authorized_operations import cluster_operations, topic_operations
 from kafwire.testing.broker.request import Answer, Request
-from kafwire.testing.broker.topics import NO_TOPIC_ID, Topic
+from kafwire.testing.broker.topics import NO_TOPIC_ID, Topic, name_problem
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.partition import Partition
     from kafwire.testing.broker.state import ClusterState
 
-_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-
 
 def is_name(name: str) -> bool:
     """Whether a topic may have this name."""
-    return _NAME.fullmatch(name) is not None and name not in (".", "..")
+    return name_problem(name) is None
 
 
 def handle(state: ClusterState, request: Request) -> Answer:

@@ -1,0 +1,24 @@
+"""AlterConfigs (33): replace all options of topics and brokers. See KIP-133; KIP-339 has what came after it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafwire import protocol
+from kafwire.testing.broker.api._config_changes import alter_resources
+from kafwire.testing.broker.config_store import Change, Operation
+from kafwire.testing.broker.request import Answer, Request
+
+if TYPE_CHECKING:
+    from kafwire.testing.broker.state import ClusterState
+
+
+def handle(state: ClusterState, request: Request) -> Answer:
+    """Have each resource with the options of the request, and no others."""
+    response = protocol.AlterConfigsResponse
+    kind = response.AlterConfigsResourceResponse
+    return response(responses=alter_resources(state, request, kind, _changes, replace=True))
+
+
+def _changes(resource: Any) -> list[Change]:
+    return [(each.name, Operation.SET, each.value) for each in resource.configs]

@@ -1,0 +1,91 @@
+"""DescribeConfigs (32): options of topics and brokers, and where they come from. See KIP-133, KIP-226, KIP-569."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafwire import protocol
+from kafwire.errors import ErrorCode
+from kafwire.testing.broker.config_def import BOOLEAN, DOUBLE, INT, LIST, LONG, STRING, ConfigDef
+from kafwire.testing.broker.config_store import ConfigStore, Refusal, ResourceType, Source, Synonym
+from kafwire.testing.broker.configs import BROKER_CONFIGS, TOPIC_CONFIGS
+from kafwire.testing.broker.request import Answer, Request
+from kafwire.testing.broker.topics import name_problem
+
+if TYPE_CHECKING:
+    from kafwire.testing.broker.state import ClusterState
+
+_TYPES = {BOOLEAN: 1, STRING: 2, INT: 3, LONG: 5, DOUBLE: 6, LIST: 7}
+
+
+def handle(state: ClusterState, request: Request) -> Answer:
+    """Answer for each resource."""
+    response = protocol.DescribeConfigsResponse
+    results = []
+    for asked in request.message.resources:
+        result = response.DescribeConfigsResult(
+            resource_type=asked.resource_type, resource_name=asked.resource_name, error_message=""
+        )
+        try:
+            result.configs = _describe(state, request, asked)
+        except Refusal as refusal:
+            result.error_code, result.error_message = refusal.code, refusal.message
+        results.append(result)
+    return response(results=results)
+
+
+def _describe(state: ClusterState, request: Request, asked: Any) -> list[Any]:
+    store: ConfigStore = state.part(ConfigStore)
+    name = asked.resource_name
+    if asked.resource_type == ResourceType.TOPIC:
+        if problem := name_problem(name):
+            raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
+        topic = state.topics.find(name)
+        if topic is None:
+            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+        return [
+            _entry(request, known, *store.of_topic(topic.configs, each))
+            for each, known in TOPIC_CONFIGS.items()
+            if _is_wanted(asked, each)
+        ]
+    if asked.resource_type == ResourceType.BROKER:
+        if name:
+            store.check_broker(name, request.node)
+            names = dict.fromkeys([*BROKER_CONFIGS, *store.static, *store.of_all, *store.of_one.get(request.node, ())])
+            found = {each: store.of_broker(each, request.node) for each in names}
+        else:
+            found = {
+                each: [Synonym(each, value, Source.DYNAMIC_DEFAULT_BROKER)] for each, value in store.of_all.items()
+            }
+        return [
+            _entry(request, known, places[0].value, places, is_fixed=not known.is_dynamic)
+            for each, places in found.items()
+            for known in [BROKER_CONFIGS.get(each) or ConfigDef(each, STRING, "", "", is_dynamic=True)]
+            if _is_wanted(asked, each)
+        ]
+    if asked.resource_type == ResourceType.GROUP:
+        if not name:
+            raise Refusal(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        return []
+    raise Refusal(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {asked.resource_type}")
+
+
+def _is_wanted(asked: Any, name: str) -> bool:
+    return not asked.configuration_keys or name in asked.configuration_keys
+
+
+def _entry(request: Request, known: ConfigDef, value: str, places: list[Synonym], *, is_fixed: bool = False) -> Any:
+    response = protocol.DescribeConfigsResponse
+    entry = response.DescribeConfigsResourceResult(
+        name=known.name,
+        value=value,
+        read_only=is_fixed,
+        config_source=places[0].source if places else Source.DEFAULT,
+        config_type=_TYPES[known.kind],
+        documentation=known.doc if request.message.include_documentation else None,
+    )
+    if request.message.include_synonyms:
+        entry.synonyms = [
+            response.DescribeConfigsSynonym(name=each.name, value=each.value, source=each.source) for each in places
+        ]
+    return entry

@@ -1,0 +1,28 @@
+"""IncrementalAlterConfigs (44): set, delete, append to and subtract from options. See KIP-339."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafwire import protocol
+from kafwire.errors import ErrorCode
+from kafwire.testing.broker.api._config_changes import alter_resources
+from kafwire.testing.broker.config_store import Change, Operation, Refusal
+from kafwire.testing.broker.request import Answer, Request
+
+if TYPE_CHECKING:
+    from kafwire.testing.broker.state import ClusterState
+
+
+def handle(state: ClusterState, request: Request) -> Answer:
+    """Change the options that the request names."""
+    response = protocol.IncrementalAlterConfigsResponse
+    kind = response.AlterConfigsResourceResponse
+    return response(responses=alter_resources(state, request, kind, _changes, replace=False))
+
+
+def _changes(resource: Any) -> list[Change]:
+    try:
+        return [(each.name, Operation(each.config_operation), each.value) for each in resource.configs]
+    except ValueError as error:
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"Unknown operations type: {error}") from None

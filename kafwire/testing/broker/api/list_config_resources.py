@@ -1,0 +1,37 @@
+"""ListConfigResources (74): what has options. See KIP-1142."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafwire import protocol
+from kafwire.errors import ErrorCode
+from kafwire.testing.broker.config_store import ResourceType
+from kafwire.testing.broker.request import Answer, Request
+
+if TYPE_CHECKING:
+    from kafwire.testing.broker.state import ClusterState
+
+TYPED = 1  # from here on requests name types; before it they mean metrics of clients
+
+
+def handle(state: ClusterState, request: Request) -> Answer:
+    """List topics and brokers; groups and metrics of clients have no options here."""
+    response = protocol.ListConfigResourcesResponse
+    asked = list(request.message.resource_types) if request.version >= TYPED else [ResourceType.CLIENT_METRICS]
+    if any(each not in [*ResourceType] for each in asked):
+        return response(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    brokers = [str(node.number) for node in state.nodes.values()]
+    names = {
+        ResourceType.TOPIC: [topic.name for topic in state.topics],
+        ResourceType.BROKER: brokers,
+        ResourceType.BROKER_LOGGER: brokers,
+    }
+    return response(
+        config_resources=[
+            response.ConfigResource(resource_name=name, resource_type=kind)
+            for kind, found in names.items()
+            if not asked or kind in asked
+            for name in found
+        ]
+    )

@@ -1,0 +1,33 @@
+"""ListPartitionReassignments (46): the replicas that are moving. See KIP-455."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafwire import protocol
+from kafwire.testing.broker.reassignments import Reassignments
+from kafwire.testing.broker.request import Answer, Request
+
+if TYPE_CHECKING:
+    from kafwire.testing.broker.state import ClusterState
+
+
+def handle(state: ClusterState, request: Request) -> Answer:
+    """Answer with the moves that are under way, of all partitions or of some."""
+    response, asked = protocol.ListPartitionReassignmentsResponse, request.message.topics
+    wanted = None if asked is None else {(topic.name, index) for topic in asked for index in topic.partition_indexes}
+    moves: Reassignments = state.part(Reassignments)
+    topics: dict[str, list[Any]] = {}
+    for partition, move in moves.ongoing.items():
+        if wanted is None or (partition.topic.name, partition.index) in wanted:
+            topics.setdefault(partition.topic.name, []).append(
+                response.OngoingPartitionReassignment(
+                    partition_index=partition.index,
+                    replicas=list(partition.replicas),
+                    adding_replicas=move.adding,
+                    removing_replicas=move.removing,
+                )
+            )
+    return response(
+        topics=[response.OngoingTopicReassignment(name=name, partitions=parts) for name, parts in topics.items()]
+    )

@@ -1,0 +1,98 @@
+"""What an option of brokers or topics is: its type, its default, which values it takes. See Kafka's `ConfigDef`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+INT, LONG, BOOLEAN, STRING, LIST, DOUBLE = "int", "long", "boolean", "string", "list", "double"
+_RANGES = {INT: 1 << 31, LONG: 1 << 63}
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigDef:
+    """One option.
+
+    Args:
+        broker_name: the broker's option that a topic's falls back to.
+        least, most: bounds of a number.
+        choices: all values that it takes; of a list, all elements.
+        is_dynamic: whether a broker's option can be altered while the broker runs.
+        is_listed: whether Kafka names the broker's option where it describes a topic's that nobody has set. It does not
+            where it finds the default by another option, such as `log.retention.hours`.
+        special: a value below `least` that is taken too.
+    """
+
+    name: str
+    kind: str
+    default: str
+    doc: str
+    broker_name: str = ""
+    least: int | None = None
+    most: int | None = None
+    choices: tuple[str, ...] = ()
+    is_dynamic: bool = False
+    is_listed: bool = True
+    special: int | None = None
+
+    def problem(self, value: str | None) -> str | None:
+        """What is wrong with a value, in words; None: nothing."""
+        if value is None:
+            return f"Null value not supported for topic configs: {self.name}"
+        value = value.strip()
+        where = f"Invalid value {value} for configuration {self.name}"
+        if self.kind in (INT, LONG, DOUBLE):
+            number = self._number(value)
+            if number is None:
+                return f"{where}: Not a number of type {self.kind.upper()}"
+            where = f"Invalid value {number} for configuration {self.name}"
+            if self.least is not None and number < self.least and number != self.special:
+                return f"{where}: {self._bounds()}"
+            if self.most is not None and number > self.most:
+                return f"{where}: Value must be no more than {self.most}"
+        if self.kind == BOOLEAN and value.lower() not in ("true", "false"):
+            return f"{where}: Expected value to be either true or false"
+        if self.choices:
+            wrong = [each for each in (elements(value) if self.kind == LIST else [value]) if each not in self.choices]
+            if wrong:
+                return (
+                    f"Invalid value {wrong[0]} for configuration {self.name}: "
+                    f"String must be one of: {', '.join(self.choices)}"
+                )
+        return None
+
+    def _bounds(self) -> str:
+        if self.special is not None:
+            return f"Value must be between {self.least} and {self.most} or equal to {self.special}"
+        return f"Value must be at least {self.least}"
+
+    def _number(self, value: str) -> float | None:
+        try:
+            if self.kind == DOUBLE:
+                return float(value)
+            number = int(value)
+        except ValueError:
+            return None
+        limit = _RANGES[self.kind]
+        return number if -limit <= number < limit else None
+
+    def normalized(self, value: str) -> str:
+        """The value as Kafka shows it."""
+        value = value.strip()
+        if self.kind == BOOLEAN:
+            return value.lower()
+        if self.kind == LIST:
+            return ",".join(elements(value))
+        if self.kind in (INT, LONG):
+            return str(int(value))
+        return str(float(value)) if self.kind == DOUBLE else value
+
+
+def elements(value: str) -> list[str]:
+    """The elements of a list, as Kafka splits it."""
+    return [each.strip() for each in value.split(",")] if value.strip() else []
+
+
+def by_name(*configs: ConfigDef) -> Mapping[str, ConfigDef]:
+    """Options by their names."""
+    return {config.name: config for config in configs}

@@ -1,0 +1,131 @@
+"""Client quotas: what may be produced and fetched in a second, by user and client id (KIP-13, KIP-55, KIP-546).
+
+Rates are measured as Kafka does: 11 samples of a second. Who is above a quota is told to wait, and is not read from
+meanwhile, until the rate is at the quota again. `request_percentage`, `controller_mutation_rate` and
+`connection_creation_rate` are kept and described, and limit nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kafwire.testing.broker.request import Request
+    from kafwire.testing.broker.state import ClusterState
+
+USER, CLIENT_ID, IP = "user", "client-id", "ip"
+PRODUCED, FETCHED = "producer_byte_rate", "consumer_byte_rate"
+SAMPLES = 11  # quota.window.num
+SAMPLE_MS = 1000.0  # quota.window.size.seconds
+
+# Types and names; a name of None is the default of its type.
+Entity = frozenset[tuple[str, str | None]]
+
+
+def entity(names: Mapping[str, str | None]) -> Entity:
+    """An entity by its names."""
+    return frozenset(names.items())
+
+
+@dataclass(slots=True)
+class _Sample:
+    began_ms: float
+    last_ms: float
+    total: float = 0.0
+
+
+@dataclass(slots=True)
+class Rate:
+    """A rate over the last samples, as Kafka's `Rate` of a `SampledStat`."""
+
+    samples: deque[_Sample] = field(default_factory=lambda: deque(maxlen=SAMPLES + 1))
+
+    def add(self, amount: float, now_ms: float) -> None:
+        """Count an amount; one below 0 takes back."""
+        if not self.samples or now_ms - self.samples[-1].began_ms >= SAMPLE_MS:
+            self.samples.append(_Sample(now_ms, now_ms))
+        self.samples[-1].total += amount
+        self.samples[-1].last_ms = now_ms
+
+    def measure(self, now_ms: float) -> tuple[float, float]:
+        """The amount of a second, and over how many milliseconds it is measured."""
+        while self.samples and now_ms - self.samples[0].last_ms >= SAMPLES * SAMPLE_MS:
+            self.samples.popleft()
+        elapsed = now_ms - self.samples[0].began_ms if self.samples else 0.0
+        elapsed += max(0.0, SAMPLES - 1 - elapsed // SAMPLE_MS) * SAMPLE_MS
+        return sum(each.total for each in self.samples) / elapsed * 1000.0, elapsed
+
+    def excess_ms(self, quota: float, now_ms: float) -> int:
+        """How long to wait until the rate is at the quota; 0: it is not above it."""
+        rate, elapsed = self.measure(now_ms)
+        return round((rate - quota) / quota * elapsed) if rate > quota else 0
+
+
+class Quotas:
+    """The quotas of a cluster, and what each client has used of each broker's: `state.part(Quotas)`."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self.values: dict[Entity, dict[str, float]] = {}
+        self._rates: dict[tuple[int, str, Entity], Rate] = {}
+
+    def set(self, names: Mapping[str, str | None], values: Mapping[str, float | None]) -> None:
+        """Set quotas of an entity, by their keys; None takes one away."""
+        who = entity(names)
+        kept = self.values.setdefault(who, {})
+        for key, value in values.items():
+            if value is None:
+                kept.pop(key, None)
+            else:
+                kept[key] = float(value)
+        if not kept:
+            del self.values[who]
+
+    def limit(self, request: Request, key: str) -> tuple[float, Entity] | None:
+        """The quota that a request's client has, and who shares it; None: none."""
+        if not self.values:
+            return None
+        user = request.connection.principal.partition(":")[2]
+        for names, shared in _candidates(user, request.client_id or ""):
+            value = self.values.get(entity(names), {}).get(key)
+            if value is not None:
+                return value, entity(shared)
+        return None
+
+    def use(self, request: Request, key: str, amount: float) -> int:
+        """Count what a request uses. Returns for how many milliseconds its client is throttled."""
+        found = self.limit(request, key)
+        if found is None:
+            return 0
+        quota, who = found
+        rate = self._rates.setdefault((request.node, key, who), Rate())
+        rate.add(amount, self._state.now_ms)
+        return rate.excess_ms(quota, self._state.now_ms)
+
+    def fetch(self, request: Request, size: int) -> int:
+        """Count an answer to a Fetch, unless it is to be empty: returns for how long its client is throttled."""
+        throttle_ms = self.use(request, FETCHED, size)
+        if throttle_ms:
+            self.use(request, FETCHED, -size)
+        return throttle_ms
+
+    def most_bytes(self, request: Request) -> float:
+        """The largest answer to a Fetch that is not throttled for ever."""
+        found = self.limit(request, FETCHED)
+        return float("inf") if found is None else found[0] * (SAMPLES - 1) * SAMPLE_MS / 1000.0
+
+
+def _candidates(user: str, client: str) -> Iterator[tuple[dict[str, str | None], dict[str, str | None]]]:
+    """Whose quotas are looked at, in this order, and who shares each."""
+    both: dict[str, str | None] = {USER: user, CLIENT_ID: client}
+    yield both, both
+    yield {USER: user, CLIENT_ID: None}, both
+    yield {USER: user}, {USER: user}
+    yield {USER: None, CLIENT_ID: client}, both
+    yield {USER: None, CLIENT_ID: None}, both
+    yield {USER: None}, {USER: user}
+    yield {CLIENT_ID: client}, {CLIENT_ID: client}
+    yield {CLIENT_ID: None}, {CLIENT_ID: client}
