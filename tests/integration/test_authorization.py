@@ -1,4 +1,4 @@
-"""What ACLs deny on a real broker: who is told at once, of which operation on what, and nothing is sent again."""
+"""What ACLs deny, on the embedded broker and on a real one: who is told at once, and nothing is sent again."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from kafwire.errors import (
     TransactionError,
     TransactionFatalError,
 )
-from kafwire.testing import KafkaCluster, Security
-from tests.support.acls import Operation, Resource, allow, deny, forget
+from kafwire.testing import EmbeddedKafka, KafkaCluster, Security
+from tests.support.acls import Cluster, Operation, Resource, allow, deny, forget
 
 USERS = {"admin": "admin-secret", "alice": "alice-secret", "bob": "bob-secret"}
 # A denial takes one round trip. Asking for an unknown topic again and again takes three seconds.
@@ -29,16 +29,21 @@ AT_ONCE_S = 2.0
 ACLS = Security("SASL_PLAINTEXT", ["PLAIN"], users=USERS, acls=True, superusers=["admin"])
 
 
-@pytest.fixture(scope="module")
-def guarded() -> Iterator[KafkaCluster]:
+@pytest.fixture(scope="module", params=["embedded", "kafka"])
+def guarded(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """A node where alice may do all with topics, groups and transactional ids, unless a test denies it."""
+    if request.param == "embedded":
+        with EmbeddedKafka(security=ACLS) as embedded:
+            give(embedded)
+            yield embedded
+        return
     properties = {"auto.create.topics.enable": True, "group.coordinator.new.enable": True}
     with KafkaCluster(security=ACLS, proxies=True, properties=properties) as running:
         give(running)
         yield running
 
 
-def give(cluster: KafkaCluster) -> None:
+def give(cluster: Cluster) -> None:
     """Let alice do all with topics, groups and transactional ids."""
     for resource in (Resource.TOPIC, Resource.GROUP, Resource.TRANSACTIONAL_ID):
         allow(cluster, "alice", Operation.ALL, resource, "*")
@@ -47,7 +52,7 @@ def give(cluster: KafkaCluster) -> None:
 class Case:
     """One client of alice's, and a topic with a record; transactional id and group have the topic's name."""
 
-    def __init__(self, cluster: KafkaCluster, name: str) -> None:
+    def __init__(self, cluster: Cluster, name: str) -> None:
         self.cluster = cluster
         self.name = name
         self.where = kafwire.TopicPartition(name, 0)
@@ -61,11 +66,16 @@ class Case:
 
     def deny(self, operation: Operation, resource: Resource = Resource.TOPIC, name: str | None = None) -> None:
         deny(self.cluster, "alice", operation, resource, name or self.name)
-        self._before = Counter(self.cluster.proxy.requests)
+        self._before = self._counts()
+
+    def _counts(self) -> Counter[tuple[int, str | None, str]]:
+        if isinstance(self.cluster, EmbeddedKafka):
+            return Counter((seen.node, seen.client_id, seen.api) for seen in self.cluster.requests())
+        return Counter(self.cluster.proxy.requests)
 
     def requests(self, api: str) -> int:
         """How many of them the broker has got from this case's clients, since something was denied."""
-        counts = self.cluster.proxy.requests - self._before
+        counts = self._counts() - self._before
         return sum(count for (_, client, name), count in counts.items() if (client, name) == (self.name, api))
 
     def grant(self) -> None:
@@ -84,7 +94,7 @@ class Case:
 
 
 @pytest.fixture
-def case(guarded: KafkaCluster, topic_name: str) -> Case:
+def case(guarded: Cluster, topic_name: str) -> Case:
     """With a topic that has one record."""
     made = Case(guarded, topic_name)
     with kafwire.Client(guarded.direct) as client:

@@ -7,13 +7,14 @@ from enum import IntEnum
 
 import kafwire
 from kafwire.protocol import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
-from kafwire.testing import KafkaCluster
+from kafwire.testing import EmbeddedKafka, KafkaCluster
 from tests.support.deadlines import until
 
 _LITERAL, _MATCH = 3, 1
 _DENY, _ALLOW, _ANY = 2, 3, 1
 
 Rule = tuple[str, int, str, int, int]
+Cluster = KafkaCluster | EmbeddedKafka
 
 
 class Resource(IntEnum):
@@ -44,17 +45,17 @@ class Operation(IntEnum):
     CREATE_TOKENS = 13
 
 
-def allow(cluster: KafkaCluster, user: str, operation: Operation, resource: Resource, name: str) -> None:
+def allow(cluster: Cluster, user: str, operation: Operation, resource: Resource, name: str) -> None:
     """Let a user do something; returns when all nodes know it."""
     _create(cluster, user, operation, resource, name, _ALLOW)
 
 
-def deny(cluster: KafkaCluster, user: str, operation: Operation, resource: Resource, name: str) -> None:
+def deny(cluster: Cluster, user: str, operation: Operation, resource: Resource, name: str) -> None:
     """Forbid it, whatever else is allowed; returns when all nodes know it."""
     _create(cluster, user, operation, resource, name, _DENY)
 
 
-def forget(cluster: KafkaCluster, user: str) -> None:
+def forget(cluster: Cluster, user: str) -> None:
     """Remove all that `allow` and `deny` said of a user; returns when all nodes know it."""
     filters = [
         DeleteAclsRequest.DeleteAclsFilter(
@@ -73,7 +74,7 @@ def forget(cluster: KafkaCluster, user: str) -> None:
         _wait(cluster, client, lambda rules: all(whose != f"User:{user}" for whose, *_ in rules))
 
 
-def _create(cluster: KafkaCluster, user: str, operation: int, resource: int, name: str, permission: int) -> None:
+def _create(cluster: Cluster, user: str, operation: int, resource: int, name: str, permission: int) -> None:
     rule = CreateAclsRequest.AclCreation(
         resource_type=resource,
         resource_name=name,
@@ -90,8 +91,9 @@ def _create(cluster: KafkaCluster, user: str, operation: int, resource: int, nam
         _wait(cluster, client, lambda rules: wanted in rules)
 
 
-def _wait(cluster: KafkaCluster, client: kafwire.Client, known: Callable[[set[Rule]], bool]) -> None:
-    until(lambda: all(known(_rules(client, node.id)) for node in cluster.nodes), "the rules known to all nodes")
+def _wait(cluster: Cluster, client: kafwire.Client, known: Callable[[set[Rule]], bool]) -> None:
+    nodes = [*cluster.state.nodes] if isinstance(cluster, EmbeddedKafka) else [node.id for node in cluster.nodes]
+    until(lambda: all(known(_rules(client, node)) for node in nodes), "the rules known to all nodes")
 
 
 def _rules(client: kafwire.Client, node: int) -> set[Rule]:

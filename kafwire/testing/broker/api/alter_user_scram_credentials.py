@@ -45,7 +45,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
             salt, salted = bytes(change.salt), bytes(change.salted_password)
             credentials.scram[mechanism, name] = credential_from_salted(mechanism, salt, salted, change.iterations)
     result = response.AlterUserScramCredentialsResult
-    done = [result(user=name) for name in changes]
+    done = [result(user=name, error_message=None) for name in changes]
     refused = [result(user=name, error_code=code, error_message=text) for name, (code, text) in problems.items()]
     return response(results=done + refused)
 

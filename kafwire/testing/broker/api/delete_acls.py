@@ -27,11 +27,14 @@ def handle(state: ClusterState, request: Request) -> Answer:
     found = [state.authorizer.find(filter_of(asked)) for asked in request.message.filters]
     for acls in found:
         state.authorizer.remove(acls)
-    return response(filter_results=[result(matching_acls=[_told(acl) for acl in acls]) for acls in found])
+    return response(
+        filter_results=[result(error_message=None, matching_acls=[_told(acl) for acl in acls]) for acls in found]
+    )
 
 
 def _told(acl: Acl) -> protocol.DeleteAclsResponse.DeleteAclsMatchingAcl:
     return protocol.DeleteAclsResponse.DeleteAclsMatchingAcl(
+        error_message=None,
         resource_type=acl.resource_type,
         resource_name=acl.name,
         pattern_type=acl.pattern,
