@@ -188,7 +188,10 @@ def _sections(value: object) -> list[tuple[str, str]]:
     embedded = sys.modules.get("kafwire.testing.broker.embedded")
     cluster = sys.modules.get("kafwire.testing.cluster")
     if embedded is not None and isinstance(value, embedded.EmbeddedKafka):
-        return [(f"The last requests to Kafka at {value.bootstrap}", value.last_requests(_REQUESTS))]
+        found = [(f"The last requests to Kafka at {value.direct}", value.last_requests(_REQUESTS))]
+        if value.problems:
+            found.append((f"Errors inside Kafka at {value.direct}", "\n".join(map(repr, value.problems))))
+        return found
     if cluster is not None and isinstance(value, cluster.KafkaCluster):
         found = [(f"Kafka at {value.bootstrap}", value.logs())]
         if value.proxied:

@@ -31,6 +31,11 @@ class Controls:
         """Call `function` with the cluster's state, in the broker's thread, and return what it returns."""
         return self._server.ask(lambda: function(self.state))
 
+    @property
+    def problems(self) -> list[BaseException]:
+        """Errors inside the brokers, of which there should be none; leaving the context raises the first one."""
+        return list(self._server.problems)
+
     # --- fault scripts
 
     def _script(self, function: Callable[[Faults], _T]) -> _T:

@@ -104,6 +104,8 @@ class EmbeddedKafka(Controls):
         self.close()
         if error is None and self._server.problems:
             raise self._server.problems[0]
+        for problem in self._server.problems if error is not None else ():
+            error.add_note(f"an error inside the broker, before this one: {problem!r}")  # type: ignore[union-attr]
 
     @property
     def bootstrap(self) -> str:

@@ -166,6 +166,15 @@ class SocketServer:
     # --- the thread
 
     def _run(self) -> None:
+        try:
+            self._serve_all()
+        except Exception as error:  # noqa: BLE001 - nobody waits for brokers that are no more, and who made them is told
+            self.problems.append(error)
+            _log.exception("the brokers end")
+        finally:
+            self._close_all()
+
+    def _serve_all(self) -> None:
         while not self._ends:
             due = self.state.next_due_ms
             timeout = None if due is None else max(0.0, (due - self.now_ms) / 1000.0)
@@ -180,7 +189,6 @@ class SocketServer:
                     self._on_ready(peer, selectors.EVENT_READ)
             self.state.advance(self.now_ms)
             self._send_replies()
-        self._close_all()
 
     def _on_wake(self) -> None:
         with contextlib.suppress(BlockingIOError):
