@@ -1,0 +1,56 @@
+"""The embedded broker and a real one answer the same random walks of a classic group's members alike, line by line."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+import kafwire
+from kafwire import protocol
+from kafwire.testing import KafkaCluster
+from kafwire.testing.broker.embedded import EmbeddedKafka
+from tests.support import deadlines as waiting
+from tests.support.group_walk import Walk
+from tests.support.real_topics import create
+
+STEPS = 50
+TOPIC = f"walked-{uuid.uuid4().hex[:8]}"
+SLOWLY_MS = 150.0  # an answer of a busy machine may come late: what differs is played once more, with more patience
+
+
+@pytest.fixture(scope="module")
+def embedded() -> Iterator[EmbeddedKafka]:
+    with EmbeddedKafka() as running:
+        running.create_topic(TOPIC)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def real(cluster: KafkaCluster) -> str:
+    with kafwire.Client(cluster.bootstrap) as client:
+        request = protocol.FindCoordinatorRequest(coordinator_keys=["walk"], key_type=0)
+        waiting.until(lambda: not client.call(request, version=4).coordinators[0].error_code, "groups are coordinated")
+    create(cluster, TOPIC, 1)
+    return cluster.bootstrap
+
+
+def difference(real: list[str], own: list[str]) -> int | None:
+    """The first line that is not the same. Nothing says who leads when a leader has left: then there is no more."""
+    for number, lines in enumerate(zip(real, own, strict=False)):
+        if lines[0] != lines[1]:
+            leaders = [re.search(r"led by (\S+)", line) for line in lines]
+            is_chosen = all(leaders) and len({each[1] for each in leaders if each}) == 2
+            return None if is_chosen else number
+    return None if len(real) == len(own) else min(len(real), len(own))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_walks_are_answered_alike(real: str, embedded: EmbeddedKafka, seed: int) -> None:
+    said = [Walk(where, TOPIC, seed).play(STEPS) for where in (real, embedded.bootstrap)]
+    if difference(*said) is not None:
+        said = [Walk(where, TOPIC, seed, settle_ms=SLOWLY_MS).play(STEPS) for where in (real, embedded.bootstrap)]
+    first = difference(*said)
+    assert first is None, "\n".join([*said[0][:first], "--- real:", said[0][first], "--- embedded:", said[1][first]])
