@@ -1,4 +1,4 @@
-"""Real brokers answer the scenarios as is written down, and random requests as the simulated world's broker does.
+"""Real brokers answer the scenarios as is written down, and random requests as the embedded broker's state does.
 
 KAFWIRE_SEED=7 KAFWIRE_EXAMPLES=20 pytest tests/integration/test_scenarios.py     # others, and twenty times as many
 """
@@ -13,12 +13,11 @@ import pytest
 import kafwire
 from kafwire.testing.kafka import DEFAULT_VERSION, OLDEST_VERSION
 from tests.scenarios.answers import judge, recorded
+from tests.scenarios.embedded import EmbeddedState
 from tests.scenarios.random_requests import Step, compare, draw, play_steps
 from tests.scenarios.real import OwnCluster, RealKafka
 from tests.scenarios.script import Restart, play, play_together, scenarios
-from tests.scenarios.simulated import SimulatedKafka
 from tests.support import seeds
-from tests.support.simulated import World
 
 SHARED = {DEFAULT_VERSION: "cluster", OLDEST_VERSION: "cluster_391"}
 
@@ -57,7 +56,7 @@ def test_real_brokers_that_end_or_pause_answer_as_is_written_down(version: str) 
 @pytest.mark.parametrize(
     ("version", "transaction_version"), [(DEFAULT_VERSION, 1), (DEFAULT_VERSION, 2), (OLDEST_VERSION, 1)]
 )
-def test_the_simulated_broker_answers_random_requests_as_kafka_does(
+def test_the_embedded_broker_answers_random_requests_as_kafka_does(
     kafka: RealKafka, version: str, transaction_version: int
 ) -> None:
     first = seeds.of_test()
@@ -65,8 +64,7 @@ def test_the_simulated_broker_answers_random_requests_as_kafka_does(
         steps = draw(random.Random(seed), transaction_version, version)
 
         def here(some: Sequence[Step]) -> list[str]:
-            with World(seed=1) as world:
-                return play_steps(SimulatedKafka(world, version), some, transaction_version)
+            return play_steps(EmbeddedState(version), some, transaction_version)
 
         difference = compare(lambda some: play_steps(kafka, some, transaction_version), here, steps)
         assert not difference, f"KAFWIRE_SEED={seed}\n{difference}"

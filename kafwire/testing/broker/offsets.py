@@ -16,7 +16,6 @@ from kafwire.testing.broker.expiry import Expiry
 from kafwire.testing.broker.state import java_hash
 
 if TYPE_CHECKING:
-    from kafwire.testing.broker.classic_group import ClassicGroup
     from kafwire.testing.broker.state import ClusterState
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
@@ -145,28 +144,16 @@ class OffsetStore:
                     self.delete(group, place)
 
     def _expire(self) -> bool:
-        """Forget what groups have committed long ago, and groups that have nothing. Returns whether more is left."""
+        """Forget what groups have committed long ago. Returns whether more is left. (Groups go by their coordinator.)"""
         from kafwire.testing.broker.group_coordinator import GroupCoordinator
 
         groups: GroupCoordinator = self._state.part(GroupCoordinator)
         before_ms = self._state.wall_ms - self._state.config_int("offsets.retention.minutes") * 60_000
         for group in self.groups():
-            its = groups.groups.get(group)
             for place, committed in list(self._committed[group].items()):
-                since_ms = self._unused_since(its, place[0], committed.at_ms)
+                since_ms = groups.unused_since(group, place[0], committed.at_ms)
                 if since_ms is not None and since_ms <= before_ms and not self.is_unstable(group, place):
                     self.delete(group, place)
             if not self.has_offsets(group):
                 self.delete_group(group)
-                groups.forget_if_empty(group)
         return any(self._committed.values())
-
-    def _unused_since(self, group: ClassicGroup | None, topic: str, committed_ms: int) -> int | None:
-        """Since when, by the wall clock, nobody uses a committed offset; None: a member may (KIP-211)."""
-        if group is None or not group.protocol_type:
-            return committed_ms
-        if not group.members:
-            return max(committed_ms, group.since_ms)
-        # Members that have their assignments read what they have subscribed to, and nothing else.
-        is_stable = group.protocol_type == "consumer" and group.state.value == "Stable"
-        return committed_ms if is_stable and not group.is_subscribed(topic) else None

@@ -180,6 +180,9 @@ def test_what_is_not_there_is_told_before_anything_else(driver: BrokerDriver) ->
     nobody = TransactionalClient(driver, "x")
     assert nobody.commit_offset(1, to=("none", 0)) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert nobody.commit_offset(1, group="") == ErrorCode.INVALID_GROUP_ID
+    client = began(driver)
+    assert client.commit_offset(1, to=("none", 0)) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert client.state == "Empty", "no coordinator was asked"
 
 
 def test_a_topic_that_comes_twice_is_answered_once_and_what_is_not_there_first(driver: BrokerDriver) -> None:
