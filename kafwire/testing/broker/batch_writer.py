@@ -51,13 +51,15 @@ def write_batch(header: BatchHeader, records: Iterable[Record]) -> tuple[bytes, 
     return pack_batch(replace(header, count=len(encoded)), payload)
 
 
-def recompress(data: bytes | bytearray, header: BatchHeader, codec: int, limit: int) -> tuple[bytes, BatchHeader]:
+def recompress(
+    data: bytes | bytearray, header: BatchHeader, codec: int, limit: int, *, level: int | None = None
+) -> tuple[bytes, BatchHeader]:
     """The same batch with another codec; its records may take `limit` bytes when they are decompressed."""
     payload = bytes(data[HEADER_SIZE:])
     if header.compression:
         payload = decompress(CODECS[header.compression], payload, max_decompressed=limit)
     if codec:
-        payload = compress(CODECS[codec], payload)
+        payload = compress(CODECS[codec], payload, level=level)
     return pack_batch(replace(header, attributes=(header.attributes & ~CODEC_BITS) | codec), payload)
 
 

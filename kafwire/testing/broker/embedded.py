@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from kafwire.testing.broker.controls import Controls
+from kafwire.testing.broker.retention import Retention
 from kafwire.testing.broker.socket_server import Listener, SocketServer
 from kafwire.testing.broker.state import ClusterState
 
@@ -85,6 +86,7 @@ class EmbeddedKafka(Controls):
             for listener in self._security.listeners_of(node.number) if self._security else ():
                 _, port = self._server.listen(listener)
                 node.addresses[listener.name] = self._security.opened(listener, port)  # type: ignore[union-attr]
+        self.state.part(Retention).watch()
         self._server.start()
         self._is_started = True
         return self

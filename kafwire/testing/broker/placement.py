@@ -1,4 +1,4 @@
-"""Which brokers may have replicas: checks of assignments and of replication factors, with Kafka's words."""
+"""Where replicas may be, with Kafka's words, and whether enough of them are in sync."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kafwire.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from kafwire.testing.broker.partition import Partition
     from kafwire.testing.broker.state import ClusterState
 
 Problem = tuple[ErrorCode, str]
@@ -54,3 +55,9 @@ def factor_problem(state: ClusterState, factor: int) -> Problem | None:
             "are registered or some brokers have all their log directories cordoned."
         )
     return None
+
+
+def has_enough_replicas(state: ClusterState, partition: Partition) -> bool:
+    """Whether as many replicas are in sync as acks=all asks for: `min.insync.replicas`, or all if there are fewer."""
+    least = int(state.topic_config(partition.topic, "min.insync.replicas"))
+    return len(partition.isr) >= min(least, len(partition.replicas))

@@ -25,16 +25,14 @@ class Retention:
         self._is_watching = False
 
     def watch(self) -> None:
-        """Look every `log.retention.check.interval.ms`, as long as there are topics."""
+        """Look every `log.retention.check.interval.ms` from now on, as whoever drives a state may ask for."""
         if not self._is_watching:
             self._is_watching = True
             self._state.after(INITIAL_DELAY_MS, self._on_time)
 
     def _on_time(self) -> None:
         self.run()
-        self._is_watching = len(self._state.topics) > 0
-        if self._is_watching:
-            self._state.after(self._state.config_int("log.retention.check.interval.ms"), self._on_time)
+        self._state.after(self._state.config_int("log.retention.check.interval.ms"), self._on_time)
 
     def run(self, topic: str | None = None) -> int:
         """Delete what the partitions of a topic, or of all, need not keep. Returns how many bytes."""

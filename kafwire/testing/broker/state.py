@@ -138,7 +138,10 @@ class ClusterState:
     def topic_config(self, topic: Topic, name: str) -> str:
         """A topic's option: its own, or the broker's."""
         found = topic.configs.get(name)
-        return self.config(TOPIC_CONFIGS[name].broker_name) if found is None else found
+        if found is not None:
+            return found
+        known = TOPIC_CONFIGS[name]
+        return self.config(known.broker_name) if known.broker_name else known.default
 
     def allows(
         self, request: Request, operation: Operation, resource_type: ResourceType, name: str = CLUSTER_NAME

@@ -14,6 +14,7 @@ from kafwire.errors import ErrorCode
 from kafwire.producer.sequencer import Identity
 from kafwire.testing.broker.expiry import Expiry
 from kafwire.testing.broker.offsets import OFFSETS_TOPIC, OffsetStore
+from kafwire.testing.broker.placement import has_enough_replicas
 from kafwire.testing.broker.transaction_coordinator import NOBODY, Coordinator, Place, State
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ class Transactions:
         epoch, offset = its.markers.get(place, (-1, -1))
         if epoch != partition.leader_epoch:
             # Whether the one that the leader before has written is still there is not known: it is written again.
-            if len(partition.isr) < int(self._state.topic_config(partition.topic, "min.insync.replicas")):
+            if not has_enough_replicas(self._state, partition):
                 return False
             offset = partition.write_marker(
                 coordinator.producer_id, coordinator.epoch, self._state.wall_ms, commit=commit

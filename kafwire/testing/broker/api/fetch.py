@@ -15,6 +15,7 @@ from kafwire import protocol
 from kafwire.errors import ErrorCode
 from kafwire.testing.broker.acls import Operation, ResourceType
 from kafwire.testing.broker.fetch_sessions import Context, Read, SessionBroker, share_available
+from kafwire.testing.broker.quotas import Quotas
 from kafwire.testing.broker.request import LATER, Answer, Request
 
 if TYPE_CHECKING:
@@ -103,7 +104,9 @@ class DelayedFetch:
         # Partitions that cannot be read stand behind all others in an answer.
         self._found = found = dict(sorted(found.items(), key=lambda item: item[1].partition is None))
         asked = [(key, self.context.asked[key].partition_max_bytes) for key in found]
-        given = share_available(asked, lambda key: (found[key].first, found[key].size), message.max_bytes)
+        quotas: Quotas = self.state.part(Quotas)
+        most = int(min(message.max_bytes, quotas.most_bytes(self.request)))
+        given = share_available(asked, lambda key: (found[key].first, found[key].size), most)
         for key, size in given.items():
             found[key].given = size
         self._missing = message.min_bytes - sum(given.values())
@@ -224,6 +227,11 @@ class DelayedFetch:
         """The response, with what `is_answered` has found."""
         response = protocol.FetchResponse
         found = self._found
+        quotas: Quotas = self.state.part(Quotas)
+        throttle_ms = quotas.fetch(self.request, sum(each.given for each in found.values()))
+        if throttle_ms:
+            error, session_id, _ = self.context.throttled()
+            return response(throttle_time_ms=throttle_ms, error_code=error, session_id=session_id)
         committed = self.request.message.isolation_level == COMMITTED
         for key, each in found.items():
             if each.given:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from kafwire import protocol
 from kafwire.errors import ErrorCode
 from kafwire.testing.broker.appending import append_batch
+from kafwire.testing.broker.placement import has_enough_replicas
+from kafwire.testing.broker.quotas import PRODUCED, Quotas
 from kafwire.testing.broker.request import LATER, Answer, Request
 
 if TYPE_CHECKING:
@@ -48,7 +50,8 @@ def handle(state: ClusterState, request: Request) -> Answer:
         topics.append(
             response.TopicProduceResponse(name=asked.name, topic_id=asked.topic_id, partition_responses=parts)
         )
-    answer = response(responses=topics)
+    quotas: Quotas = state.part(Quotas)
+    answer = response(responses=topics, throttle_time_ms=quotas.use(request, PRODUCED, request.size))
     for leader in sorted(leaders - {-1}):
         host, port = state.nodes[leader].address(request.connection.listener)
         answer.node_endpoints.append(
@@ -58,11 +61,6 @@ def handle(state: ClusterState, request: Request) -> Answer:
         DelayedProduce(state, request, answer, waiting).begin()
         return LATER
     return answer
-
-
-def has_enough_replicas(state: ClusterState, partition: Partition) -> bool:
-    """Whether as many replicas are in sync as acks=all asks for."""
-    return len(partition.isr) >= int(state.topic_config(partition.topic, "min.insync.replicas"))
 
 
 def _partition(request: Request, topic: Topic | None, index: int, part: Any) -> Partition | None:
