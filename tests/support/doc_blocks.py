@@ -60,10 +60,13 @@ def environment() -> dict[str, str]:
 
 
 def run_python(block: Block, setup: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a block in an interpreter of its own, after `setup`, with warnings as errors."""
+    """Run a block in an interpreter of its own, after `setup`, with warnings as errors; tests by pytest."""
     file = folder / f"{block}.py"
     file.write_text(setup + block.text)
     command = [sys.executable, "-W", "error", "-c", RUN, str(file)]
+    if re.search(r"^def test_", block.text, re.MULTILINE):
+        plugins = ["-p", "kafwire.testing.pytest_plugin", "-p", "no:cacheprovider"]
+        command = [sys.executable, "-m", "pytest", "-q", "-W", "error", *plugins, str(file)]
     if re.search(r"^if __name__", block.text, re.MULTILINE):  # processes it starts import it as a file
         command = [sys.executable, "-W", "error", str(file)]
     return subprocess.run(
