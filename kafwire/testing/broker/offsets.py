@@ -144,7 +144,7 @@ class OffsetStore:
                     self.delete(group, place)
 
     def _expire(self) -> bool:
-        """Forget what groups have committed long ago. Returns whether more is left. (Groups go by their coordinator.)"""
+        """Forget what groups have committed long ago; groups go by their coordinator. Returns whether more is left."""
         from kafwire.testing.broker.group_coordinator import GroupCoordinator
 
         groups: GroupCoordinator = self._state.part(GroupCoordinator)
