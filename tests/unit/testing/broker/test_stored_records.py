@@ -18,7 +18,7 @@ def write(partition: Partition, value: bytes, producer_id: int, sequence: int) -
         transactional=True,
         base_offset=partition.log.end_offset,
     )
-    partition.producers.add(read_header(data), 0)
+    partition.producers.add(read_header(data))
     partition.append(data)
 
 
