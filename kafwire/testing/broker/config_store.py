@@ -61,7 +61,7 @@ class Synonym(NamedTuple):
 class Refusal(Exception):
     """Options that are not changed, and why."""
 
-    def __init__(self, code: ErrorCode, message: str) -> None:
+    def __init__(self, code: ErrorCode, message: str | None) -> None:
         super().__init__(message)
         self.code = code
         self.message = message

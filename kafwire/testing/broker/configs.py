@@ -15,7 +15,8 @@ __all__ = ["BOOLEAN", "BROKER_CONFIGS", "DOUBLE", "INT", "LIST", "LONG", "STRING
 
 
 def _default_of_topics(topic: ConfigDef) -> ConfigDef:
-    return replace(topic, name=topic.broker_name, broker_name="", is_dynamic=True)
+    least = None if topic.name == "retention.ms" else topic.least  # Kafka checks only the topic's
+    return replace(topic, name=topic.broker_name, broker_name="", least=least, is_dynamic=True)
 
 
 BROKER_CONFIGS = by_name(

@@ -126,10 +126,9 @@ class ReplicaLag:
         if own is not None and own >= follower.seen_end:
             follower.caught_up_ms = self._state.now_ms  # until now it had everything
         follower.seen_end = end
-        began_ms = self._state.now_ms
         reached = end - follower.lag.records
         if reached > partition.log.start_offset or not follower.lag.records:
-            self._state.after(follower.lag.ms, lambda: self._get(partition, node, follower, reached, began_ms))
+            self._state.after(follower.lag.ms, lambda: self._get(partition, node, follower, reached))
         self._state.after(
             self._state.config_int("replica.lag.time.max.ms"), lambda: self._give_up(partition, node, follower)
         )
@@ -138,13 +137,10 @@ class ReplicaLag:
         watched = self._watched.get(partition)
         return watched is not None and watched.followers.get(node) is follower and self._follows(partition, node)
 
-    def _get(self, partition: Partition, node: int, follower: _Follower, end: int, began_ms: float) -> None:
-        """The follower gets what the leader had at `began_ms`."""
-        if not self._is_current(partition, node, follower):
-            return
-        if not follower.lag.records:
-            follower.caught_up_ms = max(follower.caught_up_ms, began_ms)
-        self._reach(partition, node, min(end, partition.log.end_offset))
+    def _get(self, partition: Partition, node: int, follower: _Follower, end: int) -> None:
+        """The follower gets what its leader had when this was planned."""
+        if self._is_current(partition, node, follower):
+            self._reach(partition, node, min(end, partition.log.end_offset))
 
     def _reach(self, partition: Partition, node: int, end: int) -> None:
         mark = partition.high_watermark
@@ -157,6 +153,8 @@ class ReplicaLag:
     def _give_up(self, partition: Partition, node: int, follower: _Follower) -> None:
         """The follower has had the time to catch up: it leaves those in sync if it has not."""
         most_ms = self._state.config_int("replica.lag.time.max.ms")
+        if not follower.lag.records:  # it has what the leader had so long ago
+            follower.caught_up_ms = max(follower.caught_up_ms, self._state.now_ms - follower.lag.ms)
         if (
             self._is_current(partition, node, follower)
             and node in partition.isr

@@ -23,7 +23,7 @@ def alter_resources(
     times = Counter((each.resource_type, each.resource_name) for each in resources)
     results = []
     for resource in resources:
-        result = kind(resource_type=resource.resource_type, resource_name=resource.resource_name)
+        result = kind(resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None)
         results.append(result)
         try:
             if times[resource.resource_type, resource.resource_name] > 1:

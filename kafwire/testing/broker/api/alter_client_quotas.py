@@ -32,7 +32,8 @@ def handle(state: ClusterState, request: Request) -> Answer:
         names = {each.entity_type: each.entity_name for each in asked.entity}
         who = entity(names)
         result = response.EntryData(
-            entity=[response.EntityData(entity_type=kind, entity_name=name) for kind, name in sorted_names(names)]
+            entity=[response.EntityData(entity_type=kind, entity_name=name) for kind, name in sorted_names(names)],
+            error_message=None,
         )
         problem = None
         if who in results or max(Counter(op.key for op in asked.ops).values(), default=1) > 1:

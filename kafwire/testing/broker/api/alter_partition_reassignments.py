@@ -22,13 +22,13 @@ def handle(state: ClusterState, request: Request) -> Answer:
     for asked in message.topics:
         parts = []
         for each in asked.partitions:
-            part = response.ReassignablePartitionResponse(partition_index=each.partition_index)
+            part = response.ReassignablePartitionResponse(partition_index=each.partition_index, error_message=None)
             problem = _alter(state, asked.name, each, allow_change=allow)
             if problem is not None:
                 part.error_code, part.error_message = problem
             parts.append(part)
         topics.append(response.ReassignableTopicResponse(name=asked.name, partitions=parts))
-    return response(allow_replication_factor_change=allow, responses=topics)
+    return response(allow_replication_factor_change=allow, error_message=None, responses=topics)
 
 
 def _alter(state: ClusterState, name: str, asked: Any, *, allow_change: bool) -> tuple[ErrorCode, str | None] | None:

@@ -45,7 +45,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
 
 
 def _create(state: ClusterState, asked: Any, *, validate_only: bool) -> Any:
-    result = protocol.CreateTopicsResponse.CreatableTopicResult(name=asked.name)
+    result = protocol.CreateTopicsResponse.CreatableTopicResult(name=asked.name, error_message=None)
     problem = _name_problem(state, asked.name) or _config_problem(state, asked) or _placement_problem(state, asked)
     if problem is not None:
         result.error_code, result.error_message = problem

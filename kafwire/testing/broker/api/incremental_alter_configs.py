@@ -24,5 +24,5 @@ def handle(state: ClusterState, request: Request) -> Answer:
 def _changes(resource: Any) -> list[Change]:
     try:
         return [(each.name, Operation(each.config_operation), each.value) for each in resource.configs]
-    except ValueError as error:
-        raise Refusal(ErrorCode.INVALID_REQUEST, f"Unknown operations type: {error}") from None
+    except ValueError:  # Kafka does not expect it
+        raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, None) from None

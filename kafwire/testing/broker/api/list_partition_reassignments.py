@@ -29,5 +29,6 @@ def handle(state: ClusterState, request: Request) -> Answer:
                 )
             )
     return response(
-        topics=[response.OngoingTopicReassignment(name=name, partitions=parts) for name, parts in topics.items()]
+        error_message=None,
+        topics=[response.OngoingTopicReassignment(name=name, partitions=parts) for name, parts in topics.items()],
     )
