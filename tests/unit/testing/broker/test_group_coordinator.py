@@ -343,3 +343,15 @@ def test_offsets_of_topics_that_are_read_are_not_deleted() -> None:
     group.group_id = "workers"
     group.stable(protocol_type="connect")
     assert its.check_offset_delete("workers") == ErrorCode.NON_EMPTY_GROUP
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_classic_groups_are_not_described_as_groups_of_the_consumer_protocol(version: int) -> None:
+    group = Members()
+    group.stable()
+    answer = group.ask(protocol.ConsumerGroupDescribeRequest(group_ids=["g", "none", ""]), version)
+    assert [(each.group_id, each.error_code, each.error_message) for each in answer.groups] == [
+        ("", ErrorCode.INVALID_GROUP_ID, None),
+        ("g", ErrorCode.GROUP_ID_NOT_FOUND, "Group g is not a consumer group."),
+        ("none", ErrorCode.GROUP_ID_NOT_FOUND, "Group none not found."),
+    ]
