@@ -166,6 +166,15 @@ def test_delays_add_up_and_other_faults_come_behind(driver: BrokerDriver, faults
     assert told(driver.late[second]) == {("flights", 0): 0}
 
 
+def test_a_delayed_answer_has_an_error_once(driver: BrokerDriver, faults: Faults) -> None:
+    faults.delay("Produce", 0.1)
+    faults.fail_next("Produce", "NOT_ENOUGH_REPLICAS", topic="flights")
+    request = driver.send(produce(("flights", 0), ("trains", 0)), 12)
+    driver.pass_ms(100)
+    told_of = [(topic.name, len(topic.partition_responses)) for topic in driver.late[request].responses]
+    assert sorted(told_of) == [("flights", 1), ("trains", 1)]
+
+
 def test_held_requests_are_served_in_order_when_they_are_released(driver: BrokerDriver, faults: Faults) -> None:
     faults.delay("Produce", 0.1, times=None)
     fault = faults.hold("Produce")
@@ -216,6 +225,22 @@ def test_fetch_errors_are_a_partition_s_and_the_session_goes_on(driver: BrokerDr
     assert len(faults.script) == 1
     answer = driver.ask(fetch(driver, session=answer.session_id, epoch=2), 16)
     assert not any(part.error_code for topic in answer.responses for part in topic.partitions)
+
+
+def test_partitions_that_a_session_forgets_meet_no_fault(driver: BrokerDriver, faults: Faults) -> None:
+    answer = driver.ask(fetch(driver, ("flights", 0), ("trains", 0)), 16)
+    fault = faults.fail_next("Fetch", "KAFKA_STORAGE_ERROR", topic="trains")
+    message = fetch(driver, session=answer.session_id, epoch=1)
+    topic_id = driver.state.topics.by_name["trains"].topic_id
+    message.forgotten_topics_data = [protocol.FetchRequest.ForgottenTopic(topic_id=topic_id, partitions=[0])]
+    assert driver.ask(message, 16).responses == []
+    assert fault.times == 0
+
+
+def test_other_errors_of_fetch_are_at_the_partitions(driver: BrokerDriver, faults: Faults) -> None:
+    faults.fail_next("Fetch", "KAFKA_STORAGE_ERROR")
+    answer = driver.ask(fetch(driver, ("flights", 0)), 16)
+    assert (answer.error_code, answer.responses[0].partitions[0].error_code) == (0, 56)
 
 
 def test_session_errors_are_at_the_top(driver: BrokerDriver, faults: Faults) -> None:

@@ -78,5 +78,8 @@ def test_the_log_has_an_end() -> None:
     assert [add(1) for _ in range(3)][-1] == [6, 7, 8]
     log.clear()
     assert len(log) == 0
-    assert add(1) == [9]
-    assert told == list(range(1, 10))
+    assert add(50) == [9]
+    log.clear()
+    assert add(60) == [10]
+    assert add(40) == [10, 11]  # what was forgotten takes no room
+    assert told == list(range(1, 12))
