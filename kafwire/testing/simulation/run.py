@@ -19,10 +19,10 @@ import kafwire
 from kafwire.records import decode_batches
 from kafwire.testing.history import History, check
 from kafwire.testing.simulation.clock import Stuck
+from kafwire.testing.simulation.cluster import ClusterWorld
 from kafwire.testing.simulation.events import SIDE_KEPT, Faults
 from kafwire.testing.simulation.schedule import Schedule
 from kafwire.testing.simulation.workload import MAIN, SECOND, SIDE, Workload
-from kafwire.testing.simulation.cluster import ClusterWorld
 from kafwire.types import TopicPartition
 
 SETTLED_S = 120.0  # after all faults: until every outcome is known (I6, with the time-outs of deliveries)
@@ -81,7 +81,11 @@ class _Run:
             self.workload = Workload(world, load, history, self.schedule.seed, self.say)
             self.faults = Faults(world, self.say)
             try:
-                world.run(self._play(history))
+                if load.blocking:
+                    self._play_blocking()
+                else:
+                    world.run(self._play())
+                world.run(self._end(history))
             finally:
                 self.outcome.counts = self.workload.counts
                 self.outcome.met = self.faults.met
@@ -96,21 +100,40 @@ class _Run:
         """Write a line of the timeline."""
         self.outcome.timeline.append(f"{self.world.loop.time():10.3f}  {line}")
 
-    async def _play(self, history: History) -> None:
-        loop, workload = self.world.loop, self.workload
-        workload.start()
-        begins = loop.time()
+    async def _play(self) -> None:
+        loop, begins_s = self.world.loop, self.world.loop.time()
+        self.workload.start()
         for event in self.schedule.events:
-            await asyncio.sleep(max(0.0, begins + event.at_s - loop.time()))
+            await asyncio.sleep(max(0.0, begins_s + event.at_s - loop.time()))
             self.faults.begin(event)
-        await asyncio.sleep(max(0.0, begins + self.schedule.load.seconds - loop.time()))
+        await asyncio.sleep(max(0.0, begins_s + self.schedule.load.seconds - loop.time()))
+        self._heal()
+
+    def _play_blocking(self) -> None:
+        """The world goes on while the blocking clients wait, so faults are timers."""
+        loop, begins_s = self.world.loop, self.world.loop.time()
+        ends_s = begins_s + self.schedule.load.seconds
+        self.world.run(self._start())
+        for event in self.schedule.events:
+            loop.call_at(begins_s + event.at_s, self.faults.begin, event)
+        loop.call_at(ends_s, self._heal)
+        self.workload.run_blocking(ends_s)
+
+    async def _start(self) -> None:
+        self.workload.start()
+
+    def _heal(self) -> None:
         self.say("all faults end")
         self.faults.heal()
-        await workload.finish(SETTLED_S)
+
+    async def _end(self, history: History) -> None:
+        """All faults are over: everything comes to its end in time, and what is there is written down."""
+        await self.workload.finish(SETTLED_S)
         self.say("no more load")
         await self._settle_transactions()
-        await workload.catch_up(self._ends, READ_S)
-        await workload.stop()
+        if not self.schedule.load.blocking:
+            await self.workload.catch_up(self._ends, READ_S)
+        await self.workload.stop()
         await self._observe(history)
 
     async def _settle_transactions(self) -> None:
@@ -148,7 +171,10 @@ class _Run:
             ]
             view.add(name, partition.index, [r.offset for r in records], [r.value for r in records])
         view.close(ranges)
-        for isolation in ("read_uncommitted", "read_committed"):
+        # Without transactions the two read the same.
+        for isolation in (
+            ("read_uncommitted", "read_committed") if self.schedule.load.transactional else ("read_committed",)
+        ):
             view = history.view("kafwire", isolation)
             ranges = {}
             async with kafwire.AsyncClient(self.world.bootstrap, engine=self.world.engine) as client:

@@ -153,6 +153,7 @@ def _draw_load(chance: random.Random, seconds: float) -> Load:
     kind = chance.choices(("idempotent", "transactional", "chained", "blocking"), (5, 3, 3, 2))[0]
     return Load(
         seconds=seconds,
+        records_per_s=chance.choice((10.0, 20.0, 50.0, 200.0)),
         partitions=chance.choice((1, 2, 3, 6)),
         is_durable=chance.random() < 0.85,
         transactional=kind in ("transactional", "chained"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,15 +18,19 @@ from kafwire.types import TopicPartition
 
 if TYPE_CHECKING:
     from kafwire.testing.history import History, View, Writer
-    from kafwire.testing.simulation.schedule import Load
     from kafwire.testing.simulation.cluster import ClusterWorld
+    from kafwire.testing.simulation.schedule import Load
 
 MAIN, SECOND, SIDE = "main", "second", "side"
 CALL_S = 60.0
+LONGEST_S = 180.0  # after the load: until the blocking clients have sent and read all
 TRANSACTION_MS = 20_000
 ABORTED = 0.15  # of all transactions, on purpose
 KEYS = 20
 PROMISES = ("lost", "duplicated", "misordered")
+
+
+Sent = tuple[int, Any]  # a record's sequence, and its delivery
 
 
 class _Planned(Exception):
@@ -56,6 +60,9 @@ class Workload:
     def start(self) -> None:
         """Begin, in the world's loop."""
         load = self.load
+        self._begin(self._try_side_topic())
+        if load.blocking:
+            return
         if load.transactional:
             self._begin(self._transact(1, MAIN))
         else:
@@ -67,7 +74,6 @@ class Workload:
         if load.chained:
             self._begin(self._pass_on(2))
             self._read_in_background("second reader", SECOND, "read_committed")
-        self._begin(self._try_side_topic())
 
     def _begin(self, coroutine: Any) -> None:
         self._tasks.append(self.world.loop.create_task(self._watched(coroutine)))
@@ -82,6 +88,76 @@ class Workload:
             raise
         except Exception as error:  # noqa: BLE001 - the run is judged by it
             self.problems.append(f"a client failed: {type(error).__name__}: {error}")
+
+    def run_blocking(self, until_s: float) -> None:
+        """One thread that sends by the blocking producer and polls by the blocking consumer, until then.
+
+        While it waits for either, the world goes on.
+        """
+        loop, writer = self.world.loop, self._writer(1, "blocking sender")
+        isolation = self.chance.choice(("read_uncommitted", "read_committed"))
+        view = self.history.view("reader", isolation, live=self.load.is_durable)
+        known: set[TopicPartition] = set()
+        pending: deque[list[Sent]] = deque()
+        next_s = loop.time()
+        with kafwire.Producer(self.world.bootstrap, engine=self.world.engine, **self._sends()) as producer:
+            while loop.time() < until_s or not self._is_read(producer, writer, pending):
+                try:
+                    options = self._reads("reader", isolation)
+                    with kafwire.Consumer(
+                        self.world.bootstrap, topics=[MAIN], engine=self.world.engine, **options
+                    ) as consumer:
+                        for (_, where), offset in self._seen.items():
+                            consumer.seek(where, offset)
+                        while loop.time() < until_s or not self._is_read(producer, writer, pending):
+                            if next_s <= loop.time() < until_s:
+                                next_s = loop.time() + 1 / self.load.bursts_per_s
+                                self._send_blocking(producer, writer, pending)
+                            for batch in consumer.poll(1 / self.load.bursts_per_s):
+                                self._note(view, batch, known)
+                            for where in consumer.assignment:
+                                self._seen["reader", where] = consumer.position(where)
+                            if loop.time() > until_s + LONGEST_S:
+                                self.problems.append(
+                                    f"the blocking clients do not come to an end within {LONGEST_S:g} s"
+                                )
+                                return
+                except KafkaError as error:
+                    self.counts[f"error reader {type(error).__name__}"] += 1
+                    self.say(f"reader: {error}")
+                    self.world.pass_time(0.5)
+
+    def _send_blocking(self, producer: kafwire.Producer, writer: Writer, pending: deque[list[Sent]]) -> None:
+        sent: list[Sent] = []
+        for sequence, value in writer.invoke(self._keys(self._burst)):
+            try:
+                sent.append((sequence, producer.send(MAIN, value, key=b"%d" % (sequence % KEYS))))
+            except KafkaError as error:
+                self._failed(writer, sequence, error, certain=True)
+        pending.append(sent)
+        while pending and all(delivery.done() for _, delivery in pending[0]):
+            self._settle(writer, pending.popleft())
+
+    def _is_read(self, producer: kafwire.Producer, writer: Writer, pending: deque[list[Sent]]) -> bool:
+        """Whether all that was sent has an outcome, and was read as far as it is committed."""
+        producer.flush(CALL_S)
+        while pending:
+            self._settle(writer, pending.popleft())
+        ends = {
+            TopicPartition(MAIN, p.index): p.last_stable_offset
+            for p in self.world.state.topics.by_name[MAIN].partitions
+        }
+        return all(self._seen.get(("reader", where), 0) >= end for where, end in ends.items())
+
+    def _note(self, view: View, batch: Any, known: set[TopicPartition]) -> None:
+        """Write down a batch that was read live."""
+        where = TopicPartition(batch.topic or "", batch.partition or 0)
+        if where not in known:
+            known.add(where)
+            view.move(where.topic, where.partition, 0, "the start")
+        records = list(batch)
+        view.add(where.topic, where.partition, [r.offset for r in records], [r.value for r in records])
+        self.counts["read"] += len(records)
 
     async def finish(self, timeout_s: float) -> None:
         """No more load: wait for all outcomes, so long at most. What does not end in time is a problem (I6)."""
@@ -117,15 +193,17 @@ class Workload:
 
     # --- who sends
 
-    def _producer(self, **options: Any) -> kafwire.AsyncProducer:
-        options = {
+    def _sends(self, **options: Any) -> dict[str, Any]:
+        return {
             "linger_ms": self.load.linger_ms,
             "compression_type": self.load.options["compression_type"],
             "delivery_timeout_ms": 30_000,
             "request_timeout_ms": 5_000,
             **options,
         }
-        return kafwire.AsyncProducer(self.world.bootstrap, engine=self.world.engine, **options)
+
+    def _producer(self, **options: Any) -> kafwire.AsyncProducer:
+        return kafwire.AsyncProducer(self.world.bootstrap, engine=self.world.engine, **self._sends(**options))
 
     def _writer(self, number: int, name: str) -> Writer:
         promises = PROMISES if self.load.is_durable else ("duplicated",)
@@ -138,30 +216,43 @@ class Workload:
     async def _send(self, number: int) -> None:
         """Idempotent, in bursts; order is judged by key."""
         writer = self._writer(number, "sender")
-        pending: deque[tuple[int, kafwire.Delivery]] = deque()
+        pending: deque[list[Sent]] = deque()
         async with self._producer(client_id="sender") as producer:
             while not self.is_over:
                 await asyncio.sleep(1 / self.load.bursts_per_s)
-                made = writer.invoke([self.chance.randrange(KEYS) for _ in range(self._burst)])
-                for sequence, value in made:
+                sent: list[Sent] = []
+                for sequence, value in writer.invoke(self._keys(self._burst)):
                     try:
-                        pending.append((sequence, await producer.send(MAIN, value, key=b"%d" % (sequence % KEYS))))
+                        sent.append((sequence, await producer.send(MAIN, value, key=b"%d" % (sequence % KEYS))))
                     except KafkaError as error:
                         self._failed(writer, sequence, error, certain=True)
-                while pending and pending[0][1].done():
-                    self._settle(writer, *pending.popleft())
-            for sequence, delivery in pending:
-                await asyncio.wait([asyncio.ensure_future(_ended(delivery))])
-                self._settle(writer, sequence, delivery)
+                pending.append(sent)
+                while pending and all(delivery.done() for _, delivery in pending[0]):
+                    self._settle(writer, pending.popleft())
+            for sent in pending:
+                for _, delivery in sent:
+                    await _ended(delivery)
+                self._settle(writer, sent)
 
-    def _settle(self, writer: Writer, sequence: int, delivery: kafwire.Delivery) -> None:
-        error = delivery.exception()
-        if error is None:
-            meta = delivery.result()
-            writer.ok(sequence, meta.topic, meta.partition, meta.offset)
-            self.counts["acknowledged"] += 1
-        else:
-            self._failed(writer, sequence, error, certain=not getattr(error, "in_doubt", True))
+    def _keys(self, count: int) -> list[int]:
+        return self.chance.choices(range(KEYS), k=count)
+
+    def _settle(self, writer: Writer, sent: Sequence[Sent]) -> None:
+        """Write down what became of records whose outcome is known."""
+        acknowledged: defaultdict[tuple[str, int], tuple[list[int], list[int | None]]]
+        acknowledged = defaultdict(lambda: ([], []))
+        for sequence, delivery in sent:
+            error = delivery.exception()
+            if error is None:
+                meta = delivery.result()
+                sequences, offsets = acknowledged[meta.topic, meta.partition]
+                sequences.append(sequence)
+                offsets.append(meta.offset)
+            else:
+                self._failed(writer, sequence, error, certain=not getattr(error, "in_doubt", True))
+        for (topic, partition), (sequences, offsets) in acknowledged.items():
+            writer.ok_all(sequences, topic, partition, offsets)
+            self.counts["acknowledged"] += len(sequences)
 
     def _failed(self, writer: Writer, sequence: int, error: Exception | str, *, certain: bool) -> None:
         name = error if isinstance(error, str) else getattr(error, "name", type(error).__name__)
@@ -212,7 +303,7 @@ class Workload:
     ) -> bool | None:
         """Run one: whether it was committed; None: nobody knows, and the producer is of no more use."""
         transaction = writer.begin()
-        sent: list[tuple[int, kafwire.Delivery]] = []
+        sent: list[Sent] = []
         committed: bool | None
         try:
             async with producer.transaction(CALL_S):
@@ -220,7 +311,7 @@ class Workload:
                     group, upto = offsets
                     writer.offsets(transaction, group, upto)
                     await producer.send_offsets(upto, group, CALL_S)
-                made = writer.invoke([self.chance.randrange(KEYS) for _ in places], transaction=transaction)
+                made = writer.invoke(self._keys(len(places)), transaction=transaction)
                 left = [sequence for sequence, _ in made]
                 try:
                     for (topic, partition), (sequence, value) in zip(places, made, strict=True):
@@ -235,10 +326,9 @@ class Workload:
             committed = True
         except (_Planned, KafkaError) as error:
             committed = await self._decide(producer, error)
+        self._settle(writer, [each for each in sent if each[1].done()])
         for sequence, delivery in sent:
-            if delivery.done():
-                self._settle(writer, sequence, delivery)
-            else:
+            if not delivery.done():
                 self._failed(writer, sequence, "open", certain=False)
         writer.end(transaction, {True: "commit", False: "abort", None: "unknown"}[committed])
         self.counts[{True: "committed", False: "aborted", None: "undecided"}[committed]] += 1
@@ -290,17 +380,18 @@ class Workload:
 
     # --- who reads
 
+    def _reads(self, name: str, isolation: str) -> dict[str, Any]:
+        return {
+            "client_id": name.replace(" ", "-"),
+            "isolation_level": isolation,
+            "fetch_strategy": self.load.options["fetch_strategy"],
+            "request_timeout_ms": 5_000,
+            "auto_offset_reset": "earliest",
+        }
+
     def _consumer(self, name: str, isolation: str, **options: Any) -> kafwire.AsyncConsumer:
-        return kafwire.AsyncConsumer(
-            self.world.bootstrap,
-            engine=self.world.engine,
-            client_id=name.replace(" ", "-"),
-            isolation_level=isolation,  # type: ignore[arg-type]
-            fetch_strategy=self.load.options["fetch_strategy"],
-            request_timeout_ms=5_000,
-            auto_offset_reset="earliest",
-            **options,
-        )
+        options = {**self._reads(name, isolation), **options}
+        return kafwire.AsyncConsumer(self.world.bootstrap, engine=self.world.engine, **options)
 
     async def _read(self, name: str, topic: str, isolation: str) -> None:
         view = self.history.view(name, isolation, live=self.load.is_durable)
@@ -322,13 +413,7 @@ class Workload:
     ) -> None:
         while True:
             for batch in await consumer.poll(1.0):
-                where = TopicPartition(batch.topic or "", batch.partition or 0)
-                if where not in known:
-                    known.add(where)
-                    view.move(where.topic, where.partition, 0, "the start")
-                records = list(batch)
-                view.add(where.topic, where.partition, [r.offset for r in records], [r.value for r in records])
-                self.counts["read"] += len(records)
+                self._note(view, batch, known)
             for where in consumer.assignment:
                 self._seen[name, where] = await consumer.position(where)
 
@@ -348,7 +433,7 @@ class Workload:
                     self.problems.append("a record to the topic that is made anew had no outcome within 60 s")
 
 
-async def _ended(delivery: kafwire.Delivery) -> None:
+async def _ended(delivery: Any) -> None:
     try:
         await delivery
     except KafkaError:
