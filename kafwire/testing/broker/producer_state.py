@@ -41,6 +41,12 @@ class ProducerEntry:
     coordinator_epoch: int = -1  # of its last marker
     used_ms: int = -1  # when it last wrote, by the records' own timestamps as Kafka has it
     lowest: int | None = None  # the lowest sequence that it may begin a transaction with, see `verify`
+    verified_epoch: int = -1  # whose that is
+    from_zero: bool = False  # whether it has to begin with 0, where nothing is known of it
+
+    def forget_verified(self) -> None:
+        """A transaction has begun, or ended, or another broker leads."""
+        self.lowest, self.verified_epoch, self.from_zero = None, -1, False
 
 
 class Aborted(NamedTuple):
@@ -109,8 +115,10 @@ class ProducerStates:
         entry = self.entries.get(header.producer_id)
         if header.producer_epoch < known:
             return ErrorCode.INVALID_PRODUCER_EPOCH
-        if entry is not None and entry.lowest is not None and header.base_sequence > entry.lowest:
-            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        if entry is not None and entry.lowest is not None:
+            begins_anew = entry.from_zero and not batches and header.base_sequence > 0
+            if begins_anew or header.base_sequence > entry.lowest:
+                return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         if header.producer_epoch > known:
             # A producer that it does not know may begin with any number.
             follows = header.base_sequence == 0 or known < 0
@@ -128,8 +136,12 @@ class ProducerStates:
         `from_zero`: version 2 of transactions, in which a new epoch begins with 0 only.
         """
         entry = self.entries.setdefault(header.producer_id, ProducerEntry())
-        lowest = header.base_sequence if entry.lowest is None else min(header.base_sequence, entry.lowest)
-        entry.lowest = 0 if from_zero else lowest
+        if entry.lowest is None:
+            entry.from_zero = from_zero
+        if entry.lowest is None or header.producer_epoch > entry.verified_epoch:
+            entry.lowest, entry.verified_epoch = header.base_sequence, header.producer_epoch
+        elif header.producer_epoch == entry.verified_epoch:
+            entry.lowest = min(entry.lowest, header.base_sequence)
 
     def add(self, header: BatchHeader) -> None:
         """A batch of a producer was appended."""
@@ -144,7 +156,7 @@ class ProducerStates:
             )
         )
         if header.is_transactional:
-            entry.lowest = None
+            entry.forget_verified()
             if entry.first_offset is None:
                 entry.first_offset = header.base_offset
 
@@ -161,7 +173,7 @@ class ProducerStates:
     def end(self, header: BatchHeader, *, commit: bool, coordinator_epoch: int = 0) -> None:
         """The marker of a producer's transaction is appended: it gives the producer an epoch."""
         entry = self._entry(header)
-        entry.lowest = None
+        entry.forget_verified()
         entry.marked = header.base_offset
         entry.coordinator_epoch = coordinator_epoch
         if entry.first_offset is not None:
@@ -191,7 +203,7 @@ class ProducerStates:
         """Another broker leads: what counts is what it remembers, and it has verified nothing."""
         self.node = node
         for entry in self.entries.values():
-            entry.lowest = None
+            entry.forget_verified()
 
     def expire(self, before_ms: int) -> bool:
         """Forget who has written nothing since, unless its transaction is open. Returns whether anybody is left."""

@@ -227,6 +227,17 @@ def test_a_refused_beginning_keeps_later_ones_out_until_another_broker_leads() -
     assert client.produce(3, version=11) == (0, 0), "the new leader has verified nothing"
 
 
+def test_a_later_epoch_is_not_kept_out_by_a_beginning_of_the_one_before() -> None:
+    driver = cluster()
+    old, client, plain = TransactionalClient(driver), TransactionalClient(driver), TransactionalClient(driver, None)
+    old.init()
+    client.init()
+    assert old.produce(0)[0] == ErrorCode.INVALID_PRODUCER_EPOCH
+    plain.producer_id, plain.epoch = client.producer_id, client.epoch
+    assert plain.produce(0, count=2) == (0, 0), "outside of any transaction"
+    assert client.produce(2) == (0, 2)
+
+
 def describe_producers(driver: BrokerDriver, **place: Any) -> Any:
     request = protocol.DescribeProducersRequest()
     asked = {"name": "t", "partition_indexes": [0]} | place
