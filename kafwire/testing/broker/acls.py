@@ -136,6 +136,11 @@ class Acl:
         ):
             object.__setattr__(self, key, value)
 
+    def as_key(self) -> list[str | int]:
+        """All of it, of JSON's types; see `stored_parts.py`."""
+        numbers = [int(self.operation), int(self.resource_type), int(self.pattern), int(self.permission)]
+        return [self.principal, self.name, self.host, *numbers]
+
     def is_for(self, principal: str, host: str) -> bool:
         """Whether it is about who asks from there."""
         return self.principal in (principal, _EVERYBODY) and self.host in (host, _WILDCARD)
@@ -208,7 +213,14 @@ class Authorizer:
 
     def add(self, acls: Iterable[Acl]) -> None:
         """Add bindings; those that are there already stay so."""
-        self._acls.update(dict.fromkeys(acls))
+        for acl in acls:
+            if acl not in self._acls:
+                self._acls[acl] = None
+                self._state.journal.write("acl", acl.as_key(), True)
+
+    def all(self) -> list[Acl]:
+        """All bindings."""
+        return list(self._acls)
 
     def find(self, wanted: AclFilter) -> list[Acl]:
         """The bindings that pass a filter."""
@@ -217,7 +229,9 @@ class Authorizer:
     def remove(self, acls: Iterable[Acl]) -> None:
         """Remove bindings."""
         for acl in acls:
-            self._acls.pop(acl, None)
+            if acl in self._acls:
+                del self._acls[acl]
+                self._state.journal.write("acl", acl.as_key(), None)
 
     # --- what they allow
 

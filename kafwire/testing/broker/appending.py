@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from kafwire.testing.broker.request import Request
     from kafwire.testing.broker.state import ClusterState
 
+_log = logging.getLogger("kafwire.testing.broker")
 MOST_DECOMPRESSED = 1 << 30  # of a batch that gets another codec
 
 
@@ -71,7 +73,16 @@ def append_batch(
     if header.producer_id >= 0:
         partition.producers.add(header)
         state.part(ProducerExpiry).watch()
-    part.base_offset = partition.append(data, [header])
+    end = partition.log.end_offset
+    try:
+        part.base_offset = partition.append(data, [header])
+    except OSError as error:
+        # The disk is full, or broken: nothing is stored, and what is known of the producer is learnt from the log anew.
+        _log.warning("%s-%d: %s", topic.name, partition.index, error)
+        partition.producers.truncate(end, partition.read_marker, partition.log.headers(partition.log.start_offset))
+        part.log_start_offset = -1
+        part.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        return -1
     return partition.log.end_offset
 
 

@@ -140,6 +140,7 @@ class ConfigStore:
 
     def _set_topic(self, topic: Topic, configs: dict[str, str]) -> None:
         topic.configs = configs
+        self._state.topics.on_change(topic.name)
         for partition in topic.partitions:
             partition.notify(-1)  # what some wait for may be another thing now
 
@@ -165,13 +166,19 @@ class ConfigStore:
                 raise Refusal(ErrorCode.INVALID_REQUEST, problem)
         if validate_only:
             return
+        name = str(asked) if name else ""
+        self._state.journal.write("config", name, new or None)
+        self.restore(name, new)
+
+    def restore(self, name: str, configs: dict[str, str]) -> None:
+        """Have options of one broker, or of all where `name` is empty, in the place of those that were set before."""
         if name:
-            self.of_one[asked] = new
+            self.of_one[int(name)] = configs
         else:
-            self.of_all = new
+            self.of_all = configs
         self._state.configs = {**self.static, **self.of_all}
-        for configs in self.of_one.values():
-            self._state.configs.update(configs)
+        for its in self.of_one.values():
+            self._state.configs.update(its)
 
     @staticmethod
     def _node(name: str, what: str) -> int:

@@ -5,6 +5,7 @@ Kafka has these in its metadata log, and in the JAAS configuration of a listener
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,6 +32,11 @@ class ScramCredential:
     stored_key: bytes
     server_key: bytes
     iterations: int
+
+    def dump(self) -> list[str | int]:
+        """All of it, of JSON's types."""
+        raw = (self.salt, self.stored_key, self.server_key)
+        return [*(base64.b64encode(each).decode() for each in raw), self.iterations]
 
     def __repr__(self) -> str:
         return f"ScramCredential(***, iterations={self.iterations})"
@@ -61,6 +67,7 @@ class Credentials:
 
     def __init__(self, state: ClusterState) -> None:
         self._random = state.random
+        self._state = state
         self.scram: dict[tuple[str, str], ScramCredential] = {}  # by mechanism and user
         self.listeners: dict[str, SaslListener] = {}
 
@@ -84,7 +91,15 @@ class Credentials:
             salt = self._random.randbytes(_SALT_BYTES)
             raw = Secret(password).reveal().encode()
             salted = hashlib.pbkdf2_hmac(HASHES[mechanism], raw, salt, iterations)
-            self.scram[mechanism, user] = credential_from_salted(mechanism, salt, salted, iterations)
+            self.set_scram(mechanism, user, credential_from_salted(mechanism, salt, salted, iterations))
+
+    def set_scram(self, mechanism: str, user: str, credential: ScramCredential | None) -> None:
+        """Keep a credential; None: forget it."""
+        if credential is None:
+            del self.scram[mechanism, user]
+        else:
+            self.scram[mechanism, user] = credential
+        self._state.journal.write("scram", [mechanism, user], None if credential is None else credential.dump())
 
     def add_users(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -14,6 +15,7 @@ from kafwire.testing.broker.state import ClusterState
 if TYPE_CHECKING:
     from kafwire.testing.broker.acls import Acl
     from kafwire.testing.broker.embedded_security import EmbeddedSecurity
+    from kafwire.testing.broker.storage import Storage
     from kafwire.testing.client_options import Dialect
     from kafwire.testing.cluster_security import ClusterSecurity
     from kafwire.testing.security import Security
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 class EmbeddedKafka(Controls):
     """A Kafka cluster in this process, for development and tests: the real protocol, on real ports.
 
-    It serves any client. What it stores is in memory. It does not replicate: followers are modelled.
+    It serves any client. What it stores is in memory, or in a folder. It does not replicate: followers are modelled.
 
     Args:
         nodes: how many brokers.
@@ -33,9 +35,13 @@ class EmbeddedKafka(Controls):
             PLAIN and SCRAM here. With `Security(acls=True)` ACLs are enforced.
         acls: ACLs that are there from the start; given, they are enforced on all listeners. Principals that need none
             are in the option `super.users`.
+        data: a folder for records, offsets and all else that has to survive; None: all is in memory. It is flushed when
+            it is closed, and else as the options `log.flush.interval.messages` and `log.flush.interval.ms` say: never
+            by default, as with Kafka. With 1 message, what was acknowledged survives a crash of the machine.
 
     Raises:
         ValueError: a listener asks for what this broker does not have.
+        OSError: from `start`: a port is taken, or the folder is in use, of another version, or not this broker's.
 
     Example:
         >>> with EmbeddedKafka() as kafka, kafwire.Producer(kafka.bootstrap) as producer:
@@ -52,6 +58,7 @@ class EmbeddedKafka(Controls):
         configs: Mapping[str, object] | None = None,
         security: Security | str | Sequence[Security | str] | None = None,
         acls: Iterable[Acl] | None = None,
+        data: Path | str | None = None,
     ) -> None:
         texts = {
             name: str(value).lower() if isinstance(value, bool) else str(value)
@@ -67,6 +74,8 @@ class EmbeddedKafka(Controls):
         has_acls = acls is not None or (self._security is not None and self._security.has_acls)
         self.state = ClusterState(range(1, nodes + 1), configs=texts, authorizer=has_acls)
         self.state.authorizer.add(acls or ())
+        self._data = None if data is None else Path(data)
+        self._storage: Storage | None = None
         self._server = SocketServer(self.state)
         self._host, self._port = host, port
         self._is_started = False
@@ -76,6 +85,10 @@ class EmbeddedKafka(Controls):
         import time
 
         self.state.wall_offset_ms = time.time() * 1000.0 - self._server.now_ms
+        if self._data is not None and self._storage is None:
+            from kafwire.testing.broker.storage import Storage
+
+            self._storage = Storage(self.state, self._data)
         if self._security is not None:
             self._security.open()
             self._security.add_users(self.state)
@@ -92,8 +105,10 @@ class EmbeddedKafka(Controls):
         return self
 
     def close(self) -> None:
-        """Close all ports and connections. What is in memory is gone."""
+        """Close all ports and connections. What is in memory is gone, what is in a folder is on disk."""
         self._server.close()
+        if self._storage is not None:
+            self._storage.close()
         if self._security is not None:
             self._security.close()
 

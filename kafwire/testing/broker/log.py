@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from kafwire.records import decode_batches
@@ -19,11 +19,12 @@ INDEX_INTERVAL = 4096  # index.interval.bytes
 
 @dataclass(frozen=True, slots=True)
 class FileSpan:
-    """Consecutive batches in a file, for `os.sendfile`. Whoever holds it may read it until the log is closed."""
+    """Consecutive batches in a file, for `os.sendfile`: whatever becomes of the log, whoever holds it may read it."""
 
     descriptor: int
     position: int
     size: int
+    lease: object = field(default=None, compare=False, repr=False)  # what keeps the descriptor open
 
 
 # Consecutive batches, the last perhaps cut off.

@@ -10,7 +10,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafwire.testing.broker.expiry import Expiry
 from kafwire.testing.broker.state import java_hash
@@ -73,6 +73,7 @@ class OffsetStore:
             self._committed.setdefault(group, {})[place] = committed
             self._order[group, place] = number
             self.history[place].append(committed.offset)
+            self._state.journal.write("offset", [group, *place], [*committed, number])
             self._watch()
 
     # --- transactions
@@ -81,7 +82,9 @@ class OffsetStore:
         """Commit an offset when the producer's transaction commits."""
         its = self._pending.setdefault(group, {}).setdefault(producer_id, Pending(epoch))
         its.epoch = epoch
-        its.offsets[place] = committed, next(self._numbers)
+        number = next(self._numbers)
+        its.offsets[place] = committed, number
+        self._state.journal.write("pending", [group, producer_id, *place], [*committed, number, epoch])
 
     def end_transaction(self, producer_id: int, partition: int, *, commit: bool) -> None:
         """A producer's transaction has ended, for all groups in one partition of `__consumer_offsets`."""
@@ -94,6 +97,8 @@ class OffsetStore:
             if commit:
                 for place, (committed, number) in its.offsets.items():
                     self._keep(group, place, committed, number)
+            for place in its.offsets:
+                self._state.journal.write("pending", [group, producer_id, *place], None)
 
     def has_open(self, group: str, producer_id: int, epoch: int) -> bool:
         """Whether a producer has a transaction in the partition that a group is in."""
@@ -123,16 +128,21 @@ class OffsetStore:
 
     def delete(self, group: str, place: Place) -> None:
         """Forget an offset, what is pending too."""
-        self._committed.get(group, {}).pop(place, None)
+        if self._committed.get(group, {}).pop(place, None) is not None:
+            self._state.journal.write("offset", [group, *place], None)
         self._order.pop((group, place), None)
-        for its in self._pending.get(group, {}).values():
-            its.offsets.pop(place, None)
+        for producer_id, its in self._pending.get(group, {}).items():
+            if its.offsets.pop(place, None) is not None:
+                self._state.journal.write("pending", [group, producer_id, *place], None)
 
     def delete_group(self, group: str) -> None:
         """Forget all of a group."""
         for place in self._committed.pop(group, {}):
             self._order.pop((group, place), None)
-        self._pending.pop(group, None)
+            self._state.journal.write("offset", [group, *place], None)
+        for producer_id, its in self._pending.pop(group, {}).items():
+            for place in its.offsets:
+                self._state.journal.write("pending", [group, producer_id, *place], None)
 
     def delete_topic(self, name: str) -> None:
         """Forget all offsets in a topic, which is there no more."""
@@ -142,6 +152,31 @@ class OffsetStore:
             for place in places:
                 if place[0] == name:
                     self.delete(group, place)
+
+    # --- what survives, see `stored_parts.py`
+
+    def dump(self) -> Iterator[tuple[str, list[str | int], list[Any]]]:
+        """All that there is, as the journal has it."""
+        for group, offsets in self._committed.items():
+            for place, committed in offsets.items():
+                yield "offset", [group, *place], [*committed, self._order[group, place]]
+        for group, pending in self._pending.items():
+            for producer_id, its in pending.items():
+                for place, (committed, number) in its.offsets.items():
+                    yield "pending", [group, producer_id, *place], [*committed, number, its.epoch]
+
+    def restore(self, group: str, place: Place, committed: Committed, number: int) -> None:
+        """Bring a committed offset back, with its number."""
+        self._keep(group, place, committed, number)
+        self._numbers = itertools.count(max(number + 1, next(self._numbers)))
+
+    def restore_pending(
+        self, group: str, producer_id: int, epoch: int, place: Place, committed: Committed, number: int
+    ) -> None:
+        """Bring back what an open transaction is about to commit."""
+        its = self._pending.setdefault(group, {}).setdefault(producer_id, Pending(epoch))
+        its.offsets[place] = committed, number
+        self._numbers = itertools.count(max(number + 1, next(self._numbers)))
 
     def _expire(self) -> bool:
         """Forget what groups have committed long ago; groups go by their coordinator. Returns whether more is left."""

@@ -81,6 +81,7 @@ class Quotas:
                 kept.pop(key, None)
             else:
                 kept[key] = float(value)
+        self._state.journal.write("quota", sorted([*each] for each in names.items()), kept or None)
         if not kept:
             del self.values[who]
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafwire.errors import ProtocolError
-from kafwire.testing.broker.frames import read_request, write_response
+from kafwire.testing.broker.frames import read_request, write_pieces
 from kafwire.testing.broker.log import FileSpan
 from kafwire.testing.broker.principals import DEFAULT_RULES, principal_of
 from kafwire.testing.broker.request import HANG_UP, NO_ANSWER, Answer, Connection, Request
@@ -418,9 +418,10 @@ class SocketServer:
                 self.state.after(0, lambda: self._resume(peer))
 
     def _queue(self, peer: _Peer, request: Request, answer: Any) -> None:
-        frame = write_response(request, answer)
-        peer.outgoing.append(memoryview(len(frame).to_bytes(SIZE_BYTES, "big")))
-        peer.outgoing.append(memoryview(frame))
+        pieces = [each for each in write_pieces(request, answer) if each != b""]  # a token of SASL may be empty
+        size = sum(each.size if isinstance(each, FileSpan) else len(each) for each in pieces)
+        peer.outgoing.append(memoryview(size.to_bytes(SIZE_BYTES, "big")))
+        peer.outgoing.extend(each if isinstance(each, FileSpan) else memoryview(each) for each in pieces)
 
     def _resume(self, peer: _Peer) -> None:
         if peer.connection.is_open:
@@ -444,7 +445,7 @@ class SocketServer:
                 if sent >= size:
                     peer.outgoing.popleft()
                 elif isinstance(first, FileSpan):
-                    peer.outgoing[0] = FileSpan(first.descriptor, first.position + sent, size - sent)
+                    peer.outgoing[0] = replace(first, position=first.position + sent, size=size - sent)
                 else:
                     peer.outgoing[0] = first[sent:]
                 sent -= min(sent, size)
@@ -456,7 +457,10 @@ class SocketServer:
         if peer.listener.context is not None:
             return int(peer.socket.send(next_plaintext(peer.outgoing)))
         if isinstance(first, FileSpan):
-            return os.sendfile(peer.socket.fileno(), first.descriptor, first.position, first.size)
+            sent = os.sendfile(peer.socket.fileno(), first.descriptor, first.position, first.size)
+            if not sent:
+                raise OSError("a file has become shorter than what is sent of it")
+            return sent
         slices: list[memoryview] = []
         for each in peer.outgoing:
             if isinstance(each, FileSpan) or len(slices) == SLICES:

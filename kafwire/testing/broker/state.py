@@ -20,6 +20,7 @@ from typing import Any
 from kafwire.testing.broker import dispatch
 from kafwire.testing.broker.acls import CLUSTER_NAME, Authorizer, Operation, ResourceType
 from kafwire.testing.broker.configs import BROKER_CONFIGS, TOPIC_CONFIGS
+from kafwire.testing.broker.journal import JournalWriter, NoJournal
 from kafwire.testing.broker.partition import Partition
 from kafwire.testing.broker.replication import Replication
 from kafwire.testing.broker.request import LATER, Answer, Connection, Request
@@ -79,6 +80,7 @@ class ClusterState:
         self.cluster_id = self.make_cluster_id()
         self.topics = Topics(lambda: [n.number for n in self.nodes.values() if n.is_up] or [*self.nodes], self.make_id)
         self.interceptors: list[Interceptor] = []
+        self.journal: JournalWriter = NoJournal()  # of what has to survive
         self.requests = RequestLog(self.topics)
         self.coordinators: dict[str, int] = {}  # groups and transactional ids whose coordinator was moved; -1: nobody
         self.coordinator_watchers: list[Callable[[], object]] = []  # called when others may coordinate

@@ -47,6 +47,7 @@ class Topics:
         self.by_name: dict[str, Topic] = {}
         self.by_id: dict[uuid.UUID, Topic] = {}
         self.make_log: Callable[[Topic, int], PartitionLog] = lambda topic, index: MemoryLog()  # noqa: ARG005
+        self.on_change: Callable[[str], object] = lambda name: None  # noqa: ARG005 - has a topic written down
         self.make_id = make_id
         self.deletion_watchers: list[Callable[[Topic], object]] = []  # told of each topic that is deleted
         self.watchers: list[Callable[[Partition], object]] = []  # told of each partition that is made
@@ -105,11 +106,13 @@ class Topics:
             topic.partitions.append(partition)
             for watcher in self.watchers:
                 watcher(partition)
+        self.on_change(topic.name)
 
     def delete(self, topic: Topic) -> None:
         """A topic is there no more; those who wait for its records are told."""
         del self.by_name[topic.name]
         del self.by_id[topic.topic_id]
+        self.on_change(topic.name)
         for partition in topic.partitions:
             partition.error = 0
             partition.leader = -1

@@ -7,8 +7,9 @@ groups, some time after a decision.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafwire.errors import ErrorCode
 from kafwire.producer.sequencer import Identity
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 BY_LEADER = 12  # the version of Produce from which leaders add partitions to transactions themselves
 VERIFIED = 11  # and in which a partition that is not in one is TRANSACTION_ABORTABLE
+_BLOCK = 1000  # producer ids
+_SURVIVES = ("producer_id", "epoch", "last_epoch", "previous_id", "next_id")
 RETRY_MS = 20.0  # how much later a marker is tried again that could not be written, or is not replicated
 
 
@@ -39,6 +42,21 @@ class Transaction:
     # The markers that were written and are not known to be replicated: the leader epoch, and the offset.
     markers: dict[Place, tuple[int, int]] = field(default_factory=dict)
 
+    def dump(self) -> dict[str, Any]:
+        """What survives of it, of JSON's types."""
+        its = self.coordinator
+        numbers = {name: getattr(its, name) for name in _SURVIVES}
+        places = sorted([*place] for place in its.partitions)
+        return {**numbers, "state": its.state.value, "partitions": places, "timeout_ms": self.timeout_ms}
+
+    @classmethod
+    def load(cls, value: dict[str, Any], *, before_4: bool) -> Transaction:
+        """See `dump`."""
+        its = Coordinator(before_4, **{name: value[name] for name in _SURVIVES})
+        its.state = State(value["state"])
+        its.partitions = {(topic, partition) for topic, partition in value["partitions"]}
+        return cls(its, value["timeout_ms"])
+
 
 class Transactions:
     """All transactional ids.
@@ -52,6 +70,7 @@ class Transactions:
         self.marker_delay_ms = 1.0
         self.loading: set[str] = set()  # ids whose coordinator has just taken over
         self._producer_ids = itertools.count(1000)
+        self._reserved = 0  # the first producer id that may not be given before this is written down
         self._looks = False
         self._offsets: OffsetStore = state.part(OffsetStore)
         expiry: Expiry = state.part(Expiry)
@@ -59,7 +78,12 @@ class Transactions:
 
     def new_producer_id(self) -> int:
         """A producer id that nobody has."""
-        return next(self._producer_ids)
+        found = next(self._producer_ids)
+        if found >= self._reserved:
+            # As with Kafka, a block at a time: those that nobody was given are lost when the broker ends.
+            self._reserved = found + _BLOCK
+            self._state.journal.write("producer-ids", "next", self._reserved)
+        return found
 
     def refuses(self, request: Request, transactional_id: str) -> int:
         """The error code of a broker that does not coordinate an id, or not yet."""
@@ -103,6 +127,7 @@ class Transactions:
             if not was_open:
                 its.begun_ms = self._state.now_ms
                 self._look_for_timeouts()
+            self._note(transactional_id, its)
         return code
 
     def verify(self, transactional_id: str, who: Identity, place: Place) -> int:
@@ -157,12 +182,14 @@ class Transactions:
             is_over = its.coordinator.state is not State.ONGOING and not its.coordinator.preparing
             if is_over and its.used_ms <= before_ms:
                 del self.by_id[transactional_id]
+                self._state.journal.write("transaction", transactional_id, None)
         return bool(self.by_id)
 
     # --- markers
 
     def _decide(self, transactional_id: str, its: Transaction) -> None:
         its.used_ms = self._state.now_ms
+        self._note(transactional_id, its)
         if its.coordinator.preparing:
             self._state.after(self.marker_delay_ms, lambda: self._write_markers(transactional_id))
 
@@ -180,6 +207,7 @@ class Transactions:
             if not coordinator.partitions:
                 coordinator.complete()
                 its.used_ms = self._state.now_ms
+                self._note(transactional_id, its)
                 return
         self._state.after(max(self.marker_delay_ms, RETRY_MS), lambda: self._write_markers(transactional_id))
 
@@ -204,6 +232,33 @@ class Transactions:
             )
             its.markers[place] = partition.leader_epoch, offset
         return partition.high_watermark > offset
+
+    # --- what survives, see `stored_parts.py`
+
+    def _note(self, transactional_id: str, its: Transaction) -> None:
+        self._state.journal.write("transaction", transactional_id, its.dump())
+
+    def dump(self) -> Iterator[tuple[str, str, Any]]:
+        """All that there is, as the journal has it."""
+        if self._reserved:
+            yield "producer-ids", "next", self._reserved
+        for transactional_id, its in self.by_id.items():
+            yield "transaction", transactional_id, its.dump()
+
+    def restore_ids(self, following: int) -> None:
+        """Producer ids begin with this one."""
+        self._producer_ids, self._reserved = itertools.count(following), following
+
+    def restore(self, transactional_id: str, value: dict[str, Any]) -> None:
+        """Bring a transactional id back; markers that are owed will be written."""
+        its = self.by_id[transactional_id] = Transaction.load(value, before_4=self._state.before_4)
+        its.used_ms = self._state.now_ms
+        if its.coordinator.state is State.ONGOING:
+            its.begun_ms = self._state.now_ms
+            self._look_for_timeouts()
+        self._watch()
+        if its.coordinator.preparing:
+            self._state.after(self.marker_delay_ms, lambda: self._write_markers(transactional_id))
 
     # --- batches
 

@@ -40,10 +40,11 @@ def handle(state: ClusterState, request: Request) -> Answer:
     for name, change in changes.items():
         mechanism = SCRAM_NUMBERS[change.mechanism]
         if _is_deletion(change):
-            del credentials.scram[mechanism, name]
+            credentials.set_scram(mechanism, name, None)
         else:
             salt, salted = bytes(change.salt), bytes(change.salted_password)
-            credentials.scram[mechanism, name] = credential_from_salted(mechanism, salt, salted, change.iterations)
+            credential = credential_from_salted(mechanism, salt, salted, change.iterations)
+            credentials.set_scram(mechanism, name, credential)
     result = response.AlterUserScramCredentialsResult
     done = [result(user=name, error_message=None) for name in changes]
     refused = [result(user=name, error_code=code, error_message=text) for name, (code, text) in problems.items()]

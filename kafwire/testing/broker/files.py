@@ -1,0 +1,192 @@
+"""The file operations of a broker with `--data`: a seam, so that a simulation can have a disk that is full or lies.
+
+`RealFiles` is the machine's own. `kafwire.testing.simulation.files` has one in memory. Paths are texts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from pathlib import Path
+from typing import Protocol
+
+MOST_OPEN = 512  # descriptors of a broker's logs
+
+
+class Files(Protocol):
+    """What logs and the journal do with files. All of it raises `OSError`."""
+
+    has_descriptors: bool  # whether a descriptor is the operating system's, which `os.sendfile` takes
+
+    def open(self, path: str) -> int:
+        """Open for reading and writing; made where it is not there."""
+
+    def close(self, descriptor: int) -> None:
+        """Close."""
+
+    def pwrite(self, descriptor: int, data: bytes | memoryview, position: int) -> None:
+        """Write all of it, or raise, perhaps with a part written."""
+
+    def pread(self, descriptor: int, size: int, position: int) -> bytes:
+        """Read up to `size` bytes; fewer at the file's end."""
+
+    def size(self, descriptor: int) -> int:
+        """How long the file is."""
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        """Cut it off."""
+
+    def fsync(self, descriptor: int) -> None:
+        """Have its bytes survive a crash of the machine."""
+
+    def rename(self, old: str, new: str) -> None:
+        """Rename a file or a folder; a file in its place is replaced."""
+
+    def unlink(self, path: str) -> None:
+        """Remove a file."""
+
+    def listdir(self, path: str) -> list[str]:
+        """The names in a folder, sorted."""
+
+    def mkdir(self, path: str) -> None:
+        """Make a folder, and those around it; it may be there."""
+
+    def rmdir(self, path: str) -> None:
+        """Remove an empty folder."""
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file or folder."""
+
+    def sync_folder(self, path: str) -> None:
+        """Have the names in a folder survive a crash of the machine."""
+
+
+class RealFiles:
+    """The files of this machine."""
+
+    has_descriptors = True
+
+    def open(self, path: str) -> int:
+        """See `Files`."""
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+    def close(self, descriptor: int) -> None:
+        """See `Files`."""
+        os.close(descriptor)
+
+    def pwrite(self, descriptor: int, data: bytes | memoryview, position: int) -> None:
+        """See `Files`."""
+        written = os.pwrite(descriptor, data, position)
+        while written < len(data):
+            written += os.pwrite(descriptor, memoryview(data)[written:], position + written)
+
+    def pread(self, descriptor: int, size: int, position: int) -> bytes:
+        """See `Files`."""
+        data = os.pread(descriptor, size, position)
+        while len(data) < size and (more := os.pread(descriptor, size - len(data), position + len(data))):
+            data += more
+        return data
+
+    def size(self, descriptor: int) -> int:
+        """See `Files`."""
+        return os.fstat(descriptor).st_size
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        """See `Files`."""
+        os.ftruncate(descriptor, size)
+
+    def fsync(self, descriptor: int) -> None:
+        """See `Files`."""
+        os.fdatasync(descriptor)
+
+    def rename(self, old: str, new: str) -> None:
+        """See `Files`."""
+        Path(old).rename(new)
+
+    def unlink(self, path: str) -> None:
+        """See `Files`."""
+        Path(path).unlink()
+
+    def listdir(self, path: str) -> list[str]:
+        """See `Files`."""
+        return sorted(each.name for each in Path(path).iterdir())
+
+    def mkdir(self, path: str) -> None:
+        """See `Files`."""
+        Path(path).mkdir(parents=True, exist_ok=True)
+
+    def rmdir(self, path: str) -> None:
+        """See `Files`."""
+        Path(path).rmdir()
+
+    def exists(self, path: str) -> bool:
+        """See `Files`."""
+        return Path(path).exists()
+
+    def sync_folder(self, path: str) -> None:
+        """See `Files`."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+class OpenFile:
+    """A descriptor that is closed when nobody has this object any more: spans that are being sent keep it."""
+
+    __slots__ = ("_files", "descriptor")
+
+    def __init__(self, files: Files, path: str) -> None:
+        self._files = files
+        self.descriptor = files.open(path)
+
+    def __del__(self) -> None:
+        if hasattr(self, "descriptor"):
+            self._files.close(self.descriptor)
+
+
+class FilePool:
+    """Files that are open, a bounded number of them: the ones used last."""
+
+    def __init__(self, files: Files, most: int = MOST_OPEN) -> None:
+        self.files = files
+        self._most = most
+        self._open: OrderedDict[str, OpenFile] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def get(self, path: str) -> OpenFile:
+        """An open file, which may be closed as soon as the caller lets go of it."""
+        found = self._open.get(path)
+        if found is None:
+            found = self._open[path] = OpenFile(self.files, path)
+            if len(self._open) > self._most:
+                self._open.popitem(last=False)
+        else:
+            self._open.move_to_end(path)
+        return found
+
+    def forget(self, path: str) -> None:
+        """A file is renamed or removed, or not needed for now."""
+        self._open.pop(path, None)
+
+
+def read_file(files: Files, path: str) -> bytes:
+    """All of a file."""
+    opened = OpenFile(files, path)
+    return files.pread(opened.descriptor, files.size(opened.descriptor), 0)
+
+
+def write_file(files: Files, path: str, data: bytes, *, sync: bool = True) -> None:
+    """Put a file in its place at once, as far as readers and crashes can see."""
+    new = path + ".tmp"
+    opened = OpenFile(files, new)
+    files.truncate(opened.descriptor, 0)
+    files.pwrite(opened.descriptor, data, 0)
+    if sync:
+        files.fsync(opened.descriptor)
+    files.rename(new, path)
+    if sync:
+        files.sync_folder(path.rpartition("/")[0])

@@ -1,0 +1,23 @@
+"""Batches for logs on disk."""
+
+from kafwire.records import encode_batch
+from kafwire.testing.broker.batch_header import read_header, stamp
+
+
+def batch(offset, count=1, size=20, epoch=0, timestamp=1_000):
+    """A batch that has its place in a log, and its header."""
+    records = [{"value": bytes([offset % 251]) * size, "timestamp_ms": timestamp + i} for i in range(count)]
+    data = bytearray(encode_batch(records))
+    header = stamp(data, 0, read_header(data), offset, epoch)
+    return bytes(data), header
+
+
+def contents(log):
+    """The bytes of all batches of a log from its start on, one after the other."""
+    from kafwire.testing.broker.log import FileSpan, read_span
+
+    found = []
+    for header in list(log.headers(log.start_offset)):
+        data = log.read(header.base_offset, header.size)
+        found.append(read_span(data) if isinstance(data, FileSpan) else bytes(data))
+    return found
