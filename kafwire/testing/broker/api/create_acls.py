@@ -2,36 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker.acls import ANY, CLUSTER_NAME, MATCH, Acl, Operation, PatternType, Permission, ResourceType
+from kafwire.testing.broker.acls import CLUSTER_NAME, Acl, Operation, PatternType, Permission, ResourceType
 from kafwire.testing.broker.request import Answer, Request
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
 NOT_ENABLED = "No Authorizer is configured."
-# What is there for filters only, in Kafka's words.
-_FOR_FILTERS: Mapping[object, str] = {ANY: "ANY", ("patternType", MATCH): "MATCH"}
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
     """Add each binding that is right; one that is there already is added, too."""
     result = protocol.CreateAclsResponse.AclCreationResult
+    creations = request.message.creations
+    if not state.authorizer.is_enabled:
+        refused = [result(error_code=ErrorCode.SECURITY_DISABLED, error_message=NOT_ENABLED) for _ in creations]
+        return protocol.CreateAclsResponse(results=refused)
+    if any(_is_for_filters(asked) for asked in creations):
+        # Kafka does not expect it: it adds none of them, and says nothing about it.
+        refused = [result(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, error_message=None) for _ in creations]
+        return protocol.CreateAclsResponse(results=refused)
     results = []
-    for asked in request.message.creations:
-        code, text = ErrorCode.SECURITY_DISABLED, NOT_ENABLED
-        if state.authorizer.is_enabled:
-            code, text = ErrorCode.INVALID_REQUEST, _problem(asked)
+    for asked in creations:
+        text = _problem(asked)
         if text:
-            results.append(result(error_code=code, error_message=text))
-            continue
-        results.append(result())
-        state.authorizer.add([_acl(asked)])
+            results.append(result(error_code=ErrorCode.INVALID_REQUEST, error_message=text))
+        else:
+            results.append(result())
+            state.authorizer.add([_acl(asked)])
     return protocol.CreateAclsResponse(results=results)
+
+
+def _is_for_filters(asked: Any) -> bool:
+    """Whether a binding has a value that is for filters only, or is none."""
+    return (
+        asked.resource_type not in list(ResourceType)
+        or asked.resource_pattern_type not in list(PatternType)
+        or asked.operation not in list(Operation)
+        or asked.permission_type not in list(Permission)
+    )
 
 
 def _problem(asked: Any) -> str:
@@ -40,16 +53,9 @@ def _problem(asked: Any) -> str:
         return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
     if not asked.resource_name:
         return "Invalid empty resource name"
-    for name, value, kind in (
-        ("resourceType", asked.resource_type, ResourceType),
-        ("patternType", asked.resource_pattern_type, PatternType),
-        ("operation", asked.operation, Operation),
-        ("permissionType", asked.permission_type, Permission),
-    ):
-        if value not in list(kind):
-            return f"Invalid {name} {_FOR_FILTERS.get(value if value == ANY else (name, value), 'UNKNOWN')}"
     if ":" not in asked.principal:
-        return f'expected a string in format principalType:principalName but got "{asked.principal}"'
+        missing = "no colon is present separating the principal type from the principal name"
+        return f"Could not parse principal from `{asked.principal}` ({missing})"
     return ""
 
 

@@ -210,16 +210,20 @@ def test_bindings_are_added_described_and_removed():
     [
         ({"resource_type": 4}, "The only valid name for the CLUSTER resource is kafka-cluster"),
         ({"resource_name": ""}, "Invalid empty resource name"),
-        ({"resource_type": 1}, "Invalid resourceType ANY"),
-        ({"resource_pattern_type": 2}, "Invalid patternType MATCH"),
-        ({"operation": 1}, "Invalid operation ANY"),
-        ({"permission_type": 1}, "Invalid permissionType ANY"),
     ],
 )
 def test_a_binding_that_is_wrong_is_refused_alone(changes, text):
     driver = BrokerDriver(ClusterState(authorizer=True, configs={"super.users": ANONYMOUS}))
     results = driver.ask(protocol.CreateAclsRequest(creations=[creation(**changes), creation()])).results
     assert [(each.error_code, each.error_message) for each in results] == [(ErrorCode.INVALID_REQUEST, text), (0, "")]
+
+
+@pytest.mark.parametrize("name", ["resource_type", "resource_pattern_type", "operation", "permission_type"])
+def test_a_binding_with_what_is_for_filters_has_all_refused(name):
+    driver = BrokerDriver(ClusterState(authorizer=True, configs={"super.users": ANONYMOUS}))
+    results = driver.ask(protocol.CreateAclsRequest(creations=[creation(), creation(**{name: 1})])).results
+    assert [(each.error_code, each.error_message) for each in results] == [(ErrorCode.UNKNOWN_SERVER_ERROR, None)] * 2
+    assert driver.ask(NO_ACL).resources == []
 
 
 def test_without_an_authorizer_there_are_none():

@@ -7,6 +7,7 @@ import pytest
 
 from kafwire import protocol
 from kafwire.errors import AuthenticationError, ErrorCode
+from kafwire.protocol.framing import encode_request
 from kafwire.secret import Secret
 from kafwire.security.sasl.plain import PlainExchange
 from kafwire.security.sasl.scram import ScramExchange
@@ -351,3 +352,9 @@ def test_once_in_a_second(ending):
     assert client.choose("PLAIN").error_code == ErrorCode.ILLEGAL_SASL_STATE
     client.driver.pass_ms(1)
     assert client.log_in().error_code == 0
+
+
+def test_bytes_after_a_request_are_ignored(state):
+    """As librdkafka sends them after the request for all topics."""
+    frame = encode_request(protocol.MetadataRequest(topics=None), 13, 1, "c") + b"\0\0\0"
+    assert read_request(state.connect(1), frame).message.topics is None
