@@ -76,6 +76,7 @@ def _describe(state: ClusterState, configs: dict[str, str]) -> list[Any]:
     found = []
     for name in sorted(TOPIC_CONFIGS):
         value, places = store.of_topic(configs, name)
+        value = configs.get(name, value)  # here Kafka shows it as it was given, with its spaces
         found.append(kind(name=name, value=value, config_source=places[0].source if places else Source.DEFAULT))
     return found
 
