@@ -34,6 +34,8 @@ def test_size_is_kept_at_least():
     partition.topic.configs["retention.bytes"] = str(2 * size + 1)
     assert state.part(Retention).run("t") == 2 * size
     assert partition.log.start_offset == 2
+    partition.topic.configs["retention.bytes"] = str(2 * size)
+    assert state.part(Retention).run("t") == size
 
 
 def test_compacted_topics_and_what_is_not_replicated_stay():
