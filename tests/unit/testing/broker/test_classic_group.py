@@ -434,3 +434,21 @@ def test_a_group_that_does_not_exist() -> None:
     assert group.beat(stranger) == ErrorCode.UNKNOWN_MEMBER_ID
     assert group.leave(("stranger", None), ("", "i")) == [ErrorCode.UNKNOWN_MEMBER_ID] * 2
     assert group.describe().error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_a_session_begins_anew_with_the_assignment() -> None:
+    group = Members()
+    how: dict[str, Any] = {"session_ms": 10_000}
+    leader, follower = group.stable(count=2, **how)
+    again = [group.join(leader.member_id, **how), group.join(follower.member_id, **how)]
+    leader, follower = (Membership(j.member_id, j.generation_id, j.leader) for j in map(group.answer, again))
+    early = group.sync(follower)
+    for _ in range(3):
+        group.pass_ms(5_000)
+        assert group.beat(leader) == 0
+    group.answer(group.sync(leader, {}))
+    assert group.answer(early).error_code == 0
+    group.pass_ms(9_999)
+    assert group.beat(leader) == 0
+    group.pass_ms(1)
+    assert group.beat(follower) == ErrorCode.UNKNOWN_MEMBER_ID

@@ -154,3 +154,21 @@ def test_an_administrator_removes_members_by_their_instance_ids() -> None:
 def test_an_id_that_was_given_is_for_members_without_instance_ids() -> None:
     group = Members()
     assert group.answer(group.join(group.new_id(), instance_id="a")).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_another_leads_when_a_static_leader_does_not_join() -> None:
+    group = Members()
+    how: dict[str, Any] = {"session_ms": 45_000, "rebalance_ms": 20_000}
+    leader, follower = group.stable(instance_ids=["a", "b"], **how)
+    waiting = group.join(follower.member_id, instance_id="b", protocols=[("range", b"new")], **how)
+    group.pass_ms(20_000)
+    joined = group.answer(waiting)
+    assert (joined.leader, len(joined.members)) == (follower.member_id, 2)
+    assert group.beat(dataclasses.replace(leader, generation=3)) == 0
+
+
+def test_who_was_removed_comes_again() -> None:
+    group = Members()
+    group.stable(instance_ids=["a"])
+    assert group.leave(("", "a")) == [0]
+    assert restarted(group, "a").generation_id == 3

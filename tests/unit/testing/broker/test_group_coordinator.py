@@ -355,3 +355,10 @@ def test_classic_groups_are_not_described_as_groups_of_the_consumer_protocol(ver
         ("g", ErrorCode.GROUP_ID_NOT_FOUND, "Group g is not a consumer group."),
         ("none", ErrorCode.GROUP_ID_NOT_FOUND, "Group none not found."),
     ]
+
+
+def test_a_group_with_offsets_stays() -> None:
+    group = Members()
+    group.commit(None)
+    group.pass_ms(1_200_000)
+    assert group.status == "Empty"
