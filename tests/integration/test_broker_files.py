@@ -1,0 +1,123 @@
+"""Logs on disk beside Kafka's own: each reads what the other has written; and what is left after kills."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kafwire
+from kafwire.records import decode_batches
+from kafwire.testing import EmbeddedKafka, KafkaCluster
+from kafwire.testing.broker.file_log import FileLog
+from kafwire.testing.broker.files import FilePool, RealFiles
+from kafwire.testing.kafka import class_path, java
+from tests.support.broker_process import BrokerProcess
+from tests.support.file_logs import contents
+
+TOPIC = "flights"
+
+
+def write(servers: str, count: int, size: int = 200, **options: Any) -> list[tuple[int, bytes]]:
+    with kafwire.Producer(servers, **options) as producer:
+        values = [b"%06d" % number + b"x" * (number % size) for number in range(count)]
+        sent = [(producer.send(TOPIC, value, partition=0), value) for value in values]
+        return [(result.result(60).offset, value) for result, value in sent]
+
+
+def read(servers: str, count: int) -> list[tuple[int, bytes]]:
+    found: list[tuple[int, bytes]] = []
+    with kafwire.Consumer(
+        servers,
+        assign=[kafwire.TopicPartition(TOPIC, 0)],
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+    ) as consumer:
+        for batch in consumer.batches(timeout=20):
+            found += [(record.offset, record.value or b"") for record in batch]
+            if len(found) >= count:
+                break
+    return found
+
+
+def test_a_log_of_a_real_broker_opens(tmp_path: Path) -> None:
+    options = {"log.segment.bytes": "1048576", "log.index.interval.bytes": "512", "auto.create.topics.enable": "true"}
+    with KafkaCluster(1, properties=options) as cluster:
+        written = write(cluster.bootstrap, 20_000, linger_ms=0, batch_size=2_000)
+        cluster.node(1).stop()
+        (folder,) = cluster.nodes[0].folder.rglob(f"{TOPIC}-0")
+        shutil.copytree(folder, tmp_path / f"{TOPIC}-0")
+    for is_clean in (True, False):
+        log = FileLog(FilePool(RealFiles()), str(tmp_path / f"{TOPIC}-0"), is_clean=is_clean)
+        assert log.cut_off == 0
+        assert len(log.segments) > 1
+        records = [record for data in contents(log) for batch in decode_batches(data) for record in batch]
+        assert [(record.offset, record.value) for record in records] == written
+
+
+def dump(paths: list[Path], *options: str) -> str:
+    files = ",".join(map(str, paths))
+    command = [java(), "-cp", class_path(), "org.apache.kafka.tools.DumpLogSegments", "--files", files, *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def test_the_dump_tool_of_kafka_reads_segments_and_indexes(tmp_path: Path) -> None:
+    with EmbeddedKafka(data=tmp_path / "data", configs={"log.index.interval.bytes": 512}) as kafka:
+        kafka.ask(lambda state: state.topics.create(TOPIC, 1, configs={"segment.bytes": "1048576"}))
+        written = write(kafka.bootstrap, 20_000, linger_ms=0, batch_size=2_000)
+        assert read(kafka.bootstrap, len(written)) == written
+    logs = sorted((tmp_path / "data" / f"{TOPIC}-0").glob("*.log"))
+    assert len(logs) > 1
+    told = dump(logs, "--deep-iteration")
+    assert "isvalid: false" not in told
+    found = told.count("| offset:")
+    indexes = [log.with_suffix(suffix) for log in logs for suffix in (".index", ".timeindex")]
+    assert dump(indexes, "--index-sanity-check").count("passed sanity check") == len(indexes)
+    told = dump(indexes)
+    assert told.count("offset:") > 4 * len(logs)
+    for complaint in ("Mismatches", "Found timestamp mismatch", "out of order"):
+        assert complaint not in told
+    assert found == len(written)
+
+
+@pytest.mark.parametrize("kills", [10, pytest.param(200, marks=pytest.mark.long)])
+def test_what_was_acknowledged_survives_kills(tmp_path: Path, kills: int) -> None:
+    rng = random.Random(kills)
+    acked: dict[int, bytes] = {}
+    ends = threading.Event()
+    with EmbeddedKafka(data=tmp_path / "data") as kafka:
+        kafka.ask(lambda state: state.topics.create(TOPIC, 1, configs={"segment.bytes": "1048576"}))
+    broker = BrokerProcess(tmp_path / "data")
+    port = int(broker.bootstrap.rpartition(":")[2])
+
+    def keep_writing() -> None:
+        number = 0
+        with kafwire.Producer(broker.bootstrap, delivery_timeout_ms=60_000, retry_backoff_ms=10) as producer:
+            while not ends.is_set():
+                values = [b"%08d" % (number + i) + b"x" * 500 for i in range(50)]
+                number += len(values)
+                results = [(producer.send(TOPIC, value, partition=0), value) for value in values]
+                for result, value in results:
+                    acked[result.result(60).offset] = value
+
+    writer = threading.Thread(target=keep_writing)
+    writer.start()
+    for _ in range(kills):
+        time.sleep(rng.uniform(0.02, 0.3))
+        broker.kill()
+        broker = BrokerProcess(tmp_path / "data", port)
+    ends.set()
+    writer.join()
+    assert len(acked) > kills
+    found = read(broker.bootstrap, max(acked) + 1)
+    broker.kill()
+    assert [offset for offset, _ in found] == list(range(len(found)))
+    assert [value for _, value in found] == [value for _, value in sorted(acked.items())]
