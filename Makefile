@@ -1,12 +1,13 @@
 # make test     run the tests: unit, conformance, integration, spark; those of C also on the newest other CPython
 # make test-all run the long tests: more tests, fresh seeds, ten times the examples, every installed CPython (SHARD=number)
-# make demo     send the flights of 2013 through Kafka and Spark, and back
+# make demo     send the flights of 2013 through the embedded broker and Spark, and back (KAFKA=real: through Apache Kafka)
 # make bench    compare the speed with other clients, on one broker (BENCH=name: only that row)
 # make bench-strategies   compare the fetch strategies, in docs/fetching.md
 # make bench-sweep        measure a producer's linger_ms, batch_size and requests in flight, in docs/producing.md
 # make fuzz     fuzz every decoder, with sanitizers too, which needs clang (SECONDS=60, SEED=random; FUZZ=targets)
 # make soak     run producers under faults, and read everything back (MINUTES=3, SEED=random, RATE=1, SECURITY=sasl_ssl; DETACH=1; RESUME=folder)
 # make soak-status  show the progress of the last soak
+# make simulate run clients in simulated worlds, each decided by its seed, under random faults (SEEDS=200, SEED=0)
 # make mutants  draw mutants, and run the unit tests on them (SEED=random, COUNT=60, AREA=net)
 # make lint     run ruff, cython-lint, mypy, basedpyright, import-linter
 # make format   apply ruff's automatic fixes
@@ -29,6 +30,8 @@ SECURITY ?=
 DETACH ?=
 RESUME ?=
 COUNT ?= 60
+SEEDS ?= 200
+KAFKA ?=
 AREA ?=
 SHARD ?= all
 
@@ -42,7 +45,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-com
 SOURCES := setup.py $(shell find kafwire -name '*.pyx' -o -name '*.pxd' -o -name '*.[ch]')
 
 .DELETE_ON_ERROR:
-.PHONY: build test test-all demo bench bench-strategies bench-sweep dist fuzz soak soak-status mutants lint format loc jars ready clean
+.PHONY: build test test-all demo bench bench-strategies bench-sweep dist fuzz soak soak-status simulate mutants lint format loc jars ready clean
 
 build: $(VENV)/built $(VENV)/linked
 
@@ -57,7 +60,7 @@ ready: $(VENV)/made
 	@$(MAKE) --no-print-directory -j 2 $(VENV)/built $(VENV)/has-test
 	@$(MAKE) --no-print-directory build jars
 
-demo: build $(VENV)/has-demo jars
+demo: build $(VENV)/has-demo $(if $(filter real,$(KAFKA)),jars)
 	$(BIN)/python -m demo
 
 bench: build $(VENV)/has-bench jars
@@ -83,6 +86,9 @@ soak: build $(VENV)/has-test jars
 
 soak-status:
 	@$(BIN)/python -m tests.soak --status
+
+simulate: build
+	$(BIN)/python -m kafwire.testing.simulation --seeds $(SEEDS) $(if $(SEED),--seed $(SEED))
 
 mutants: build $(VENV)/has-test
 	$(BIN)/python -m scripts.mutants --count $(COUNT) $(if $(SEED),--seed $(SEED)) $(addprefix --area ,$(AREA))

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 import kafwire
 from demo import flights, picture
-from kafwire.testing import KafkaCluster
+from kafwire.testing import EmbeddedKafka, KafkaCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,10 +44,11 @@ def main() -> int:
         table = flights.load_flights()
         records = flights.records(table)
         note(f"{table.num_rows:,} flights, {records.nbytes / 1e6:.0f} MB as JSON")
-    with step("start Apache Kafka") as note:
-        cluster = KafkaCluster()
+    is_real = os.environ.get("KAFKA") == "real"
+    cluster: KafkaCluster | EmbeddedKafka = KafkaCluster() if is_real else EmbeddedKafka()
+    with step("start Apache Kafka" if is_real else "start the embedded broker") as note:
         cluster.start()
-        note(f"{cluster.version} at {cluster.bootstrap}")
+        note(f"{cluster.version} at {cluster.bootstrap}" if isinstance(cluster, KafkaCluster) else cluster.bootstrap)
     try:
         with kafwire.Client(cluster.bootstrap) as client:
             client.create_topic(FLIGHTS, partitions=PARTITIONS)
