@@ -38,6 +38,7 @@ def listed(group: Members, version: int = 5, **filters: Any) -> dict[str, tuple[
 
 def delete(group: Members, *names: str) -> dict[str, int]:
     answer = group.ask(protocol.DeleteGroupsRequest(groups_names=list(names)))
+    assert len(answer.results) == len(set(names))
     return {each.group_id: each.error_code for each in answer.results}
 
 
