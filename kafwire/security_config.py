@@ -104,7 +104,7 @@ class SecurityConfig:
     sasl_oauthbearer_client_secret: Secret | None = option(None, maybe(secret), hidden=True)
     sasl_oauthbearer_scope: str | None = option(None, maybe(some_text))
     sasl_oauthbearer_extensions: Mapping[str, str] | None = option(None, maybe(_extensions))
-    # With the grant type of JWT-bearer (RFC 7523): the assertion, or what it is made and signed with.
+    # The assertion (RFC 7523), or what it is made and signed with: instead of the secret, or as the grant.
     sasl_oauthbearer_assertion_file: str | None = option(None, maybe(path), hidden=True)
     sasl_oauthbearer_assertion_algorithm: str = option("RS256", OneOf("RS256", "ES256"))
     sasl_oauthbearer_assertion_private_key_file: str | None = option(None, maybe(path), hidden=True)
@@ -212,18 +212,20 @@ class SecurityConfig:
             )
         if endpoint is None:
             return
-        if self.sasl_oauthbearer_grant_type == "client_credentials":
-            if self.sasl_oauthbearer_client_id is None or self.sasl_oauthbearer_client_secret is None:
-                raise ConfigError(
-                    "sasl_oauthbearer_token_endpoint_url needs sasl_oauthbearer_client_id and "
-                    "sasl_oauthbearer_client_secret, or another sasl_oauthbearer_grant_type"
-                )
-        elif not (
+        if (
             self.sasl_oauthbearer_assertion_file
             or self.sasl_oauthbearer_assertion_private_key_file
             or self.sasl_oauthbearer_assertion_private_key_pem
         ):
+            return  # it stands for the secret (KIP-1258), and says whose it is
+        if self.sasl_oauthbearer_grant_type != "client_credentials":
             raise ConfigError(
                 f"sasl_oauthbearer_grant_type={self.sasl_oauthbearer_grant_type} needs "
                 "sasl_oauthbearer_assertion_file, or sasl_oauthbearer_assertion_private_key_file to make them with"
+            )
+        if self.sasl_oauthbearer_client_id is None or self.sasl_oauthbearer_client_secret is None:
+            raise ConfigError(
+                "sasl_oauthbearer_token_endpoint_url needs sasl_oauthbearer_client_id and "
+                "sasl_oauthbearer_client_secret, or instead of the secret sasl_oauthbearer_assertion_file or "
+                "sasl_oauthbearer_assertion_private_key_file"
             )

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 
 import kafwire
+from kafwire.config import ClientConfig
+from kafwire.errors import ConfigError
 from kafwire.runtime.engine import default_engine
 from kafwire.secret import Secret
 from kafwire.security.jwt_assertion import SignedAssertion
@@ -64,6 +66,43 @@ def function(name: str) -> Any:
     names: dict[str, Any] = {}
     exec(compile(text, "docs/oauth.md", "exec"), names)
     return names[name]
+
+
+@pytest.mark.parametrize("text", PROPERTIES, ids=range(len(PROPERTIES)))
+def test_a_client_takes_them(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole clients, by the document's names and by kafwire's own: not only their logins."""
+    monkeypatch.chdir(tmp_path)
+    Path("key.pem").write_text(pem(rsa_key()))
+    Path("entra.json").write_text(TEMPLATE)
+    given: dict[str, Any] = {
+        "bootstrap.servers": "localhost:9",
+        "security.protocol": "SASL_SSL",
+        **dict(line.split("=", 1) for line in text.splitlines()),
+    }
+    for kind in (kafwire.Client, kafwire.Producer, kafwire.Consumer):
+        kind.from_config(given).close()
+    own = {name.replace(".", "_"): value for name, value in given.items()}
+    config = ClientConfig.build(own)
+    assert config.sasl_oauthbearer_token_endpoint_url == given["sasl.oauthbearer.token.endpoint.url"]
+    kafwire.Client(**own).close()
+
+
+def test_what_an_assertion_stands_for() -> None:
+    """Client credentials need a secret or an assertion, which says whose it is; JWT-bearer needs an assertion."""
+    given: dict[str, Any] = {
+        "bootstrap_servers": "localhost:9",
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "OAUTHBEARER",
+        "sasl_oauthbearer_token_endpoint_url": "https://issuer.example/token",
+    }
+    for assertion in ("file", "private_key_file", "private_key_pem"):
+        ClientConfig.build({**given, f"sasl_oauthbearer_assertion_{assertion}": "x"})
+    for half in ({}, {"sasl_oauthbearer_client_id": "id"}, {"sasl_oauthbearer_client_secret": "secret"}):
+        with pytest.raises(ConfigError, match="client_id and sasl_oauthbearer_client_secret, or instead of the secret"):
+            ClientConfig.build({**given, **half})
+    secret = {"sasl_oauthbearer_client_id": "id", "sasl_oauthbearer_client_secret": "secret"}
+    with pytest.raises(ConfigError, match=r"jwt-bearer needs sasl_oauthbearer_assertion_file"):
+        ClientConfig.build({**given, **secret, "sasl_oauthbearer_grant_type": JWT_BEARER})
 
 
 def test_client_credentials(tmp_path: Path) -> None:
