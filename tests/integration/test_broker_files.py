@@ -88,7 +88,7 @@ def test_the_dump_tool_of_kafka_reads_segments_and_indexes(tmp_path: Path) -> No
     assert found == len(written)
 
 
-@pytest.mark.parametrize("kills", [10, pytest.param(200, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [10, pytest.param(200, marks=[pytest.mark.long, pytest.mark.timeout(1200)])])
 def test_what_was_acknowledged_survives_kills(tmp_path: Path, kills: int) -> None:
     rng = random.Random(kills)
     acked: dict[int, bytes] = {}
@@ -100,7 +100,7 @@ def test_what_was_acknowledged_survives_kills(tmp_path: Path, kills: int) -> Non
 
     def keep_writing() -> None:
         number = 0
-        with kafwire.Producer(broker.bootstrap, delivery_timeout_ms=60_000, retry_backoff_ms=10) as producer:
+        with kafwire.Producer(broker.bootstrap, delivery_timeout_ms=300_000, retry_backoff_ms=10) as producer:
             while not ends.is_set():
                 values = [b"%08d" % (number + i) + b"x" * 500 for i in range(50)]
                 number += len(values)
@@ -111,7 +111,7 @@ def test_what_was_acknowledged_survives_kills(tmp_path: Path, kills: int) -> Non
     writer = threading.Thread(target=keep_writing)
     writer.start()
     for _ in range(kills):
-        time.sleep(rng.uniform(0.02, 0.3))
+        time.sleep(rng.uniform(0.05, 0.6))
         broker.kill()
         broker = BrokerProcess(tmp_path / "data", port)
     ends.set()
