@@ -11,6 +11,7 @@ The same state is driven by sockets in `EmbeddedKafka`. One seed decides everyth
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 from collections.abc import Mapping
 from typing import Any
@@ -107,7 +108,7 @@ class ClusterWorld(BaseWorld):
             finally:
                 self._waiting.pop(request, None)
         throttle_ms = self.throttles.get(request.node, 0)
-        if throttle_ms and hasattr(answer, "throttle_time_ms"):
+        if throttle_ms and _tells_throttle(type(answer), request.version):
             answer.throttle_time_ms = throttle_ms
         return answer
 
@@ -191,3 +192,11 @@ class ClusterWorld(BaseWorld):
             if len(answer.topics) < len(wanted):
                 return None  # it has heard of what it is asked for only now
         return answer
+
+
+@functools.cache
+def _tells_throttle(kind: type[Any], version: int) -> bool:
+    """Whether an answer of this version has room for a throttle time; a client cannot heed what it is not told."""
+    return any(
+        field.name == "throttle_time_ms" and version in field.versions for field in getattr(kind, "__fields__", ())
+    )
