@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +24,8 @@ RENEW_AFTER, RENEW_WITHIN = 0.85, 0.10
 # Brokers take no second authentication within a second: they call what comes earlier out of place.
 LEAST_RENEWAL_MS = 1_100.0
 THREAD = "kafwire-sasl"
+# A thread cannot be ended. A connection begins no more while so many of its own do not come back.
+MAX_HUNG = 4
 
 
 @dataclass(slots=True)
@@ -34,12 +37,21 @@ class Prepared:
 
 
 class Authentication:
-    """Proves to one broker who this client is."""
+    """Proves to one broker who this client is.
 
-    def __init__(self, engine: Engine, login: Login, host: str) -> None:
+    Args:
+        engine: what the connection runs on.
+        login: the client's.
+        host: the broker's name, as the client was given it.
+        timeout_ms: for how long a step may take that asks others than the broker, such as Kerberos' KDC.
+    """
+
+    def __init__(self, engine: Engine, login: Login, host: str, timeout_ms: float) -> None:
         self._engine = engine
         self._login = login
         self._host = host
+        self._timeout_ms = timeout_ms
+        self._hung = 0
 
     @property
     def mechanism(self) -> str:
@@ -49,7 +61,7 @@ class Authentication:
     async def prepare(self) -> Prepared:
         """An exchange, and its first message: all that can be done without the broker.
 
-        Raises `AuthenticationError`: no token, ticket or credentials.
+        Raises `AuthenticationError`: no token, ticket or credentials, or none in time.
         """
         exchange = await self._login.exchange(self._engine, self._host)
         return Prepared(exchange, await self._step(exchange, exchange.first))
@@ -110,6 +122,31 @@ class Authentication:
         return KafkaConnectionError(str(error)) if error.retriable else AuthenticationError(str(error))
 
     async def _step(self, exchange: Exchange, function: Callable[..., Any], *arguments: bytes) -> Any:
-        if exchange.blocks(arguments[0] if arguments else None):
-            return await self._engine.in_thread(THREAD, function, *arguments)
-        return function(*arguments)
+        if not exchange.blocks(arguments[0] if arguments else None):
+            return function(*arguments)
+        asked = self._login.asks
+        if self._hung >= MAX_HUNG:
+            raise AuthenticationError(f"{asked} did not answer {self._hung} times, and is not asked again")
+        call = self._engine.in_thread(THREAD, function, *arguments)
+        try:
+            await asyncio.wait({call}, timeout=self._timeout_ms / 1000)
+        finally:
+            if not call.done():  # the time is over, here or for the connection: its thread is left alone
+                self._hung += 1
+                call.add_done_callback(self._on_late)
+        if not call.done():
+            raise AuthenticationError(
+                f"{self.mechanism} with {self._host!r}: {asked} did not answer within "
+                f"socket_connection_setup_timeout_ms ({self._timeout_ms:g})"
+            )
+        try:
+            return call.result()
+        except RuntimeError:
+            raise AuthenticationError(f"{asked} cannot be asked: no thread can be started") from None
+        finally:
+            del call  # an error has this frame, and the call has the error
+
+    def _on_late(self, call: asyncio.Future[Any]) -> None:
+        self._hung -= 1
+        if not call.cancelled():
+            call.exception()  # nobody waits for it any more

@@ -121,7 +121,8 @@ class BrokerConnection:
         self.blame = AddressBlame() if blame is None else blame
         self._tls = None if security is None else security.tls
         login = None if security is None else security.login
-        self._authentication = None if login is None else Authentication(engine, login, host)
+        limit_ms = config.socket_connection_setup_timeout_ms
+        self._authentication = None if login is None else Authentication(engine, login, host, limit_ms)
         self._renewal: asyncio.TimerHandle | asyncio.Task[None] | None = None
         self._stage = ""  # what an attempt to connect is at
         self._address: SocketAddress | None = None
@@ -573,9 +574,7 @@ class BrokerConnection:
             await asyncio.sleep(wait / 1000)  # the connection may be another one by then
         if not self._ready:
             raise KafkaConnectionError(f"the connection to {self.where} was closed as soon as it was open")
-        return await self._exchange(
-            message, self.version_of(type(message)) if version is None else version, timeout_ms
-        )
+        return await self._exchange(message, self.version_of(type(message)) if version is None else version, timeout_ms)
 
     def note_throttle(self, throttle_ms: int) -> None:
         """A broker that throttles mutes the connection (KIP-219): send nothing more until it listens again."""

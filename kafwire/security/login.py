@@ -185,6 +185,13 @@ class Login:
         return "its token" if self._tokens is not None else "this client"
 
     @property
+    def asks(self) -> str:
+        """What a step of the exchange that blocks waits for, as errors name it."""
+        if self.mechanism == gssapi.MECHANISM:
+            return "Kerberos (its KDC, or a name server)"
+        return "the derivation of the password's key"
+
+    @property
     def is_by_delegation_token(self) -> bool:
         """Whether user and password are those of a delegation token."""
         return self._options.sasl_tokenauth

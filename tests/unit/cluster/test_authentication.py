@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kafwire import protocol
-from kafwire.cluster.authentication import Authentication, Prepared
+from kafwire.cluster.authentication import MAX_HUNG, Authentication, Prepared
 from kafwire.cluster.broker_connection import GREETING_MAX_FRAME, BrokerConnection
 from kafwire.config import ClientConfig
 from kafwire.errors import AuthenticationError, ErrorCode, KafkaConnectionError
@@ -25,7 +25,8 @@ from tests.support.simulated import World
 LIFETIME_MS = 100_000
 
 
-def make_connection(world: World, **options: Any) -> BrokerConnection:
+def make_connection(world: World, *, login: Any = None, **options: Any) -> BrokerConnection:
+    """`login`: instead of what the options say."""
     node = world.nodes[1]
     given: dict[str, Any] = {
         "bootstrap_servers": world.bootstrap,
@@ -37,7 +38,8 @@ def make_connection(world: World, **options: Any) -> BrokerConnection:
         **options,
     }
     config = ClientConfig.build(given)
-    return BrokerConnection(world.engine, config, node.host, node.port, "control", 1, security=ClientSecurity(config))
+    security: Any = ClientSecurity(config) if login is None else SimpleNamespace(tls=None, login=login)
+    return BrokerConnection(world.engine, config, node.host, node.port, "control", 1, security=security)
 
 
 def metadata() -> protocol.MetadataRequest:
@@ -167,6 +169,126 @@ def test_a_broker_that_hangs_in_the_middle_of_it(api: str) -> None:
         assert world.engine.now_ms() - began < 4000
 
 
+class Kerberos:
+    """A login whose first step asks a KDC, which takes `answers_in_s`."""
+
+    mechanism = "GSSAPI"
+    identity = "'alice'"
+    is_by_delegation_token = False
+    asks = "Kerberos"
+
+    def __init__(self, world: World) -> None:
+        self.asked = 0
+        self.answers_in_s = 0.0
+        self._loop: Any = world.loop
+
+    async def exchange(self, engine: object, host: str) -> Any:
+        del engine, host
+        return self
+
+    def blocks(self, challenge: bytes | None) -> bool:
+        return challenge is None
+
+    def first(self) -> bytes:
+        self.asked += 1
+        self._loop.blocked_s = self.answers_in_s
+        return b"ticket"
+
+    def respond(self, challenge: bytes) -> None:
+        del challenge
+
+
+KDC_HANGS = r"GSSAPI with .*: Kerberos did not answer within socket_connection_setup_timeout_ms \(3000\)"
+
+
+def test_a_kdc_that_hangs() -> None:
+    with World() as world:
+        accept(world)
+        login = Kerberos(world)
+        connection = make_connection(world, login=login, socket_connection_setup_timeout_ms=3000)
+        login.answers_in_s = 1000
+        for _ in range(MAX_HUNG):
+            began = world.engine.now_ms()
+            with pytest.raises(AuthenticationError, match=KDC_HANGS):
+                world.run(connection.call(metadata()))
+            assert 3000 <= world.engine.now_ms() - began < 5000  # the pause before the attempt, too
+        with pytest.raises(AuthenticationError, match="Kerberos did not answer 4 times, and is not asked again"):
+            world.run(connection.call(metadata()))
+        assert login.asked == MAX_HUNG, "each of these has a thread that does not come back"
+        assert not world.calls
+        login.answers_in_s = 2.9
+        world.pass_time(1000.0)
+        world.run(connection.call(metadata()))
+        assert order(world) == ["ApiVersions", "SaslHandshake", "SaslAuthenticate", "Metadata"]
+
+
+def test_a_connection_that_is_closed_while_a_kdc_hangs() -> None:
+    async def close_meanwhile(connection: BrokerConnection) -> Any:
+        opening = asyncio.ensure_future(connection.open())
+        await asyncio.sleep(1.0)
+        connection.close()
+        return (await asyncio.gather(opening, return_exceptions=True))[0]
+
+    with World() as world:
+        login = Kerberos(world)
+        login.answers_in_s = 1000
+        began = world.engine.now_ms()
+        outcome = world.run(close_meanwhile(make_connection(world, login=login)))
+        assert isinstance(outcome, KafkaConnectionError), outcome
+        assert world.engine.now_ms() - began < 2000
+
+
+def test_a_kdc_that_hangs_when_a_session_is_renewed(caplog: pytest.LogCaptureFixture) -> None:
+    """The connection serves until then; the next call says what hangs."""
+    with World() as world:
+        accept(world, LIFETIME_MS)
+        login = Kerberos(world)
+        connection = make_connection(world, login=login, socket_connection_setup_timeout_ms=3000)
+        world.run(connection.call(metadata()))
+        login.answers_in_s = 1000
+        with caplog.at_level(logging.WARNING, "kafwire"):
+            world.pass_time(84.0)
+            world.run(connection.call(metadata()))
+            world.pass_time(95.0 + 3.1 - 84.0)
+        assert [message for message in caplog.messages if "again failed: GSSAPI with" in message]
+        assert not connection.is_ready
+        with pytest.raises(AuthenticationError, match=KDC_HANGS):
+            world.run(connection.call(metadata()))
+        login.answers_in_s = 0
+        world.run(connection.call(metadata()))
+        assert len(world.connections) == 2
+
+
+def test_a_token_provider_that_hangs() -> None:
+    async def hang() -> str:
+        await asyncio.sleep(10_000)
+        return "token"
+
+    with World() as world:
+        accept(world)
+        given = {"sasl_mechanism": "OAUTHBEARER", "sasl_oauthbearer_token_provider": hang}
+        given |= dict.fromkeys(("sasl_username", "sasl_password"))
+        connection = make_connection(world, socket_connection_setup_timeout_ms=3000, **given)
+        began = world.engine.now_ms()
+        with pytest.raises(AuthenticationError, match="the OAuth token provider did not answer within 3 s"):
+            world.run(connection.open())
+        assert world.engine.now_ms() - began < 3100
+
+
+def test_no_thread_for_a_step() -> None:
+    """Or as many as the system allows are there."""
+    with World() as world:
+        accept(world)
+        login: Any = Kerberos(world)
+
+        def fail() -> bytes:
+            raise RuntimeError("can't start new thread")
+
+        login.first = fail
+        with pytest.raises(AuthenticationError, match="Kerberos cannot be asked: no thread can be started"):
+            world.run(make_connection(world, login=login).open())
+
+
 @pytest.mark.parametrize("api", ["SaslHandshake", "SaslAuthenticate"])
 def test_a_broker_that_hangs_up_in_the_middle_of_it(api: str) -> None:
     with World() as world:
@@ -288,7 +410,7 @@ def test_an_expired_delegation_token_is_accepted_by_the_broker_and_not_by_us(
         )
 
     with World() as world:
-        authentication = Authentication(world.engine, login, "broker")
+        authentication = Authentication(world.engine, login, "broker", 1000)
         versions = {
             protocol.SaslHandshakeRequest.api_key: (0, 1),
             protocol.SaslAuthenticateRequest.api_key: (0, version),
