@@ -8,7 +8,7 @@
 # make soak     run producers under faults, and read everything back (MINUTES=3, SEED=random, RATE=1, SECURITY=sasl_ssl; DETACH=1; RESUME=folder)
 # make soak-status  show the progress of the last soak
 # make simulate run clients in simulated worlds, each decided by its seed, under random faults (SEEDS=200, SEED=0)
-# make mutants  draw mutants, and run the unit tests on them (SEED=random, COUNT=60, AREA=net)
+# make mutants  draw mutants, and run the unit tests on them (SEED=random, COUNT=60, AREA=net; AREA=simulation: planted ones, simulated)
 # make lint     run ruff, cython-lint, mypy, basedpyright, import-linter
 # make format   apply ruff's automatic fixes
 # make loc      print lines of code by package: library, tests, the rest
@@ -91,7 +91,8 @@ simulate: build
 	$(BIN)/python -m kafwire.testing.simulation --seeds $(SEEDS) $(if $(SEED),--seed $(SEED))
 
 mutants: build $(VENV)/has-test
-	$(BIN)/python -m scripts.mutants --count $(COUNT) $(if $(SEED),--seed $(SEED)) $(addprefix --area ,$(AREA))
+	$(if $(filter simulation,$(AREA)),$(BIN)/python -m scripts.mutants.simulated,\
+	    $(BIN)/python -m scripts.mutants --count $(COUNT) $(if $(SEED),--seed $(SEED)) $(addprefix --area ,$(AREA)))
 
 lint: build $(VENV)/has-test $(VENV)/has-bench $(VENV)/has-demo $(VENV)/has-lint
 	@status=0; export PATH="$(CURDIR)/$(BIN):$$PATH"; \

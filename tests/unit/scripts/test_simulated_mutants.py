@@ -1,0 +1,70 @@
+"""Mistakes that are planted for the simulated world: where they are, how they get there, and that runs find them."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts.mutants.simulated import ROOT, Mistake, Planter, Trial, advance, planted, table
+
+MISTAKES = planted()
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=[f"{n}: {each.what}" for n, each in enumerate(MISTAKES)])
+def test_a_mistake_has_one_place_and_can_be_compiled(mistake: Mistake) -> None:
+    source = (ROOT / mistake.file).read_text()
+    wrong = mistake.plant(source)
+    assert wrong != source
+    compile(wrong, mistake.file, "exec")
+
+
+def test_mistakes_are_told_apart_by_what_they_say() -> None:
+    assert len({mistake.what for mistake in MISTAKES}) == len(MISTAKES)
+
+
+def test_a_text_that_is_not_there_once_is_refused() -> None:
+    mistake = Mistake("a.py", before="x", after="y", what="")
+    for source in ("", "x x"):
+        with pytest.raises(ValueError, match="not one"):
+            mistake.plant(source)
+
+
+def test_the_hook_changes_one_module_and_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "planted_sample"
+    package.mkdir()
+    for name in ("__init__", "right", "wrong"):
+        (package / f"{name}.py").write_text("VALUE = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    mistake = Mistake("planted_sample/wrong.py", before="= 1", after="= 2", what="")
+    monkeypatch.setattr(sys, "meta_path", [Planter(mistake), *sys.meta_path])
+    assert importlib.import_module("planted_sample.wrong").VALUE == 2
+    assert importlib.import_module("planted_sample.right").VALUE == 1
+    assert (package / "wrong.py").read_text() == "VALUE = 1\n"
+    assert not list(package.glob("**/wrong*.pyc"))
+
+
+def test_the_first_runs_find_a_mistake_that_they_meet() -> None:
+    (mistake,) = [each for each in MISTAKES if each.what == "the position moves one record too far"]
+    trial = advance(Trial(mistake), range(3), limit_s=20)
+    assert trial.seed is not None
+    assert trial.by
+
+
+def test_a_mistake_that_nothing_can_be_imported_with_is_found() -> None:
+    mistake = Mistake(
+        "kafwire/cluster/backoff.py", before="from dataclasses import", after="from nowhere import", what=""
+    )
+    trial = advance(Trial(mistake), [5], limit_s=20)
+    assert (trial.seed, trial.tried) == (5, 1)
+    assert "nowhere" in trial.by
+
+
+def test_the_table_says_what_was_found_and_what_not() -> None:
+    found = Trial(Mistake("kafwire/a/b.py", "", "", "one"), tried=2, seed=1, by="lost | \n gone")
+    missed = Trial(Mistake("kafwire/c.py", "", "", "two"), tried=30)
+    text = table([found, missed], "All is well.")
+    assert "1 of 2 mistakes found, 1 of them within 4 runs. All is well." in text
+    assert "| one | `a/b` | in run 2 (seed 1) | lost / gone |" in text
+    assert "| two | `c` | not in 30 runs |  |" in text
