@@ -12,6 +12,7 @@ import socket
 import ssl
 import struct
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,12 +20,14 @@ from typing import Any, TypeVar
 import OpenSSL
 import pytest
 
+from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.config import ClientConfig
-from kafwire.errors import ConfigError
+from kafwire.errors import ConfigError, KafkaConnectionError
 from kafwire.memory._buffer import Buffer
 from kafwire.runtime.engine import NativeEngine
 from kafwire.runtime.interfaces import NOT_AUTHENTICATED, Connection
 from kafwire.security import tls as tls_module
+from kafwire.security.client_security import ClientSecurity
 from kafwire.security.tls import Tls
 from tests.support import certificates
 from tests.support.certificates import Authority, Identity
@@ -103,6 +106,10 @@ class Client:
 
 
 async def closed(connection: Connection) -> None:
+    connection.close()
+
+
+async def given_up(connection: BrokerConnection) -> None:
     connection.close()
 
 
@@ -308,6 +315,57 @@ def test_a_server_that_closes_in_the_handshake(client: Client) -> None:
         what, number, said = client.outcome(made(), server.port)
     assert (what, number) == ("closed", errno.EPIPE)
     assert "closed the connection during the TLS handshake" in said
+
+
+def begun(hello: bytes) -> bytes:
+    """What a server answers to the client's first message: a ServerHello, and what follows at once."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    session = server_context(OWN).wrap_bio(incoming, outgoing, server_side=True)
+    incoming.write(hello)
+    with contextlib.suppress(ssl.SSLWantReadError):
+        session.do_handshake()
+    return outgoing.read()
+
+
+@pytest.mark.usefixtures("kind")
+@pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
+@pytest.mark.parametrize("part", ["nothing", "a header", "half of it", "all but one byte"])
+def test_a_server_that_hangs_in_the_handshake(client: Client, version: str, part: str) -> None:
+    """It is told within the time to connect in, and the socket is closed."""
+    said: list[bytes] = []
+    left = threading.Event()
+
+    def hang(raw: socket.socket) -> None:
+        answer = begun(raw.recv(65536))
+        sizes = {"nothing": 0, "a header": 5, "half of it": 5 + 40, "all but one byte": len(answer) - 1}
+        raw.sendall(answer[: sizes[part]])
+        said.append(answer)
+        while raw.recv(65536):
+            pass
+        left.set()
+
+    with SocketServer(hang) as server:
+        config = ClientConfig.build(
+            {
+                "bootstrap_servers": server.address,
+                "security_protocol": "SSL",
+                "ssl_ca_pem": CA.pem.decode(),
+                "ssl_enabled_protocols": version,
+                "socket_connection_setup_timeout_ms": 300,
+                "request_timeout_ms": 60_000,
+            }
+        )
+        connection = BrokerConnection(
+            client.engine, config, "127.0.0.1", server.port, "control", -1, security=ClientSecurity(config)
+        )
+        began = time.monotonic()
+        with pytest.raises(KafkaConnectionError, match=r"no answer within 0\.3 s \(TCP or TLS handshake\)"):
+            client.run(connection.open())
+        assert 0.3 <= time.monotonic() - began < 10  # long before a request has to be answered
+        assert not connection.is_ready
+        assert left.wait(PATIENCE_S)
+        client.run(given_up(connection))
+    assert len(said[0]) > 100, "there was something to send a part of"
 
 
 @pytest.mark.usefixtures("kind")
