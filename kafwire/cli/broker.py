@@ -33,6 +33,12 @@ Exit code 1: a port is taken, or the folder is not one of this broker's.
 @click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="A folder for records and offsets.")
 @click.option("--topic", "topics", multiple=True, metavar="NAME[:PARTITIONS]", help="Made if it is missing.")
 @click.option("--property", "properties", multiple=True, metavar="KEY=VALUE", help="A broker's option, as Kafka's.")
+@click.option(
+    "--security",
+    multiple=True,
+    type=click.Choice(["ssl", "ssl_mtls", "sasl_plaintext", "sasl_ssl"], case_sensitive=False),
+    help="A secured listener beside the plain one; options of clients are written to files.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Log what happens to connections.")
 def command(
     port: int,
@@ -41,6 +47,7 @@ def command(
     data: Path | None,
     topics: Sequence[str],
     properties: Sequence[str],
+    security: Sequence[str],
     verbose: bool,
 ) -> int:
     """Serve until a signal."""
@@ -49,21 +56,34 @@ def command(
     from kafwire.testing.broker.embedded import EmbeddedKafka
 
     logging.basicConfig(format="%(message)s", level=logging.INFO if verbose else logging.WARNING)
-    options: dict[str, Any] = {} if data is None else {"data": data}
-    kafka = EmbeddedKafka(nodes, host=host, port=port, configs=_configs(properties), **options)
     wanted = [_topic(text) for text in topics]
+    options: dict[str, Any] = {"security": [_listener(name) for name in security]} if security else {}
+    kafka = EmbeddedKafka(nodes, host=host, port=port, configs=_configs(properties), data=data, **options)
     try:
         kafka.start()
     except OSError as error:
-        if error.strerror is None:
-            raise
-        raise click.ClickException(f"cannot listen on {host}:{port}: {error.strerror}") from None
+        kafka.close()
+        raise click.ClickException(f"the broker cannot start: {error.strerror or error}") from None
     with kafka, orderly_end():
+        known = kafka.ask(lambda state: set(state.topics.by_name))
         for name, partitions in wanted:
-            kafka.ask(lambda state, n=name, p=partitions: state.topics.find(n) or state.topics.create(n, p))
+            if name not in known:
+                kafka.create_topic(name, partitions)
         click.echo(kafka.bootstrap)
+        if security:
+            from kafwire.testing.client_files import written_options
+
+            click.echo(written_options(kafka.security))
         threading.Event().wait()
     return 0
+
+
+def _listener(name: str) -> Any:
+    from kafwire.testing.security import Security
+
+    if name.upper().startswith("SSL"):
+        return Security("SSL", client_auth="required" if name.upper() == "SSL_MTLS" else "none")
+    return Security(name.upper(), ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])  # type: ignore[arg-type]
 
 
 def _configs(properties: Sequence[str]) -> dict[str, str]:
@@ -86,7 +106,7 @@ def _configs(properties: Sequence[str]) -> dict[str, str]:
 def _topic(text: str) -> tuple[str, int]:
     from kafwire.testing.broker.api.metadata import is_name
 
-    name, colon, count = text.rpartition(":") if ":" in text else (text, "", "1")
+    name, _, count = text.rpartition(":") if ":" in text else (text, "", "1")
     if not is_name(name):
         raise click.UsageError(f"--topic: {name!r} is no name of a topic")
     if not count.isdigit() or int(count) < 1:

@@ -66,7 +66,7 @@ class Replication:
             return
         leader = self.successor(partition)
         if leader != partition.leader:
-            if leader != NOBODY and partition.leader != NOBODY:
+            if NOBODY not in (leader, partition.leader):
                 partition.replica_ends.setdefault(partition.leader, partition.log.end_offset)
             partition.lead(leader)
             for node in partition.replicas:

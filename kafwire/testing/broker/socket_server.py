@@ -376,7 +376,7 @@ class SocketServer:
             peer.is_busy = True
             try:
                 self.state.receive(request, now_ms)
-            except Exception as error:  # its connection ends, as with an error that Kafka does not expect
+            except Exception as error:  # noqa: BLE001 - its connection ends, as with one that Kafka does not expect
                 self.problems.append(error)
                 _log.exception("%s of version %d failed", request.name, request.version)
                 self._close(peer)

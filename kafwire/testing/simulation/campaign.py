@@ -1,4 +1,4 @@
-"""Many runs of the simulated world: `python -m kafwire.testing.simulation --seeds 200`. A seed that fails is made short.
+"""Many runs of the simulated world: `python -m kafwire.testing.simulation --seeds 200`; those that fail are made short.
 
 The report says what was run, which fault met which state of the clients, and of each failure how to repeat it. Of a run
 that fails, the schedule made short and a timeline of it are written to files.

@@ -108,7 +108,8 @@ class ClusterWorld(BaseWorld):
             finally:
                 self._waiting.pop(request, None)
         throttle_ms = self.throttles.get(request.node, 0)
-        if throttle_ms and _tells_throttle(type(answer), request.version):
+        kind: Any = type(answer)
+        if throttle_ms and _tells_throttle(kind, request.version):
             answer.throttle_time_ms = throttle_ms
         return answer
 
@@ -195,7 +196,7 @@ class ClusterWorld(BaseWorld):
 
 
 @functools.cache
-def _tells_throttle(kind: type[Any], version: int) -> bool:
+def _tells_throttle(kind: Any, version: int) -> bool:
     """Whether an answer of this version has room for a throttle time; a client cannot heed what it is not told."""
     return any(
         field.name == "throttle_time_ms" and version in field.versions for field in getattr(kind, "__fields__", ())

@@ -1,17 +1,17 @@
 """Carries out what a schedule says: each kind of fault begins, and those that last end, in the simulated world.
 
-crash, stop, crash_unflushed    a broker ends by itself, in order, or losing what its followers have not got; then starts
-move_leader, unclean_election   another replica leads; one that lacks the newest records leads, and they are lost
-move_coordinator                another broker coordinates a group and a transactional id
-controller_failover             no leader is elected and no topic made meanwhile
-reset_connections, refuse_connections, half_open    connections end; none is accepted; they are dead, and nobody is told
-delay, drip, cut_requests, cut_responses, late_requests, lose_response    what becomes of bytes, see `links.py`
-lag_followers, lag_metadata     followers get nothing; a broker answers Metadata as it was
-disk_full                       a broker can store nothing: others lead what it led
-jump_clock                      the brokers' clocks on the wall are set to another time
-move_address                    a broker listens at another address from now on
-add_partitions, recreate_topic, delete_records      topics grow, are made anew, lose their oldest records
-forget_sessions, throttle       fetch sessions are gone; clients are told to wait
+- crash, stop, crash_unflushed: a broker ends by itself, in order, or losing what no follower has got; then it starts
+- move_leader, unclean_election: another replica leads; one that lacks the newest records leads, and they are lost
+- move_coordinator: another broker coordinates a group and a transactional id
+- controller_failover: no leader is elected meanwhile
+- reset_connections, refuse_connections, half_open: connections end; none is accepted; they are dead and nobody is told
+- delay, drip, cut_requests, cut_responses, late_requests, lose_response: what becomes of bytes, see `links.py`
+- lag_followers, lag_metadata: followers get nothing; a broker answers Metadata as it was
+- disk_full: a broker can store nothing, and others lead what it led
+- jump_clock: the brokers' clocks on the wall are set to another time
+- move_address: a broker listens at another address from now on
+- add_partitions, recreate_topic, delete_records: a topic grows, is made anew, loses its oldest records
+- forget_sessions, throttle: fetch sessions are gone; clients are told to wait
 """
 
 from __future__ import annotations

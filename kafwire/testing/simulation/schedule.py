@@ -1,7 +1,7 @@
 """What goes wrong in one run of the simulated world, and when: drawn from a seed, written down, read again, shortened.
 
-A schedule is data. `events.py` carries it out. A run is repeated exactly by its seed, and by its schedule and seed where
-the schedule was shortened by hand or by `shrink.py`.
+A schedule is data. `events.py` carries it out. A run is repeated by its seed, or by its schedule, where that was
+made short by `shrink.py` or by hand.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ LASTS: Mapping[str, tuple[float, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One fault. `at_s` is simulated time from the start of the load; `node`, `place` and `amount` are what it needs."""
+    """One fault. `at_s`: simulated time from the start of the load; `node`, `place`, `amount`: what it needs."""
 
     at_s: float
     kind: str
@@ -100,15 +100,8 @@ class Load:
     options: Mapping[str, Any] = field(default_factory=dict)  # of the producers and consumers
 
     def __str__(self) -> str:
-        kind = (
-            "blocking"
-            if self.blocking
-            else "chained"
-            if self.chained
-            else "transactional"
-            if self.transactional
-            else "idempotent"
-        )
+        kinds = (("blocking", self.blocking), ("chained", self.chained), ("transactional", self.transactional))
+        kind = next((name for name, is_so in kinds if is_so), "idempotent")
         durable = "" if self.is_durable else ", unclean elections allowed"
         return (
             f"{kind} producers, {self.records_per_s:g} records/s for {self.seconds:g} s, {self.partitions} partitions, "

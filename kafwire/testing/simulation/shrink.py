@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from kafwire.testing.simulation.schedule import Event, Schedule
 
@@ -57,12 +58,14 @@ def _sooner(schedule: Schedule, fails: Callable[[Schedule], bool]) -> Schedule:
 def _simpler(schedule: Schedule, fails: Callable[[Schedule], bool]) -> Schedule:
     """Less load, fewer partitions, shorter faults."""
     load = schedule.load
-    for simpler in (
-        replace(load, partitions=1),
-        replace(load, records_per_s=20.0),
-        replace(load, options={**load.options, "compression_type": "none"}),
-    ):
-        candidate = replace(schedule, load=replace(simpler))
+    changes: list[dict[str, Any]] = [
+        {"partitions": 1},
+        {"records_per_s": min(20.0, load.records_per_s)},
+        {"options": {**load.options, "compression_type": "none"}},
+    ]
+    for change in changes:
+        simpler = replace(load, **change)
+        candidate = replace(schedule, load=simpler)
         if simpler != load and fails(candidate):
             schedule, load = candidate, simpler
     events = list(schedule.events)

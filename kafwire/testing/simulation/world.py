@@ -209,7 +209,7 @@ class Nobody:
     down: bool = True
     silent: bool = False
 
-    async def answer(self, connection: Connection, data: bytes) -> tuple[Any, Any]:
+    async def answer(self, connection: Connection, data: bytes) -> tuple[Any, Any]:  # noqa: ARG002
         """Nobody answers."""
         raise AssertionError(f"nobody answers at {self.host}")
 
