@@ -6,6 +6,7 @@ What a file is shows in its bytes: PEM, PKCS#12, or a Java keystore (JKS), which
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -152,10 +153,10 @@ def _pem(option: str, text: str | Secret) -> bytes:
 
 def _refuse_java(option: str, name: str, data: bytes) -> None:
     if data.startswith((_JKS, _JCEKS)):
-        better = str(Path(name).with_suffix(".p12"))
+        source, better = (shlex.quote(str(path)) for path in (name, Path(name).with_suffix(".p12")))
         raise ConfigError(
             f"option {option}={name!r}: this is a Java keystore, which only Java reads. Convert it:\n"
-            f"keytool -importkeystore -srckeystore {name} -destkeystore {better} -deststoretype PKCS12"
+            f"keytool -importkeystore -srckeystore {source} -destkeystore {better} -deststoretype PKCS12"
         )
 
 
@@ -188,7 +189,8 @@ def _pkcs12_by_cryptography(
     except ImportError:
         raise ConfigError(
             f"option {option}={name!r}: PKCS#12 files need `pip install cryptography` with this interpreter, or "
-            f"convert it to PEM: openssl pkcs12 -in {name} -out {Path(name).with_suffix('.pem')} -nodes"
+            f"convert it to PEM: openssl pkcs12 -in {shlex.quote(name)} "
+            f"-out {shlex.quote(str(Path(name).with_suffix('.pem')))} -nodes"
         ) from None
     try:
         store = pkcs12.load_pkcs12(data, password.reveal().encode() or None)
