@@ -56,6 +56,16 @@ IMPURE_MODULES = {
 }
 IMPURE_CALLS = {"now", "utcnow", "today", "uuid1", "uuid4", "open", "print", "input"}
 PURE_IN_TESTING = [f"faults/{name}.py" for name in ("conversation", "kinds", "line", "record_spans", "script")]
+# Of the embedded broker all but what drives it, reads files or logs; `state` and `sasl_server` are given their `Random`.
+NOT_PURE_IN_BROKER = {
+    *("appending", "controls", "data_folder", "embedded", "embedded_security", "files", "frames", "log", "sasl_server"),
+    *("server_tls", "socket_server", "state", "storage"),
+}
+PURE_IN_TESTING += [
+    f"broker/{file.relative_to(PACKAGE / 'testing' / 'broker')}"
+    for file in sorted((PACKAGE / "testing" / "broker").rglob("*.py"))
+    if file.stem not in NOT_PURE_IN_BROKER
+]
 
 # What stands for a code of Kafka's: its name, and what it was called here.
 CODE_NAMES = {*ErrorCode.__members__, "UNKNOWN_TOPIC"} - {"NONE"}
@@ -115,6 +125,16 @@ RIGHT_IN_TESTS = [
         1,
         "what waits in a paused node's socket cannot be seen",
     ),
+    ("tests/integration/test_broker_files.py", "time.sleep", 1, "kills at random moments"),
+    ("tests/integration/test_broker_groups.py", "time.sleep", 1, "for as long as no rebalance may come"),
+    ("tests/integration/test_broker_sasl.py", "time.sleep", 1, "until a session has ended"),
+    (
+        "tests/integration/test_broker_tls.py",
+        "time.sleep",
+        2,
+        "a reader that is slow; what has been read of half a request cannot be seen",
+    ),
+    ("tests/unit/testing/broker/test_classic_group.py", "*.join()", 2, "a member's request"),
     ("tests/integration/test_async_producer.py", "*.result()", 2, "an awaitable's, which does not wait"),
     ("tests/integration/test_async_producer.py", "asyncio.sleep", 2, "until it is cancelled, under a timeout"),
     ("tests/integration/test_async_scan.py", "asyncio.sleep", 1, "cancelled at various moments"),
@@ -197,7 +217,7 @@ def test_the_picture_of_the_tree_is_the_tree() -> None:
         drawn |= {f"{name}/" for name in re.findall(r"(\w+)/", line)}
     there = {f"{path.parent.name}/" for suffix in ("py", "c") for path in PACKAGE.rglob(f"*.{suffix}")}
     inner = {PACKAGE / "testing" / name for name in ("faults", "history", "fuzzer", "simulation", "strategies")}
-    inner.add(PACKAGE / "protocol" / "api")
+    inner |= {PACKAGE / "protocol" / "api", PACKAGE / "testing" / "broker", PACKAGE / "testing" / "broker" / "api"}
     there |= {
         path.stem
         for suffix in ("py", "pyx", "c", "h")

@@ -18,7 +18,9 @@ from kafwire.testing import EmbeddedKafka, KafkaCluster
 from kafwire.testing.broker.file_log import FileLog
 from kafwire.testing.broker.files import FilePool, RealFiles
 from kafwire.testing.kafka import class_path, java
+from tests.support import seeds
 from tests.support.broker_process import BrokerProcess
+from tests.support.deadlines import ended, until
 from tests.support.file_logs import contents
 
 TOPIC = "flights"
@@ -88,36 +90,58 @@ def test_the_dump_tool_of_kafka_reads_segments_and_indexes(tmp_path: Path) -> No
     assert found == len(written)
 
 
-@pytest.mark.parametrize("kills", [10, pytest.param(200, marks=[pytest.mark.long, pytest.mark.timeout(1200)])])
-def test_what_was_acknowledged_survives_kills(tmp_path: Path, kills: int) -> None:
-    rng = random.Random(kills)
-    acked: dict[int, bytes] = {}
-    ends = threading.Event()
-    with EmbeddedKafka(data=tmp_path / "data") as kafka:
-        kafka.ask(lambda state: state.topics.create(TOPIC, 1, configs={"segment.bytes": "1048576"}))
-    broker = BrokerProcess(tmp_path / "data")
-    port = int(broker.bootstrap.rpartition(":")[2])
+class Writer:
+    """Writes until it is told to end; what was acknowledged, by offset."""
 
-    def keep_writing() -> None:
+    def __init__(self, servers: str) -> None:
+        self._servers = servers
+        self._ends = threading.Event()
+        self.acked: dict[int, bytes] = {}
+        self.thread = threading.Thread(target=self._run, name="writer")
+        self.thread.start()
+
+    def _run(self) -> None:
         number = 0
-        with kafwire.Producer(broker.bootstrap, delivery_timeout_ms=300_000, retry_backoff_ms=10) as producer:
-            while not ends.is_set():
+        with kafwire.Producer(self._servers, delivery_timeout_ms=300_000, retry_backoff_ms=10) as producer:
+            while not self._ends.is_set():
                 values = [b"%08d" % (number + i) + b"x" * 500 for i in range(50)]
                 number += len(values)
                 results = [(producer.send(TOPIC, value, partition=0), value) for value in values]
                 for result, value in results:
-                    acked[result.result(60).offset] = value
+                    self.acked[result.result(60).offset] = value
 
-    writer = threading.Thread(target=keep_writing)
-    writer.start()
-    for _ in range(kills):
-        time.sleep(rng.uniform(0.05, 0.6))
+    def goes_on(self) -> None:
+        """Return when more has been acknowledged."""
+        before = len(self.acked)
+        until(lambda: len(self.acked) > before or not self.thread.is_alive(), "more is acknowledged")
+        assert self.thread.is_alive()
+
+    def end(self) -> None:
+        self._ends.set()
+        ended(self.thread, seconds=120)
+
+
+@pytest.mark.parametrize("kills", [10, pytest.param(200, marks=[pytest.mark.long, pytest.mark.timeout(1200)])])
+def test_what_was_acknowledged_survives_kills(tmp_path: Path, kills: int) -> None:
+    rng = random.Random(seeds.of_test())
+    with EmbeddedKafka(data=tmp_path / "data") as kafka:
+        kafka.ask(lambda state: state.topics.create(TOPIC, 1, configs={"segment.bytes": "1048576"}))
+    broker = BrokerProcess(tmp_path / "data")
+    try:
+        port = int(broker.bootstrap.rpartition(":")[2])
+        writer = Writer(broker.bootstrap)
+        try:
+            for _ in range(kills):
+                writer.goes_on()
+                time.sleep(rng.uniform(0, 0.3))
+                broker.kill()
+                broker = BrokerProcess(tmp_path / "data", port)
+        finally:
+            writer.end()
+        acked = writer.acked
+        found = read(broker.bootstrap, max(acked) + 1)
+    finally:
         broker.kill()
-        broker = BrokerProcess(tmp_path / "data", port)
-    ends.set()
-    writer.join()
     assert len(acked) > kills
-    found = read(broker.bootstrap, max(acked) + 1)
-    broker.kill()
     assert [offset for offset, _ in found] == list(range(len(found)))
     assert [value for _, value in found] == [value for _, value in sorted(acked.items())]

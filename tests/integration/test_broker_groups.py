@@ -20,6 +20,7 @@ from kafwire.testing.broker.embedded import EmbeddedKafka
 from kafwire.testing.broker.group_coordinator import GroupCoordinator
 from kafwire.testing.broker.offsets import OffsetStore
 from kafwire.testing.broker.state import ClusterState
+from tests.support.deadlines import until
 from tests.support.group_clients import AioMember, ConfluentMember, GroupClient, JavaMembers, Seen
 
 PARTITIONS = 6
@@ -77,12 +78,12 @@ class Stage:
         return Counter(seen for member in self.members for seen in member.look()[1])
 
     def wait(self, what: str, condition: Callable[[], bool]) -> None:
-        until = time.monotonic() + PATIENCE_S
-        while not condition():
-            if time.monotonic() > until:
-                looks = [(sorted(a), len(records), error) for a, records, error in (m.look() for m in self.members)]
-                pytest.fail(f"it did not come to this: {what}; members: {looks}; group: {self.status()}")
-            time.sleep(0.05)
+        try:
+            until(condition, what, PATIENCE_S)
+        except AssertionError as failed:
+            looks = [(sorted(a), len(records), error) for a, records, error in (m.look() for m in self.members)]
+            failed.add_note(f"members: {looks}; group: {self.status()}")
+            raise
 
     def all_is_read(self) -> None:
         """Every record was read exactly once, by whichever member."""

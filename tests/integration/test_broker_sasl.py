@@ -171,18 +171,16 @@ def test_again_and_again_within_a_second(raw: Raw) -> None:
     assert raw.choose("PLAIN").error_code == ErrorCode.ILLEGAL_SASL_STATE
 
 
-def test_a_session_that_has_ended(raw: Raw) -> None:
-    raw.log_in()
-    time.sleep(REAUTH_MS / 1000 + 0.1)
-    with pytest.raises(OSError):
-        exchange(raw.socket, protocol.MetadataRequest(topics=[]), 1)
-
-
-def test_a_session_that_has_ended_begins_anew(raw: Raw) -> None:
-    raw.log_in()
-    time.sleep(REAUTH_MS / 1000 + 0.1)
-    assert raw.log_in() == (0, None, REAUTH_MS)
-    assert exchange(raw.socket, protocol.MetadataRequest(topics=[]), 1).brokers
+def test_a_session_that_has_ended_and_one_that_begins_anew(either: Cluster) -> None:
+    ended, renewed = Raw(either), Raw(either)
+    with ended.socket, renewed.socket:
+        ended.log_in()
+        renewed.log_in()
+        time.sleep(REAUTH_MS / 1000 + 0.1)
+        with pytest.raises(OSError):
+            exchange(ended.socket, protocol.MetadataRequest(topics=[]), 1)
+        assert renewed.log_in() == (0, None, REAUTH_MS)
+        assert exchange(renewed.socket, protocol.MetadataRequest(topics=[]), 1).brokers
 
 
 def test_a_client_without_a_certificate_is_refused(either: Cluster) -> None:

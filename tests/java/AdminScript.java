@@ -25,12 +25,17 @@ import org.apache.kafka.common.quota.ClientQuotaFilterComponent;
 
 /** Administration by Java's client, a line of output for each step: {@code AdminScript <bootstrap> <prefix>}. */
 public final class AdminScript {
+    private static final ClientQuotaEntity SETTLED = new ClientQuotaEntity(Map.of(ClientQuotaEntity.CLIENT_ID, "settled-java"));
+    private static Admin other;
+    private static double mark = 1_000_000;
+
     private AdminScript() {}
 
     public static void main(String[] arguments) throws Exception {
         String topic = arguments[1] + ".four";
         ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, topic);
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", arguments[0]))) {
+            other = admin;
             NewTopic made = new NewTopic(topic, Optional.of(2), Optional.of((short) 1)).configs(Map.of("retention.ms", "1000"));
             say("create", () -> admin.createTopics(List.of(made)).all());
             say("again", () -> admin.createTopics(List.of(made)).all());
@@ -67,6 +72,26 @@ public final class AdminScript {
         }
     }
 
+    /**
+     * Return when the broker has applied all that the controller has decided. It applies one change after the other, and
+     * shows each before it has applied it: when the second of two is seen, the first and all before it are applied.
+     */
+    private static void settle() throws Exception {
+        ClientQuotaFilter filter = ClientQuotaFilter.containsOnly(
+            List.of(ClientQuotaFilterComponent.ofEntity(ClientQuotaEntity.CLIENT_ID, "settled-java")));
+        for (int change = 0; change < 2; change++) {
+            mark++;
+            quota(other, SETTLED, mark).get(30, TimeUnit.SECONDS);
+            long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(30);
+            while (!other.describeClientQuotas(filter).entities().get(30, TimeUnit.SECONDS).getOrDefault(SETTLED, Map.of()).containsValue(mark)) {
+                if (System.nanoTime() > deadline) {
+                    throw new IllegalStateException("the broker has not applied what was decided");
+                }
+            }
+        }
+        quota(other, SETTLED, null).get(30, TimeUnit.SECONDS);
+    }
+
     private static KafkaFuture<Void> quota(Admin admin, ClientQuotaEntity user, Double value) {
         ClientQuotaAlteration.Op op = new ClientQuotaAlteration.Op("producer_byte_rate", value);
         return admin.alterClientQuotas(List.of(new ClientQuotaAlteration(user, List.of(op)))).all();
@@ -91,6 +116,6 @@ public final class AdminScript {
             line = error.getCause().toString();
         }
         System.out.println("> " + step + ": " + line);
-        Thread.sleep(200);
+        settle();
     }
 }

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -17,6 +17,7 @@ from confluent_kafka import admin
 import kafwire
 from kafwire import protocol
 from kafwire.testing.kafka import DEFAULT_VERSION, class_path, java
+from tests.support.deadlines import until
 from tests.support.java_client import compiled
 
 PATIENCE = 20.0
@@ -42,14 +43,14 @@ def _by_kafwire(client: kafwire.Client, bootstrap: str, prefix: str) -> Iterator
     for fields in _CREATIONS:
         name = fields.get("name", "{}").format(topic)
         yield f"create {fields}: {_create(client, **(fields | {'name': name}))}"
-        time.sleep(0.2)  # brokers learn of it
+    _settle(client)
     for name in (topic, f"{prefix}_one", f"{prefix}.two"):
         yield f"create {name}: {_create(client, name=name, validate_only=True)}"
     for changes in _CHANGES:
         yield f"alter {changes}: {_alter(client, 2, topic, changes)}"
     for kind, name, changes in _OTHERS:
         yield f"alter {kind} {name} {changes}: {_alter(client, kind, name, changes, validate_only=True)}"
-    time.sleep(0.3)
+    _settle(client)
     yield from _describe(client, topic)
     yield from _partitions(client, topic)
     yield from _records(client, bootstrap, topic)
@@ -114,6 +115,33 @@ _OTHERS: list[tuple[int, str, list[tuple[str, int, str | None]]]] = [
     (32, "", [("nope", 0, "1")]),
     (32, "group", [("nope", 0, "1")]),
 ]
+
+
+_marks = itertools.count(1_000_000)
+
+
+def _settle(client: kafwire.Client) -> None:
+    """Return when the broker has applied all that the controller has decided.
+
+    It applies one change after the other, and shows each before it has applied it. So when the second of two is seen,
+    the first and all before it are applied.
+    """
+    alter, describe = protocol.AlterClientQuotasRequest, protocol.DescribeClientQuotasRequest
+    entity = [alter.EntityData(entity_type="client-id", entity_name="settled")]
+    component = describe.ComponentData(entity_type="client-id", match_type=0, match="settled")
+
+    def change(rate: float, *, remove: bool = False) -> None:
+        op = alter.OpData(key="producer_byte_rate", value=rate, remove=remove)
+        client.call(alter(entries=[alter.EntryData(entity=entity, ops=[op])]))
+
+    def is_shown(rate: float) -> bool:
+        found = client.call(describe(components=[component], strict=True), broker=1).entries
+        return any(value.value == rate for each in found or () for value in each.values)
+
+    for rate in (float(next(_marks)), float(next(_marks))):
+        change(rate)
+        until(lambda rate=rate: is_shown(rate), "the broker has applied what was decided")  # type: ignore[misc]
+    change(0, remove=True)
 
 
 def _create(client: kafwire.Client, *, validate_only: bool = False, **fields: Any) -> str:
@@ -186,7 +214,7 @@ def _partitions(client: kafwire.Client, topic: str) -> Iterator[str]:
         wanted = request.CreatePartitionsTopic(name=name, count=count, assignments=assignments)
         message = request(topics=[wanted], validate_only=validate_only, timeout_ms=9000)
         yield f"partitions {name} {count} {nodes}: {client.call(message)}"
-        time.sleep(0 if validate_only else 0.3)
+    _settle(client)
     yield f"there are {sorted(client.partitions_for(topic))}"
 
 
@@ -249,7 +277,7 @@ def _quotas(client: kafwire.Client, user: str) -> Iterator[str]:
         )
         (result,) = client.call(request(entries=[entry])).entries
         yield f"quota {names} {ops}: {result.error_code} {result.error_message}"
-    time.sleep(0.3)
+    _settle(client)
     wanted = protocol.DescribeClientQuotasRequest
     for strict in (True, False):
         component = wanted.ComponentData(entity_type="user", match_type=0, match=user)
@@ -284,6 +312,11 @@ def _deletions(client: kafwire.Client, topic: str) -> Iterator[str]:
 
 def by_confluent(bootstrap: str, prefix: str) -> list[str]:
     """What librdkafka's administration says."""
+    with kafwire.Client(bootstrap) as other:
+        return _by_confluent(bootstrap, prefix, other)
+
+
+def _by_confluent(bootstrap: str, prefix: str, other: kafwire.Client) -> list[str]:
     topic = f"{prefix}.three"
     client = admin.AdminClient({"bootstrap.servers": bootstrap})
     new, resource = admin.NewTopic, admin.ConfigResource
@@ -295,7 +328,7 @@ def by_confluent(bootstrap: str, prefix: str) -> list[str]:
                 lines.append(f"{what}: {show(future.result(PATIENCE))}")
             except confluent_kafka.KafkaException as error:
                 lines.append(f"{what}: {error.args[0].code()} {error.args[0].str()}")
-        time.sleep(0.3)
+        _settle(other)
 
     note("create", client.create_topics([new(topic, 2, 1, config={"retention.ms": "1000"})]))
     note("again", client.create_topics([new(topic, 2, 1)]))

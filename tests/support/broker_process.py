@@ -22,11 +22,13 @@ class BrokerProcess:
         )
         timer = threading.Timer(60, self._process.kill)
         timer.start()
-        self.bootstrap = self._process.stdout.readline().strip()
+        self.bootstrap = self._process.stdout.readline().strip()  # it listens
         timer.cancel()
-        assert self.bootstrap, "the broker did not start"
+        if not self.bootstrap:
+            self.kill()
+            raise AssertionError("the broker did not start")
 
     def kill(self):
         self._process.kill()
-        self._process.wait()
+        self._process.wait(60)
         self._process.stdout.close()

@@ -21,6 +21,7 @@ import confluent_kafka as ck
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 
 from kafwire.testing.kafka import class_path, java
+from tests.support.deadlines import ended
 from tests.support.java_client import LOGGING, compiled
 
 SOURCE = Path(__file__).parent.parent / "java" / "GroupMember.java"
@@ -94,7 +95,7 @@ class ConfluentMember:
 
     def close(self) -> None:
         self._ends = True
-        self._thread.join()
+        ended(self._thread)
 
 
 class AioMember(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]
@@ -147,7 +148,7 @@ class AioMember(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]
 
     def close(self) -> None:
         self._ends = True
-        self._thread.join()
+        ended(self._thread)
 
 
 class JavaMembers:

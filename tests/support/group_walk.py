@@ -7,6 +7,7 @@ What is written down is the same in every world: member ids are M1, M2, ... in t
 from __future__ import annotations
 
 import random
+import select
 import socket
 import struct
 import time
@@ -243,21 +244,20 @@ class Walk:
         """All answers until there have been none for some time."""
         found = []
         until = time.monotonic() + self._settle_s
-        while time.monotonic() < until:
-            for each in list(self._waiting):
-                each.socket.setblocking(False)
-                try:
-                    head = each.socket.recv(4, socket.MSG_PEEK)
-                except BlockingIOError:
-                    continue
+        while self._waiting:
+            sockets = [each.socket for each in self._waiting]
+            readable, _, _ = select.select(sockets, [], [], max(until - time.monotonic(), 0))
+            if not readable:
+                break
+            for each in [each for each in self._waiting if each.socket in readable]:
                 each.socket.settimeout(10)
+                head = each.socket.recv(4, socket.MSG_PEEK)
                 assert len(head) == 4, f"{each.asked}: the broker has closed the connection"
                 data = self._receive(each.socket)
                 found.append((each, decode_response(type(each.message), data, each.version)[1]))
                 self._waiting.remove(each)
                 each.socket.close()
                 until = time.monotonic() + self._settle_s
-            time.sleep(0.002)
         found.sort(key=lambda pair: pair[0].asked)
         for each, answer in found:
             if type(each.message).__name__ == "JoinGroupRequest" and answer.member_id:
