@@ -56,7 +56,7 @@ IMPURE_MODULES = {
 }
 IMPURE_CALLS = {"now", "utcnow", "today", "uuid1", "uuid4", "open", "print", "input"}
 PURE_IN_TESTING = [f"faults/{name}.py" for name in ("conversation", "kinds", "line", "record_spans", "script")]
-# Of the embedded broker all but what drives it, reads files or logs; `state` and `sasl_server` are given their `Random`.
+# Of the embedded broker all but what drives it, reads files or logs; `sasl_server` is given its `Random`.
 NOT_PURE_IN_BROKER = {
     *("appending", "controls", "data_folder", "embedded", "embedded_security", "files", "frames", "log", "sasl_server"),
     *("server_tls", "socket_server", "state", "storage"),

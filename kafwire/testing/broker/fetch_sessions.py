@@ -81,7 +81,7 @@ class Context(Generic[K, A]):
         if self.error:
             return self.error, 0, []
         if self.session is None:
-            session_id = self.broker.open(self.now_ms, self.asked, reads, by_id=self.by_id) if self.opens else 0
+            session_id = self.broker.open_session(self.now_ms, self.asked, reads, by_id=self.by_id) if self.opens else 0
             return 0, session_id, list(reads)
         if self.session.epoch != self.broker.next_epoch(self.epoch):
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH, self.session.session_id, []
@@ -158,7 +158,7 @@ class SessionBroker(Generic[K, A]):
         order = {key: cached.asked for key, cached in session.partitions.items()}
         return Context(self, order, session=session, epoch=epoch)
 
-    def open(self, now_ms: float, asked: dict[K, A], reads: dict[K, Read], *, by_id: bool) -> int:
+    def open_session(self, now_ms: float, asked: dict[K, A], reads: dict[K, Read], *, by_id: bool) -> int:
         """A new session's id, or 0 when there is no slot and nobody to take one from."""
         if len(self.sessions) >= self.slots and not self._evict(now_ms, len(reads)):
             return 0
@@ -188,35 +188,29 @@ class SessionBroker(Generic[K, A]):
 
 
 def share(asked: Iterable[tuple[K, int]], batches: Callable[[K], Sequence[int]], max_bytes: int) -> dict[K, int]:
-    """The bytes that each partition gives, out of batches of these sizes; `asked` has their own limits, in order.
+    """The bytes that each partition gives, out of batches of these sizes. See `share_available`."""
 
-    The first one with data gives at least one whole batch. Others give what fits, the last batch perhaps in part; but
-    one whose first batch does not fit gives nothing.
-    """
-    left = max_bytes
-    first = True
-    sizes = {}
-    for key, partition_max in asked:
-        available = batches(key)
-        size = min(left, partition_max, sum(available))
-        if available and size < available[0]:
-            size = available[0] if first else 0
-        sizes[key] = size
-        first &= size == 0
-        left = max(0, left - size)
-    return sizes
+    def available(key: K) -> tuple[int, int]:
+        sizes = batches(key)
+        return (sizes[0], sum(sizes)) if sizes else (0, 0)
+
+    return share_available(asked, available, max_bytes)
 
 
 def share_available(
     asked: Iterable[tuple[K, int]], available: Callable[[K], tuple[int, int]], max_bytes: int
 ) -> dict[K, int]:
-    """The bytes that each partition gives; `available` has those of its first batch, and of all. See `share`."""
+    """The bytes that each partition gives; `available` has those of its first batch, and of all batches.
+
+    `asked` has the partitions' own limits, in order. The first one with data gives at least one whole batch. Others
+    give what fits, the last batch perhaps in part; but one whose first batch does not fit gives nothing.
+    """
     left = max_bytes
     first = True
     sizes = {}
     for key, partition_max in asked:
         first_size, total = available(key)
-        size = min(left, partition_max, total)
+        size = max(0, min(left, partition_max, total))  # a limit may be below 0
         if total and size < first_size:
             size = first_size if first else 0
         sizes[key] = size

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kafwire.errors import ErrorCode
+from kafwire.testing.broker.partition import Partition
 from kafwire.testing.broker.producer_state import ProducerStates
-from kafwire.testing.broker.transactions import Transactions
 from kafwire.testing.simulation.campaign import Tally, main
 from kafwire.testing.simulation.cluster import ClusterWorld
 from kafwire.testing.simulation.events import Faults
@@ -84,23 +83,18 @@ def test_a_broker_that_stores_repeated_batches_is_found(monkeypatch: pytest.Monk
 
 
 def test_a_broker_that_loses_what_it_acknowledged_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run_with_loss(schedule: Schedule) -> Any:
-        before = Faults._move_leader
+    lead = Partition.lead
 
-        def losing(self: Faults, event: Event) -> None:
-            partition = self._partition(event)
-            partition.truncate(max(0, partition.log.end_offset - 60))
-            before(self, event)
+    def losing(self: Partition, node: int) -> None:
+        self.truncate(max(0, self.log.end_offset - 60))
+        lead(self, node)
 
-        monkeypatch.setattr(Faults, "_move_leader", losing)
-        return run(schedule)
-
-    outcome = run_with_loss(Schedule(4, Load(seconds=20, options=OPTIONS), (Event(12.0, "move_leader", node=2),)))
-    assert not outcome.is_good
+    monkeypatch.setattr(Partition, "lead", losing)
+    assert not run(Schedule(4, Load(seconds=20, options=OPTIONS), (Event(12.0, "move_leader", node=2),))).is_good
 
 
 def test_markers_that_never_come_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Transactions, "_decide", lambda *_: None)
+    monkeypatch.setattr(Partition, "write_marker", lambda *_, **__: 0)
     load = Load(seconds=10, records_per_s=20, transactional=True, options=OPTIONS)
     assert not run(Schedule(5, load, ())).is_good
 
