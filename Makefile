@@ -1,5 +1,6 @@
 # make test     run the tests: unit, conformance, integration, spark; those of C also on the newest other CPython
 # make test-all run the long tests: more tests, fresh seeds, ten times the examples, every installed CPython (SHARD=number)
+# make test-kerberos  run the tests of GSSAPI, none of which may be skipped: they need MIT Kerberos, which .ci/run installs
 # make demo     send the flights of 2013 through the embedded broker and Spark, and back (KAFKA=real: through Apache Kafka)
 # make bench    compare the speed with other clients, on one broker (BENCH=name: only that row)
 # make bench-strategies   compare the fetch strategies, in docs/fetching.md
@@ -43,9 +44,11 @@ BIN := $(VENV)/bin
 JOBS := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-compile
 SOURCES := setup.py $(shell find kafwire -name '*.pyx' -o -name '*.pxd' -o -name '*.[ch]')
+# Those of logins in general have one of GSSAPI's.
+KERBEROS_TESTS := $(shell find tests -name 'test_*gssapi*.py' -o -name 'test_*kerberos*.py') tests/unit/security/test_login.py
 
 .DELETE_ON_ERROR:
-.PHONY: build test test-all demo bench bench-strategies bench-sweep dist fuzz soak soak-status simulate mutants lint format loc jars ready clean
+.PHONY: build test test-all test-kerberos demo bench bench-strategies bench-sweep dist fuzz soak soak-status simulate mutants lint format loc jars ready clean
 
 build: $(VENV)/built $(VENV)/linked
 
@@ -54,6 +57,9 @@ test: ready
 
 test-all: ready $(VENV)/has-long
 	$(BIN)/python -m scripts.run_tests --shard $(SHARD)
+
+test-kerberos: ready $(VENV)/has-kerberos
+	KAFWIRE_NO_SKIPS=1 $(BIN)/python -m pytest -q $(KERBEROS_TESTS)
 
 # Compiling and downloading at once.
 ready: $(VENV)/made
