@@ -47,13 +47,18 @@ def sections(doc: str) -> dict[str, str]:
     return dict(zip(found[::2], found[1::2], strict=True))
 
 
+def named(reference: re.Match[str]) -> Documented:
+    """What is referred to."""
+    return DOCUMENTED.get(f"kafwire.{reference[1]}") or DOCUMENTED[f"kafwire.testing.{reference[1]}"]
+
+
 def described(one: Documented, section: str) -> str:
     """A section of its own, or of what its docstring refers to."""
     own = sections(one.doc).get(section, "")
     reference = REFERENCE.search(one.doc)
     if own or reference is None:
         return own
-    return sections(DOCUMENTED[f"kafwire.{reference[1]}"].doc).get(section, "")
+    return sections(named(reference).doc).get(section, "")
 
 
 def is_error(one: Documented) -> bool:
@@ -136,7 +141,7 @@ def test_references_lead_somewhere() -> None:
     for one in DOCUMENTED.values():
         reference = REFERENCE.search(one.doc)
         if reference is not None and one.owner is not None:
-            other = DOCUMENTED[f"kafwire.{reference[1]}"]
+            other = named(reference)
             assert set(parameters(one)) <= set(parameters(other)), f"{one} takes more than {other}"
 
 

@@ -28,7 +28,14 @@ class Controls:
     _server: SocketServer
 
     def ask(self, function: Callable[[ClusterState], _T]) -> _T:
-        """Call `function` with the cluster's state, in the broker's thread, and return what it returns."""
+        """Call `function` with the cluster's state, in the broker's thread, and return what it returns.
+
+        Args:
+            function: must not wait for anything: meanwhile, the broker does nothing else.
+
+        Returns:
+            What `function` returns.
+        """
         return self._server.ask(lambda: function(self.state))
 
     @property
@@ -72,22 +79,41 @@ class Controls:
         return self._script(lambda faults: faults.fail_next(api, error, times=times, message=message, **whose))
 
     def drop_response(self, api: Apis, *, times: int | None = 1, **whose: Unpack[Whose]) -> Fault:
-        """Do what the next requests ask for, and close the connection instead of the answer."""
+        """Do what the next requests ask for, and close the connection instead of the answer.
+
+        Args and result: as `EmbeddedKafka.fail_next` does.
+        """
         return self._script(lambda faults: faults.drop_response(api, times=times, **whose))
 
     def hang_up(self, api: Apis, *, times: int | None = 1, **whose: Unpack[Whose]) -> Fault:
-        """Close the connection on the next requests, and do nothing for them."""
+        """Close the connection on the next requests, and do nothing for them.
+
+        Args and result: as `EmbeddedKafka.fail_next` does.
+        """
         return self._script(lambda faults: faults.hang_up(api, times=times, **whose))
 
     def delay(self, api: Apis, seconds: float, *, times: int | None = None, **whose: Unpack[Whose]) -> Fault:
-        """Do what requests ask for, and answer so much later; later requests of the connection wait, too."""
+        """Do what requests ask for, and answer so much later; later requests of the connection wait, too.
+
+        Args:
+            api: one of Kafka's names, or several.
+            seconds: how much later.
+            times: how many requests; None: all, until `clear_faults`.
+            whose: which requests; see `fail_next`.
+
+        Returns:
+            The fault; its `times` says how often it was met.
+        """
         return self._script(lambda faults: faults.delay(api, seconds, times=times, **whose))
 
     @contextmanager
     def hold(self, api: Apis, **whose: Unpack[Whose]) -> Iterator[Fault]:
         """Within the context, do nothing for requests; they are served when it is left.
 
-        Later requests of the same connections wait, too. `held` of the fault has the requests.
+        Later requests of the same connections wait, too. Names requests as `EmbeddedKafka.fail_next` does.
+
+        Returns:
+            A context, whose value is the fault; its `held` has the requests.
         """
         fault = self._script(lambda faults: faults.hold(api, **whose))
         try:
@@ -97,6 +123,11 @@ class Controls:
 
     def wait_for_fault(self, fault: Fault, times: int = 1, *, timeout: float = 5.0) -> None:
         """Wait until a fault was met so often. It blocks: in a coroutine, call it by `asyncio.to_thread`.
+
+        Args:
+            fault: what `fail_next`, or another of these methods, has returned.
+            times: how often.
+            timeout: in seconds.
 
         Raises:
             TimeoutError: it was not, after `timeout` seconds.
@@ -126,23 +157,40 @@ class Controls:
         self._script(lambda faults: faults.clear())
 
     def disconnect(self, node: int | None = None) -> None:
-        """Close all connections to a broker; None: to all."""
+        """Close all connections to a broker; None: to all.
+
+        Args:
+            node: the broker's number; None: all of them.
+        """
         self.ask(lambda _: self._server.break_off(node))
 
     # --- the cluster
 
     def move_leader(self, topic: str, partition: int, node: int) -> None:
-        """Another broker leads a partition; -1: nobody does."""
+        """Another broker leads a partition; -1: nobody does.
+
+        Args:
+            topic: one that is there.
+            partition: its number.
+            node: the broker's number; -1: nobody leads it.
+        """
         self._script(lambda faults: faults.move_leader(topic, partition, node))
 
     def move_coordinator(self, group: str, node: int) -> None:
-        """Another broker coordinates a group or a transactional id; -1: nobody does."""
+        """Another broker coordinates a group or a transactional id; -1: nobody does.
+
+        Args:
+            group: its name, or the transactional id.
+            node: the broker's number; -1: nobody coordinates it.
+        """
         self._script(lambda faults: faults.move_coordinator(group, node))
 
     def stop_node(self, node: int, *, clean: bool = True) -> None:
         """End a broker: its ports and connections are closed, and others lead its partitions where they have replicas.
 
-        `clean`: it has written down what it remembers of producers.
+        Args:
+            node: the broker's number.
+            clean: it has written down what it remembers of producers.
         """
 
         def stop(faults: Faults) -> None:
@@ -152,7 +200,11 @@ class Controls:
         self._script(stop)
 
     def start_node(self, node: int) -> None:
-        """Start a broker again, at the same ports, with the same data."""
+        """Start a broker again, at the same ports, with the same data.
+
+        Args:
+            node: the broker's number.
+        """
 
         def start(faults: Faults) -> None:
             self._server.listen_again(node)
@@ -179,6 +231,9 @@ class Controls:
             client_id: only requests of this client.
             topic: only requests that name this topic.
             after: only those behind the one of this number.
+
+        Returns:
+            What was seen of each.
         """
         names = _names(api)
         return self.ask(
@@ -202,8 +257,19 @@ class Controls:
     ) -> SeenRequest:
         """Wait until a broker has received a request, or `count` of them, and return it, or the last of them.
 
-        Those that are in the log already count; see `requests` for the other arguments. It blocks: in a coroutine, call
-        it by `asyncio.to_thread`.
+        Those that are in the log already count. It blocks: in a coroutine, call it by `asyncio.to_thread`.
+
+        Args:
+            api: one of Kafka's names, or several.
+            timeout: in seconds.
+            count: how many requests.
+            node: see `requests`, as for all that follow.
+            client_id: of whom.
+            topic: about what.
+            after: behind which.
+
+        Returns:
+            What was seen of it.
 
         Raises:
             TimeoutError: there were fewer after `timeout` seconds.
@@ -237,6 +303,12 @@ class Controls:
         """The last requests, as text: when, to whom, which, of whom, about what, and what a fault did with it.
 
         They are there after `close`, too.
+
+        Args:
+            count: how many at most.
+
+        Returns:
+            A line for each, or `none`.
         """
         try:
             seen = self.requests()
@@ -247,7 +319,13 @@ class Controls:
     # --- what is stored
 
     def create_topic(self, name: str, partitions: int = 1, replicas: int = 1, **configs: Any) -> None:
-        """Make a topic; `configs` are its options, with underscores: `cleanup_policy="compact"`.
+        """Make a topic.
+
+        Args:
+            name: of the topic.
+            partitions: how many.
+            replicas: of each partition.
+            configs: its options, with underscores: `cleanup_policy="compact"`.
 
         Raises:
             ValueError: it is there already, or an option is unknown or wrong.
@@ -272,7 +350,11 @@ class Controls:
         self.ask(create)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic, and what is in it."""
+        """Delete a topic, and what is in it.
+
+        Args:
+            name: of the topic.
+        """
         self.ask(lambda state: state.topics.delete(_topic(state, name)))
 
     def append(self, topic: str, values: Iterable[Any], partition: int = 0) -> int:
@@ -301,7 +383,13 @@ class Controls:
     def records(self, topic: str, partition: int | None = None, *, committed: bool = False) -> list[Record]:
         """What is in the log of a topic, or of one of its partitions, in order of partitions and offsets.
 
-        `committed`: without records of transactions that were aborted, or are open.
+        Args:
+            topic: one that is there.
+            partition: its number; None: all.
+            committed: without records of transactions that were aborted, or are open.
+
+        Returns:
+            The records; none of the markers that end transactions.
         """
         from kafwire.testing.broker.stored_records import stored_records
 
@@ -314,7 +402,14 @@ class Controls:
         return self.ask(read)
 
     def committed(self, group: str) -> Mapping[tuple[str, int], int]:
-        """The offsets that a group has committed, by topic and partition."""
+        """The offsets that a group has committed, by topic and partition.
+
+        Args:
+            group: its name.
+
+        Returns:
+            The offset of the next record to read, by topic and partition.
+        """
         from kafwire.testing.broker.offsets import OffsetStore
 
         return self.ask(

@@ -81,7 +81,11 @@ class EmbeddedKafka(Controls):
         self._is_started = False
 
     def start(self) -> Self:
-        """Open the ports, and serve."""
+        """Open the ports, and serve.
+
+        Returns:
+            Itself.
+        """
         import time
 
         self.state.wall_offset_ms = time.time() * 1000.0 - self._server.now_ms
@@ -146,7 +150,14 @@ class EmbeddedKafka(Controls):
         return self._security.for_clients
 
     def bootstrap_of(self, listener: Security | str) -> str:
-        """`host:port` of each broker, of a secured listener by its name or by what it was made from."""
+        """`host:port` of each broker, of a secured listener.
+
+        Args:
+            listener: by its name or by what it was made from.
+
+        Returns:
+            The addresses, separated by commas.
+        """
         return self.security.bootstrap_of(listener)
 
     def client_options(
@@ -164,6 +175,9 @@ class EmbeddedKafka(Controls):
             mechanism: of SASL; None: the listener's first.
             listener: by its name or by what it was made from; None: the first.
             dialect: whose options: "kafwire", "librdkafka" or "java".
+
+        Returns:
+            Options for that client, as text.
 
         Raises:
             ValueError: there is no such user, mechanism or dialect, or no listener is secured.

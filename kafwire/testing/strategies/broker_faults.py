@@ -72,14 +72,32 @@ KINDS = ("fail_next", "hang_up", "drop_response", "delay", "move_leader", "move_
 
 @dataclass(frozen=True)
 class BrokerEvent:
-    """A call of `EmbeddedKafka`, or of `Faults`; its `repr` is that call."""
+    """A call of `EmbeddedKafka`, or of `Faults`; its `repr` is that call.
+
+    Args:
+        name: of the method.
+        arguments: by their places.
+        options: by their names.
+
+    Example:
+        >>> from kafwire.testing.strategies import BrokerEvent
+        >>> BrokerEvent("hang_up", ("Produce",), {"times": 2})
+        hang_up('Produce', times=2)
+    """
 
     name: str
     arguments: tuple[Any, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def play(self, kafka: Any) -> Any:
-        """Call it."""
+        """Call it.
+
+        Args:
+            kafka: the `EmbeddedKafka` or `Faults`.
+
+        Returns:
+            What the method returns.
+        """
         return getattr(kafka, self.name)(*self.arguments, **self.options)
 
     def __repr__(self) -> str:
@@ -89,7 +107,7 @@ class BrokerEvent:
 
 
 @st.composite
-def broker_events(
+def broker_events(  # noqa: D417 - Hypothesis gives `draw`
     draw: st.DrawFn,
     /,
     *,
@@ -106,7 +124,6 @@ def broker_events(
     Brokers are not stopped: `fault_scripts` does, and starts them again.
 
     Args:
-        draw: given by Hypothesis.
         apis: whose requests meet faults; those of `RETRIABLE`.
         nodes: how many brokers there are; with one, nothing moves.
         topics: whose leaders may move, and their numbers of partitions.
@@ -114,6 +131,18 @@ def broker_events(
         kinds: which of `KINDS`.
         max_times: how many requests meet a fault at most.
         max_delay: of answers, in seconds.
+
+    Returns:
+        A strategy of them.
+
+    Raises:
+        ValueError: when it draws: no such event can be, or which errors of an API a client survives is not known.
+
+    Example:
+        >>> from hypothesis import find
+        >>> from kafwire.testing.strategies import broker_events
+        >>> find(broker_events(apis=["Fetch"], kinds=["hang_up"]), lambda event: True)
+        hang_up('Fetch', times=1)
     """
     possible = [kind for kind in KINDS if kind in kinds and kind != "stop_node"]
     if nodes < 2 or not topics:
@@ -141,7 +170,7 @@ def broker_events(
 
 
 @st.composite
-def fault_scripts(
+def fault_scripts(  # noqa: D417 - Hypothesis gives `draw`
     draw: st.DrawFn,
     /,
     *,
@@ -155,11 +184,19 @@ def fault_scripts(
     With several brokers, one at a time may be stopped; it is started again within the script.
 
     Args:
-        draw: given by Hypothesis.
         max_size: how many events at most, without the starts.
         nodes: how many brokers there are.
         kinds: which of `KINDS`.
         options: see `broker_events`.
+
+    Returns:
+        A strategy of them.
+
+    Example:
+        >>> from hypothesis import find
+        >>> from kafwire.testing.strategies import fault_scripts
+        >>> find(fault_scripts(apis=["Fetch"], kinds=["hang_up"]), lambda script: len(script) == 2)
+        [hang_up('Fetch', times=1), hang_up('Fetch', times=1)]
     """
     events = broker_events(nodes=nodes, kinds=kinds, **options)
     may_stop = nodes > 1 and "stop_node" in kinds
