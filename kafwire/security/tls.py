@@ -171,7 +171,8 @@ class Tls:
         }
         # No local has the key or its password: a report of an error may show these.
         key, password = material.key, material.key_password
-        digest = hashlib.sha256(repr((settings, _revealed(key), _revealed(password))).encode()).digest()
+        store = _system_store()
+        digest = hashlib.sha256(repr((settings, store, _revealed(key), _revealed(password))).encode()).digest()
         try:
             found = _contexts.get(digest)
             if found is None:
@@ -182,6 +183,11 @@ class Tls:
                 state = "is missing" if material.key_password is None else "is wrong"
                 raise ConfigError(f"the private key is encrypted, and ssl_key_password {state}") from None
             raise ConfigError(f"{_PROBLEMS[error.part]} ({error.reason})") from None
+
+
+def _system_store() -> tuple[str | None, ...]:
+    """Where OpenSSL looks for the system's trust store, if not where it was built to."""
+    return tuple(os.environ.get(name) for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"))
 
 
 def _revealed(secret: Secret | None) -> bytes | None:

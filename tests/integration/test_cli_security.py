@@ -55,6 +55,24 @@ def test_each_command_with_a_file_of_options(
     assert topic_name in listed.stdout.splitlines()
 
 
+def test_a_command_by_options_of_its_own(secured: KafkaCluster, tmp_path: Path) -> None:
+    """-X says what is secret to nobody, and goes before the file, which has the password."""
+    given = secured.client_options("alice", "SCRAM-SHA-512")
+    file = written(tmp_path, {"sasl.password": given.pop("sasl.password"), "security.protocol": "SSL"})
+    servers = given.pop("bootstrap.servers")
+    assert given["security.protocol"] == "SASL_SSL"
+    settings = [word for name, value in given.items() for word in ("-X", f"{name}={value}")]
+    listed = run("topics", "-b", servers, "-F", file, *settings)
+    assert (listed.returncode, complaints(listed.stderr)) == (0, "")
+    plain = run("topics", "-b", servers, "-X", "security.protocol=PLAINTEXT", "--timeout", "2")
+    assert plain.returncode == 1
+    assert "TLS is spoken there" in plain.stderr
+    wrong = run("topics", "-b", servers, "-X", "security.protocol=TLS")
+    assert wrong.returncode == 2
+    assert "security.protocol" in wrong.stderr
+    assert "allowed: PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL" in " ".join(wrong.stderr.split())
+
+
 def findings(server: str, *arguments: str) -> list[dict[str, Any]]:
     ran = run("doctor", server, "-J", *arguments)
     found = [json.loads(line) for line in ran.stdout.splitlines()]

@@ -212,6 +212,22 @@ def test_a_chain_with_a_certificate_between(client: Client) -> None:
 
 
 @pytest.mark.usefixtures("kind")
+@pytest.mark.parametrize("given", [None, "probe"])
+def test_the_system_s_trust_store(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str | None
+) -> None:
+    """Without a CA of the user's, and by librdkafka's word for that; OpenSSL is told where it is as usual."""
+    with serve() as server:
+        what, number, said = client.outcome(made(ssl_ca_pem=None, ssl_ca_location=given), server.port)
+        assert (what, number) == ("closed", NOT_AUTHENTICATED)
+        assert "unable to get local issuer certificate" in said
+        monkeypatch.setenv("SSL_CERT_FILE", str(CA.write(tmp_path / "ca.pem")))
+        assert client.outcome(made(ssl_ca_pem=None, ssl_ca_location=given), server.port)[0] == "response"
+        with serve(certificates.of_unknown_ca()) as other:
+            assert client.outcome(made(ssl_ca_pem=None), other.port)[:2] == ("closed", NOT_AUTHENTICATED)
+
+
+@pytest.mark.usefixtures("kind")
 def test_who_does_not_verify_is_told_so(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     with serve(certificates.of_unknown_ca()) as server:
         assert client.outcome(made(enable_ssl_certificate_verification=False), server.port)[0] == "response"
