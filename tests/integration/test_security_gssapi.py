@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ import kafwire
 from kafwire.errors import AuthenticationError
 from kafwire.testing import KafkaCluster, Security
 from tests.support import kerberos
+from tests.support.socket_server import SocketServer
 
 kerberos.needed()
 
@@ -83,3 +86,24 @@ def test_a_service_that_nobody_knows(secured: KafkaCluster, kdc: kerberos.Kdc) -
     )
     with kdc.entered(), kafwire.Client(**made) as client, pytest.raises(AuthenticationError, match="(?i)not found"):
         client.metadata()
+
+
+def test_a_kdc_that_hangs(secured: KafkaCluster, kdc: kerberos.Kdc, tmp_path: Path) -> None:
+    """It takes the connection and says nothing, for which Kerberos' libraries wait longer than anybody here."""
+
+    def hang(connection: socket.socket) -> None:
+        while connection.recv(65536):
+            pass
+
+    made = options(secured, sasl_kerberos_principal="bob", sasl_kerberos_keytab=str(kdc.keytab("bob")))
+    with SocketServer(hang) as silent:
+        conf = tmp_path / "krb5.conf"
+        conf.write_text(kdc.krb5_conf.read_text().replace(f"kdc = 127.0.0.1:{kdc.port}", f"kdc = {silent.address}"))
+        with (
+            kdc.entered(KRB5_CONFIG=str(conf)),
+            kafwire.Client(**made, socket_connection_setup_timeout_ms=500) as client,
+        ):
+            began = time.monotonic()
+            with pytest.raises(AuthenticationError, match=r"Kerberos \(its KDC, .* did not answer within socket_conn"):
+                client.metadata()
+            assert time.monotonic() - began < 5
