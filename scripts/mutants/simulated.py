@@ -2,7 +2,8 @@
 
 The mistakes are those of `planted.toml`. Each is tried in a process of its own, whose import hook changes the text of
 one module; the tree stays as it is. Runs are those of `python -m kafwire.testing.simulation`, from seed 0 on, until one
-fails: by a violation, an exception, a hang or a crash. Seeds that fail without a mistake are left out.
+fails: by a violation, an exception, a hang or a crash. Runs that fail without a mistake are left out, and so are those
+that do not execute what a mistake alters.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import faulthandler
 import json
 import logging
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -20,11 +22,14 @@ import time
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
+from typing import Any
+
+from scripts.mutants.reached import Reach, lines_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PLANTED = Path(__file__).parent / "planted.toml"
@@ -36,6 +41,7 @@ MEMORY = 4 << 30
 # Most mistakes are found soon: all are tried with a few seeds before any is with many.
 ROUNDS = (4, 12)
 LONGEST = 140  # characters of a violation, in the table
+COUNTS = re.compile(r"\w+=\d|not promised: ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +67,13 @@ class Mistake:
 
 @dataclass(slots=True)
 class Trial:
-    """What became of one mistake: `seed` is the run that found it, of `tried`, and `by` says how."""
+    """What became of one mistake: `seed` is the run that found it, of `tried`, and `by` says how.
+
+    `met` are the seeds of the runs that come past it.
+    """
 
     mistake: Mistake
+    met: list[int] = field(default_factory=list)
     tried: int = 0
     seed: int | None = None
     by: str = ""
@@ -108,87 +118,101 @@ class _Loader(SourceFileLoader):
         return code
 
 
-def run_seeds(mistake: Mistake | None, seeds: Iterable[int], limit_s: int, *, keep_going: bool = False) -> None:
-    """Run seeds until one fails, and write a line for each: its number, and the violation, if any.
+def run_seeds(mistake: Mistake, seeds: Iterable[int], limit_s: int) -> None:
+    """Run seeds with a mistake until one fails, and write a line for each: its number, and the violation, if any.
 
     A run that takes longer than `limit_s` of the processor's time ends the process, and so does one that blocks.
     """
-    logging.disable(logging.CRITICAL)
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    if mistake is not None:
-        sys.meta_path.insert(0, Planter(mistake))
-    try:
-        from kafwire.testing.simulation.run import run
-        from kafwire.testing.simulation.schedule import Schedule
-    except Exception as error:  # noqa: BLE001 - whatever a mistake does
-        print(json.dumps((next(iter(seeds)), f"{type(error).__name__}: {error}")), flush=True)
-        return
+    _prepare()
+    sys.meta_path.insert(0, Planter(mistake))
     for seed in seeds:
         signal.setitimer(signal.ITIMER_PROF, limit_s)
         faulthandler.dump_traceback_later(limit_s * PATIENCE, exit=True)
-        violations = run(Schedule.draw(seed, seconds=RUN_SECONDS)).violations
-        print(json.dumps((seed, violations[0] if violations else "")), flush=True)
-        if violations and not keep_going:
+        try:
+            violation = _violation(seed)
+        except Exception as error:  # noqa: BLE001 - modules that cannot be imported are found too
+            violation = f"{type(error).__name__}: {error}"
+        print(json.dumps((seed, violation)), flush=True)
+        if violation:
             return
+
+
+def run_control(seeds: Iterable[int]) -> None:
+    """Run seeds without a mistake: a line for each, with its number, the violation and the mistakes it comes past."""
+    _prepare()
+    found = [(ROOT / mistake.file, mistake) for mistake in planted()]
+    reach = Reach([(str(path), lines_of(mistake, path.read_text())) for path, mistake in found])
+    for seed in seeds:
+        with reach.watch():
+            violation = _violation(seed)
+        print(json.dumps((seed, violation, reach.reached)), flush=True)
+
+
+def _prepare() -> None:
+    logging.disable(logging.CRITICAL)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+
+def _violation(seed: int) -> str:
+    from kafwire.testing.simulation.run import run
+    from kafwire.testing.simulation.schedule import Schedule
+
+    return "".join(run(Schedule.draw(seed, seconds=RUN_SECONDS)).violations[:1])
 
 
 # --- from outside
 
 
-def outcomes(
-    mistake: Mistake | None, seeds: Sequence[int], limit_s: int = LIMIT_S, *, keep_going: bool = False
-) -> Iterator[tuple[int, str]]:
-    """Run seeds in a process of their own: the number of each, and its violation, up to the first that fails."""
-    given = {
-        "mistake": None if mistake is None else asdict(mistake),
-        "seeds": list(seeds),
-        "limit_s": limit_s,
-        "keep_going": keep_going,
-    }
+def lines_from(given: dict[str, Any]) -> Iterator[list[Any]]:
+    """What a process of this module writes; at last its return code, as a line of its own."""
     command = [sys.executable, "-m", "scripts.mutants.simulated", "--run", json.dumps(given)]
-    left = list(seeds)
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
-        for line in process.stdout:
-            seed, violation = json.loads(line)
-            left.remove(seed)
-            yield seed, violation
-            if violation and not keep_going:
-                return
-    if left:
-        hung = process.returncode in (-signal.SIGPROF, 1)
-        yield left[0], "a hang" if hung else f"the process ended with {process.returncode}"
+        yield from map(json.loads, process.stdout)
+    yield [process.returncode]
 
 
 def advance(trial: Trial, seeds: Sequence[int], limit_s: int = LIMIT_S) -> Trial:
     """Run these seeds too, if the mistake was not found yet."""
-    if trial.seed is None and seeds:
-        for seed, violation in outcomes(trial.mistake, seeds, limit_s):
+    left = list(seeds)
+    if trial.seed is not None or not left:
+        return trial
+    for line in lines_from({"mistake": asdict(trial.mistake), "seeds": left, "limit_s": limit_s}):
+        if len(line) > 1:
             trial.tried += 1
-            if violation:
-                trial.seed, trial.by = seed, violation
+            left.remove(line[0])
+            if line[1]:
+                trial.seed, trial.by = line
+        elif left and trial.seed is None:
+            trial.tried += 1
+            trial.seed = left[0]
+            trial.by = "a hang" if line[0] in (-signal.SIGPROF, 1) else f"the process ended with {line[0]}"
     return trial
 
 
 def table(trials: Sequence[Trial], control: str) -> str:
     """What was found, and what not, as Markdown."""
     found = [trial for trial in trials if trial.seed is not None]
-    soon = sum(trial.tried <= ROUNDS[0] for trial in found)
+    met = [trial for trial in trials if trial.met]
     lines = [
-        f"{len(found)} of {len(trials)} mistakes found, {soon} of them within {ROUNDS[0]} runs. {control}",
+        f"{len(found)} of {len(trials)} mistakes found; {len(trials) - len(met)} are met by no run. {control}",
         "",
-        "| mistake | module | found | by |",
-        "|---|---|---|---|",
+        "| mistake | module | runs that meet it | found | by |",
+        "|---|---|---|---|---|",
     ]
     for trial in trials:
         where = trial.mistake.file.removeprefix("kafwire/").removesuffix(".py")
-        seen = f"not in {trial.tried} runs" if trial.seed is None else f"in run {trial.tried} (seed {trial.seed})"
-        lines.append(f"| {trial.mistake.what} | `{where}` | {seen} | {_short(trial.by)} |")
+        seen = "no" if trial.seed is None else f"seed {trial.seed}"
+        if trial.seed is None and trial.tried < len(trial.met):
+            seen = f"not in {trial.tried}"
+        lines.append(f"| {trial.mistake.what} | `{where}` | {len(trial.met)} | {seen} | {_short(trial.by)} |")
     return "\n".join(lines) + "\n"
 
 
 def _short(violation: str) -> str:
-    text = " ".join(violation.split()).replace("|", "/")
+    # A report of the history begins with how much was judged, and how much of each kind was found.
+    lines = [line for line in violation.splitlines() if not COUNTS.match(line)] or [violation]
+    text = " ".join(lines[0].split()).replace("|", "/")
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
@@ -203,35 +227,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--run", type=json.loads, help=argparse.SUPPRESS)
     chosen = parser.parse_args(arguments)
     if chosen.run is not None:
-        given = dict(chosen.run)
-        mistake = given.pop("mistake")
-        run_seeds(None if mistake is None else Mistake(**mistake), **given)
+        if "mistake" in chosen.run:
+            run_seeds(Mistake(**chosen.run["mistake"]), chosen.run["seeds"], chosen.run["limit_s"])
+        else:
+            run_control(chosen.run["seeds"])
         return 0
-    trials = [Trial(mistake) for mistake in planted()]
-    if chosen.only is not None:
-        trials = [trials[chosen.only]]
     began = time.monotonic()
-    bad = [seed for seed, violation in outcomes(None, range(chosen.seeds), chosen.limit, keep_going=True) if violation]
-    seeds = [seed for seed in range(chosen.seeds) if seed not in bad]
-    control = f"Without a mistake {len(seeds)} of {chosen.seeds} runs find nothing" + (
+    trials = [Trial(mistake) for mistake in planted()]
+    bad = []
+    for seed, *rest in lines_from({"seeds": list(range(chosen.seeds))}):
+        if not rest and seed:
+            print(f"the runs without a mistake ended with {seed}")
+            return 1
+        if rest and rest[0]:
+            bad.append(seed)
+        for number in rest[1] if rest and not rest[0] else ():
+            trials[number].met.append(seed)
+    control = f"Without a mistake {chosen.seeds - len(bad)} of {chosen.seeds} runs find nothing" + (
         f"; left out: {', '.join(map(str, bad))}." if bad else "."
     )
-    print(control, flush=True)
+    print(f"{time.monotonic() - began:6.0f} s  {control}", flush=True)
+    if chosen.only is not None:
+        trials = [trials[chosen.only]]
     TABLE.parent.mkdir(parents=True, exist_ok=True)
-    for first, last in zip((0, *ROUNDS), (*ROUNDS, len(seeds)), strict=True):
-        part = seeds[first:last]
+    for first, last in zip((0, *ROUNDS), (*ROUNDS, chosen.seeds), strict=True):
 
-        def go_on(trial: Trial, part: Sequence[int] = part) -> Trial:
+        def go_on(trial: Trial, first: int = first, last: int = last) -> Trial:
             if chosen.minutes is not None and time.monotonic() - began > chosen.minutes * 60:
                 return trial
-            return advance(trial, part, chosen.limit)
+            return advance(trial, trial.met[first:last], chosen.limit)
 
-        open_trials = [trial for trial in trials if trial.seed is None]
         with ThreadPoolExecutor(chosen.jobs) as pool:
-            for trial in pool.map(go_on, open_trials):
+            for trial in pool.map(go_on, [trial for trial in trials if trial.seed is None and len(trial.met) > first]):
                 seen = f"not found in {trial.tried}" if trial.seed is None else f"seed {trial.seed}: {_short(trial.by)}"
-                passed_s = time.monotonic() - began
-                print(f"{passed_s:6.0f} s  {trials.index(trial)}  {trial.mistake.what}: {seen}", flush=True)
+                print(f"{time.monotonic() - began:6.0f} s  {trial.mistake.what}: {seen}", flush=True)
                 TABLE.write_text(table(trials, control))
     print(table(trials, control))
     return 1 if any(trial.seed is None for trial in trials) else 0

@@ -3,9 +3,11 @@
 import importlib
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from scripts.mutants.reached import Reach, lines_of
 from scripts.mutants.simulated import ROOT, Mistake, Planter, Trial, advance, planted, table
 
 MISTAKES = planted()
@@ -62,9 +64,35 @@ def test_a_mistake_that_nothing_can_be_imported_with_is_found() -> None:
 
 
 def test_the_table_says_what_was_found_and_what_not() -> None:
-    found = Trial(Mistake("kafwire/a/b.py", "", "", "one"), tried=2, seed=1, by="lost | \n gone")
-    missed = Trial(Mistake("kafwire/c.py", "", "", "two"), tried=30)
-    text = table([found, missed], "All is well.")
-    assert "1 of 2 mistakes found, 1 of them within 4 runs. All is well." in text
-    assert "| one | `a/b` | in run 2 (seed 1) | lost / gone |" in text
-    assert "| two | `c` | not in 30 runs |  |" in text
+    by = "acked=3 failed=0\nlost=1\nlost a | b:  gone\n    1 s"
+    trials = [
+        Trial(Mistake("kafwire/a/b.py", "", "", "one"), [0, 1, 5], tried=2, seed=1, by=by),
+        Trial(Mistake("kafwire/c.py", "", "", "two"), [0, 1], tried=2),
+        Trial(Mistake("kafwire/c.py", "", "", "three"), [0, 1], tried=1),
+        Trial(Mistake("kafwire/c.py", "", "", "four")),
+    ]
+    text = table(trials, "All is well.")
+    assert "1 of 4 mistakes found; 1 are met by no run. All is well." in text
+    assert "| one | `a/b` | 3 | seed 1 | lost a / b: gone |" in text
+    assert "| two | `c` | 2 | no |  |" in text
+    assert "| three | `c` | 2 | not in 1 |  |" in text
+    assert "| four | `c` | 0 | no |  |" in text
+
+
+def test_only_what_a_run_executes_can_be_found_in_it() -> None:
+    source = "LIMIT = 1\n\ndef f(x):\n    if x > LIMIT:\n        return 2\n    return (\n        3\n    )\n"
+    inside = Mistake("a.py", before="        return 2\n", after="        return 4\n", what="")
+    spread = Mistake("a.py", before="        3\n", after="        5\n", what="")
+    guard = Mistake("a.py", before="x > LIMIT:\n        return 2", after="x >= LIMIT:\n        return 2", what="")
+    top = Mistake("a.py", before="LIMIT = 1", after="LIMIT = 2", what="")
+    lines = [lines_of(each, source) for each in (inside, spread, guard, top)]
+    assert lines == [{5}, {6, 7, 8}, {4, 5}, set()]
+    space: dict[str, Any] = {}
+    exec(compile(source, "a.py", "exec"), space)
+    reach = Reach([("a.py", each) for each in lines])
+    with reach.watch():
+        space["f"](1)
+    assert reach.reached == [1, 2, 3]
+    with reach.watch():
+        space["f"](2)
+    assert reach.reached == [0, 2, 3]
