@@ -148,7 +148,8 @@ def _draw_load(chance: random.Random, seconds: float) -> Load:
         seconds=seconds,
         records_per_s=chance.choice((10.0, 20.0, 50.0, 200.0)),
         partitions=chance.choice((1, 2, 3, 6)),
-        is_durable=chance.random() < 0.85,
+        # An unclean election tears transactions, whatever clients do.
+        is_durable=chance.random() < 0.85 or kind in ("transactional", "chained"),
         transactional=kind in ("transactional", "chained"),
         chained=kind == "chained",
         blocking=kind == "blocking",
