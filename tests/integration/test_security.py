@@ -183,7 +183,9 @@ def test_a_broker_whose_certificate_nobody_trusts(secured: KafkaCluster) -> None
     ],
 )
 def test_the_wrong_protocol_is_recognised(secured: KafkaCluster, spoken: str, listener: str, advice: str) -> None:
-    made = {} if spoken == "PLAINTEXT" else options(secured, spoken, "PLAIN" if "SASL" in spoken else None)
+    made: dict[str, Any] = (
+        {} if spoken == "PLAINTEXT" else options(secured, spoken, "PLAIN" if "SASL" in spoken else None)
+    )
     made["bootstrap_servers"] = secured.direct if listener == "PLAINTEXT" else secured.bootstrap_of(listener)
     with (
         kafwire.Client(**made, default_api_timeout_ms=2000) as client,
