@@ -13,6 +13,7 @@ from kafwire import protocol
 from kafwire.testing import KafkaCluster
 from kafwire.testing.broker.embedded import EmbeddedKafka
 from tests.support import deadlines as waiting
+from tests.support import seeds
 from tests.support.group_walk import Walk
 from tests.support.real_topics import create
 
@@ -34,6 +35,7 @@ def real(cluster: KafkaCluster) -> str:
         request = protocol.FindCoordinatorRequest(coordinator_keys=["walk"], key_type=0)
         waiting.until(lambda: not client.call(request, version=4).coordinators[0].error_code, "groups are coordinated")
     create(cluster, TOPIC, 1)
+    Walk(cluster.bootstrap, TOPIC, 0).play(STEPS)  # its first answers come late
     return cluster.bootstrap
 
 
@@ -47,7 +49,7 @@ def difference(real: list[str], own: list[str]) -> int | None:
     return None if len(real) == len(own) else min(len(real), len(own))
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds.sampled(range(16), 1, 2, 3, 5))
 def test_walks_are_answered_alike(real: str, embedded: EmbeddedKafka, seed: int) -> None:
     said = [Walk(where, TOPIC, seed).play(STEPS) for where in (real, embedded.bootstrap)]
     if difference(*said) is not None:

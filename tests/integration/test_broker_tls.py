@@ -124,5 +124,7 @@ def test_large_answers_go_through_tls_to_a_slow_reader(secured: EmbeddedKafka, t
         with connection.makefile("rb") as stream:
             (size,) = struct.unpack(">i", stream.read(4))
             answer = decode_response(request, stream.read(size), 12)[1]
-    (batch,) = kafwire.records.decode_batches(answer.responses[0].partitions[0].records)
+    records = answer.responses[0].partitions[0].records
+    assert records is not None
+    (batch,) = kafwire.records.decode_batches(records)
     assert [record.value for record in batch] == values

@@ -21,6 +21,7 @@ from tests.support.deadlines import until
 from tests.support.java_client import compiled
 
 PATIENCE = 20.0
+_kinds: Any = admin  # its types do not say that it exports them
 # Kafka's broker has this one as a dynamic default, since it has eligible leader replicas (KIP-966).
 _ELSEWHERE = "min.insync.replicas"
 _RETENTION = ("log.retention.hours", "log.retention.ms")
@@ -60,6 +61,7 @@ def _by_kafwire(client: kafwire.Client, bootstrap: str, prefix: str) -> Iterator
 
 
 _Fields = dict[str, Any]
+_ASSIGNMENTS: tuple[dict[int, list[int]], ...] = ({0: [1], 1: [1]}, {1: [1]}, {0: [9]}, {0: []}, {0: [1, 1]})
 _CREATIONS: list[_Fields] = [
     {"configs": {"retention.ms": " 86400000 ", "segment.bytes": "1048576"}},
     {},
@@ -79,7 +81,7 @@ _CREATIONS: list[_Fields] = [
     {"name": "n", "assignments": {0: [1]}, "replication_factor": -1},
     *(
         {"name": "n", "assignments": each, "num_partitions": -1, "replication_factor": -1, "validate_only": True}
-        for each in ({0: [1], 1: [1]}, {1: [1]}, {0: [9]}, {0: []}, {0: [1, 1]})
+        for each in _ASSIGNMENTS
     ),
     {"name": "__cluster_metadata"},
 ]
@@ -319,7 +321,7 @@ def by_confluent(bootstrap: str, prefix: str) -> list[str]:
 def _by_confluent(bootstrap: str, prefix: str, other: kafwire.Client) -> list[str]:
     topic = f"{prefix}.three"
     client = admin.AdminClient({"bootstrap.servers": bootstrap})
-    new, resource = admin.NewTopic, admin.ConfigResource
+    new, resource = _kinds.NewTopic, _kinds.ConfigResource
     lines = []
 
     def note(what: str, futures: dict[Any, Future[Any]], show: Callable[[Any], Any] = lambda found: found) -> None:
@@ -334,9 +336,9 @@ def _by_confluent(bootstrap: str, prefix: str, other: kafwire.Client) -> list[st
     note("again", client.create_topics([new(topic, 2, 1)]))
     note("factor", client.create_topics([new("n", 1, 9)]))
     note("wrong", client.create_topics([new("n", 1, 1, config={"retention.ms": "x"})]))
-    note("grow", client.create_partitions([admin.NewPartitions(topic, 3)]))
-    note("shrink", client.create_partitions([admin.NewPartitions(topic, 1)]))
-    change = admin.ConfigEntry("cleanup.policy", "compact", incremental_operation=admin.AlterConfigOpType.APPEND)
+    note("grow", client.create_partitions([_kinds.NewPartitions(topic, 3)]))
+    note("shrink", client.create_partitions([_kinds.NewPartitions(topic, 1)]))
+    change = _kinds.ConfigEntry("cleanup.policy", "compact", incremental_operation=_kinds.AlterConfigOpType.APPEND)
     note("alter", client.incremental_alter_configs([resource("TOPIC", topic, incremental_configs=[change])]))
 
     def shown(configs: dict[str, Any]) -> list[tuple[str, str]]:

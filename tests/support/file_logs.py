@@ -1,10 +1,13 @@
 """Batches for logs on disk."""
 
 from kafwire.records import encode_batch
-from kafwire.testing.broker.batch_header import read_header, stamp
+from kafwire.testing.broker.batch_header import BatchHeader, read_header, stamp
+from kafwire.testing.broker.file_log import FileLog
 
 
-def batch(offset, count=1, size=20, epoch=0, timestamp=1_000):
+def batch(
+    offset: int, count: int = 1, size: int = 20, epoch: int = 0, timestamp: int = 1_000
+) -> tuple[bytes, BatchHeader]:
     """A batch that has its place in a log, and its header."""
     records = [{"value": bytes([offset % 251]) * size, "timestamp_ms": timestamp + i} for i in range(count)]
     data = bytearray(encode_batch(records))
@@ -12,7 +15,7 @@ def batch(offset, count=1, size=20, epoch=0, timestamp=1_000):
     return bytes(data), header
 
 
-def contents(log):
+def contents(log: FileLog) -> list[bytes]:
     """The bytes of all batches of a log from its start on, one after the other."""
     from kafwire.testing.broker.log import FileSpan, read_span
 
