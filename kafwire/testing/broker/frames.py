@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode, ProtocolError
+from kafwire.protocol.spec import Struct
 from kafwire.testing.broker import dispatch
 from kafwire.testing.broker.log import FileSpan, read_span
 from kafwire.testing.broker.request import Connection, Request
@@ -20,6 +21,7 @@ BARE = -1  # the version of a token of SASL that no request is around (SaslHands
 _HEAD = struct.Struct(">hhi")
 # What is encoded in the place of records that lie in a file; nobody who chooses other bytes of an answer knows it.
 _STAND_IN = os.urandom(32)
+MAX_TEXT = 0x7FFF
 _API_VERSIONS_REFUSED = 0  # the version of an answer to a version of ApiVersions that is not known (KIP-511)
 
 
@@ -77,6 +79,19 @@ def write_pieces(request: Request, answer: Any) -> list[bytes | FileSpan]:
     if begin < len(frame):
         pieces.append(frame[begin:])
     return pieces
+
+
+def has_long_text(struct: Any) -> bool:
+    """Whether an answer has a text that is too long for a message, such as what is said of a long name."""
+    for each in struct.__fields__:
+        value = getattr(struct, each.name)
+        for element in value if isinstance(value, list) else (value,):
+            if isinstance(element, Struct):
+                if has_long_text(element):
+                    return True
+            elif isinstance(element, str) and len(element.encode()) > MAX_TEXT:
+                return True
+    return False
 
 
 def _parts_with_spans(answer: Any) -> list[Any]:

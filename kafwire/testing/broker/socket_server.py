@@ -20,8 +20,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kafwire.errors import ProtocolError
-from kafwire.testing.broker.frames import read_request, write_pieces
+from kafwire.errors import ErrorCode, ProtocolError
+from kafwire.testing.broker.error_answers import ErrorPlace, error_answer
+from kafwire.testing.broker.frames import has_long_text, read_request, write_pieces
 from kafwire.testing.broker.log import FileSpan
 from kafwire.testing.broker.principals import DEFAULT_RULES, principal_of
 from kafwire.testing.broker.request import HANG_UP, NO_ANSWER, Answer, Connection, Request
@@ -418,7 +419,16 @@ class SocketServer:
                 self.state.after(0, lambda: self._resume(peer))
 
     def _queue(self, peer: _Peer, request: Request, answer: Any) -> None:
-        pieces = [each for each in write_pieces(request, answer) if each != b""]  # a token of SASL may be empty
+        try:
+            written = write_pieces(request, answer)
+        except ProtocolError:
+            if not has_long_text(answer):
+                raise
+            failed: Any = error_answer(self.state, request, ErrorPlace(ErrorCode.UNKNOWN_SERVER_ERROR))
+            if failed is HANG_UP:
+                raise OSError("a text of an answer is too long") from None
+            written = write_pieces(request, failed)
+        pieces = [each for each in written if each != b""]  # a token of SASL may be empty
         size = sum(each.size if isinstance(each, FileSpan) else len(each) for each in pieces)
         peer.outgoing.append(memoryview(size.to_bytes(SIZE_BYTES, "big")))
         peer.outgoing.extend(each if isinstance(each, FileSpan) else memoryview(each) for each in pieces)

@@ -26,13 +26,15 @@ def handle(state: ClusterState, request: Request) -> Answer:
     if request.version < BATCHED:
         who = Identity(message.v3_and_below_producer_id, message.v3_and_below_producer_epoch)
         codes = _add(state, request, message.v3_and_below_transactional_id, who, message.v3_and_below_topics)
-        return response(results_by_topic_v3_and_below=_results(codes))
+        return response(results_by_topic_v3_and_below=_results(message.v3_and_below_topics, codes))
     results = []
     for asked in message.transactions:
         who = Identity(asked.producer_id, asked.producer_epoch)
         codes = _add(state, request, asked.transactional_id, who, asked.topics, verify_only=asked.verify_only)
         results.append(
-            response.AddPartitionsToTxnResult(transactional_id=asked.transactional_id, topic_results=_results(codes))
+            response.AddPartitionsToTxnResult(
+                transactional_id=asked.transactional_id, topic_results=_results(asked.topics, codes)
+            )
         )
     return response(results_by_transaction=results)
 
@@ -64,8 +66,13 @@ def _add(
     return dict.fromkeys(places, code)
 
 
-def _results(codes: Mapping[Place, int]) -> list[Any]:
+def _results(topics: Sequence[Any], codes: Mapping[Place, int]) -> list[Any]:
     response = protocol.AddPartitionsToTxnResponse
+    # A topic without partitions is told of, but not where partitions are looked at one by one.
+    is_refused = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION in codes.values() or (
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED in codes.values()
+    )
+    names = [name for name, _ in codes] if is_refused else [each.name for each in topics]
     return [
         response.AddPartitionsToTxnTopicResult(
             name=topic,
@@ -75,5 +82,5 @@ def _results(codes: Mapping[Place, int]) -> list[Any]:
                 if name == topic
             ],
         )
-        for topic in dict.fromkeys(name for name, _ in codes)
+        for topic in dict.fromkeys(names)
     ]

@@ -33,7 +33,8 @@ def handle(state: ClusterState, request: Request) -> Answer:
     keys = [
         response.ApiVersion(
             api_key=key,
-            min_version=own.get(its.name, its.versions)[0],
+            # As Kafka does for librdkafka's sake, which compresses only for brokers with Produce 0 (KAFKA-18659).
+            min_version=own.get(its.name, (0 if its.name == "Produce" else its.versions[0], 0))[0],
             max_version=own.get(its.name, its.versions)[1],
         )
         for key, its in sorted(dispatch.served().items())

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
 
+MOST = 10_000  # records that a controller writes for a request
+
+
 def handle(state: ClusterState, request: Request) -> Answer:
     """Add partitions to each topic that may have them."""
     response, message = protocol.CreatePartitionsResponse, request.message
@@ -52,6 +55,8 @@ def _problem(state: ClusterState, asked: Any) -> tuple[ErrorCode, str | None] | 
         return ErrorCode.INVALID_PARTITIONS, (
             f"The topic {asked.name} currently has {count} partition(s); {asked.count} would not be an increase."
         )
+    if asked.count - count > MOST:  # before as many are made: the controller's list of records is full
+        return ErrorCode.UNKNOWN_SERVER_ERROR, None
     factor = len(topic.partitions[0].replicas)
     if asked.assignments is None:
         return factor_problem(state, factor)

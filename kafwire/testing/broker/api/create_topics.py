@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
 RESERVED = "__cluster_metadata"
+MOST = 10_000  # partitions in a request, and records that a controller writes for one
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
@@ -25,6 +26,11 @@ def handle(state: ClusterState, request: Request) -> Answer:
     response, message = protocol.CreateTopicsResponse, request.message
     times = Counter(topic.name for topic in message.topics)
     once = [topic for topic in message.topics if times[topic.name] == 1]
+    if problem := _size_problem(state, message.topics):
+        code, text = problem
+        return response(
+            topics=[response.CreatableTopicResult(name=name, error_code=code, error_message=text) for name in times]
+        )
     results = [_create(state, topic, validate_only=message.validate_only) for topic in once if topic.name != RESERVED]
     results += [
         response.CreatableTopicResult(
@@ -42,6 +48,19 @@ def handle(state: ClusterState, request: Request) -> Answer:
             )
         )
     return response(topics=results)
+
+
+def _size_problem(state: ClusterState, topics: list[Any]) -> Problem | None:
+    default = state.config_int("num.partitions")
+    counts = [
+        len(each.assignments) or (default if each.num_partitions == -1 else each.num_partitions) for each in topics
+    ]
+    partitions = sum(count for count in counts if count > 0)
+    if partitions > MOST:
+        return ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
+    if partitions + len(topics) + sum(len(each.configs) for each in topics) > MOST:
+        return ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation."
+    return None
 
 
 def _create(state: ClusterState, asked: Any, *, validate_only: bool) -> Any:

@@ -27,7 +27,8 @@ def handle(state: ClusterState, request: Request) -> Answer:
             if code:
                 part.error_code = code
             parts.append(part)
-        topics.append(response.DeleteRecordsTopicResult(name=asked.name, partitions=parts))
+        if parts:
+            topics.append(response.DeleteRecordsTopicResult(name=asked.name, partitions=parts))
     return response(topics=topics)
 
 

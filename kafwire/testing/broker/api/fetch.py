@@ -138,6 +138,8 @@ class DelayedFetch:
             return Found(part, waits=False)
         partition = topic.partitions[index]
         log = partition.log
+        if request.message.isolation_level != COMMITTED:
+            part.aborted_transactions = None
         part.error_code = partition.refuses(request.node, asked.current_leader_epoch, followers=version >= 11)
         if part.error_code:
             if version >= 16 and partition.leader in self.state.nodes and part.error_code in _TELLS_LEADER:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
+SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}  # the versions that have them
 WITH_EPOCH = 4  # the version from which answers tell leader epochs
 DEBUGGING_REPLICA = -2  # who asks as such sees what is not committed yet
 
@@ -27,6 +28,9 @@ def handle(state: ClusterState, request: Request) -> Answer:
         for asked in topic.partitions:
             answer = response.ListOffsetsPartitionResponse(partition_index=asked.partition_index)
             answers.append(answer)
+            if asked.timestamp < 0 and request.version < SINCE.get(asked.timestamp, 1 << 15):
+                answer.error_code = ErrorCode.UNSUPPORTED_VERSION
+                continue
             partition = state.topics.partition(topic.name, asked.partition_index)
             if partition is None:
                 answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -36,7 +40,8 @@ def handle(state: ClusterState, request: Request) -> Answer:
                 _tell(request, partition, asked.timestamp, answer)
             if request.version < WITH_EPOCH:
                 answer.leader_epoch = -1
-        topics.append(response.ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+        if answers:
+            topics.append(response.ListOffsetsTopicResponse(name=topic.name, partitions=answers))
     return response(topics=topics)
 
 

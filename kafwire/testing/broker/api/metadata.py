@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from kafwire.testing.broker.partition import Partition
     from kafwire.testing.broker.state import ClusterState
 
+BY_ID = 12  # topics may be asked for by their ids
+WITH_ERROR = 13  # the whole answer has an error
+
 
 def is_name(name: str) -> bool:
     """Whether a topic may have this name."""
@@ -24,12 +27,22 @@ def is_name(name: str) -> bool:
 def handle(state: ClusterState, request: Request) -> Answer:
     """Answer from the cluster's state; topics that are missing are made, if both sides allow it."""
     message, response = request.message, protocol.MetadataResponse
+    asked = message.topics or []
+    if code := _names_problem(request.version, asked):
+        refused = [
+            response.MetadataResponseTopic(error_code=code, name=t.name or "", topic_id=t.topic_id) for t in asked
+        ]
+        return response(controller_id=-1, topics=refused, error_code=code if request.version >= WITH_ERROR else 0)
     topics = []
     if message.topics is None:
         shown = [topic for topic in state.topics if _may(state, request, Operation.DESCRIBE, topic.name)]
         topics = [_describe(state, request, topic) for topic in shown]
     else:
-        topics = [_look_up(state, request, asked.name, asked.topic_id) for asked in message.topics]
+        by_id = [each for each in asked if each.topic_id != NO_TOPIC_ID]  # if there is an id, names are not looked at
+        topics = [
+            _look_up(state, request, None if by_id else each.name, each.topic_id if by_id else NO_TOPIC_ID)
+            for each in by_id or asked
+        ]
     up = [node for node in state.nodes.values() if node.is_up]
     answer: Any = response(
         brokers=[
@@ -45,9 +58,16 @@ def handle(state: ClusterState, request: Request) -> Answer:
     return answer
 
 
+def _names_problem(version: int, asked: list[Any]) -> int:
+    if version < BY_ID and any(each.name is None or each.topic_id != NO_TOPIC_ID for each in asked):
+        return ErrorCode.INVALID_REQUEST
+    is_nameless = any(each.name is None and each.topic_id == NO_TOPIC_ID for each in asked)
+    return ErrorCode.UNKNOWN_SERVER_ERROR if is_nameless else 0
+
+
 def _look_up(state: ClusterState, request: Request, name: str | None, topic_id: Any) -> Any:
     response = protocol.MetadataResponse
-    topic = state.topics.find(name, topic_id)
+    topic = None if name == "" else state.topics.find(name, topic_id)
     known = name if topic is None else topic.name
     if known and not _may(state, request, Operation.DESCRIBE, known):
         # Whether there is such a topic is not told; who has its id knows that already.
@@ -56,7 +76,7 @@ def _look_up(state: ClusterState, request: Request, name: str | None, topic_id: 
         )
     if topic is not None:
         return _describe(state, request, topic)
-    if not name:
+    if name is None:
         return response.MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if not is_name(name):
@@ -74,7 +94,12 @@ def _look_up(state: ClusterState, request: Request, name: str | None, topic_id: 
                 name, state.config_int("num.partitions"), state.config_int("default.replication.factor")
             )
         )  # fmt: skip
-    return response.MetadataResponseTopic(error_code=code, name=name, topic_id=NO_TOPIC_ID)
+    return response.MetadataResponseTopic(
+        error_code=code,
+        name=name,
+        topic_id=NO_TOPIC_ID,
+        topic_authorized_operations=topic_operations(state, request, name),
+    )
 
 
 def _may(state: ClusterState, request: Request, operation: Operation, name: str) -> bool:

@@ -47,9 +47,10 @@ def handle(state: ClusterState, request: Request) -> Answer:
                     waiting.append(Awaited(partition, part, end, partition.leader_epoch))
                 elif not has_enough_replicas(state, partition):
                     part.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-        topics.append(
-            response.TopicProduceResponse(name=asked.name, topic_id=asked.topic_id, partition_responses=parts)
-        )
+        if parts:
+            topics.append(
+                response.TopicProduceResponse(name=asked.name, topic_id=asked.topic_id, partition_responses=parts)
+            )
     quotas: Quotas = state.part(Quotas)
     answer = response(responses=topics, throttle_time_ms=quotas.use(request, PRODUCED, request.size))
     for leader in sorted(leaders - {-1}):
