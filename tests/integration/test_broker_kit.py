@@ -97,6 +97,7 @@ class Confluent:
                 "group.id": "readers",
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
+                "fetch.wait.max.ms": 50,  # closing waits for it
                 "log_level": 0,
             }
         )
