@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import random
 import struct
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -24,6 +23,7 @@ from kafwire.testing.fuzzer.connection import Connection
 from kafwire.testing.fuzzer.generate import FRESH, Generator
 from kafwire.testing.fuzzer.safety import PREFIX, request_class
 from kafwire.testing.fuzzer.world import Partition, Topic, World
+from tests.support.deadlines import until
 
 NO_ID = uuid.UUID(int=0)
 RECORDS = 4  # in each partition before anything is asked
@@ -119,7 +119,7 @@ class Side:
             self.ids[STAND_INS[self._renamed(made.name)]] = made.topic_id
         for key_type in (0, 1):
             find = protocol.FindCoordinatorRequest(key_type=key_type, coordinator_keys=[self.own])
-            self._until(lambda find=find: not self.ask(find, 4).coordinators[0].error_code)
+            until(lambda find=find: not self.ask(find, 4).coordinators[0].error_code)
         from kafwire.records import encode_batch
 
         produce = protocol.ProduceRequest
@@ -129,9 +129,7 @@ class Side:
                 part = produce.PartitionProduceData(index=index, records=encode_batch(values))
                 topic = produce.TopicProduceData(name=self._named(name), partition_data=[part])
                 request = produce(acks=-1, timeout_ms=5000, topic_data=[topic])
-                self._until(
-                    lambda request=request: not self.ask(request, 9).responses[0].partition_responses[0].error_code
-                )
+                until(lambda request=request: not self.ask(request, 9).responses[0].partition_responses[0].error_code)
 
     def ask(self, message: Any, version: int) -> Any:
         """The answer, or what became of the connection in words."""
@@ -154,12 +152,6 @@ class Side:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-    def _until(self, done: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 30
-        while not done():
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
 
     def _named(self, text: str) -> str:
         return text.replace(PREFIX, self.own).replace(FRESH, self._fresh)
