@@ -49,8 +49,8 @@ OWN = {
     "acquisition_lock_timeout_ms", "leader", "message", "rack",
 }  # fmt: skip
 LISTINGS = {
-    "Metadata", "ListGroups", "ListTransactions", "DescribeLogDirs", "ListConfigResources", "ListPartitionReassignments",
-    "ElectLeaders", "DescribeTopicPartitions",
+    "Metadata", "ListGroups", "ListTransactions", "DescribeLogDirs", "ListConfigResources",
+    "ListPartitionReassignments", "ElectLeaders", "DescribeTopicPartitions",
 }  # fmt: skip
 NAMES = {"name", "topic", "group_id", "transactional_id", "resource_name"}
 NUMBERED = {"producer_id": 0, "session_id": 1}  # from where on they stand for one that there is
@@ -78,7 +78,7 @@ def drawn(api: str, version: int, seed: int) -> Any:
     if api in VALIDATED_ONLY and version >= {"CreateTopics": 1}.get(api, 0):
         message.validate_only = True
     if api == "JoinGroup":
-        message.session_timeout_ms = 60_000
+        message.session_timeout_ms = message.rebalance_timeout_ms = 600_000
     if api == "ListTransactions":
         message.producer_id_filters = [1 << 40 for _ in message.producer_id_filters]
     if api == "DescribeTopicPartitions" and not message.topics:

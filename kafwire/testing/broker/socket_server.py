@@ -39,6 +39,7 @@ _log = logging.getLogger("kafwire.testing.broker")
 
 SIZE_BYTES = 4
 SCRATCH_BYTES = 256 << 10
+FRAME_BYTES = 1 << 20  # room for a frame at first: it takes more as more of it comes
 TURN_BYTES = 8 << 20  # read from one connection before others have their turn
 BACKLOG = 2  # requests that are read ahead of the one that is being served
 SLICES = 64  # of one sendmsg
@@ -69,6 +70,7 @@ class _Peer:
     head: bytearray = field(default_factory=bytearray)  # of a frame that has begun
     frame: bytearray | None = None  # that is being received
     filled: int = 0
+    size: int = 0  # that was announced
     backlog: deque[bytearray] = field(default_factory=deque)
     is_busy: bool = False
     muted_until: float = 0.0
@@ -279,6 +281,7 @@ class SocketServer:
                 self._shake_hands(peer)
             elif events & selectors.EVENT_WRITE:
                 self._send(peer)
+                self._serve(peer)
             if peer.handshake is None and events & selectors.EVENT_READ and peer.connection.is_open:
                 self._receive(peer)
         except OSError:
@@ -344,7 +347,7 @@ class SocketServer:
                     _log.info("a connection from %s is closed: a request of %d bytes", peer.connection.peer, size)
                     self._close(peer)
                     return False
-                peer.frame, peer.filled = bytearray(size), 0
+                peer.frame, peer.filled, peer.size = bytearray(min(size, FRAME_BYTES)), 0, size
                 continue
             step = min(len(peer.frame) - peer.filled, len(data) - position)
             peer.frame[peer.filled : peer.filled + step] = data[position : position + step]
@@ -357,13 +360,18 @@ class SocketServer:
         return self.state.config_int("socket.request.max.bytes") if peer.connection.is_ready else 512 << 10
 
     def _end_frame(self, peer: _Peer) -> None:
-        if peer.frame is not None and peer.filled == len(peer.frame):
+        if peer.frame is None or peer.filled < len(peer.frame):
+            return
+        if peer.filled < peer.size:
+            # A new one: what was received through is a view of this one, which forbids that it grows.
+            peer.frame = peer.frame + bytes(min(peer.filled, peer.size - peer.filled))
+        else:
             peer.backlog.append(peer.frame)
             peer.frame = None
 
     def _serve(self, peer: _Peer) -> None:
-        """Handle requests, until one has to wait for its answer."""
-        while peer.backlog and not peer.is_busy and peer.connection.is_open and not peer.ends:
+        """Handle requests, until one has to wait for its answer, or an answer for who reads it."""
+        while peer.backlog and not peer.is_busy and not peer.outgoing and peer.connection.is_open and not peer.ends:
             now_ms = self.now_ms
             if peer.muted_until > now_ms:
                 return

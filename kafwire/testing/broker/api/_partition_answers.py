@@ -16,8 +16,11 @@ class PartitionAnswers:
 
     def add(self, topic: Any, partition: int, code: int) -> None:
         """One more. `topic` is the request's, with a name or an id."""
-        _, parts = self._found.setdefault((topic.name, getattr(topic, "topic_id", None)), (topic, []))
-        parts.append(self._kind(partition_index=partition, error_code=code))
+        self.begin(topic).append(self._kind(partition_index=partition, error_code=code))
+
+    def begin(self, topic: Any) -> list[Any]:
+        """Have a topic in the answer. Returns its partitions."""
+        return self._found.setdefault((topic.name, getattr(topic, "topic_id", None)), (topic, []))[1]
 
     def __iter__(self) -> Iterator[tuple[Any, list[Any]]]:
         """The request's topics, and the answers for their partitions."""

@@ -33,7 +33,8 @@ def handle(state: ClusterState, request: Request) -> Answer:
         codes = _add(state, request, asked.transactional_id, who, asked.topics, verify_only=asked.verify_only)
         results.append(
             response.AddPartitionsToTxnResult(
-                transactional_id=asked.transactional_id, topic_results=_results(asked.topics, codes)
+                transactional_id=asked.transactional_id,
+                topic_results=_results([] if asked.verify_only else asked.topics, codes),
             )
         )
     return response(results_by_transaction=results)
@@ -69,10 +70,10 @@ def _add(
 def _results(topics: Sequence[Any], codes: Mapping[Place, int]) -> list[Any]:
     response = protocol.AddPartitionsToTxnResponse
     # A topic without partitions is told of, but not where partitions are looked at one by one.
-    is_refused = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION in codes.values() or (
-        ErrorCode.TOPIC_AUTHORIZATION_FAILED in codes.values()
+    is_refused = not {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED}.isdisjoint(
+        codes.values()
     )
-    names = [name for name, _ in codes] if is_refused else [each.name for each in topics]
+    names = [each.name for each in topics] if topics and not is_refused else [name for name, _ in codes]
     return [
         response.AddPartitionsToTxnTopicResult(
             name=topic,

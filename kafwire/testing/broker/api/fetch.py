@@ -107,8 +107,13 @@ class DelayedFetch:
         quotas: Quotas = self.state.part(Quotas)
         most = int(min(message.max_bytes, quotas.most_bytes(self.request)))
         given = share_available(asked, lambda key: (found[key].first, found[key].size), most)
-        for key, size in given.items():
-            found[key].given = size
+        left = most
+        for key, limit in asked:
+            its, size = found[key], given[key]
+            its.given = size
+            if message.isolation_level == COMMITTED and its.limit >= 0 and min(left, limit) <= 0:
+                its.part.aborted_transactions = []  # as Kafka, which reads nothing of the log then
+            left = max(0, left - size)
         self._missing = message.min_bytes - sum(given.values())
         is_late = self.state.now_ms >= self._ends_ms if not first else message.max_wait_ms <= 0
         return (
@@ -138,8 +143,7 @@ class DelayedFetch:
             return Found(part, waits=False)
         partition = topic.partitions[index]
         log = partition.log
-        if request.message.isolation_level != COMMITTED:
-            part.aborted_transactions = None
+        part.aborted_transactions = None  # it is an empty list only where a log was read, for who asks for it
         part.error_code = partition.refuses(request.node, asked.current_leader_epoch, followers=version >= 11)
         if part.error_code:
             if version >= 16 and partition.leader in self.state.nodes and part.error_code in _TELLS_LEADER:
@@ -170,6 +174,8 @@ class DelayedFetch:
             return Found(part, partition, waits=False)
         limit = stable if request.message.isolation_level == COMMITTED else end
         first, size = log.available(asked.fetch_offset, limit)
+        if not size and request.message.isolation_level == COMMITTED:
+            part.aborted_transactions = []
         return Found(part, partition, limit, first, size)
 
     def _may_read(self, topic: str) -> bool:

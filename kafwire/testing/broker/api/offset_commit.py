@@ -27,6 +27,8 @@ def handle(state: ClusterState, request: Request) -> Answer:
     known = []
     for topic in message.topics:
         name, unknown = name_of(state, topic.name, topic.topic_id)
+        if unknown:
+            answers.begin(topic)  # also if no partitions are named
         for asked in topic.partitions:
             if not unknown and state.topics.partition(name, asked.partition_index) is not None:
                 known.append((topic, name, asked))

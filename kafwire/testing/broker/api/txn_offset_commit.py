@@ -29,6 +29,8 @@ def handle(state: ClusterState, request: Request) -> Answer:
     answers = PartitionAnswers(response.TxnOffsetCommitResponsePartition)
     known = []
     for topic in message.topics:
+        if state.topics.find(topic.name) is None:
+            answers.begin(topic)
         for asked in topic.partitions:
             if state.topics.partition(topic.name, asked.partition_index) is not None:
                 known.append((topic, asked))
