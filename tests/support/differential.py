@@ -120,6 +120,8 @@ class Side:
         for key_type in (0, 1):
             find = protocol.FindCoordinatorRequest(key_type=key_type, coordinator_keys=[self.own])
             until(lambda find=find: not self.ask(find, 4).coordinators[0].error_code)
+        transaction = protocol.InitProducerIdRequest(transactional_id=self.own, transaction_timeout_ms=60_000)
+        until(lambda: not self.ask(transaction, 4).error_code)  # who is found may be loading yet
         from kafwire.records import encode_batch
 
         produce = protocol.ProduceRequest

@@ -28,7 +28,8 @@ def handle(state: ClusterState, request: Request) -> Answer:
                 part.error_code, part.error_message = problem
             parts.append(part)
         topics.append(response.ReassignableTopicResponse(name=asked.name, partitions=parts))
-    return response(error_message=None, responses=topics)  # what is allowed is not repeated, and true by default
+    # A broker answers for an empty request itself, with the default.
+    return response(allow_replication_factor_change=allow or not topics, error_message=None, responses=topics)
 
 
 def _alter(state: ClusterState, name: str, asked: Any, *, allow_change: bool) -> tuple[ErrorCode, str | None] | None:

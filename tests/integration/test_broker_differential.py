@@ -1,0 +1,76 @@
+"""The embedded broker and a real one give the same answers to the same generated requests, field by field.
+
+What differs by right is in `LISTED`, each with the reason. One that is listed and not there any more fails too.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Iterator
+
+import pytest
+
+from kafwire.testing import KafkaCluster
+from kafwire.testing.broker.embedded import EmbeddedKafka
+from tests.support import seeds
+from tests.support.differential import CONFIGS, Side, apis, compared
+
+ROUNDS, MORE_ROUNDS = 8, 100  # requests of each version of an API: every day, and in a long run
+
+ELR = (
+    "eligible.leader.replicas.version is 1 in a new cluster, whose controller sets min.insync.replicas for the cluster"
+)
+FEATURES = "what a broker without replication, share groups and a quorum of its own does not have"
+LISTED = {
+    ("ApiVersions", "api_keys[]"): "APIs of brokers among themselves and of share and streams groups are not served",
+    ("ApiVersions", "finalized_features_epoch"): "a real one is the controller's last offset when they were read",
+    ("ApiVersions", "finalized_features[]"): FEATURES,
+    ("ApiVersions", "supported_features[]"): FEATURES,
+    ("CreateTopics", "topics[].configs[].config_source"): ELR,
+    ("DescribeConfigs", "results[].configs[].config_source"): ELR,
+    ("DescribeConfigs", "results[].configs[].synonyms[]"): ELR,
+    (
+        "DescribeConfigs",
+        "results[].configs[].synonyms[].name",
+    ): "the default of log.retention.ms is log.retention.hours",
+    (
+        "DescribeConfigs",
+        "results[].configs[].synonyms[].value",
+    ): "the default of log.retention.ms is log.retention.hours",
+    ("DescribeConfigs", "results[].configs[].synonyms[].source"): "the order of the above",
+}
+
+
+@pytest.fixture(scope="module")
+def sides(cluster: KafkaCluster) -> Iterator[tuple[Side, Side]]:
+    token = uuid.uuid4().hex[:8]
+    with EmbeddedKafka(configs=CONFIGS) as embedded:
+        both = Side(cluster.bootstrap, token), Side(embedded.bootstrap, token)
+        for side in both:
+            side.prepare()
+        yield both
+        for side in both:
+            side.close()
+
+
+@pytest.fixture(scope="module")
+def found(request: pytest.FixtureRequest, sides: tuple[Side, Side]) -> dict[tuple[str, str], list[str]]:
+    """What differs, and by which requests. All are sent in one order: some change what later ones see."""
+    differing = defaultdict(list)
+    for seed in range(MORE_ROUNDS if seeds.is_long(request.config) else ROUNDS):
+        for api, version in apis():
+            for path, real, own in compared(*sides, api, version, seed):
+                said = f"{api} {version}, drawn with {seed}: {path or 'the answer'} is {real}, and here {own}"
+                differing[api, path].append(said)
+    return differing
+
+
+@pytest.mark.timeout(600)
+def test_answers_are_those_of_kafka(found: dict[tuple[str, str], list[str]]) -> None:
+    unlisted = {key: said for key, said in found.items() if key not in LISTED}
+    assert not unlisted, "\n".join(f"{len(said)} times, first: {said[0][:2000]}" for said in unlisted.values())
+
+
+def test_each_listed_difference_is_there(found: dict[tuple[str, str], list[str]]) -> None:
+    assert not LISTED.keys() - found.keys()
