@@ -19,7 +19,7 @@ from kafwire.config import ClientConfig
 from kafwire.errors import AuthenticationError, ErrorCode, KafkaConnectionError
 from kafwire.security.client_security import ClientSecurity
 from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
-from kafwire.testing.simulation.network import LATENCY_S
+from kafwire.testing.simulation.links import LATENCY_S
 from tests.support.simulated import World
 
 LIFETIME_MS = 100_000

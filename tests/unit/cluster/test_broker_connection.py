@@ -18,7 +18,7 @@ from kafwire.config import ClientConfig
 from kafwire.errors import ErrorCode, KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError
 from kafwire.memory._buffer import Buffer
 from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
-from kafwire.testing.simulation.network import LATENCY_S
+from kafwire.testing.simulation.links import LATENCY_S
 from tests.support.simulated import World
 
 

@@ -15,7 +15,7 @@ from kafwire.cluster.topic_lookup import UNKNOWN_TOPIC_ANSWERS, UNKNOWN_TOPIC_MS
 from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaTimeoutError, ProtocolError
 from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call, Log
-from kafwire.testing.simulation.network import LATENCY_S
+from kafwire.testing.simulation.links import LATENCY_S
 from tests.support.simulated import World
 from tests.support.simulated_cluster import make_cluster, metadata
 

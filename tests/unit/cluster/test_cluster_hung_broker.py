@@ -29,7 +29,7 @@ LATE_S = 1.1
 def hang(world: World, node: int) -> None:
     """From now on `node` answers nothing, on old connections and new ones."""
 
-    async def never(connection: int, data: bytes) -> Any:
+    async def never(connection: Any, data: bytes) -> Any:
         del connection, data
         return await asyncio.get_running_loop().create_future()
 

@@ -12,7 +12,8 @@ from kafwire import protocol
 from kafwire.cluster.cluster import Cluster
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaTimeoutError
 from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
-from kafwire.testing.simulation.network import LATENCY_S, Node
+from kafwire.testing.simulation.links import LATENCY_S
+from kafwire.testing.simulation.network import Node
 from tests.support.simulated import World
 from tests.support.simulated_cluster import make_cluster, metadata
 from tests.support.simulated_consumer import fill

@@ -1,5 +1,7 @@
 """ACLs: what they allow, the APIs that change them, and what each request needs."""
 
+from typing import Any
+
 import pytest
 
 from kafwire import protocol
@@ -32,32 +34,39 @@ NO_ACL = protocol.DescribeAclsRequest(
 )  # fmt: skip
 
 
-def authorizer(*acls, **configs):
+def authorizer(*acls: Any, **configs: Any) -> Any:
     state = ClusterState(authorizer=True, configs={name.replace("_", "."): value for name, value in configs.items()})
     state.authorizer.add(acls)
     return state.authorizer
 
 
-def allow(operation, resource_type=TOPIC, name="t", principal=ALICE, **how):
+def allow(operation: Any, resource_type: Any = TOPIC, name: Any = "t", principal: Any = ALICE, **how: Any) -> Any:
     return Acl(principal, operation, resource_type, name, **how)
 
 
-def deny(*args, **how):
+def deny(*args: Any, **how: Any) -> Any:
     return allow(*args, permission=Permission.DENY, **how)
 
 
-def allows(its, operation=Operation.READ, resource_type=TOPIC, name="t", principal=ALICE, host="10.0.0.1"):
+def allows(
+    its: Any,
+    operation: Any = Operation.READ,
+    resource_type: Any = TOPIC,
+    name: Any = "t",
+    principal: Any = ALICE,
+    host: Any = "10.0.0.1",
+) -> Any:
     return its.allows(principal, host, operation, resource_type, name)
 
 
 # --- what they allow
 
 
-def test_without_an_authorizer_all_is_allowed():
+def test_without_an_authorizer_all_is_allowed() -> None:
     assert allows(ClusterState().authorizer)
 
 
-def test_what_nobody_allows_is_denied():
+def test_what_nobody_allows_is_denied() -> None:
     assert not allows(authorizer())
     assert not allows(authorizer(allow("Write")))
     assert allows(authorizer(allow("Read")))
@@ -79,12 +88,12 @@ def test_what_nobody_allows_is_denied():
         ({"host": "10.0.0.2"}, False),
     ],
 )
-def test_patterns_principals_and_hosts(how, expected):
+def test_patterns_principals_and_hosts(how: Any, expected: Any) -> None:
     assert allows(authorizer(allow("Read", **how))) is expected
     assert allows(authorizer(allow("Read"), deny("Read", **how))) is not expected
 
 
-def test_a_denial_wins_over_all():
+def test_a_denial_wins_over_all() -> None:
     assert not allows(authorizer(allow("All", name="*"), allow("Read"), deny("All", name="t", pattern="Prefixed")))
 
 
@@ -96,20 +105,20 @@ IMPLIED = {
 
 @pytest.mark.parametrize("given", Operation)
 @pytest.mark.parametrize("asked", [each for each in Operation if each is not Operation.ALL])
-def test_operations_that_imply_others(given, asked):
+def test_operations_that_imply_others(given: Any, asked: Any) -> None:
     implied = given in (asked, Operation.ALL) or (given.name, asked.name) in IMPLIED
     assert allows(authorizer(allow(given)), asked) is implied
     # What is denied implies nothing.
     assert allows(authorizer(allow("All"), deny(given)), asked) is (given not in (asked, Operation.ALL))
 
 
-def test_superusers_are_denied_nothing():
+def test_superusers_are_denied_nothing() -> None:
     its = authorizer(deny("All", name="*"), super_users="User:admin;User:alice")
     assert allows(its)
     assert not allows(its, principal="User:bob")
 
 
-def test_a_resource_without_acls_is_for_everybody_if_so_configured():
+def test_a_resource_without_acls_is_for_everybody_if_so_configured() -> None:
     its = authorizer(allow("Read", name="t2"), **{"allow.everyone.if.no.acl.found": "true"})
     assert allows(its)
     assert not allows(its, Operation.WRITE, name="t2")
@@ -129,11 +138,11 @@ def test_a_resource_without_acls_is_for_everybody_if_so_configured():
         ([allow("Write", name="*"), deny("Write", name="h", pattern="Prefixed")], True),
     ],
 )
-def test_any_resource_of_a_kind(acls, expected):
+def test_any_resource_of_a_kind(acls: Any, expected: Any) -> None:
     assert authorizer(*acls).allows_any(ALICE, "h", Operation.WRITE, TOPIC) is expected
 
 
-def test_bit_fields_of_operations():
+def test_bit_fields_of_operations() -> None:
     its = authorizer(allow("Read"), allow("Delete"))
     field = its.operations(ALICE, "h", TOPIC, "t")
     assert field == sum(1 << each for each in (Operation.READ, Operation.DELETE, Operation.DESCRIBE))
@@ -141,7 +150,7 @@ def test_bit_fields_of_operations():
     assert everything == sum(1 << each for each in SUPPORTED[GROUP])
 
 
-def test_names_of_kafka_do_for_enums():
+def test_names_of_kafka_do_for_enums() -> None:
     acl = Acl("User:a", "DescribeConfigs", "TransactionalId", "x", permission="deny")
     assert (acl.operation, acl.resource_type) == (Operation.DESCRIBE_CONFIGS, ResourceType.TRANSACTIONAL_ID)
     assert Acl("User:a", "Create", "Cluster").name == CLUSTER_NAME
@@ -165,7 +174,7 @@ def test_names_of_kafka_do_for_enums():
         (AclFilter(permission=2), "d"),
     ],
 )
-def test_filters(wanted, expected):
+def test_filters(wanted: Any, expected: Any) -> None:
     acls = {
         "a": allow("Read"),
         "b": allow("Write", name="t", pattern="Prefixed"),
@@ -179,13 +188,13 @@ def test_filters(wanted, expected):
 # --- the APIs
 
 
-def creation(**changes):
-    values = {"resource_type": 2, "resource_name": "t", "resource_pattern_type": 3, "principal": ALICE, "host": "*",
+def creation(**changes: Any) -> Any:
+    values: dict[str, Any] = {"resource_type": 2, "resource_name": "t", "resource_pattern_type": 3, "principal": ALICE, "host": "*",
               "operation": 3, "permission_type": 3} | changes  # fmt: skip
     return protocol.CreateAclsRequest.AclCreation(**values)
 
 
-def test_bindings_are_added_described_and_removed():
+def test_bindings_are_added_described_and_removed() -> None:
     driver = BrokerDriver(ClusterState(authorizer=True, configs={"super.users": ANONYMOUS}))
     created = driver.ask(protocol.CreateAclsRequest(creations=[creation(), creation(operation=4), creation()]))
     assert [each.error_code for each in created.results] == [0, 0, 0]
@@ -212,21 +221,21 @@ def test_bindings_are_added_described_and_removed():
         ({"resource_name": ""}, "Invalid empty resource name"),
     ],
 )
-def test_a_binding_that_is_wrong_is_refused_alone(changes, text):
+def test_a_binding_that_is_wrong_is_refused_alone(changes: Any, text: Any) -> None:
     driver = BrokerDriver(ClusterState(authorizer=True, configs={"super.users": ANONYMOUS}))
     results = driver.ask(protocol.CreateAclsRequest(creations=[creation(**changes), creation()])).results
     assert [(each.error_code, each.error_message) for each in results] == [(ErrorCode.INVALID_REQUEST, text), (0, "")]
 
 
 @pytest.mark.parametrize("name", ["resource_type", "resource_pattern_type", "operation", "permission_type"])
-def test_a_binding_with_what_is_for_filters_has_all_refused(name):
+def test_a_binding_with_what_is_for_filters_has_all_refused(name: Any) -> None:
     driver = BrokerDriver(ClusterState(authorizer=True, configs={"super.users": ANONYMOUS}))
     results = driver.ask(protocol.CreateAclsRequest(creations=[creation(), creation(**{name: 1})])).results
     assert [(each.error_code, each.error_message) for each in results] == [(ErrorCode.UNKNOWN_SERVER_ERROR, None)] * 2
     assert driver.ask(NO_ACL).resources == []
 
 
-def test_without_an_authorizer_there_are_none():
+def test_without_an_authorizer_there_are_none() -> None:
     driver = BrokerDriver()
     assert driver.ask(NO_ACL).error_code == ErrorCode.SECURITY_DISABLED
     (result,) = driver.ask(protocol.CreateAclsRequest(creations=[creation()])).results
@@ -237,7 +246,7 @@ def test_without_an_authorizer_there_are_none():
 
 
 @pytest.fixture
-def guarded():
+def guarded() -> Any:
     """Alice's connection to brokers where she may do nothing."""
     driver = BrokerDriver(ClusterState(authorizer=True))
     driver.connection().principal = ALICE
@@ -246,16 +255,16 @@ def guarded():
     return driver
 
 
-def give(driver, *acls):
+def give(driver: Any, *acls: Any) -> None:
     driver.state.authorizer.add(acls)
 
 
-def test_each_api_that_is_served_is_checked_or_open():
+def test_each_api_that_is_served_is_checked_or_open() -> None:
     assert {its.name for its in dispatch.served().values()} <= authorization.CHECKED | authorization.OPEN
     assert not authorization.CHECKED & authorization.OPEN
 
 
-def produce(*topics, transactional=None, acks=-1):
+def produce(*topics: Any, transactional: Any = None, acks: Any = -1) -> Any:
     data = (
         encode_batch([b"x"], producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
         if transactional
@@ -273,11 +282,11 @@ def produce(*topics, transactional=None, acks=-1):
     )  # fmt: skip
 
 
-def produced(answer):
+def produced(answer: Any) -> Any:
     return {topic.name: topic.partition_responses[0].error_code for topic in answer.responses}
 
 
-def test_produce_writes_to_what_may_be_written(guarded):
+def test_produce_writes_to_what_may_be_written(guarded: Any) -> None:
     assert produced(guarded.ask(produce("t", "u"), 9)) == {"t": TOPIC_FAILED, "u": TOPIC_FAILED}
     give(guarded, allow("Write"))
     assert produced(guarded.ask(produce("u", "t", "missing"), 9)) == {
@@ -288,18 +297,18 @@ def test_produce_writes_to_what_may_be_written(guarded):
     assert guarded.state.topics.find("u").partitions[0].log.end_offset == 0
 
 
-def test_produce_without_acks_hangs_up(guarded):
+def test_produce_without_acks_hangs_up(guarded: Any) -> None:
     give(guarded, allow("Write"))
     assert guarded.ask(produce("t", "u", acks=0), 9) is HANG_UP
     assert guarded.ask(produce("u", acks=0), 9) is HANG_UP
 
 
-def test_produce_in_a_transaction_needs_the_id(guarded):
+def test_produce_in_a_transaction_needs_the_id(guarded: Any) -> None:
     give(guarded, allow("Write"))
     assert produced(guarded.ask(produce("t", transactional="x"), 9)) == {"t": ID_FAILED}
 
 
-def fetch(driver, *topics, version=12):
+def fetch(driver: Any, *topics: Any, version: Any = 12) -> Any:
     request = protocol.FetchRequest
     asked = [
         request.FetchTopic(topic=name, partitions=[request.FetchPartition(partition=0, partition_max_bytes=1000)])
@@ -309,18 +318,18 @@ def fetch(driver, *topics, version=12):
     return {topic.topic: topic.partitions[0].error_code for topic in answer.responses}
 
 
-def test_fetch_reads_what_may_be_read(guarded):
+def test_fetch_reads_what_may_be_read(guarded: Any) -> None:
     give(guarded, allow("Read"))
     assert fetch(guarded, "t", "u", "missing") == {"t": 0, "u": TOPIC_FAILED, "missing": TOPIC_FAILED}
 
 
-def metadata(driver, *names, version=12, **how):
+def metadata(driver: Any, *names: Any, version: Any = 12, **how: Any) -> Any:
     request = protocol.MetadataRequest
     topics = [request.MetadataRequestTopic(name=name) for name in names] if names else None
     return driver.ask(request(topics=topics, **how), version)
 
 
-def test_metadata_hide_topics(guarded):
+def test_metadata_hide_topics(guarded: Any) -> None:
     give(guarded, allow("Describe"))
     assert [topic.name for topic in metadata(guarded).topics] == ["t"]
     found = {
@@ -329,7 +338,7 @@ def test_metadata_hide_topics(guarded):
     assert found == {"t": (0, True), "u": (TOPIC_FAILED, False), "v": (TOPIC_FAILED, False)}
 
 
-def test_metadata_make_topics_for_who_may_create_them(guarded):
+def test_metadata_make_topics_for_who_may_create_them(guarded: Any) -> None:
     give(guarded, allow("Describe", name="*"))
     (topic,) = metadata(guarded, "new", allow_auto_topic_creation=True).topics
     assert topic.error_code == TOPIC_FAILED
@@ -341,7 +350,7 @@ def test_metadata_make_topics_for_who_may_create_them(guarded):
     assert guarded.state.topics.find("new") is not None
 
 
-def test_metadata_tell_what_may_be_done(guarded):
+def test_metadata_tell_what_may_be_done(guarded: Any) -> None:
     give(guarded, allow("Read"))
     answer = metadata(guarded, "t", version=10, include_cluster_authorized_operations=True,
                       include_topic_authorized_operations=True)  # fmt: skip
@@ -360,7 +369,7 @@ GROUPS = [
 
 
 @pytest.mark.parametrize("message", GROUPS, ids=lambda message: type(message).__name__)
-def test_members_of_groups_need_read(guarded, message):
+def test_members_of_groups_need_read(guarded: Any, message: Any) -> None:
     assert guarded.ask(message).error_code == GROUP_FAILED
     give(guarded, allow("Describe", GROUP, "g"))
     assert guarded.ask(message).error_code == GROUP_FAILED
@@ -368,7 +377,7 @@ def test_members_of_groups_need_read(guarded, message):
     assert guarded.ask(message).error_code != GROUP_FAILED
 
 
-def commit(*topics):
+def commit(*topics: Any) -> Any:
     request = protocol.OffsetCommitRequest
     return request(
         group_id="g",
@@ -381,7 +390,7 @@ def commit(*topics):
     )
 
 
-def committed(driver, topics=("t", "u"), version=7):
+def committed(driver: Any, topics: Any = ("t", "u"), version: Any = 7) -> Any:
     request = protocol.OffsetFetchRequest
     asked = None if topics is None else [
         request.OffsetFetchRequestTopic(name=name, partition_indexes=[0]) for name in topics
@@ -390,7 +399,7 @@ def committed(driver, topics=("t", "u"), version=7):
     return answer.error_code or {topic.name: topic.partitions[0].error_code for topic in answer.topics}
 
 
-def committed_of_groups(driver, *groups):
+def committed_of_groups(driver: Any, *groups: Any) -> Any:
     request = protocol.OffsetFetchRequest
     asked = [
         request.OffsetFetchRequestGroup(
@@ -408,7 +417,7 @@ def committed_of_groups(driver, *groups):
     }
 
 
-def test_committed_offsets(guarded):
+def test_committed_offsets(guarded: Any) -> None:
     codes = {topic.name: topic.partitions[0].error_code for topic in guarded.ask(commit("t", "u"), 8).topics}
     assert codes == {"t": GROUP_FAILED, "u": GROUP_FAILED}
     give(guarded, allow("Read", GROUP, "g"), allow("Read"))
@@ -421,7 +430,7 @@ def test_committed_offsets(guarded):
     assert found == {"g": {"t": 0, "u": TOPIC_FAILED}, "h": GROUP_FAILED}
 
 
-def test_all_committed_offsets_are_those_of_topics_that_may_be_described(guarded):
+def test_all_committed_offsets_are_those_of_topics_that_may_be_described(guarded: Any) -> None:
     give(guarded, allow("Read", GROUP, "g"), allow("Read", name="*"))
     guarded.ask(commit("t", "u"), 8)
     give(guarded, deny("Describe", name="u"))
@@ -429,7 +438,7 @@ def test_all_committed_offsets_are_those_of_topics_that_may_be_described(guarded
     assert committed(guarded, None) == {"t": 0}
 
 
-def test_coordinators(guarded):
+def test_coordinators(guarded: Any) -> None:
     request = protocol.FindCoordinatorRequest
     give(guarded, allow("Describe", GROUP, "g"))
     assert guarded.ask(request(key="h"), 3).error_code == GROUP_FAILED
@@ -441,7 +450,7 @@ def test_coordinators(guarded):
     }
 
 
-def test_groups_are_listed_described_and_deleted(guarded):
+def test_groups_are_listed_described_and_deleted(guarded: Any) -> None:
     give(guarded, allow("Read", GROUP, "*"), allow("Read", name="*"))
     guarded.ask(commit("t"), 8)
     guarded.state.authorizer.remove([allow("Read", GROUP, "*")])
@@ -456,7 +465,7 @@ def test_groups_are_listed_described_and_deleted(guarded):
     assert result.error_code == GROUP_FAILED
 
 
-def test_producer_ids_are_for_who_may_write_somewhere(guarded):
+def test_producer_ids_are_for_who_may_write_somewhere(guarded: Any) -> None:
     request = protocol.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
     assert guarded.ask(request, 4).error_code == CLUSTER_FAILED
     give(guarded, allow("Write", name="anything"))
@@ -465,13 +474,13 @@ def test_producer_ids_are_for_who_may_write_somewhere(guarded):
     assert guarded.ask(request, 4).error_code == ID_FAILED
 
 
-def test_transactions_need_their_id_and_what_is_in_them(guarded):
+def test_transactions_need_their_id_and_what_is_in_them(guarded: Any) -> None:
     request = protocol.AddPartitionsToTxnRequest
     topics = [request.AddPartitionsToTxnTopic(name=name, partitions=[0]) for name in ("t", "u")]
     add = request(v3_and_below_transactional_id="x", v3_and_below_producer_id=1, v3_and_below_producer_epoch=0,
                   v3_and_below_topics=topics)  # fmt: skip
 
-    def codes():
+    def codes() -> Any:
         answer = guarded.ask(add, 3)
         return {
             topic.name: topic.results_by_partition[0].partition_error_code
@@ -490,7 +499,7 @@ def test_transactions_need_their_id_and_what_is_in_them(guarded):
     assert guarded.ask(end, 3).error_code == ID_FAILED
 
 
-def test_topics_are_created_by_who_may(guarded):
+def test_topics_are_created_by_who_may(guarded: Any) -> None:
     request = protocol.CreateTopicsRequest
     topics = [request.CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in ("v", "w")]
     give(guarded, allow("Create", name="v"))
@@ -500,7 +509,7 @@ def test_topics_are_created_by_who_may(guarded):
     assert (results["v"].num_partitions, results["v"].configs) == (-1, [])
 
 
-def test_the_cluster_is_for_who_may(guarded):
+def test_the_cluster_is_for_who_may(guarded: Any) -> None:
     alter = protocol.AlterUserScramCredentialsRequest
     request = alter(deletions=[alter.ScramCredentialDeletion(name="eve", mechanism=1)], upsertions=[])
     (result,) = guarded.ask(request).results
@@ -511,7 +520,7 @@ def test_the_cluster_is_for_who_may(guarded):
     assert result.error_code == CLUSTER_FAILED
 
 
-def test_offsets_and_epochs_of_topics_that_may_be_described(guarded):
+def test_offsets_and_epochs_of_topics_that_may_be_described(guarded: Any) -> None:
     give(guarded, allow("Describe"))
     request = protocol.ListOffsetsRequest
     topics = [
@@ -522,6 +531,6 @@ def test_offsets_and_epochs_of_topics_that_may_be_described(guarded):
     assert {topic.name: topic.partitions[0].error_code for topic in answer.topics} == {"t": 0, "u": TOPIC_FAILED}
 
 
-def test_what_the_texts_of_errors_name_is_checked():
+def test_what_the_texts_of_errors_name_is_checked() -> None:
     """kafwire tells its users which operation they need for which API: the embedded broker asks for no other."""
     assert set(_PERMISSIONS) - {"CreateDelegationToken", "Fetch", "Metadata"} <= authorization.CHECKED

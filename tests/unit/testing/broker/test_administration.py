@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ def driver() -> BrokerDriver:
     return BrokerDriver(ClusterState((1, 2, 3)))
 
 
-def create(driver: BrokerDriver, name: str = "t", *, validate_only: bool = False, **fields):
+def create(driver: BrokerDriver, name: str = "t", *, validate_only: bool = False, **fields: Any) -> Any:
     request = protocol.CreateTopicsRequest
     configs = [request.CreatableTopicConfig(name=n, value=v) for n, v in fields.pop("configs", {}).items()]
     topic = request.CreatableTopic(
@@ -32,7 +33,7 @@ def create(driver: BrokerDriver, name: str = "t", *, validate_only: bool = False
     return result
 
 
-def alter(driver: BrokerDriver, kind: int, name: str, *changes, node: int = 1):
+def alter(driver: BrokerDriver, kind: int, name: str, *changes: Any, node: int = 1) -> Any:
     request = protocol.IncrementalAlterConfigsRequest
     configs = [request.AlterableConfig(name=n, config_operation=op, value=v) for n, op, v in changes]
     resource = request.AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
@@ -48,7 +49,7 @@ def described(driver: BrokerDriver, kind: int, name: str) -> dict[str, tuple[str
     return {each.name: (each.value, each.config_source) for each in result.configs}
 
 
-def test_a_topic_is_made_as_it_is_described(driver):
+def test_a_topic_is_made_as_it_is_described(driver: Any) -> None:
     assert not create(driver, num_partitions=2, replication_factor=3, configs={"retention.ms": " 7 "}).error_code
     topic = driver.state.topics.by_name["t"]
     assert [len(partition.replicas) for partition in topic.partitions] == [3, 3]
@@ -56,18 +57,18 @@ def test_a_topic_is_made_as_it_is_described(driver):
     assert described(driver, 2, "t")["retention.bytes"] == ("-1", 5)
 
 
-def test_validation_makes_nothing(driver):
+def test_validation_makes_nothing(driver: Any) -> None:
     assert not create(driver, validate_only=True).error_code
     assert not driver.state.topics.by_name
 
 
-def test_names_that_collide_in_metrics_are_refused(driver):
+def test_names_that_collide_in_metrics_are_refused(driver: Any) -> None:
     assert not create(driver, "a.b").error_code
     assert create(driver, "a_b").error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert not create(driver, "ab").error_code
 
 
-def test_options_of_topics_brokers_and_the_cluster_hold_in_this_order(driver):
+def test_options_of_topics_brokers_and_the_cluster_hold_in_this_order(driver: Any) -> None:
     create(driver)
     state, topic = driver.state, driver.state.topics.by_name["t"]
     steps = [
@@ -85,7 +86,7 @@ def test_options_of_topics_brokers_and_the_cluster_hold_in_this_order(driver):
     assert state.topic_config(topic, "retention.ms") == "604800000"
 
 
-def test_lists_grow_and_shrink(driver):
+def test_lists_grow_and_shrink(driver: Any) -> None:
     create(driver)
     topic = driver.state.topics.by_name["t"]
     assert not alter(driver, 2, "t", ("cleanup.policy", 2, "compact"))
@@ -95,7 +96,7 @@ def test_lists_grow_and_shrink(driver):
     assert alter(driver, 2, "t", ("retention.ms", 2, "1")) == ErrorCode.INVALID_CONFIG
 
 
-def test_alter_configs_takes_away_what_it_does_not_name(driver):
+def test_alter_configs_takes_away_what_it_does_not_name(driver: Any) -> None:
     create(driver, configs={"retention.ms": "7", "segment.ms": "9"})
     request = protocol.AlterConfigsRequest
     configs = [request.AlterableConfig(name="segment.ms", value="8")]
@@ -120,12 +121,12 @@ def test_alter_configs_takes_away_what_it_does_not_name(driver):
         (ConfigDef("a", LIST, "x", "", choices=("x", "y")), "x,z", "Invalid value z for configuration a"),
     ],
 )
-def test_wrong_values(config, value, text):
+def test_wrong_values(config: Any, value: Any, text: Any) -> None:
     assert text in (config.problem(value) or "")
     assert config.problem(config.default) is None
 
 
-def test_partitions_are_added_and_topics_deleted_by_id(driver):
+def test_partitions_are_added_and_topics_deleted_by_id(driver: Any) -> None:
     create(driver)
     grow = protocol.CreatePartitionsRequest
     topic = grow.CreatePartitionsTopic(name="t", count=3, assignments=None)
@@ -141,7 +142,7 @@ def test_partitions_are_added_and_topics_deleted_by_id(driver):
     assert (result.name, result.error_code) == (None, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
-def test_a_name_and_the_id_of_the_same_topic_delete_nothing(driver):
+def test_a_name_and_the_id_of_the_same_topic_delete_nothing(driver: Any) -> None:
     create(driver)
     kept = driver.state.topics.by_name["t"]
     delete = protocol.DeleteTopicsRequest
@@ -158,10 +159,10 @@ def move(driver: BrokerDriver, replicas: list[int] | None) -> int:
     request = protocol.AlterPartitionReassignmentsRequest
     part = request.ReassignablePartition(partition_index=0, replicas=replicas)
     topic = request.ReassignableTopic(name="t", partitions=[part])
-    return driver.ask(request(topics=[topic])).responses[0].partitions[0].error_code
+    return int(driver.ask(request(topics=[topic])).responses[0].partitions[0].error_code)
 
 
-def test_replicas_move_and_another_leads(driver):
+def test_replicas_move_and_another_leads(driver: Any) -> None:
     create(driver, assignments=[], num_partitions=1)
     partition = driver.state.topics.by_name["t"].partitions[0]
     partition.append_values([b"a", b"b"])
@@ -175,7 +176,7 @@ def test_replicas_move_and_another_leads(driver):
     assert not driver.state.part(Reassignments).ongoing
 
 
-def test_a_move_to_a_broker_that_is_down_waits_and_can_be_called_off(driver):
+def test_a_move_to_a_broker_that_is_down_waits_and_can_be_called_off(driver: Any) -> None:
     create(driver)
     partition = driver.state.topics.by_name["t"].partitions[0]
     old = partition.replicas[0]
@@ -194,7 +195,7 @@ def test_a_move_to_a_broker_that_is_down_waits_and_can_be_called_off(driver):
     assert (partition.replicas, partition.leader) == ([down], down)
 
 
-def test_the_preferred_leader_is_elected(driver):
+def test_the_preferred_leader_is_elected(driver: Any) -> None:
     create(driver, num_partitions=1, replication_factor=3)
     partition = driver.state.topics.by_name["t"].partitions[0]
     preferred, other = partition.replicas[:2]
@@ -206,7 +207,7 @@ def test_the_preferred_leader_is_elected(driver):
     assert partition.leader == preferred
 
 
-def test_records_are_deleted_up_to_the_high_watermark(driver):
+def test_records_are_deleted_up_to_the_high_watermark(driver: Any) -> None:
     create(driver)
     partition = driver.state.topics.by_name["t"].partitions[0]
     partition.append_values([b"a", b"b", b"c"])
@@ -226,7 +227,7 @@ def test_records_are_deleted_up_to_the_high_watermark(driver):
     assert delete(3) == (ErrorCode.POLICY_VIOLATION, -1)
 
 
-def test_pages_of_partitions(driver):
+def test_pages_of_partitions(driver: Any) -> None:
     for name in ("b", "a"):
         create(driver, name, num_partitions=3)
     request = protocol.DescribeTopicPartitionsRequest
@@ -242,7 +243,7 @@ def test_pages_of_partitions(driver):
     assert seen == [[("a", [0, 1])], [("a", [2]), ("b", [0])], [("b", [1, 2])]]
 
 
-def test_batches_are_stored_with_the_codec_of_the_topic(driver):
+def test_batches_are_stored_with_the_codec_of_the_topic(driver: Any) -> None:
     create(driver, configs={"compression.type": "zstd"})
     partition = driver.state.topics.by_name["t"].partitions[0]
     request = protocol.ProduceRequest

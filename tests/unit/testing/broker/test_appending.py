@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kafwire import protocol
@@ -12,7 +14,7 @@ from tests.support.broker_driver import BrokerDriver
 NOW_MS = 1_700_000_000_000
 
 
-def produce(records: bytes, version: int = 9, *, acks: int = -1, **configs: str):
+def produce(records: bytes, version: int = 9, *, acks: int = -1, **configs: str) -> Any:
     driver = BrokerDriver()
     options = {key.replace("_", "."): value for key, value in configs.items()}
     driver.state.topics.create("t", configs=options)
@@ -23,11 +25,11 @@ def produce(records: bytes, version: int = 9, *, acks: int = -1, **configs: str)
     return answer.responses[0].partition_responses[0]
 
 
-def record(key: bytes | None = b"k", at_ms: int = NOW_MS):
+def record(key: bytes | None = b"k", at_ms: int = NOW_MS) -> Any:
     return {"key": key, "value": b"v", "timestamp_ms": at_ms}
 
 
-def test_records_without_keys_for_a_compacted_topic():
+def test_records_without_keys_for_a_compacted_topic() -> None:
     part = produce(encode_batch([record(), record(None), record(None)]), cleanup_policy="compact")
     text = "Compacted topic cannot accept message without key in topic partition t-0"
     assert (part.error_code, part.base_offset, part.log_start_offset) == (ErrorCode.INVALID_RECORD, -1, 0)
@@ -35,7 +37,7 @@ def test_records_without_keys_for_a_compacted_topic():
     assert part.error_message.startswith("One or more records have been rejected due to 2 record errors in total")
 
 
-def test_timestamps_that_are_out_of_range():
+def test_timestamps_that_are_out_of_range() -> None:
     records = [record(at_ms=5), record(), record(at_ms=NOW_MS + 10_000)]
     part = produce(encode_batch(records), message_timestamp_before_max_ms="1000", message_timestamp_after_max_ms="1000")
     assert part.error_code == ErrorCode.INVALID_TIMESTAMP
@@ -46,11 +48,11 @@ def test_timestamps_that_are_out_of_range():
     )
 
 
-def test_more_replicas_in_sync_than_there_are_replicas_are_not_asked_for():
+def test_more_replicas_in_sync_than_there_are_replicas_are_not_asked_for() -> None:
     assert not produce(encode_batch([record()]), min_insync_replicas="2").error_code
 
 
-def test_the_broker_gives_the_time():
+def test_the_broker_gives_the_time() -> None:
     part = produce(encode_batch([record(at_ms=5)]), message_timestamp_type="LogAppendTime")
     assert (part.error_code, part.log_append_time_ms, part.base_offset) == (0, NOW_MS, 0)
 
@@ -67,7 +69,7 @@ def test_the_broker_gives_the_time():
         (encode_batch([record()], control=True), ErrorCode.INVALID_RECORD, 0),
     ],
 )
-def test_batches_that_are_not_stored(records, code, start):
+def test_batches_that_are_not_stored(records: Any, code: Any, start: Any) -> None:
     part = produce(records, max_message_bytes="300")
     assert (part.error_code, part.log_start_offset) == (code, start)
     assert not part.record_errors

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kafwire import protocol
 from kafwire.records import decode_batches, encode_batch
 from kafwire.testing.broker.batch_header import DELETE_HORIZON, read_headers
@@ -21,7 +23,7 @@ def state_with_topic(**configs: str) -> tuple[ClusterState, Partition]:
     return state, topic.partitions[0]
 
 
-def write(partition: Partition, *pairs, at_ms: int = 1000, **batch) -> None:
+def write(partition: Partition, *pairs: Any, at_ms: int = 1000, **batch: Any) -> None:
     partition.append(encode_batch([{"key": k, "value": v, "timestamp_ms": at_ms} for k, v in pairs], **batch))
 
 
@@ -31,7 +33,7 @@ def kept(partition: Partition) -> list[tuple[int, bytes | None, bytes | None]]:
     return [(r.offset, r.key, r.value) for batch in decode_batches(data) if not batch.is_control for r in batch]
 
 
-def test_the_last_record_of_each_key_stays_at_its_offset():
+def test_the_last_record_of_each_key_stays_at_its_offset() -> None:
     state, partition = state_with_topic()
     write(partition, (b"a", b"1"), (b"b", b"1"), (b"a", b"2"))
     write(partition, (b"c", b"1"), (b"b", b"2"), compression="gzip")
@@ -39,21 +41,21 @@ def test_the_last_record_of_each_key_stays_at_its_offset():
     assert kept(partition) == [(2, b"a", b"2"), (3, b"c", b"1"), (4, b"b", b"2")]
     assert freed > 0
     assert partition.log.end_offset == 5
-    data = bytes(partition.log.read(0, partition.log.size))
+    data = partition.log.read(0, partition.log.size)
     first, second = read_headers(data)
     assert (first.base_offset, first.next_offset, first.count) == (0, 3, 1)
     assert second.compression == 1
     assert [r.timestamp_ms for batch in decode_batches(data) for r in batch] == [1000] * 3
 
 
-def test_nothing_is_compacted_without_the_policy():
+def test_nothing_is_compacted_without_the_policy() -> None:
     state, partition = state_with_topic(cleanup_policy="delete")
     write(partition, (b"a", b"1"), (b"a", b"2"))
     assert state.part(Compaction).run() == 0
     assert len(kept(partition)) == 2
 
 
-def test_a_tombstone_goes_when_it_was_compacted_long_enough_ago():
+def test_a_tombstone_goes_when_it_was_compacted_long_enough_ago() -> None:
     state, partition = state_with_topic(delete_retention_ms="1000")
     write(partition, (b"a", b"1"), (b"a", None))
     write(partition, (b"z", b"1"))
@@ -62,7 +64,7 @@ def test_a_tombstone_goes_when_it_was_compacted_long_enough_ago():
     (header, _) = partition.log.headers(0)
     assert header.attributes & DELETE_HORIZON
     assert header.base_timestamp == state.wall_ms + 1000
-    data = bytes(partition.log.read(0, partition.log.size))
+    data = partition.log.read(0, partition.log.size)
     assert decode_batches(data)[0][0].timestamp_ms == 1000, "what records say of their time stays"
     state.advance(999)
     state.part(Compaction).run()
@@ -72,17 +74,17 @@ def test_a_tombstone_goes_when_it_was_compacted_long_enough_ago():
     assert kept(partition) == [(2, b"z", b"1")]
 
 
-def test_the_last_batch_stays_though_it_be_empty():
+def test_the_last_batch_stays_though_it_be_empty() -> None:
     partition = Partition(Topic("t", None), 0, [1], 1)  # type: ignore[arg-type]
     write(partition, (b"k", b"v"))
     write(partition, (None, b"no key"))
-    batches = [(h, bytes(partition.log.read(h.base_offset, h.size))) for h in partition.log.headers(0)]
+    batches = [(h, partition.log.read(h.base_offset, h.size)) for h in partition.log.headers(0)]
     left = compact(batches, now_ms=0, delete_retention_ms=0)
     assert [(h.base_offset, h.next_offset, h.count) for h in left.headers] == [(0, 1, 1), (1, 2, 0)]
     assert [len(batch) for batch in decode_batches(bytes(left.data))] == [1, 0]
 
 
-def test_the_last_batch_of_a_producer_stays_empty_with_its_numbers():
+def test_the_last_batch_of_a_producer_stays_empty_with_its_numbers() -> None:
     state, partition = state_with_topic()
     write(partition, (b"a", b"1"), producer_id=7, producer_epoch=3, base_sequence=9)
     write(partition, (b"a", b"2"))
@@ -110,7 +112,7 @@ def produce_transaction(state: ClusterState, partition: Partition, *, commit: bo
     partition.write_marker(5, 0, state.wall_ms, commit=commit)
 
 
-def test_records_of_aborted_transactions_go_and_hide_nothing():
+def test_records_of_aborted_transactions_go_and_hide_nothing() -> None:
     state, partition = state_with_topic()
     write(partition, (b"a", b"1"))
     produce_transaction(state, partition, commit=False)
@@ -121,7 +123,7 @@ def test_records_of_aborted_transactions_go_and_hide_nothing():
     assert len(marker) == 1, "it stays until its transaction is gone, and then for a while"
 
 
-def test_nothing_behind_an_open_transaction_is_compacted():
+def test_nothing_behind_an_open_transaction_is_compacted() -> None:
     state, partition = state_with_topic()
     write(partition, (b"a", b"1"), (b"a", b"2"))
     batch = encode_batch(
@@ -134,7 +136,7 @@ def test_nothing_behind_an_open_transaction_is_compacted():
     assert [offset for offset, _, _ in kept(partition)] == [1, 2, 3]
 
 
-def test_min_compaction_lag_keeps_the_young():
+def test_min_compaction_lag_keeps_the_young() -> None:
     state, partition = state_with_topic(min_compaction_lag_ms="1000")
     write(partition, (b"a", b"1"), at_ms=state.wall_ms - 2000)
     write(partition, (b"a", b"2"), at_ms=state.wall_ms - 1500)
@@ -143,7 +145,7 @@ def test_min_compaction_lag_keeps_the_young():
     assert [value for _, _, value in kept(partition)] == [b"2", b"3"]
 
 
-def test_readers_get_what_is_left_and_the_gaps():
+def test_readers_get_what_is_left_and_the_gaps() -> None:
     state, partition = state_with_topic()
     write(partition, (b"a", b"1"))
     write(partition, (b"a", b"2"))

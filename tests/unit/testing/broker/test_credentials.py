@@ -1,6 +1,7 @@
 """Users: what is kept of their passwords, and the APIs that change it."""
 
 import hashlib
+from typing import Any
 
 import pytest
 
@@ -16,22 +17,22 @@ Describe = protocol.DescribeUserScramCredentialsRequest
 
 
 @pytest.fixture
-def state():
+def state() -> Any:
     return ClusterState()
 
 
-def upsert(name="alice", mechanism=1, iterations=4096, password=b"secret"):
+def upsert(name: Any = "alice", mechanism: Any = 1, iterations: Any = 4096, password: Any = b"secret") -> Any:
     salted = hashlib.pbkdf2_hmac("sha256" if mechanism == 1 else "sha512", password, SALT, 4096)
     return Alter.ScramCredentialUpsertion(
         name=name, mechanism=mechanism, iterations=iterations, salt=SALT, salted_password=salted
     )
 
 
-def delete(name="alice", mechanism=1):
+def delete(name: Any = "alice", mechanism: Any = 1) -> Any:
     return Alter.ScramCredentialDeletion(name=name, mechanism=mechanism)
 
 
-def alter(state, *changes):
+def alter(state: Any, *changes: Any) -> Any:
     """Errors and texts by user."""
     request = Alter(
         deletions=[each for each in changes if isinstance(each, Alter.ScramCredentialDeletion)],
@@ -40,7 +41,7 @@ def alter(state, *changes):
     return {each.user: (each.error_code, each.error_message) for each in ask(state, request).results}
 
 
-def describe(state, *names):
+def describe(state: Any, *names: Any) -> Any:
     """By user, the error or the mechanisms with their iterations."""
     request = Describe(users=[Describe.UserName(name=name) for name in names] if names else None)
     return {
@@ -49,7 +50,7 @@ def describe(state, *names):
     }
 
 
-def test_no_password_is_kept_of_scram(state):
+def test_no_password_is_kept_of_scram(state: Any) -> None:
     credentials = state.part(Credentials)
     credentials.add_scram("alice", "alice-secret")
     assert {mechanism for mechanism, _ in credentials.scram} == set(HASHES)
@@ -59,7 +60,7 @@ def test_no_password_is_kept_of_scram(state):
         assert b"alice-secret" not in credential.stored_key + credential.server_key
 
 
-def test_the_keys_are_those_of_the_rfc():
+def test_the_keys_are_those_of_the_rfc() -> None:
     """RFC 7677's example: the server's key signs, the stored one checks."""
     import base64
 
@@ -70,7 +71,7 @@ def test_the_keys_are_those_of_the_rfc():
     assert base64.b64encode(made.server_key) == b"wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU="
 
 
-def test_the_same_seed_makes_the_same_salt():
+def test_the_same_seed_makes_the_same_salt() -> None:
     made = []
     for _ in range(2):
         credentials = ClusterState(seed=7).part(Credentials)
@@ -79,7 +80,7 @@ def test_the_same_seed_makes_the_same_salt():
     assert made[0] == made[1]
 
 
-def test_users_are_of_one_listener_with_plain_and_of_all_with_scram(state):
+def test_users_are_of_one_listener_with_plain_and_of_all_with_scram(state: Any) -> None:
     credentials = state.part(Credentials)
     credentials.add_users("INSIDE", ["PLAIN"], {"alice": "a"})
     credentials.add_users("OUTSIDE", ["PLAIN", "SCRAM-SHA-256"], {"bob": "b"})
@@ -88,7 +89,7 @@ def test_users_are_of_one_listener_with_plain_and_of_all_with_scram(state):
     assert set(credentials.scram) == {("SCRAM-SHA-256", "bob")}
 
 
-def test_users_are_added_described_and_deleted(state):
+def test_users_are_added_described_and_deleted(state: Any) -> None:
     assert alter(state, upsert(), upsert("bob", 2, 16384)) == {"alice": (0, None), "bob": (0, None)}
     assert alter(state, upsert(mechanism=2)) == {"alice": (0, None)}
     assert describe(state) == {"alice": [(1, 4096), (2, 4096)], "bob": [(2, 16384)]}
@@ -110,12 +111,12 @@ def test_users_are_added_described_and_deleted(state):
         ),
     ],
 )
-def test_what_is_wrong_is_said_and_the_rest_is_done(state, change, code, text):
+def test_what_is_wrong_is_said_and_the_rest_is_done(state: Any, change: Any, code: Any, text: Any) -> None:
     assert alter(state, change, upsert("bob")) == {change.name: (code, text), "bob": (0, None)}
     assert set(describe(state)) == {"bob"}
 
 
-def test_each_user_once(state):
+def test_each_user_once(state: Any) -> None:
     state.part(Credentials).add_scram("alice", "old", ["SCRAM-SHA-256"])
     before = dict(state.part(Credentials).scram)
     for twice in ([delete(), upsert()], [upsert(), upsert(mechanism=2)], [delete(), delete(), upsert()]):
@@ -125,7 +126,7 @@ def test_each_user_once(state):
         assert state.part(Credentials).scram == before
 
 
-def test_users_that_are_not_there_or_named_twice(state):
+def test_users_that_are_not_there_or_named_twice(state: Any) -> None:
     alter(state, upsert())
     assert describe(state, "alice", "eve", "eve2", "eve2") == {
         "alice": [(1, 4096)],

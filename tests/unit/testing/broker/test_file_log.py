@@ -1,6 +1,7 @@
 import random
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,22 +16,22 @@ SMALL = LogOptions(segment_bytes=2_000, index_interval_bytes=200)
 WHOLE = LogOptions(index_interval_bytes=200)
 
 
-def make(folder, options=SMALL, most_open=4, **how):
+def make(folder: Any, options: Any = SMALL, most_open: Any = 4, **how: Any) -> Any:
     files = SimulatedFiles() if folder == "/log" else RealFiles()
     return FileLog(FilePool(files, most_open), str(folder), lambda: options, **how)
 
 
-def put(log, *sizes, gap=0, timestamp=1_000):
+def put(log: Any, *sizes: Any, gap: Any = 0, timestamp: Any = 1_000) -> None:
     for count in sizes:
         data, header = batch(log.end_offset + gap, count, timestamp=timestamp)
         log.append(data, [header])
 
 
-def as_bytes(records):
+def as_bytes(records: Any) -> Any:
     return read_span(records) if isinstance(records, FileSpan) else bytes(records)
 
 
-def assert_same(log, model, rng):
+def assert_same(log: Any, model: Any, rng: Any) -> None:
     assert (log.start_offset, log.end_offset) == (model.start_offset, model.end_offset)
     assert contents(log) == contents(model)
     assert log.size >= model.size
@@ -44,7 +45,7 @@ def assert_same(log, model, rng):
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_it_does_what_the_log_in_memory_does(tmp_path, seed):
+def test_it_does_what_the_log_in_memory_does(tmp_path: Any, seed: Any) -> None:
     rng = random.Random(seed)
     folder = tmp_path / "topic-0"
     log, model = make(folder), MemoryLog()
@@ -88,7 +89,7 @@ def test_it_does_what_the_log_in_memory_does(tmp_path, seed):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_index_entries_are_those_of_the_log_in_memory(tmp_path, seed):
+def test_index_entries_are_those_of_the_log_in_memory(tmp_path: Any, seed: Any) -> None:
     rng = random.Random(seed)
     options = LogOptions()  # the model has Kafka's default interval
     log, model = make(tmp_path / "t-0", options), MemoryLog()
@@ -101,7 +102,7 @@ def test_index_entries_are_those_of_the_log_in_memory(tmp_path, seed):
     assert len({log.index_offset(end) for end in ends}) > 10
 
 
-def test_segments_are_named_and_rolled_as_kafka_does(tmp_path):
+def test_segments_are_named_and_rolled_as_kafka_does(tmp_path: Any) -> None:
     log = make(tmp_path / "t-0", LogOptions(segment_bytes=300), topic_id=uuid.UUID(int=7))
     put(log, 3, 3, 3, 3)
     names = sorted(each.name for each in tmp_path.glob("t-0/*"))
@@ -112,7 +113,7 @@ def test_segments_are_named_and_rolled_as_kafka_does(tmp_path):
     assert (tmp_path / "t-0/leader-epoch-checkpoint").read_text() == "0\n1\n0 0\n"
 
 
-def test_a_segment_is_rolled_when_its_time_is_up(tmp_path):
+def test_a_segment_is_rolled_when_its_time_is_up(tmp_path: Any) -> None:
     log = make(tmp_path / "t-0", LogOptions(segment_ms=1_000))
     put(log, 1, timestamp=5_000)
     put(log, 1, timestamp=5_900)
@@ -121,7 +122,7 @@ def test_a_segment_is_rolled_when_its_time_is_up(tmp_path):
     assert [segment.base_offset for segment in log.segments] == [0, 2]
 
 
-def test_a_span_is_what_it_was_after_the_log_is_truncated_and_written_again(tmp_path):
+def test_a_span_is_what_it_was_after_the_log_is_truncated_and_written_again(tmp_path: Any) -> None:
     log = make(tmp_path / "t-0", WHOLE)
     put(log, *[1] * 10)
     before = contents(log)
@@ -137,7 +138,7 @@ def test_a_span_is_what_it_was_after_the_log_is_truncated_and_written_again(tmp_
     assert contents(make(tmp_path / "t-0", WHOLE, is_clean=False)) == before[:5]
 
 
-def test_a_span_can_be_read_when_the_log_is_deleted_and_files_are_many(tmp_path):
+def test_a_span_can_be_read_when_the_log_is_deleted_and_files_are_many(tmp_path: Any) -> None:
     log = make(tmp_path / "t-0", most_open=1)
     put(log, *[1] * 100)
     spans = [(log.read(segment.base_offset, segment.size), segment.size) for segment in log.segments]
@@ -147,8 +148,8 @@ def test_a_span_can_be_read_when_the_log_is_deleted_and_files_are_many(tmp_path)
     assert offsets == list(range(100))
 
 
-def test_descriptors_are_closed_when_nobody_needs_them(tmp_path):
-    def count():
+def test_descriptors_are_closed_when_nobody_needs_them(tmp_path: Any) -> None:
+    def count() -> Any:
         return len(list(Path("/proc/self/fd").iterdir()))
 
     before = count()
@@ -163,7 +164,7 @@ def test_descriptors_are_closed_when_nobody_needs_them(tmp_path):
     assert count() <= before + 8
 
 
-def test_a_full_disk_leaves_the_log_as_it_was():
+def test_a_full_disk_leaves_the_log_as_it_was() -> None:
     files = SimulatedFiles(capacity=3_000)
     log = FileLog(FilePool(files), "/log", lambda: LogOptions(index_interval_bytes=100))
     put(log, *[1] * 10)
@@ -177,12 +178,16 @@ def test_a_full_disk_leaves_the_log_as_it_was():
     assert contents(log)[:5] == before[:5]
 
 
-def test_a_log_whose_flush_has_failed_takes_nothing_more():
+def test_a_log_whose_flush_has_failed_takes_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
     files = SimulatedFiles()
     log = FileLog(FilePool(files), "/log", lambda: LogOptions(flush_messages=1))
     put(log, 1)
-    files.fsync = lambda descriptor: (_ for _ in ()).throw(OSError(5, "Input/output error"))
+    monkeypatch.setattr(files, "fsync", fail)
     with pytest.raises(OSError, match="Input"):
         put(log, 1)
     with pytest.raises(OSError, match="could not be flushed before"):
         put(log, 1)
+
+
+def fail(*_: Any) -> None:
+    raise OSError(5, "Input/output error")

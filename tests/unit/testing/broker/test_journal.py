@@ -1,24 +1,30 @@
 import contextlib
+from typing import Any
 
 import pytest
 
 from kafwire.testing.broker.journal import DamagedError, Journal, encode_line, read_journal
 from kafwire.testing.simulation.files import CrashError, SimulatedFiles
 
-LINES = [("topic", "a", {"n": 1}), ("offset", ["g", "a", 0], [7]), ("topic", "a", {"n": 2}), ("topic", "b", 3)]
+LINES: list[tuple[str, Any, Any]] = [
+    ("topic", "a", {"n": 1}),
+    ("offset", ["g", "a", 0], [7]),
+    ("topic", "a", {"n": 2}),
+    ("topic", "b", 3),
+]
 
 
-def data(lines=LINES):
+def data(lines: Any = LINES) -> Any:
     return b"".join(encode_line(*line) for line in lines)
 
 
-def test_the_last_line_of_a_key_counts():
+def test_the_last_line_of_a_key_counts() -> None:
     entries = read_journal(data([*LINES, ("topic", "b", None)]))
     assert list(entries["topic"].values()) == [("a", {"n": 2})]
     assert list(entries["offset"].values()) == [(["g", "a", 0], [7])]
 
 
-def test_every_cut_of_the_tail_leaves_the_lines_before_it():
+def test_every_cut_of_the_tail_leaves_the_lines_before_it() -> None:
     whole = data()
     ends = [len(data(LINES[:n])) for n in range(len(LINES) + 1)]
     for cut in range(len(whole) + 1):
@@ -26,7 +32,7 @@ def test_every_cut_of_the_tail_leaves_the_lines_before_it():
         assert read_journal(whole[:cut]) == read_journal(data(LINES[:kept]))
 
 
-def test_a_flipped_bit_before_the_last_line_is_an_error():
+def test_a_flipped_bit_before_the_last_line_is_an_error() -> None:
     whole = data()
     for at in range(len(data(LINES[:-1])) - 1):
         flipped = bytearray(whole)
@@ -35,7 +41,7 @@ def test_a_flipped_bit_before_the_last_line_is_an_error():
             read_journal(bytes(flipped))
 
 
-def test_it_is_written_anew_and_goes_on():
+def test_it_is_written_anew_and_goes_on() -> None:
     files = SimulatedFiles()
     files.mkdir("/data")
     journal = Journal(files, "/data/journal")
@@ -48,7 +54,7 @@ def test_it_is_written_anew_and_goes_on():
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_lines_that_were_flushed_survive_a_crash(seed):
+def test_lines_that_were_flushed_survive_a_crash(seed: Any) -> None:
     files = SimulatedFiles(seed)
     files.mkdir("/data")
     journal = Journal(files, "/data/journal", syncs=True)
@@ -63,7 +69,7 @@ def test_lines_that_were_flushed_survive_a_crash(seed):
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_a_crash_while_it_is_written_anew_leaves_the_old_or_the_new(seed):
+def test_a_crash_while_it_is_written_anew_leaves_the_old_or_the_new(seed: Any) -> None:
     files = SimulatedFiles(seed)
     files.mkdir("/data")
     Journal(files, "/data/journal").begin(LINES)

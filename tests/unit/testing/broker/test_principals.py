@@ -1,6 +1,7 @@
 """Names in certificates, and what rules make of them."""
 
 import datetime as dt
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -13,7 +14,7 @@ from kafwire.testing.broker.principals import distinguished_name, mapped_name, p
 KEY = ec.generate_private_key(ec.SECP256R1())
 
 
-def certificate(*parts):
+def certificate(*parts: Any) -> Any:
     """DER of a certificate whose subject has these parts; each is one attribute, or several."""
     rdns = []
     for part in parts:
@@ -49,20 +50,20 @@ CN, O, OU, C = NameOID.COMMON_NAME, NameOID.ORGANIZATION_NAME, NameOID.ORGANIZAT
         ([], ""),
     ],
 )  # fmt: skip
-def test_names_are_those_of_rfc_2253(parts, expected):
+def test_names_are_those_of_rfc_2253(parts: Any, expected: Any) -> None:
     assert distinguished_name(certificate(*parts)) == expected
 
 
-def test_several_attributes_are_one_part():
+def test_several_attributes_are_one_part() -> None:
     assert sorted(distinguished_name(certificate([(CN, "a"), (OU, "b")])).split("+")) == ["CN=a", "OU=b"]
 
 
-def test_who_shows_no_certificate_is_anonymous():
+def test_who_shows_no_certificate_is_anonymous() -> None:
     assert principal_of(None) == "User:ANONYMOUS"
     assert principal_of(certificate((O, "o"), (CN, "client"))) == "User:CN=client,O=o"
 
 
-def test_what_is_no_certificate():
+def test_what_is_no_certificate() -> None:
     whole = certificate((CN, "client"))
     for cut in (0, 1, 10, 60):
         with pytest.raises((ValueError, IndexError)):
@@ -79,16 +80,16 @@ def test_what_is_no_certificate():
         ("RULE:^O=.*$/x/, RULE:^CN=(.*)$/$1/U", "CN=a", "A"),
     ],
 )
-def test_rules(rules, name, expected):
+def test_rules(rules: Any, name: Any, expected: Any) -> None:
     assert mapped_name(name, rules) == expected
 
 
-def test_no_rule_applies():
+def test_no_rule_applies() -> None:
     with pytest.raises(ValueError, match="no rule of"):
         mapped_name("CN=a", "RULE:^O=.*$/x/")
 
 
 @pytest.mark.parametrize("rules", ["RULE:a", "RULE:a/b", "NONE", "DEFAULT;DEFAULT"])
-def test_what_are_no_rules(rules):
+def test_what_are_no_rules(rules: Any) -> None:
     with pytest.raises(ValueError, match="no rules of names"):
         read_rules(rules)

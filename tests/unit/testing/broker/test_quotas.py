@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kafwire import protocol
 from kafwire.records import encode_batch
 from kafwire.testing.broker.quotas import FETCHED, PRODUCED, Quotas, Rate
@@ -10,7 +12,7 @@ from kafwire.testing.broker.state import ClusterState
 from tests.support.broker_driver import BrokerDriver
 
 
-def test_a_rate_is_measured_over_ten_seconds_at_least():
+def test_a_rate_is_measured_over_ten_seconds_at_least() -> None:
     rate = Rate()
     rate.add(20_000, 0)
     assert rate.measure(0) == (2000, 10_000)
@@ -20,7 +22,7 @@ def test_a_rate_is_measured_over_ten_seconds_at_least():
     assert rate.excess_ms(1000, 0) == 0
 
 
-def test_old_samples_are_forgotten():
+def test_old_samples_are_forgotten() -> None:
     rate = Rate()
     rate.add(20_000, 0)
     rate.add(0, 10_999)
@@ -28,14 +30,14 @@ def test_old_samples_are_forgotten():
     assert rate.measure(11_000)[0] == 0
 
 
-def limit(quotas: Quotas, state: ClusterState, user: str, client: str, key: str = PRODUCED):
+def limit(quotas: Quotas, state: ClusterState, user: str, client: str, key: str = PRODUCED) -> Any:
     connection = state.connect(1)
     connection.principal = f"User:{user}"
     found = quotas.limit(Request(connection, protocol.ProduceRequest(), 9, client_id=client), key)
     return None if found is None else (found[0], dict(found[1]))
 
 
-def test_the_most_specific_quota_counts():
+def test_the_most_specific_quota_counts() -> None:
     state = ClusterState()
     quotas = state.part(Quotas)
     steps = [
@@ -58,7 +60,7 @@ def test_the_most_specific_quota_counts():
     assert not quotas.values
 
 
-def test_fetches_above_a_quota_are_answered_empty_and_count_once():
+def test_fetches_above_a_quota_are_answered_empty_and_count_once() -> None:
     driver = BrokerDriver()
     state = driver.state
     partition = state.topics.create("t").partitions[0]
@@ -80,7 +82,7 @@ def test_fetches_above_a_quota_are_answered_empty_and_count_once():
     assert driver.ask(message, 12).throttle_time_ms == 0
 
 
-def test_producers_are_throttled_and_written():
+def test_producers_are_throttled_and_written() -> None:
     driver = BrokerDriver()
     state = driver.state
     partition = state.topics.create("t").partitions[0]

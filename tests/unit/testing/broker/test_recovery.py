@@ -1,4 +1,5 @@
 import random
+from typing import Any
 
 import pytest
 
@@ -10,11 +11,11 @@ from tests.support.file_logs import batch, contents
 OPTIONS = LogOptions(segment_bytes=1_500, index_interval_bytes=150)
 
 
-def open_log(files, folder, options=OPTIONS, **how):
+def open_log(files: Any, folder: Any, options: Any = OPTIONS, **how: Any) -> Any:
     return FileLog(FilePool(files, 8), str(folder), lambda: options, **how)
 
 
-def write(folder, batches):
+def write(folder: Any, batches: Any) -> Any:
     log = open_log(RealFiles(), folder, LogOptions(index_interval_bytes=150))
     for data, header in batches:
         log.append(data, [header])
@@ -22,7 +23,7 @@ def write(folder, batches):
     return folder / f"{0:020}.log"
 
 
-def test_every_cut_of_a_tail_leaves_the_batches_before_it(tmp_path):
+def test_every_cut_of_a_tail_leaves_the_batches_before_it(tmp_path: Any) -> None:
     batches = [batch(offset, 1, 10) for offset in range(5)]
     path = write(tmp_path / "t-0", batches)
     whole = path.read_bytes()
@@ -36,7 +37,7 @@ def test_every_cut_of_a_tail_leaves_the_batches_before_it(tmp_path):
         assert path.stat().st_size == log.size == sum(len(data) for data, _ in batches[:kept])
 
 
-def test_a_flipped_bit_anywhere_leaves_the_batches_before_it(tmp_path):
+def test_a_flipped_bit_anywhere_leaves_the_batches_before_it(tmp_path: Any) -> None:
     batches = [batch(offset, 1, 10) for offset in range(3)]
     path = write(tmp_path / "t-0", batches)
     whole = path.read_bytes()
@@ -53,7 +54,7 @@ def test_a_flipped_bit_anywhere_leaves_the_batches_before_it(tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["missing", "short", "garbage"])
-def test_indexes_are_made_anew(tmp_path, damage):
+def test_indexes_are_made_anew(tmp_path: Any, damage: Any) -> None:
     batches = [batch(offset, 1, 100) for offset in range(60)]
     log = open_log(RealFiles(), tmp_path / "t-0")
     for data, header in batches:
@@ -72,7 +73,7 @@ def test_indexes_are_made_anew(tmp_path, damage):
     assert all(log.available(offset, 60)[1] == sum(len(d) for d, _ in batches[offset:]) for offset in range(60))
 
 
-def test_a_clean_log_opens_without_reading_records(tmp_path):
+def test_a_clean_log_opens_without_reading_records(tmp_path: Any) -> None:
     log = open_log(RealFiles(), tmp_path / "t-0", LogOptions())
     for offset in range(200):
         data, header = batch(offset, 1, 10_000)
@@ -81,7 +82,7 @@ def test_a_clean_log_opens_without_reading_records(tmp_path):
     read = []
 
     class Counting(RealFiles):
-        def pread(self, descriptor, size, position):
+        def pread(self, descriptor: Any, size: Any, position: Any) -> Any:
             read.append(size)
             return super().pread(descriptor, size, position)
 
@@ -89,9 +90,10 @@ def test_a_clean_log_opens_without_reading_records(tmp_path):
     assert sum(read) < 100_000
 
 
-def run_until_crash(files, folder, rng, options=OPTIONS):
+def run_until_crash(files: Any, folder: Any, rng: Any, options: Any = OPTIONS) -> Any:
     """Write until the machine is gone. What was flushed and acknowledged, and all that was ever written."""
-    written, flushed = {}, {}
+    written: dict[Any, Any] = {}
+    flushed: dict[Any, Any] = {}
     try:
         log = open_log(files, folder, options)
         for _ in range(60):
@@ -113,20 +115,20 @@ def run_until_crash(files, folder, rng, options=OPTIONS):
                 log.delete_before(offset)
             else:
                 offset = rng.randint(max(log.start_offset, log.end_offset - 4), log.end_offset)
-                kept = {h.base_offset for h in log.headers(log.start_offset) if h.next_offset <= offset}
-                flushed = {o: d for o, d in flushed.items() if o in kept}
+                held = {h.base_offset for h in log.headers(log.start_offset) if h.next_offset <= offset}
+                flushed = {o: d for o, d in flushed.items() if o in held}
                 log.truncate(offset)
     except (CrashError, OSError):
         pass  # the broker ends with an error of the disk, too
     return flushed, written
 
 
-def pairs(log):
+def pairs(log: Any) -> Any:
     return zip(list(log.headers(log.start_offset)), contents(log), strict=True)
 
 
 @pytest.mark.parametrize("seed", range(150))
-def test_after_a_crash_all_that_was_flushed_is_there_and_nothing_that_was_never_written(seed):
+def test_after_a_crash_all_that_was_flushed_is_there_and_nothing_that_was_never_written(seed: Any) -> None:
     rng = random.Random(seed)
     files = SimulatedFiles(seed, failure_rate=rng.choice([0, 0, 0.01]))
     files.mkdir("/data")
@@ -146,7 +148,7 @@ def test_after_a_crash_all_that_was_flushed_is_there_and_nothing_that_was_never_
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_a_disk_that_lies_about_flushes_loses_records_but_none_of_the_last_segment_is_wrong(seed):
+def test_a_disk_that_lies_about_flushes_loses_records_but_none_of_the_last_segment_is_wrong(seed: Any) -> None:
     rng = random.Random(seed)
     files = SimulatedFiles(seed, lost_flush_rate=0.5)
     files.mkdir("/data")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kafwire import protocol
 from kafwire.errors import ErrorCode
 from kafwire.records import encode_batch
@@ -22,18 +24,18 @@ def write(partition: Partition, count: int = 1) -> None:
         partition.append(encode_batch([b"v"]))
 
 
-def produce(driver: BrokerDriver, timeout_ms: int = 60_000):
+def produce(driver: BrokerDriver, timeout_ms: int = 60_000) -> Any:
     request = protocol.ProduceRequest
     data = request.PartitionProduceData(index=0, records=encode_batch([b"v"]))
     topic = request.TopicProduceData(name="t", partition_data=[data])
     return driver.send(request(acks=-1, timeout_ms=timeout_ms, topic_data=[topic]), 9)
 
 
-def code_of(answer) -> int:
-    return answer.responses[0].partition_responses[0].error_code
+def code_of(answer: Any) -> int:
+    return int(answer.responses[0].partition_responses[0].error_code)
 
 
-def test_a_follower_that_lags_by_time_holds_acknowledgements_back():
+def test_a_follower_that_lags_by_time_holds_acknowledgements_back() -> None:
     driver, partition = made()
     driver.state.part(ReplicaLag).set(2, ms=300)
     request = produce(driver)
@@ -47,7 +49,7 @@ def test_a_follower_that_lags_by_time_holds_acknowledgements_back():
     assert partition.isr == [1, 2]
 
 
-def test_a_lag_below_the_limit_stays_in_sync_under_load():
+def test_a_lag_below_the_limit_stays_in_sync_under_load() -> None:
     driver, partition = made()
     driver.state.part(ReplicaLag).set(2, ms=900)
     for _ in range(50):
@@ -57,7 +59,7 @@ def test_a_lag_below_the_limit_stays_in_sync_under_load():
     assert partition.log.end_offset - partition.high_watermark == 8
 
 
-def test_a_lag_above_the_limit_leaves_those_in_sync_and_comes_back():
+def test_a_lag_above_the_limit_leaves_those_in_sync_and_comes_back() -> None:
     driver, partition = made()
     driver.state.part(ReplicaLag).set(2, ms=1500)
     request = produce(driver)
@@ -73,7 +75,7 @@ def test_a_lag_above_the_limit_leaves_those_in_sync_and_comes_back():
     assert partition.isr == [1, 2]
 
 
-def test_too_few_in_sync_after_the_append():
+def test_too_few_in_sync_after_the_append() -> None:
     driver, partition = made(min_insync_replicas="2")
     driver.state.part(ReplicaLag).set(2, ms=5000)
     request = produce(driver)
@@ -83,7 +85,7 @@ def test_too_few_in_sync_after_the_append():
     assert partition.log.end_offset == 1
 
 
-def test_a_lag_by_records_never_gets_the_last_ones():
+def test_a_lag_by_records_never_gets_the_last_ones() -> None:
     driver, partition = made()
     driver.state.part(ReplicaLag).set(2, records=3)
     write(partition, 10)
@@ -98,7 +100,7 @@ def test_a_lag_by_records_never_gets_the_last_ones():
     assert partition.high_watermark == 11
 
 
-def test_what_a_new_leader_has_not_got_is_lost():
+def test_what_a_new_leader_has_not_got_is_lost() -> None:
     driver, partition = made()
     driver.state.part(ReplicaLag).set(2, ms=500)
     write(partition, 2)
@@ -110,7 +112,7 @@ def test_what_a_new_leader_has_not_got_is_lost():
     assert partition.high_watermark == 3
 
 
-def test_topics_that_are_made_later_lag_too():
+def test_topics_that_are_made_later_lag_too() -> None:
     driver, _ = made()
     driver.state.part(ReplicaLag).set(2, ms=500)
     later = driver.state.topics.create("later", assignments=[[1, 2]]).partitions[0]

@@ -18,7 +18,7 @@ def write(partition: Partition, at_ms: int) -> None:
     partition.append(encode_batch([{"value": b"v", "timestamp_ms": at_ms}]))
 
 
-def test_what_is_too_old_goes_up_to_the_first_that_is_not():
+def test_what_is_too_old_goes_up_to_the_first_that_is_not() -> None:
     state, partition = made(retention_ms="1000")
     for at_ms in (state.wall_ms - 3000, state.wall_ms - 1001, state.wall_ms - 1000, state.wall_ms - 5000):
         write(partition, at_ms)
@@ -26,7 +26,7 @@ def test_what_is_too_old_goes_up_to_the_first_that_is_not():
     assert (partition.log.start_offset, partition.log.end_offset) == (2, 4)
 
 
-def test_size_is_kept_at_least():
+def test_size_is_kept_at_least() -> None:
     state, partition = made(retention_ms="-1")
     for _ in range(5):
         write(partition, 1)
@@ -38,7 +38,7 @@ def test_size_is_kept_at_least():
     assert state.part(Retention).run("t") == size
 
 
-def test_compacted_topics_and_what_is_not_replicated_stay():
+def test_compacted_topics_and_what_is_not_replicated_stay() -> None:
     state, partition = made(retention_ms="0", cleanup_policy="compact")
     write(partition, 1)
     assert state.part(Retention).run() == 0
@@ -49,7 +49,7 @@ def test_compacted_topics_and_what_is_not_replicated_stay():
     assert state.part(Retention).run() > 0
 
 
-def test_the_timer_looks_again_and_again():
+def test_the_timer_looks_again_and_again() -> None:
     state, partition = made(retention_ms="1000")
     assert state.next_due_ms is None
     state.part(Retention).watch()

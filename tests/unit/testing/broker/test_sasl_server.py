@@ -2,6 +2,7 @@
 
 import base64
 import random
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ GENERIC = "Authentication failed during authentication due to invalid credential
 
 
 @pytest.fixture
-def state():
+def state() -> Any:
     made = ClusterState()
     credentials = made.part(Credentials)
     credentials.add_users("SASL", ["PLAIN", *HASHES], USERS)
@@ -34,11 +35,11 @@ def state():
 class Client:
     """A client of the listener, one connection."""
 
-    def __init__(self, state, listener="SASL"):
+    def __init__(self, state: Any, listener: Any = "SASL") -> None:
         self.driver = BrokerDriver(state)
         self.connection = state.connect(1, listener, secured=True)
 
-    def ask(self, message, version=None):
+    def ask(self, message: Any, version: Any = None) -> Any:
         answer = self.driver.ask(message, version, connection=self.connection)
         if answer is None:  # a failure is told later
             self.driver.pass_ms(99)
@@ -49,13 +50,13 @@ class Client:
             assert self.connection.closes
         return answer
 
-    def choose(self, mechanism, version=1):
+    def choose(self, mechanism: Any, version: Any = 1) -> Any:
         return self.ask(protocol.SaslHandshakeRequest(mechanism=mechanism), version)
 
-    def token(self, data, version=2):
+    def token(self, data: Any, version: Any = 2) -> Any:
         return self.ask(protocol.SaslAuthenticateRequest(auth_bytes=data), version)
 
-    def log_in(self, mechanism="PLAIN", user="alice", password=None, version=2):
+    def log_in(self, mechanism: Any = "PLAIN", user: Any = "alice", password: Any = None, version: Any = 2) -> Any:
         """The last answer."""
         assert self.choose(mechanism).error_code == 0
         exchange = exchange_of(mechanism, user, USERS[user] if password is None else password)
@@ -68,18 +69,18 @@ class Client:
             if token is None:
                 return answer
 
-    def works(self):
+    def works(self) -> Any:
         answer = self.ask(protocol.MetadataRequest(topics=[]))
         return answer is not HANG_UP and bool(answer.brokers)
 
 
-def exchange_of(mechanism, user, password):
+def exchange_of(mechanism: Any, user: Any, password: Any) -> Any:
     if mechanism == "PLAIN":
         return PlainExchange(user, Secret(password))
     return ScramExchange(mechanism, user, Secret(password), nonce="fyko+d2lbbFgONRv9qkxdawL")
 
 
-def scram(mechanism, state):
+def scram(mechanism: Any, state: Any) -> Any:
     credentials = state.part(Credentials)
     return ScramServer(mechanism, lambda user: credentials.scram.get((mechanism, user)), random.Random(1))
 
@@ -87,7 +88,7 @@ def scram(mechanism, state):
 # --- the exchanges
 
 
-def test_plain_compares_the_password():
+def test_plain_compares_the_password() -> None:
     server = PlainServer({"alice": Secret("alice-secret")})
     assert server.evaluate(b"\0alice\0alice-secret") == b""
     assert server.user == "alice"
@@ -107,7 +108,7 @@ def test_plain_compares_the_password():
         (b"bob\0alice\0alice-secret", "Authentication failed: Client requested an authorization id that is different"),
     ],
 )
-def test_plain_says_what_is_wrong(message, text):
+def test_plain_says_what_is_wrong(message: Any, text: Any) -> None:
     server = PlainServer({"alice": Secret("alice-secret")})
     with pytest.raises(SaslRefusedError, match=text):
         server.evaluate(message)
@@ -116,14 +117,14 @@ def test_plain_says_what_is_wrong(message, text):
 
 @pytest.mark.parametrize("mechanism", HASHES)
 @pytest.mark.parametrize("user", ["alice", "a=b,c", "dora"])
-def test_scram_and_its_client_convince_each_other(state, mechanism, user):
+def test_scram_and_its_client_convince_each_other(state: Any, mechanism: Any, user: Any) -> None:
     server, client = scram(mechanism, state), exchange_of(mechanism, user, USERS[user])
     final = client.respond(server.evaluate(client.first()))
     assert client.respond(server.evaluate(final)) is None
     assert server.user == user
 
 
-def test_scram_tells_salt_and_iterations(state):
+def test_scram_tells_salt_and_iterations(state: Any) -> None:
     credential = ScramCredential(b"salt", b"stored", b"server", 8192)
     server = ScramServer("SCRAM-SHA-256", {"user": credential}.get, state.random)
     nonce, salt, iterations = server.evaluate(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO").split(b",")
@@ -146,24 +147,24 @@ def test_scram_tells_salt_and_iterations(state):
         b"n,,n=alice,r=abc,tokenauth=true",
     ],
 )
-def test_scram_tells_nobody_why_it_refuses_a_first_message(state, message):
+def test_scram_tells_nobody_why_it_refuses_a_first_message(state: Any, message: Any) -> None:
     with pytest.raises(SaslRefusedError) as caught:
         scram("SCRAM-SHA-256", state).evaluate(message)
     assert str(caught.value) == ""
 
 
-def test_scram_lets_nobody_be_another(state):
+def test_scram_lets_nobody_be_another(state: Any) -> None:
     with pytest.raises(SaslRefusedError, match="authorization id"):
         scram("SCRAM-SHA-256", state).evaluate(b"n,a=bob,n=alice,r=abc")
     assert scram("SCRAM-SHA-256", state).evaluate(b"n,a=alice,n=alice,r=abc")
 
 
-def test_scram_ignores_other_extensions(state):
+def test_scram_ignores_other_extensions(state: Any) -> None:
     server = scram("SCRAM-SHA-256", state)
     assert server.evaluate(b"n,,n=alice,r=abc,x=y").startswith(b"r=abc")
 
 
-def damaged(final):
+def damaged(final: Any) -> Any:
     """Variants of a client's final message."""
     parts = final.split(b",")
     proof = base64.b64decode(parts[2][2:])
@@ -178,7 +179,7 @@ def damaged(final):
 
 
 @pytest.mark.parametrize("which", range(8))
-def test_scram_refuses_a_proof_that_is_wrong(state, which):
+def test_scram_refuses_a_proof_that_is_wrong(state: Any, which: Any) -> None:
     server, client = scram("SCRAM-SHA-256", state), exchange_of("SCRAM-SHA-256", "alice", "alice-secret")
     final = client.respond(server.evaluate(client.first()))
     with pytest.raises(SaslRefusedError) as caught:
@@ -187,7 +188,7 @@ def test_scram_refuses_a_proof_that_is_wrong(state, which):
     assert server.user is None
 
 
-def test_scram_signs_for_nobody_else(state):
+def test_scram_signs_for_nobody_else(state: Any) -> None:
     server, client = scram("SCRAM-SHA-512", state), exchange_of("SCRAM-SHA-512", "alice", "alice-secret")
     signature = server.evaluate(client.respond(server.evaluate(client.first())))
     with pytest.raises(AuthenticationError):
@@ -198,7 +199,7 @@ def test_scram_signs_for_nobody_else(state):
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", *HASHES])
-def test_a_connection_is_let_in(state, mechanism):
+def test_a_connection_is_let_in(state: Any, mechanism: Any) -> None:
     client = Client(state)
     answer = client.log_in(mechanism)
     assert (answer.error_code, answer.session_lifetime_ms) == (0, 0)
@@ -206,7 +207,7 @@ def test_a_connection_is_let_in(state, mechanism):
     assert client.works()
 
 
-def test_who_has_not_authenticated_is_hung_up_on(state):
+def test_who_has_not_authenticated_is_hung_up_on(state: Any) -> None:
     assert not Client(state).works()
     client = Client(state)
     assert client.ask(protocol.ApiVersionsRequest(client_software_name="a", client_software_version="1")).api_keys
@@ -215,7 +216,7 @@ def test_who_has_not_authenticated_is_hung_up_on(state):
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", *HASHES])
-def test_a_wrong_password_is_told_later_and_the_connection_closed(state, mechanism):
+def test_a_wrong_password_is_told_later_and_the_connection_closed(state: Any, mechanism: Any) -> None:
     client = Client(state)
     answer = client.log_in(mechanism, password="wrong")
     assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
@@ -225,7 +226,7 @@ def test_a_wrong_password_is_told_later_and_the_connection_closed(state, mechani
     assert client.connection.principal == "User:ANONYMOUS"
 
 
-def test_an_unknown_mechanism_is_refused_with_those_that_there_are(state):
+def test_an_unknown_mechanism_is_refused_with_those_that_there_are(state: Any) -> None:
     client = Client(state)
     answer = client.choose("GSSAPI")
     assert answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
@@ -243,7 +244,7 @@ def test_an_unknown_mechanism_is_refused_with_those_that_there_are(state):
         ),
     ],
 )
-def test_during_an_exchange_nothing_else_is_served(state, message, place):
+def test_during_an_exchange_nothing_else_is_served(state: Any, message: Any, place: Any) -> None:
     client = Client(state)
     client.choose("PLAIN")
     answer = client.ask(message, 1 if isinstance(message, protocol.SaslHandshakeRequest) else 4)
@@ -251,7 +252,7 @@ def test_during_an_exchange_nothing_else_is_served(state, message, place):
     assert client.connection.closes
 
 
-def test_a_listener_without_sasl_and_who_is_in_already_hear_that_it_is_no_time_for_it(state):
+def test_a_listener_without_sasl_and_who_is_in_already_hear_that_it_is_no_time_for_it(state: Any) -> None:
     driver = BrokerDriver(state)
     assert driver.ask(protocol.SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == ErrorCode.ILLEGAL_SASL_STATE
     answer = driver.ask(protocol.SaslAuthenticateRequest(auth_bytes=b""), 2)
@@ -263,7 +264,7 @@ def test_a_listener_without_sasl_and_who_is_in_already_hear_that_it_is_no_time_f
     assert client.works()
 
 
-def test_tokens_without_requests_around_them(state):
+def test_tokens_without_requests_around_them(state: Any) -> None:
     """As after SaslHandshake 0."""
     client = Client(state)
     assert client.choose("PLAIN", 0).error_code == 0
@@ -273,7 +274,7 @@ def test_tokens_without_requests_around_them(state):
     assert client.works()
 
 
-def test_a_wrong_token_without_a_request_around_it_ends_the_connection(state):
+def test_a_wrong_token_without_a_request_around_it_ends_the_connection(state: Any) -> None:
     client = Client(state)
     client.choose("PLAIN", 0)
     request = read_request(client.connection, b"\0alice\0wrong")
@@ -284,12 +285,12 @@ def test_a_wrong_token_without_a_request_around_it_ends_the_connection(state):
 
 
 @pytest.fixture
-def ending(state):
+def ending(state: Any) -> Any:
     state.part(Credentials).listener("SASL").max_reauth_ms = LIFETIME_MS
     return state
 
 
-def test_a_session_ends_and_then_the_connection(ending):
+def test_a_session_ends_and_then_the_connection(ending: Any) -> None:
     client = Client(ending)
     assert client.log_in().session_lifetime_ms == LIFETIME_MS
     client.driver.pass_ms(LIFETIME_MS)
@@ -298,14 +299,14 @@ def test_a_session_ends_and_then_the_connection(ending):
     assert not client.works()
 
 
-def test_the_option_of_the_brokers_is_the_default():
+def test_the_option_of_the_brokers_is_the_default() -> None:
     state = ClusterState(configs={"connections.max.reauth.ms": "7000"})
     state.part(Credentials).add_users("SASL", ["PLAIN"], USERS)
     assert Client(state).log_in().session_lifetime_ms == 7000
 
 
 @pytest.mark.parametrize("late_ms", [-1000, 1000])
-def test_a_client_authenticates_again(ending, late_ms):
+def test_a_client_authenticates_again(ending: Any, late_ms: Any) -> None:
     """Before its session ends or after, as long as nothing else came between."""
     client = Client(ending)
     client.log_in("SCRAM-SHA-256")
@@ -317,7 +318,7 @@ def test_a_client_authenticates_again(ending, late_ms):
     assert not client.works()
 
 
-def test_a_client_stays_who_it_is(ending):
+def test_a_client_stays_who_it_is(ending: Any) -> None:
     client = Client(ending)
     client.log_in()
     client.driver.pass_ms(1000)
@@ -328,7 +329,7 @@ def test_a_client_stays_who_it_is(ending):
     assert client.connection.closes
 
 
-def test_a_client_keeps_its_mechanism(ending):
+def test_a_client_keeps_its_mechanism(ending: Any) -> None:
     client = Client(ending)
     client.log_in()
     client.driver.pass_ms(1000)
@@ -336,7 +337,7 @@ def test_a_client_keeps_its_mechanism(ending):
     assert client.token(b"n,,n=alice,r=abc") is HANG_UP
 
 
-def test_a_wrong_password_ends_a_connection_that_was_in(ending):
+def test_a_wrong_password_ends_a_connection_that_was_in(ending: Any) -> None:
     client = Client(ending)
     client.log_in("SCRAM-SHA-256")
     client.driver.pass_ms(1000)
@@ -344,7 +345,7 @@ def test_a_wrong_password_ends_a_connection_that_was_in(ending):
     assert answer.error_message == GENERIC.format("SCRAM-SHA-256").replace("during auth", "during re-auth")
 
 
-def test_once_in_a_second(ending):
+def test_once_in_a_second(ending: Any) -> None:
     client = Client(ending)
     client.log_in()
     assert client.log_in().error_code == 0
@@ -354,7 +355,7 @@ def test_once_in_a_second(ending):
     assert client.log_in().error_code == 0
 
 
-def test_bytes_after_a_request_are_ignored(state):
+def test_bytes_after_a_request_are_ignored(state: Any) -> None:
     """As librdkafka sends them after the request for all topics."""
     frame = encode_request(protocol.MetadataRequest(topics=None), 13, 1, "c") + b"\0\0\0"
     assert read_request(state.connect(1), frame).message.topics is None

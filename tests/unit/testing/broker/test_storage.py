@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from kafwire.producer.sequencer import Identity
@@ -14,12 +16,12 @@ from kafwire.testing.broker.stored_parts import dump_parts
 from kafwire.testing.broker.transactions import Transactions
 
 
-def begin(path, **how):
+def begin(path: Any, **how: Any) -> Any:
     state = ClusterState(**how)
     return state, Storage(state, path)
 
 
-def end(storage, how):
+def end(storage: Any, how: Any) -> None:
     storage.close() if how == "closed" else storage.abandon()
 
 
@@ -27,7 +29,7 @@ ENDS = pytest.mark.parametrize("how", ["closed", "abandoned"])
 
 
 @ENDS
-def test_topics_and_records_are_back(tmp_path, how):
+def test_topics_and_records_are_back(tmp_path: Any, how: Any) -> None:
     state, storage = begin(tmp_path)
     topic = state.topics.create("a", 2, configs={"segment.bytes": "1048576"})
     state.topics.add_partitions(topic, 1)
@@ -45,7 +47,7 @@ def test_topics_and_records_are_back(tmp_path, how):
 
 
 @ENDS
-def test_a_log_begins_where_records_were_deleted(tmp_path, how):
+def test_a_log_begins_where_records_were_deleted(tmp_path: Any, how: Any) -> None:
     state, storage = begin(tmp_path)
     partition = state.topics.create("a").partitions[0]
     for _ in range(5):
@@ -57,7 +59,7 @@ def test_a_log_begins_where_records_were_deleted(tmp_path, how):
 
 
 @ENDS
-def test_what_parts_keep_is_back(tmp_path, how):
+def test_what_parts_keep_is_back(tmp_path: Any, how: Any) -> None:
     state, storage = begin(tmp_path)
     state.topics.create("a", 2)
     offsets, quotas = state.part(OffsetStore), state.part(Quotas)
@@ -83,7 +85,7 @@ def test_what_parts_keep_is_back(tmp_path, how):
 
 
 @ENDS
-def test_markers_that_are_owed_are_written_after_the_next_start(tmp_path, how):
+def test_markers_that_are_owed_are_written_after_the_next_start(tmp_path: Any, how: Any) -> None:
     state, storage = begin(tmp_path)
     partition = state.topics.create("a").partitions[0]
     transactions = state.part(Transactions)
@@ -104,7 +106,7 @@ def test_markers_that_are_owed_are_written_after_the_next_start(tmp_path, how):
     assert again.part(Transactions).new_producer_id() > who.producer_id
 
 
-def test_a_folder_is_used_by_one_broker_at_a_time(tmp_path):
+def test_a_folder_is_used_by_one_broker_at_a_time(tmp_path: Any) -> None:
     _, storage = begin(tmp_path)
     with pytest.raises(FolderError, match="used by another broker"):
         begin(tmp_path)
@@ -121,7 +123,7 @@ def test_a_folder_is_used_by_one_broker_at_a_time(tmp_path):
         ("kafwire-broker.properties", "\0\xff", "format version none"),
     ],
 )
-def test_a_folder_of_others_is_refused_and_left_alone(tmp_path, name, text, problem):
+def test_a_folder_of_others_is_refused_and_left_alone(tmp_path: Any, name: Any, text: Any, problem: Any) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(FolderError, match=problem):
         begin(tmp_path)
@@ -129,7 +131,7 @@ def test_a_folder_of_others_is_refused_and_left_alone(tmp_path, name, text, prob
     assert (tmp_path / name).read_text() == text
 
 
-def test_a_folder_of_no_topic_is_put_aside(tmp_path):
+def test_a_folder_of_no_topic_is_put_aside(tmp_path: Any) -> None:
     begin(tmp_path)[1].close()
     (tmp_path / "lost-0").mkdir()
     (tmp_path / "lost-0/00000000000000000000.log").write_bytes(b"x")
