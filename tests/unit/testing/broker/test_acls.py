@@ -189,8 +189,16 @@ def test_filters(wanted: Any, expected: Any) -> None:
 
 
 def creation(**changes: Any) -> Any:
-    values: dict[str, Any] = {"resource_type": 2, "resource_name": "t", "resource_pattern_type": 3, "principal": ALICE, "host": "*",
-              "operation": 3, "permission_type": 3} | changes  # fmt: skip
+    values: dict[str, Any] = {
+        "resource_type": 2,
+        "resource_name": "t",
+        "resource_pattern_type": 3,
+        "principal": ALICE,
+        "host": "*",
+        "operation": 3,
+        "permission_type": 3,
+    }
+    values |= changes
     return protocol.CreateAclsRequest.AclCreation(**values)
 
 

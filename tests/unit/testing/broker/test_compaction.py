@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from kafwire import protocol
 from kafwire.records import decode_batches, encode_batch
@@ -41,7 +41,7 @@ def test_the_last_record_of_each_key_stays_at_its_offset() -> None:
     assert kept(partition) == [(2, b"a", b"2"), (3, b"c", b"1"), (4, b"b", b"2")]
     assert freed > 0
     assert partition.log.end_offset == 5
-    data = partition.log.read(0, partition.log.size)
+    data = cast("bytes", partition.log.read(0, partition.log.size))
     first, second = read_headers(data)
     assert (first.base_offset, first.next_offset, first.count) == (0, 3, 1)
     assert second.compression == 1
@@ -64,7 +64,7 @@ def test_a_tombstone_goes_when_it_was_compacted_long_enough_ago() -> None:
     (header, _) = partition.log.headers(0)
     assert header.attributes & DELETE_HORIZON
     assert header.base_timestamp == state.wall_ms + 1000
-    data = partition.log.read(0, partition.log.size)
+    data = cast("bytes", partition.log.read(0, partition.log.size))
     assert decode_batches(data)[0][0].timestamp_ms == 1000, "what records say of their time stays"
     state.advance(999)
     state.part(Compaction).run()
@@ -78,7 +78,7 @@ def test_the_last_batch_stays_though_it_be_empty() -> None:
     partition = Partition(Topic("t", None), 0, [1], 1)  # type: ignore[arg-type]
     write(partition, (b"k", b"v"))
     write(partition, (None, b"no key"))
-    batches = [(h, partition.log.read(h.base_offset, h.size)) for h in partition.log.headers(0)]
+    batches = [(h, cast("bytes", partition.log.read(h.base_offset, h.size))) for h in partition.log.headers(0)]
     left = compact(batches, now_ms=0, delete_retention_ms=0)
     assert [(h.base_offset, h.next_offset, h.count) for h in left.headers] == [(0, 1, 1), (1, 2, 0)]
     assert [len(batch) for batch in decode_batches(bytes(left.data))] == [1, 0]
