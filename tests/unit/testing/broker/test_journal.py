@@ -6,7 +6,7 @@ import pytest
 from kafwire.testing.broker.journal import DamagedError, Journal, encode_line, read_journal
 from kafwire.testing.simulation.files import CrashError, SimulatedFiles
 
-LINES: list[tuple[str, Any, Any]] = ,]
+LINES: list[tuple[str, Any, Any]] = [
     ("topic", "a", {"n": 1}),
     ("offset", ["g", "a", 0], [7]),
     ("topic", "a", {"n": 2}),
