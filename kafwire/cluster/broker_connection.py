@@ -13,6 +13,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 
@@ -588,7 +589,10 @@ class BrokerConnection:
         future: asyncio.Future[Buffer] = asyncio.get_running_loop().create_future()
 
         def answered(frame: Buffer | None, error: KafkaError | None) -> None:
-            if future.done():  # the caller gave up; the slot was kept for this answer
+            if future.done():  # the caller gave up; the slot was kept for this answer, which may tell to wait (KIP-219)
+                if frame is not None:
+                    with suppress(ProtocolError):
+                        self._read_answer(message, frame, version)
                 return
             if frame is None:
                 future.set_exception(error or KafkaConnectionError("the request was lost"))
@@ -601,9 +605,7 @@ class BrokerConnection:
         self._submit(correlation_id, [request], answered, timeout_ms=limit_ms, past_hold=past_hold)
         frame = await future
         try:
-            # Whoever allows larger frames expects larger answers.
-            allowed = max(MAX_MEMORY, 3 * self._config.max_frame_bytes)
-            response = protocol.decode_response(type(message), frame, version, max_memory=allowed)[1]
+            return self._read_answer(message, frame, version)
         except ProtocolError as error:
             self.fail("an answer could not be read")
             raise ProtocolError(
@@ -612,6 +614,12 @@ class BrokerConnection:
                 version=version,
                 offset=error.offset,
             ) from None
+
+    def _read_answer(self, message: Any, frame: Buffer, version: int) -> Any:
+        """Decode the answer to a request, and note what it says about waiting."""
+        # Whoever allows larger frames expects larger answers.
+        allowed = max(MAX_MEMORY, 3 * self._config.max_frame_bytes)
+        response = protocol.decode_response(type(message), frame, version, max_memory=allowed)[1]
         self.note_throttle(getattr(response, "throttle_time_ms", 0))
         return response
 

@@ -202,6 +202,28 @@ def test_a_throttle_that_the_greeting_tells_is_waited_for() -> None:
         assert connection.stats()["throttle_ms"] == 700
 
 
+def test_a_throttle_in_an_answer_that_nobody_waits_for_any_more_is_waited_for() -> None:
+    """As of a broker that was asked beside another one, which was quicker."""
+
+    async def late(call: Call) -> Any:
+        await asyncio.sleep(1.0)
+        return protocol.MetadataResponse(throttle_time_ms=5_000)
+
+    async def give_up_and_ask_again(connection: BrokerConnection) -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(connection.call(metadata()), 0.3)
+        await asyncio.sleep(1.0)
+        world.off("Metadata")
+        await connection.call(metadata())
+
+    with World() as world:
+        connection = make_connection(world)
+        world.on("Metadata", late)
+        world.run(give_up_and_ask_again(connection))
+        first, second = world.made("Metadata")
+        assert second.at_ms - first.at_ms >= 6_000
+
+
 def test_after_a_throttle_on_another_connection_the_greeting_still_comes_first() -> None:
     """The connection breaks while a call waits for a throttle to end, and another is being opened just then."""
 
