@@ -58,7 +58,7 @@ def topic(kafka: EmbeddedKafka, topic_name: str) -> str:
     return topic_name
 
 
-def send_by_aiokafka(bootstrap: str, topic: str, records: list[Written], shape: Shape) -> None:
+def send_by_aiokafka(bootstrap: str, topic: str, records: Sequence[Written], shape: Shape) -> None:
     async def send() -> None:
         codec = None if shape.codec == "none" else shape.codec
         producer = AIOKafkaProducer(
@@ -206,8 +206,8 @@ def committed_by_confluent(bootstrap: str, topic: str) -> list[bytes | None]:
         while True:
             message = consumer.poll(20)
             assert message is not None
-            if message.error():
-                assert message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF
+            if (error := message.error()) is not None:
+                assert error.code() == confluent_kafka.KafkaError._PARTITION_EOF
                 return found
             found.append(message.value())
     finally:

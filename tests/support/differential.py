@@ -12,6 +12,7 @@ import random
 import struct
 import uuid
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from kafwire import protocol
@@ -119,7 +120,7 @@ class Side:
             self.ids[STAND_INS[self._renamed(made.name)]] = made.topic_id
         for key_type in (0, 1):
             find = protocol.FindCoordinatorRequest(key_type=key_type, coordinator_keys=[self.own])
-            until(lambda find=find: not self.ask(find, 4).coordinators[0].error_code)
+            until(partial(self._finds, find))
         transaction = protocol.InitProducerIdRequest(transactional_id=self.own, transaction_timeout_ms=60_000)
         until(lambda: not self.ask(transaction, 4).error_code)  # who is found may be loading yet
         from kafwire.records import encode_batch
@@ -131,7 +132,13 @@ class Side:
                 part = produce.PartitionProduceData(index=index, records=encode_batch(values))
                 topic = produce.TopicProduceData(name=self._named(name), partition_data=[part])
                 request = produce(acks=-1, timeout_ms=5000, topic_data=[topic])
-                until(lambda request=request: not self.ask(request, 9).responses[0].partition_responses[0].error_code)
+                until(partial(self._takes, request))
+
+    def _finds(self, find: Any) -> bool:
+        return not self.ask(find, 4).coordinators[0].error_code
+
+    def _takes(self, produce: Any) -> bool:
+        return not self.ask(produce, 9).responses[0].partition_responses[0].error_code
 
     def ask(self, message: Any, version: int) -> Any:
         """The answer, or what became of the connection in words."""
@@ -180,7 +187,8 @@ class Side:
 
     def _plain(self, value: Any, version: int, name: str = "") -> Any:
         if isinstance(value, Struct):
-            fields = [each for each in value.__fields__ if version in each.versions and each.name not in OWN]
+            kind: Any = type(value)
+            fields = [each for each in kind.__fields__ if version in each.versions and each.name not in OWN]
             return {each.name: self._plain(getattr(value, each.name), version, each.name) for each in fields}
         if isinstance(value, list):
             plain = [self._plain(each, version, name) for each in value]

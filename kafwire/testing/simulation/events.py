@@ -210,7 +210,8 @@ class Faults:
         self.world.deaden_connections(event.node)
 
     def _move_address(self, event: Event) -> None:
-        self.world.move_broker(event.node)
+        if event.node != min(self._state.nodes):  # one stays, or nobody could be found by the bootstrap servers
+            self.world.move_broker(event.node)
 
     def _refuse_connections(self, event: Event) -> Callable[[], None]:
         link = self.world.links[event.node]

@@ -17,17 +17,23 @@ from typing import Any
 
 import kafwire
 from kafwire.records import decode_batches
+from kafwire.testing.broker.offsets import OffsetStore
 from kafwire.testing.history import History, check
 from kafwire.testing.simulation.clock import Stuck
 from kafwire.testing.simulation.cluster import ClusterWorld
 from kafwire.testing.simulation.events import SIDE_KEPT, Faults
 from kafwire.testing.simulation.schedule import Schedule
-from kafwire.testing.simulation.workload import MAIN, SECOND, SIDE, Workload
+from kafwire.testing.simulation.workload import CHAIN, MAIN, SECOND, SIDE, Workload
 from kafwire.types import TopicPartition
 
 SETTLED_S = 120.0  # after all faults: until every outcome is known (I6, with the time-outs of deliveries)
 READ_S = 60.0  # and until readers are at the ends
-START_S = 30.0
+# What no client may be told: its own mistakes.
+NEVER = {
+    *("OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID", "DUPLICATE_SEQUENCE_NUMBER", "INVALID_PRODUCER_EPOCH"),
+    *("INVALID_TXN_STATE", "INVALID_PRODUCER_ID_MAPPING", "INVALID_RECORD", "CORRUPT_MESSAGE", "INVALID_REQUEST"),
+    *("ProducerFencedError", "ProtocolError", "CorruptBatchError", "TypeError", "AssertionError"),
+}
 
 
 @dataclass
@@ -91,10 +97,17 @@ class _Run:
                 self.outcome.met = self.faults.met
                 self.outcome.violations += self.workload.problems
                 self.outcome.simulated_s = world.loop.time() - began_s
+        self._judge_errors()
         report = check(self.path)
         if not report.ok:
             self.outcome.violations.append(str(report))
         self.outcome.counts.update({f"history {name}": count for name, count in report.counts.items()})
+
+    def _judge_errors(self) -> None:
+        """Where nothing acknowledged may go, no client is told that its numbers or its transaction are wrong."""
+        if self.schedule.load.is_durable:
+            told = {name: count for name, count in self.outcome.counts.items() if name.rpartition(" ")[2] in NEVER}
+            self.outcome.violations += [f"{count} times: {name}" for name, count in told.items()]
 
     def say(self, line: str) -> None:
         """Write a line of the timeline."""
@@ -158,6 +171,10 @@ class _Run:
 
     async def _observe(self, history: History) -> None:
         """Write down what the logs hold: as the brokers have it, and as kafwire reads it, committed or all."""
+        if self.schedule.load.chained:
+            committed = self.world.state.part(OffsetStore).of(CHAIN)
+            offsets = {TopicPartition(*place): its.offset for place, its in committed.items()}
+            history.group_offsets(CHAIN, offsets)
         view = history.view("the brokers")
         ranges = {}
         for partition in self._partitions():

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kafwire.testing.simulation.schedule import Load
 
 MAIN, SECOND, SIDE = "main", "second", "side"
+CHAIN = "chain"  # the group, and the transactional id, of what reads the first and writes the second
 CALL_S = 60.0
 LONGEST_S = 180.0  # after the load: until the blocking clients have sent and read all
 TRANSACTION_MS = 20_000
@@ -350,13 +351,11 @@ class Workload:
 
     async def _pass_on(self, number: int) -> None:
         """Reads the main topic, and writes as many records to the second, with the offsets in the transaction."""
-        writer = self._writer(number, "chain")
+        writer = self._writer(number, CHAIN)
         places = [TopicPartition(MAIN, index) for index in range(self.load.partitions)]
         while not self.is_over:
-            producer = await self._fresh("chain")
-            consumer = self._consumer(
-                "chain", "read_committed", assign=places, group_id="chain", enable_auto_commit=False
-            )
+            producer = await self._fresh(CHAIN)
+            consumer = self._consumer(CHAIN, "read_committed", assign=places, group_id=CHAIN, enable_auto_commit=False)
             try:
                 async with consumer:
                     while not self.is_over and await self._pass_on_once(writer, producer, consumer):
@@ -374,7 +373,7 @@ class Workload:
             return True
         upto = {TopicPartition(batch.topic or "", batch.partition or 0): batch.next_offset for batch in batches}
         count = min(sum(map(len, batches)), 2 * self._burst)
-        committed = await self._transaction(writer, producer, [(SECOND, None)] * count, ("chain", upto))
+        committed = await self._transaction(writer, producer, [(SECOND, None)] * count, (CHAIN, upto))
         # Whatever was not committed is read again from what is.
         return committed is True
 
