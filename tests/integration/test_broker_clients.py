@@ -18,7 +18,8 @@ from aiokafka.structs import TopicPartition as AioPartition
 
 import kafwire
 from kafwire.testing.broker.embedded import EmbeddedKafka
-from tests.integration.test_interop import (
+from tests.support import seeds
+from tests.support.interop import (
     CODECS,
     NOW_MS,
     Reader,
@@ -33,7 +34,6 @@ from tests.integration.test_interop import (
     send_by_confluent,
     send_by_kafwire,
 )
-from tests.support import seeds
 from tests.support.java_client import JavaClient, Seen, Written
 
 PARTITIONS = 3
