@@ -12,6 +12,7 @@
 - move_address: a broker listens at another address from now on
 - add_partitions, recreate_topic, delete_records: a topic grows, is made anew, loses its oldest records
 - forget_sessions, throttle: fetch sessions are gone; clients are told to wait
+- forget_producers: a broker remembers fewer batches of each producer
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ LONGEST_DELAY_S = 3.0
 LONGEST_JUMP_MS = 3_600_000.0
 LONGEST_THROTTLE_MS = 1_500
 IDENTITIES = ("transactions", "chain")  # transactional ids and groups of the workload
+# The APIs of responses that are lost, "" any.
+LOST = ("", "Produce", "Produce", "Fetch", "EndTxn", "TxnOffsetCommit", "InitProducerId", "AddPartitionsToTxn")
+KEPT = (1, 2, 5)  # of each producer's batches
 SIDE_KEPT = 3  # partitions of the topic that is made anew
 
 
@@ -258,4 +262,9 @@ class Faults:
         return end
 
     def _lose_response(self, event: Event) -> None:
-        self.world.links[event.node].resets_next += 1
+        self.world.links[event.node].resets.append(LOST[event.place % len(LOST)])
+
+    def _forget_producers(self, event: Event) -> None:
+        """What a broker remembers of producers is less, as after a restart; of who is in a transaction it is all."""
+        if not self._state.topics.by_name[MAIN].partitions[0].producers.first_open_offset:
+            self._state.forget_producers(event.node, KEPT[event.place % len(KEPT)])

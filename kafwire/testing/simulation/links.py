@@ -20,16 +20,24 @@ class Link:
     holds_requests: bool = False
     holds_responses: bool = False
     runs_late: bool = False  # requests that are held are executed later, though their connection was given up
-    resets_next: int = 0  # so many responses are replaced by a reset: executed, and not answered
+    # The next response of each of these APIs, "" any, is replaced by a reset: executed, and not answered.
+    resets: list[str] = field(default_factory=list)
     heard: int = field(default=0)  # requests that arrived
 
     def delay_s(self, size: int) -> float:
         """How long so many bytes are on their way."""
         return self.latency_s + (size / self.bytes_per_s if self.bytes_per_s else 0.0)
 
+    def takes_away(self, api: str) -> bool:
+        """Whether this response is to be replaced by a reset, which then is done."""
+        wanted = next((name for name in self.resets if name in ("", api)), None)
+        if wanted is not None:
+            self.resets.remove(wanted)
+        return wanted is not None
+
     def heal(self) -> None:
         """Be as it was at first."""
         self.latency_s = LATENCY_S
         self.bytes_per_s = None
         self.is_refusing = self.holds_requests = self.holds_responses = self.runs_late = False
-        self.resets_next = 0
+        self.resets.clear()

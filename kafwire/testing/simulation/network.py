@@ -164,8 +164,7 @@ class Connection:
                 continue
             if self.is_dead:
                 await asyncio.get_running_loop().create_future()
-            if link.resets_next:
-                link.resets_next -= 1
+            if link.resets and link.takes_away(call.name):
                 self.break_off()
                 return
             while link.holds_responses:

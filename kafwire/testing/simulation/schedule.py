@@ -24,7 +24,8 @@ WEIGHTS: Mapping[str, int] = {
     "cut_responses": 3,
     "half_open": 3,
     "drip": 2,
-    "lose_response": 4,
+    "lose_response": 8,
+    "forget_producers": 2,
     "late_requests": 3,
     "lag_followers": 3,
     "lag_metadata": 3,
@@ -157,6 +158,9 @@ def _draw_load(chance: random.Random, seconds: float) -> Load:
         linger_ms=chance.choice((0, 5, 50, 200)),
         options={
             "compression_type": chance.choice(("none", "none", "lz4")),
+            # Small batches are many in flight.
+            "batch_size": chance.choice((500, 2_000, 1 << 20)),
+            "delivery_timeout_ms": chance.choice((10_000, 30_000, 60_000)),
             "fetch_strategy": chance.choice(("hybrid", "hybrid", "per_partition", "per_node")),
         },
     )

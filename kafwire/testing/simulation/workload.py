@@ -198,7 +198,8 @@ class Workload:
         return {
             "linger_ms": self.load.linger_ms,
             "compression_type": self.load.options["compression_type"],
-            "delivery_timeout_ms": 30_000,
+            "batch_size": self.load.options.get("batch_size", 1 << 20),
+            "delivery_timeout_ms": self.load.options.get("delivery_timeout_ms", 30_000),
             "request_timeout_ms": 5_000,
             **options,
         }
