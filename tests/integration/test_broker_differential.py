@@ -43,9 +43,10 @@ LISTED = {
 
 
 @pytest.fixture(scope="module")
-def sides(cluster: KafkaCluster) -> Iterator[tuple[Side, Side]]:
+def sides() -> Iterator[tuple[Side, Side]]:
     token = uuid.uuid4().hex[:8]
-    with EmbeddedKafka(configs=CONFIGS) as embedded:
+    # A cluster of its own: other tests fuzz the shared one, and its lists of groups and transactions show it.
+    with EmbeddedKafka(configs=CONFIGS) as embedded, KafkaCluster() as cluster:
         both = Side(cluster.bootstrap, token), Side(embedded.bootstrap, token)
         for side in both:
             side.prepare()

@@ -44,6 +44,7 @@ class EmbeddedKafka(Controls):
         OSError: from `start`: a port is taken, or the folder is in use, of another version, or not this broker's.
 
     Example:
+        >>> from kafwire.testing import EmbeddedKafka
         >>> with EmbeddedKafka() as kafka, kafwire.Producer(kafka.bootstrap) as producer:
         ...     producer.send("flights", b"EWR-IAH").result(10).offset
         0
