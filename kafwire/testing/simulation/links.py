@@ -22,7 +22,6 @@ class Link:
     runs_late: bool = False  # requests that are held are executed later, though their connection was given up
     # The next response of each of these APIs, "" any, is replaced by a reset: executed, and not answered.
     resets: list[str] = field(default_factory=list)
-    heard: int = field(default=0)  # requests that arrived
 
     def delay_s(self, size: int) -> float:
         """How long so many bytes are on their way."""
