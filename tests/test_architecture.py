@@ -134,7 +134,7 @@ RIGHT_IN_TESTS = [
         2,
         "a reader that is slow; what has been read of half a request cannot be seen",
     ),
-    ("tests/unit/testing/broker/test_classic_group.py", "*.join()", 2, "a member's request"),
+    ("tests/unit/testing/broker/groups/test_classic_group.py", "*.join()", 2, "a member's request"),
     ("tests/integration/test_async_producer.py", "*.result()", 2, "an awaitable's, which does not wait"),
     ("tests/integration/test_async_producer.py", "asyncio.sleep", 2, "until it is cancelled, under a timeout"),
     ("tests/integration/test_async_scan.py", "asyncio.sleep", 1, "cancelled at various moments"),
@@ -217,7 +217,7 @@ def test_the_picture_of_the_tree_is_the_tree() -> None:
         drawn |= {f"{name}/" for name in re.findall(r"(\w+)/", line)}
     there = {f"{path.parent.name}/" for suffix in ("py", "c") for path in PACKAGE.rglob(f"*.{suffix}")}
     inner = {PACKAGE / "testing" / name for name in ("faults", "history", "fuzzer", "simulation", "strategies")}
-    inner |= {PACKAGE / "protocol" / "api", PACKAGE / "testing" / "broker", PACKAGE / "testing" / "broker" / "api"}
+    inner |= {PACKAGE / "protocol" / "api", PACKAGE / "testing" / "broker" / "api"}
     there |= {
         path.stem
         for suffix in ("py", "pyx", "c", "h")

@@ -87,7 +87,7 @@ def _listener(name: str) -> Any:
 
 
 def _configs(properties: Sequence[str]) -> dict[str, str]:
-    from kafwire.testing.broker.configs import BROKER_CONFIGS
+    from kafwire.testing.broker.topics.configs import BROKER_CONFIGS
 
     configs = {}
     for text in properties:

@@ -15,8 +15,8 @@ import pytest
 import kafwire
 from kafwire.records import decode_batches
 from kafwire.testing import EmbeddedKafka, KafkaCluster
-from kafwire.testing.broker.file_log import FileLog
-from kafwire.testing.broker.files import FilePool, RealFiles
+from kafwire.testing.broker.storage.file_log import FileLog
+from kafwire.testing.broker.storage.files import FilePool, RealFiles
 from kafwire.testing.kafka import class_path, java
 from tests.support import seeds
 from tests.support.broker_process import BrokerProcess

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 import kafwire
-from kafwire.testing.broker.classic_group import GroupState
 from kafwire.testing.broker.embedded import EmbeddedKafka
-from kafwire.testing.broker.group_coordinator import GroupCoordinator
-from kafwire.testing.broker.offsets import OffsetStore
+from kafwire.testing.broker.groups.classic_group import GroupState
+from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
+from kafwire.testing.broker.groups.offsets import OffsetStore
 from kafwire.testing.broker.state import ClusterState
 from tests.support.deadlines import until
 from tests.support.group_clients import AioMember, ConfluentMember, GroupClient, JavaMembers, Seen

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from kafwire.testing.broker.state import ClusterState
-from kafwire.testing.broker.transactions import Transactions
+from kafwire.testing.broker.transactions.transactions import Transactions
 from tests.scenarios.answers import Difference
 from tests.scenarios.script import Restart
 from tests.support.broker_driver import BrokerDriver

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from kafwire.errors import ErrorCode
     from kafwire.records import Record
     from kafwire.testing.broker.faults import Apis, Fault, Faults, Whose
-    from kafwire.testing.broker.partition import Partition
+    from kafwire.testing.broker.log.partition import Partition
     from kafwire.testing.broker.request_log import SeenRequest
     from kafwire.testing.broker.socket_server import SocketServer
     from kafwire.testing.broker.state import ClusterState
-    from kafwire.testing.broker.topics import Topic
+    from kafwire.testing.broker.topics.topics import Topic
 
 _T = TypeVar("_T")
 _SHOWN = 20  # requests in the text of an error
@@ -330,7 +330,7 @@ class Controls:
         Raises:
             ValueError: it is there already, or an option is unknown or wrong.
         """
-        from kafwire.testing.broker.configs import TOPIC_CONFIGS
+        from kafwire.testing.broker.topics.configs import TOPIC_CONFIGS
 
         options = {
             key.replace("_", "."): str(value).lower() if isinstance(value, bool) else str(value)
@@ -391,7 +391,7 @@ class Controls:
         Returns:
             The records; none of the markers that end transactions.
         """
-        from kafwire.testing.broker.stored_records import stored_records
+        from kafwire.testing.broker.log.stored_records import stored_records
 
         def read(state: ClusterState) -> list[Record]:
             partitions = _topic(state, topic).partitions
@@ -410,7 +410,7 @@ class Controls:
         Returns:
             The offset of the next record to read, by topic and partition.
         """
-        from kafwire.testing.broker.offsets import OffsetStore
+        from kafwire.testing.broker.groups.offsets import OffsetStore
 
         return self.ask(
             lambda state: {place: its.offset for place, its in sorted(state.part(OffsetStore).of(group).items())}

@@ -14,8 +14,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafwire import protocol
-from kafwire.testing.broker import api, authorization, authorized_operations, login
+from kafwire.testing.broker import api
 from kafwire.testing.broker.request import HANG_UP, NO_ANSWER, Answer, Request
+from kafwire.testing.broker.security import authorization, authorized_operations, login
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState

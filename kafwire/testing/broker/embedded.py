@@ -8,14 +8,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from kafwire.testing.broker.controls import Controls
-from kafwire.testing.broker.retention import Retention
+from kafwire.testing.broker.log.retention import Retention
 from kafwire.testing.broker.socket_server import Listener, SocketServer
 from kafwire.testing.broker.state import ClusterState
 
 if TYPE_CHECKING:
-    from kafwire.testing.broker.acls import Acl
-    from kafwire.testing.broker.embedded_security import EmbeddedSecurity
-    from kafwire.testing.broker.storage import Storage
+    from kafwire.testing.broker.security.acls import Acl
+    from kafwire.testing.broker.security.embedded_security import EmbeddedSecurity
+    from kafwire.testing.broker.storage.storage import Storage
     from kafwire.testing.client_options import Dialect
     from kafwire.testing.cluster_security import ClusterSecurity
     from kafwire.testing.security import Security
@@ -67,7 +67,7 @@ class EmbeddedKafka(Controls):
         }
         self._security: EmbeddedSecurity | None = None
         if security:
-            from kafwire.testing.broker.embedded_security import EmbeddedSecurity
+            from kafwire.testing.broker.security.embedded_security import EmbeddedSecurity
 
             self._security = EmbeddedSecurity(security, host)
             if self._security.has_acls:
@@ -91,7 +91,7 @@ class EmbeddedKafka(Controls):
 
         self.state.wall_offset_ms = time.time() * 1000.0 - self._server.now_ms
         if self._data is not None and self._storage is None:
-            from kafwire.testing.broker.storage import Storage
+            from kafwire.testing.broker.storage.storage import Storage
 
             self._storage = Storage(self.state, self._data)
         if self._security is not None:

@@ -10,7 +10,7 @@ from kafwire import protocol
 from kafwire.errors import ErrorCode, ProtocolError
 from kafwire.protocol.spec import Struct
 from kafwire.testing.broker import dispatch
-from kafwire.testing.broker.log import FileSpan, read_span
+from kafwire.testing.broker.log.log import FileSpan, read_span
 from kafwire.testing.broker.request import Connection, Request
 
 if TYPE_CHECKING:

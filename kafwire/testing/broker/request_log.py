@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.request import Request
-    from kafwire.testing.broker.topics import Topics
+    from kafwire.testing.broker.topics.topics import Topics
 
 MAX_REQUESTS = 10_000
 MAX_BYTES = 32 << 20  # of frames: the log holds on to the records in them

@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kafwire.errors import ErrorCode, ProtocolError
 from kafwire.testing.broker.error_answers import ErrorPlace, error_answer
 from kafwire.testing.broker.frames import has_long_text, read_request, write_pieces
-from kafwire.testing.broker.log import FileSpan
-from kafwire.testing.broker.principals import DEFAULT_RULES, principal_of
+from kafwire.testing.broker.log.log import FileSpan
 from kafwire.testing.broker.request import HANG_UP, NO_ANSWER, Answer, Connection, Request
-from kafwire.testing.broker.server_tls import HANDSHAKE_MS, Step, next_plaintext, shake_hands
+from kafwire.testing.broker.security.principals import DEFAULT_RULES, principal_of
+from kafwire.testing.broker.security.server_tls import HANDSHAKE_MS, Step, next_plaintext, shake_hands
 
 if TYPE_CHECKING:
     import ssl

@@ -18,15 +18,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafwire.testing.broker import dispatch
-from kafwire.testing.broker.acls import CLUSTER_NAME, Authorizer, Operation, ResourceType
-from kafwire.testing.broker.configs import BROKER_CONFIGS, TOPIC_CONFIGS
-from kafwire.testing.broker.journal import JournalWriter, NoJournal
-from kafwire.testing.broker.partition import Partition
-from kafwire.testing.broker.replication import Replication
+from kafwire.testing.broker.log.partition import Partition
+from kafwire.testing.broker.log.replication import Replication
 from kafwire.testing.broker.request import LATER, Answer, Connection, Request
 from kafwire.testing.broker.request_log import RequestLog
+from kafwire.testing.broker.security.acls import CLUSTER_NAME, Authorizer, Operation, ResourceType
+from kafwire.testing.broker.storage.journal import JournalWriter, NoJournal
 from kafwire.testing.broker.timers import Timer, Timers
-from kafwire.testing.broker.topics import Topic, Topics
+from kafwire.testing.broker.topics.configs import BROKER_CONFIGS, TOPIC_CONFIGS
+from kafwire.testing.broker.topics.topics import Topic, Topics
 
 WALL_MS = 1_700_000_000_000
 INTERNAL_PARTITIONS = 50  # of __consumer_offsets and __transaction_state

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from kafwire.testing.broker.api.fetch import FetchSessions
-from kafwire.testing.broker.partition import Partition
+from kafwire.testing.broker.log.partition import Partition
 from kafwire.testing.simulation.schedule import Event
 from kafwire.testing.simulation.workload import MAIN, SECOND, SIDE
 

@@ -18,7 +18,7 @@ from typing import Any
 from kafwire import protocol
 from kafwire.errors import ErrorCode
 from kafwire.records import decode_batches
-from kafwire.testing.broker.fetch_sessions import Context, Read, SessionBroker, share
+from kafwire.testing.broker.log.fetch_sessions import Context, Read, SessionBroker, share
 from kafwire.testing.simulation.log import Answer, Call, Log, Stored, Topics
 
 DEBUGGING_REPLICA = -2  # who asks as such sees what is not committed yet

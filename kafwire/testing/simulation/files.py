@@ -28,7 +28,7 @@ class _Inode:
 
 
 class SimulatedFiles:
-    """See `kafwire.testing.broker.files.Files`.
+    """See `kafwire.testing.broker.storage.files.Files`.
 
     Args:
         seed: of what is lost by a crash, and of what fails.

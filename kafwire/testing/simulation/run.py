@@ -17,7 +17,7 @@ from typing import Any
 
 import kafwire
 from kafwire.records import decode_batches
-from kafwire.testing.broker.offsets import OffsetStore
+from kafwire.testing.broker.groups.offsets import OffsetStore
 from kafwire.testing.history import History, check
 from kafwire.testing.simulation.clock import Stuck
 from kafwire.testing.simulation.cluster import ClusterWorld

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from kafwire.consumer.fetch_session import LAST_EPOCH, Asked, FetchSession, Plan
-from kafwire.testing.broker.fetch_sessions import Context, Read, SessionBroker, share
+from kafwire.testing.broker.log.fetch_sessions import Context, Read, SessionBroker, share
 from tests.support import seeds
 
 SCHEDULES = 1000

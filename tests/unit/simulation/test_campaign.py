@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker.partition import Partition
-from kafwire.testing.broker.producer_state import ProducerStates
+from kafwire.testing.broker.log.partition import Partition
+from kafwire.testing.broker.log.producer_state import ProducerStates
 from kafwire.testing.simulation.campaign import Tally, main
 from kafwire.testing.simulation.cluster import ClusterWorld
 from kafwire.testing.simulation.events import Faults

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker.config_store import Change, ConfigStore, Operation, Refusal, ResourceType
+from kafwire.testing.broker.topics.config_store import Change, ConfigStore, Operation, Refusal, ResourceType
 
 if TYPE_CHECKING:
     from collections.abc import Callable

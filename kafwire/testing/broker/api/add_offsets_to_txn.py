@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from kafwire import protocol
 from kafwire.errors import ErrorCode
 from kafwire.producer.sequencer import Identity
-from kafwire.testing.broker.offsets import OffsetStore
+from kafwire.testing.broker.groups.offsets import OffsetStore
 from kafwire.testing.broker.request import Answer, Request
-from kafwire.testing.broker.transactions import Transactions
+from kafwire.testing.broker.transactions.transactions import Transactions
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from kafwire import protocol
 from kafwire.errors import ErrorCode
 from kafwire.producer.sequencer import Identity
-from kafwire.testing.broker.acls import Operation, ResourceType
 from kafwire.testing.broker.request import Answer, Request
-from kafwire.testing.broker.transaction_coordinator import Place
-from kafwire.testing.broker.transactions import Transactions
+from kafwire.testing.broker.security.acls import Operation, ResourceType
+from kafwire.testing.broker.transactions.transaction_coordinator import Place
+from kafwire.testing.broker.transactions.transactions import Transactions
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker.placement import assignment_problem
-from kafwire.testing.broker.reassignments import Reassignments
 from kafwire.testing.broker.request import Answer, Request
+from kafwire.testing.broker.topics.placement import assignment_problem
+from kafwire.testing.broker.topics.reassignments import Reassignments
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker.credentials import (
+from kafwire.testing.broker.request import Answer, Request
+from kafwire.testing.broker.security.credentials import (
     MAX_ITERATIONS,
     MIN_ITERATIONS,
     SCRAM_NUMBERS,
     Credentials,
     credential_from_salted,
 )
-from kafwire.testing.broker.request import Answer, Request
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker.acls import CLUSTER_NAME, Acl, Operation, PatternType, Permission, ResourceType
 from kafwire.testing.broker.request import Answer, Request
+from kafwire.testing.broker.security.acls import CLUSTER_NAME, Acl, Operation, PatternType, Permission, ResourceType
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState

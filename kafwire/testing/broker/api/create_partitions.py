@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker.placement import Problem, assignment_problem, factor_problem, fenced_problem
 from kafwire.testing.broker.request import Answer, Request
+from kafwire.testing.broker.topics.placement import Problem, assignment_problem, factor_problem, fenced_problem
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState

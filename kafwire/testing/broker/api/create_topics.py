@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker.config_store import ConfigStore, Source
-from kafwire.testing.broker.configs import TOPIC_CONFIGS
-from kafwire.testing.broker.placement import Problem, assignment_problem, factor_problem, fenced_problem
 from kafwire.testing.broker.request import Answer, Request
-from kafwire.testing.broker.topic_configs import topic_problem
-from kafwire.testing.broker.topics import name_problem
+from kafwire.testing.broker.topics.config_store import ConfigStore, Source
+from kafwire.testing.broker.topics.configs import TOPIC_CONFIGS
+from kafwire.testing.broker.topics.placement import Problem, assignment_problem, factor_problem, fenced_problem
+from kafwire.testing.broker.topics.topic_configs import topic_problem
+from kafwire.testing.broker.topics.topics import name_problem
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker.acls import Acl
 from kafwire.testing.broker.api.create_acls import NOT_ENABLED
 from kafwire.testing.broker.api.describe_acls import filter_of
 from kafwire.testing.broker.request import Answer, Request
+from kafwire.testing.broker.security.acls import Acl
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState

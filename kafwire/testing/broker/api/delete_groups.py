@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafwire import protocol
-from kafwire.testing.broker.group_coordinator import GroupCoordinator
+from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
 from kafwire.testing.broker.request import Answer, Request
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kafwire import protocol
 from kafwire.errors import ErrorCode
 from kafwire.testing.broker.request import Answer, Request
-from kafwire.testing.broker.topics import NO_TOPIC_ID
+from kafwire.testing.broker.topics.topics import NO_TOPIC_ID
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState

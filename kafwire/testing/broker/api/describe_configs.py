@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker.config_def import BOOLEAN, DOUBLE, INT, LIST, LONG, STRING, ConfigDef
-from kafwire.testing.broker.config_store import ConfigStore, Refusal, ResourceType, Source, Synonym
-from kafwire.testing.broker.configs import BROKER_CONFIGS, TOPIC_CONFIGS
 from kafwire.testing.broker.request import Answer, Request
-from kafwire.testing.broker.topics import name_problem
+from kafwire.testing.broker.topics.config_def import BOOLEAN, DOUBLE, INT, LIST, LONG, STRING, ConfigDef
+from kafwire.testing.broker.topics.config_store import ConfigStore, Refusal, ResourceType, Source, Synonym
+from kafwire.testing.broker.topics.configs import BROKER_CONFIGS, TOPIC_CONFIGS
+from kafwire.testing.broker.topics.topics import name_problem
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState

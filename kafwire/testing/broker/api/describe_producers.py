@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from kafwire import protocol
 from kafwire.errors import ErrorCode
 from kafwire.testing.broker.request import Answer, Request
-from kafwire.testing.broker.topics import name_problem
+from kafwire.testing.broker.topics.topics import name_problem
 
 if TYPE_CHECKING:
-    from kafwire.testing.broker.partition import Partition
+    from kafwire.testing.broker.log.partition import Partition
     from kafwire.testing.broker.state import ClusterState
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker.credentials import SCRAM_NUMBERS, Credentials
 from kafwire.testing.broker.request import Answer, Request
+from kafwire.testing.broker.security.credentials import SCRAM_NUMBERS, Credentials
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState

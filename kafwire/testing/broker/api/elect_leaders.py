@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker.partition import NOBODY
+from kafwire.testing.broker.log.partition import NOBODY
 from kafwire.testing.broker.request import Answer, Request
 
 if TYPE_CHECKING:
-    from kafwire.testing.broker.partition import Partition
+    from kafwire.testing.broker.log.partition import Partition
     from kafwire.testing.broker.state import ClusterState
 
 PREFERRED, UNCLEAN = 0, 1

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker.acls import Operation, ResourceType
-from kafwire.testing.broker.fetch_sessions import Context, Read, SessionBroker, share_available
+from kafwire.testing.broker.log.fetch_sessions import Context, Read, SessionBroker, share_available
 from kafwire.testing.broker.quotas import Quotas
 from kafwire.testing.broker.request import LATER, Answer, Request
+from kafwire.testing.broker.security.acls import Operation, ResourceType
 
 if TYPE_CHECKING:
-    from kafwire.testing.broker.log import Records
-    from kafwire.testing.broker.partition import Partition
+    from kafwire.testing.broker.log.log import Records
+    from kafwire.testing.broker.log.partition import Partition
     from kafwire.testing.broker.state import ClusterState
     from kafwire.testing.broker.timers import Timer
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker.classic_group import GroupState
-from kafwire.testing.broker.group_coordinator import GroupCoordinator
+from kafwire.testing.broker.groups.classic_group import GroupState
+from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
 from kafwire.testing.broker.request import Answer, Request
 
 if TYPE_CHECKING:

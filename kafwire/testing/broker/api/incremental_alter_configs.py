@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from kafwire import protocol
 from kafwire.errors import ErrorCode
 from kafwire.testing.broker.api._config_changes import alter_resources
-from kafwire.testing.broker.config_store import Change, Operation, Refusal
 from kafwire.testing.broker.request import Answer, Request
+from kafwire.testing.broker.topics.config_store import Change, Operation, Refusal
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker.classic_member import Joined, member_of
-from kafwire.testing.broker.group_coordinator import GroupCoordinator
+from kafwire.testing.broker.groups.classic_member import Joined, member_of
+from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
 from kafwire.testing.broker.request import LATER, Answer, Request
 
 if TYPE_CHECKING:

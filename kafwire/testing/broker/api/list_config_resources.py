@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker.config_store import ResourceType
 from kafwire.testing.broker.request import Answer, Request
+from kafwire.testing.broker.topics.config_store import ResourceType
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState

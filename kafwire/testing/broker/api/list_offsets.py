@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker.log import find_timestamp
+from kafwire.testing.broker.log.log import find_timestamp
 from kafwire.testing.broker.request import Answer, Request
 
 if TYPE_CHECKING:
-    from kafwire.testing.broker.partition import Partition
+    from kafwire.testing.broker.log.partition import Partition
     from kafwire.testing.broker.state import ClusterState
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
-from kafwire.testing.broker.reassignments import Reassignments
 from kafwire.testing.broker.request import Answer, Request
+from kafwire.testing.broker.topics.reassignments import Reassignments
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from kafwire import protocol
 from kafwire.errors import ErrorCode
 from kafwire.testing.broker.request import Answer, Request
-from kafwire.testing.broker.transaction_coordinator import State
-from kafwire.testing.broker.transactions import Transactions
+from kafwire.testing.broker.transactions.transaction_coordinator import State
+from kafwire.testing.broker.transactions.transactions import Transactions
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker.acls import Operation, ResourceType
-from kafwire.testing.broker.authorized_operations import cluster_operations, topic_operations
 from kafwire.testing.broker.request import Answer, Request
-from kafwire.testing.broker.topics import NO_TOPIC_ID, Topic, name_problem
+from kafwire.testing.broker.security.acls import Operation, ResourceType
+from kafwire.testing.broker.security.authorized_operations import cluster_operations, topic_operations
+from kafwire.testing.broker.topics.topics import NO_TOPIC_ID, Topic, name_problem
 
 if TYPE_CHECKING:
-    from kafwire.testing.broker.partition import Partition
+    from kafwire.testing.broker.log.partition import Partition
     from kafwire.testing.broker.state import ClusterState
 
 BY_ID = 12  # topics may be asked for by their ids

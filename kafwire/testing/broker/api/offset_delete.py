@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from kafwire import protocol
 from kafwire.errors import ErrorCode
 from kafwire.testing.broker.api._partition_answers import PartitionAnswers
-from kafwire.testing.broker.group_coordinator import GroupCoordinator
-from kafwire.testing.broker.offsets import OffsetStore
+from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
+from kafwire.testing.broker.groups.offsets import OffsetStore
 from kafwire.testing.broker.request import Answer, Request
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from kafwire import protocol
 from kafwire.errors import ErrorCode
 from kafwire.testing.broker.api.offset_commit import name_of
-from kafwire.testing.broker.group_coordinator import GroupCoordinator
-from kafwire.testing.broker.offsets import NOTHING, OffsetStore
+from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
+from kafwire.testing.broker.groups.offsets import NOTHING, OffsetStore
 from kafwire.testing.broker.request import Answer, Request
 
 if TYPE_CHECKING:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker.appending import append_batch
-from kafwire.testing.broker.placement import has_enough_replicas
+from kafwire.testing.broker.log.appending import append_batch
 from kafwire.testing.broker.quotas import PRODUCED, Quotas
 from kafwire.testing.broker.request import LATER, Answer, Request
+from kafwire.testing.broker.topics.placement import has_enough_replicas
 
 if TYPE_CHECKING:
-    from kafwire.testing.broker.partition import Partition
+    from kafwire.testing.broker.log.partition import Partition
     from kafwire.testing.broker.state import ClusterState
-    from kafwire.testing.broker.topics import Topic
+    from kafwire.testing.broker.topics.topics import Topic
 
 BY_ID = 13
 

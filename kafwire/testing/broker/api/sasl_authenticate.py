@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker import login
 from kafwire.testing.broker.request import HANG_UP, Answer, Request
-from kafwire.testing.broker.sasl_server import SaslRefusedError
+from kafwire.testing.broker.security import login
+from kafwire.testing.broker.security.sasl_server import SaslRefusedError
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState

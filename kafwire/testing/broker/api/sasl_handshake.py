@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker import login
-from kafwire.testing.broker.credentials import Credentials
 from kafwire.testing.broker.request import Answer, Request
+from kafwire.testing.broker.security import login
+from kafwire.testing.broker.security.credentials import Credentials
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState

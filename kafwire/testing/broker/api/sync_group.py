@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker.group_coordinator import GroupCoordinator
+from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
 from kafwire.testing.broker.request import LATER, Answer, Request
 
 if TYPE_CHECKING:
-    from kafwire.testing.broker.classic_group import ClassicGroup
+    from kafwire.testing.broker.groups.classic_group import ClassicGroup
     from kafwire.testing.broker.state import ClusterState
 
 WITH_PROTOCOL = 5

@@ -8,10 +8,10 @@ from kafwire import protocol
 from kafwire.errors import ErrorCode
 from kafwire.producer.sequencer import Identity
 from kafwire.testing.broker.api._partition_answers import PartitionAnswers
-from kafwire.testing.broker.group_coordinator import GroupCoordinator
-from kafwire.testing.broker.offsets import Committed, OffsetStore
+from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
+from kafwire.testing.broker.groups.offsets import Committed, OffsetStore
 from kafwire.testing.broker.request import Answer, Request
-from kafwire.testing.broker.transactions import Transactions
+from kafwire.testing.broker.transactions.transactions import Transactions
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState

@@ -10,9 +10,9 @@ import pytest
 from kafwire import protocol
 from kafwire.errors import ErrorCode
 from kafwire.records import decode_batches, encode_batch
-from kafwire.testing.broker.config_def import BOOLEAN, DOUBLE, INT, LIST, ConfigDef
-from kafwire.testing.broker.reassignments import Reassignments
 from kafwire.testing.broker.state import ClusterState
+from kafwire.testing.broker.topics.config_def import BOOLEAN, DOUBLE, INT, LIST, ConfigDef
+from kafwire.testing.broker.topics.reassignments import Reassignments
 from tests.support.broker_driver import BrokerDriver
 
 NO_ID = uuid.UUID(int=0)

@@ -1,0 +1,152 @@
+"""What a leader checks before it appends a producer's batch, and what it writes into it, as Kafka's `UnifiedLog`."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from kafwire import protocol
+from kafwire.compression import CODECS
+from kafwire.errors import ErrorCode, ProtocolError
+from kafwire.testing.broker.expiry import ProducerExpiry
+from kafwire.testing.broker.log.batch_header import HEADER_SIZE, BatchHeader, is_intact, read_header, stamp_append_time
+from kafwire.testing.broker.log.batch_writer import recompress
+from kafwire.testing.broker.log.record_checks import Problem, records_problem
+from kafwire.testing.broker.topics.placement import has_enough_replicas
+from kafwire.testing.broker.transactions.transactions import refuses_batch
+
+if TYPE_CHECKING:
+    from kafwire.testing.broker.log.partition import Partition
+    from kafwire.testing.broker.request import Request
+    from kafwire.testing.broker.state import ClusterState
+
+_log = logging.getLogger("kafwire.testing.broker")
+MOST_DECOMPRESSED = 1 << 30  # of a batch that gets another codec
+
+
+def append_batch(
+    state: ClusterState, request: Request, partition: Partition, records: bytes | memoryview | None, part: Any
+) -> int:
+    """Append what a producer sent for one partition, and say in `part` what came of it.
+
+    Returns:
+        The offset behind it, which replicas have to reach.
+    """
+    topic = partition.topic
+    if partition.error or partition.leader != request.node:
+        part.error_code = partition.error or ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return -1
+    if request.message.acks == -1 and not has_enough_replicas(state, partition):
+        part.error_code = ErrorCode.NOT_ENOUGH_REPLICAS
+        return -1
+    data = bytearray(records or b"")
+    header = _check(state, partition, data, part)
+    if header is None:
+        return -1
+    part.log_start_offset = partition.log.start_offset
+    by_broker = state.topic_config(topic, "message.timestamp.type") == "LogAppendTime"
+    now_ms = state.wall_ms
+    if header.producer_id >= 0:
+        code = refuses_batch(state, request, partition, header)
+        repeated = None if code else partition.producers.duplicate(header)
+        if repeated is not None:
+            part.base_offset = repeated.base_offset
+            if by_broker:
+                part.log_append_time_ms = repeated.timestamp_ms
+            return repeated.last_offset + 1
+        code = code or partition.producers.refuses(header)
+        if code:
+            part.error_code = code
+            part.log_start_offset = -1
+            return -1
+    data, header = _as_configured(state, partition, data, header)
+    if len(data) > int(state.topic_config(topic, "max.message.bytes")):  # with another codec it may be larger
+        part.error_code = ErrorCode.MESSAGE_TOO_LARGE
+        part.log_start_offset = -1
+        return -1
+    if by_broker:
+        stamp_append_time(data, 0, header, now_ms)
+        part.log_append_time_ms = now_ms
+    moved = partition.log.end_offset - header.base_offset
+    header.base_offset += moved
+    header.next_offset += moved
+    if header.producer_id >= 0:
+        partition.producers.add(header)
+        state.part(ProducerExpiry).watch()
+    end = partition.log.end_offset
+    try:
+        part.base_offset = partition.append(data, [header])
+    except OSError as error:
+        # The disk is full, or broken: nothing is stored, and what is known of the producer is learnt from the log anew.
+        _log.warning("%s-%d: %s", topic.name, partition.index, error)
+        partition.producers.truncate(end, partition.read_marker, partition.log.headers(partition.log.start_offset))
+        part.log_start_offset = -1
+        part.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        return -1
+    return partition.log.end_offset
+
+
+def _check(state: ClusterState, partition: Partition, data: bytearray, part: Any) -> BatchHeader | None:
+    """The header of the one batch in `data`; None, and an error in `part`, where it is not one that may be stored."""
+
+    def refuse(code: int, message: str | None = None, *, tells_start: bool = False) -> None:
+        part.error_code, part.error_message = code, message
+        if tells_start:
+            part.log_start_offset = partition.log.start_offset
+
+    try:
+        header = read_header(data)
+    except ProtocolError:
+        magic = data[16] if len(data) > 16 else 2
+        if magic > 2:
+            refuse(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {magic}")
+        else:
+            refuse(ErrorCode.INVALID_RECORD, tells_start=len(data) >= HEADER_SIZE)
+        return None
+    if header.magic != 2 or header.size != len(data):
+        # There is to be one whole batch of magic 2.
+        refuse(ErrorCode.INVALID_RECORD)
+        return None
+    if len(data) > int(state.topic_config(partition.topic, "max.message.bytes")):
+        refuse(ErrorCode.MESSAGE_TOO_LARGE)
+        return None
+    if not is_intact(data, 0, header):
+        refuse(ErrorCode.CORRUPT_MESSAGE)
+        return None
+    problem = _header_problem(header) or records_problem(state, partition, data, header)
+    if problem is None:
+        return header
+    refuse(problem.code, problem.message, tells_start=True)
+    kind = protocol.ProduceResponse.BatchIndexAndErrorMessage
+    part.record_errors = [kind(batch_index=e.position, batch_index_error_message=e.message) for e in problem.records]
+    return None
+
+
+def _header_problem(header: BatchHeader) -> Problem | None:
+    """What a client may not write: control batches, gaps, and a producer's batch without a sequence number."""
+    is_wrong = (
+        header.is_control
+        or header.count <= 0
+        or header.count != header.next_offset - header.base_offset
+        or (header.producer_id >= 0 and header.base_sequence < 0)
+    )
+    return Problem(ErrorCode.INVALID_RECORD) if is_wrong else None
+
+
+def _as_configured(
+    state: ClusterState, partition: Partition, data: bytearray, header: BatchHeader
+) -> tuple[bytearray, BatchHeader]:
+    """The batch with the codec of the topic's `compression.type`, if that is not the producer's."""
+    wanted = state.topic_config(partition.topic, "compression.type")
+    if wanted == "producer":
+        return data, header
+    codec = CODECS.index("none" if wanted == "uncompressed" else wanted)
+    if codec == header.compression:
+        return data, header
+    level = None
+    if wanted in ("gzip", "lz4", "zstd"):
+        level = int(state.topic_config(partition.topic, f"compression.{wanted}.level"))
+    packed, header = recompress(
+        data, header, codec, MOST_DECOMPRESSED, level=None if wanted == "gzip" and level == -1 else level
+    )
+    return bytearray(packed), header

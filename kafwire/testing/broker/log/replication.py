@@ -1,0 +1,150 @@
+"""Who leads and who follows, as brokers come and go: elections, replicas in sync, and followers that lag.
+
+There is one log for all replicas (see `partition.py`), so following is a number: how far each replica has got. A
+follower that is up, is not held back and has a leader has everything at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kafwire.testing.broker.log.partition import NOBODY
+
+if TYPE_CHECKING:
+    from kafwire.testing.broker.log.partition import Partition
+    from kafwire.testing.broker.state import ClusterState
+
+
+class Replication:
+    """The replicas of all partitions."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self._held: set[int] = set()  # brokers whose followers get nothing new
+        self._offline: set[int] = set()  # brokers that can store nothing
+        self._is_controlled = True  # whether there is a controller, which alone elects
+
+    def can_lead(self, node: int) -> bool:
+        """Whether a broker may lead anything."""
+        known = self._state.nodes.get(node)
+        return known is not None and known.is_up and node not in self._offline
+
+    def _partitions(self, node: int) -> Iterator[Partition]:
+        for topic in self._state.topics:
+            for partition in topic.partitions:
+                if node in partition.replicas:
+                    yield partition
+
+    # --- brokers come and go
+
+    def leave(self, node: int) -> None:
+        """A broker is gone, or can store nothing: its replicas stay as they are, and others lead what it led."""
+        for partition in self._partitions(node):
+            if partition.leader != node:
+                partition.replica_ends.setdefault(node, partition.log.end_offset)
+            if self._is_controlled:
+                self._elect(partition, gone=node)
+
+    def come(self, node: int) -> None:
+        """A broker is there: it follows who leads, and leads where nobody does and it may."""
+        for partition in self._partitions(node):
+            if self._is_controlled and partition.leader == NOBODY:
+                self._elect(partition)
+            self._catch_up(partition, node)
+
+    def _elect(self, partition: Partition, *, gone: int | None = None) -> None:
+        """Take who is gone out of the replicas in sync, unless it is the last one, and have another lead."""
+        if gone in partition.isr and len(partition.isr) > 1:
+            if partition.leader == gone:
+                # What it has, and nobody else, was not acknowledged to who waits for all.
+                partition.replica_ends.setdefault(gone, partition.log.end_offset)
+            partition.isr.remove(gone)
+            partition.partition_epoch += 1
+        if partition.leader != NOBODY and self.can_lead(partition.leader):
+            partition.notify(-1)
+            return
+        leader = self.successor(partition)
+        if leader != partition.leader:
+            if NOBODY not in (leader, partition.leader):
+                partition.replica_ends.setdefault(partition.leader, partition.log.end_offset)
+            partition.lead(leader)
+            for node in partition.replicas:
+                self._catch_up(partition, node)
+
+    def successor(self, partition: Partition) -> int:
+        """The replica that leads next: in sync and up, or where it may be unclean only up; NOBODY: there is none."""
+        able = [node for node in partition.replicas if self.can_lead(node)]
+        in_sync = [node for node in able if node in partition.isr]
+        unclean = self._state.topic_config(partition.topic, "unclean.leader.election.enable") == "true"
+        return next(iter(in_sync or (able if unclean else [])), NOBODY)
+
+    def _catch_up(self, partition: Partition, node: int) -> None:
+        """A follower has all that its leader has, and is in sync, if nothing keeps it."""
+        if (
+            partition.leader in (NOBODY, node)
+            or not self.can_lead(partition.leader)
+            or not self.can_lead(node)
+            or node in self._held
+            or node not in partition.replicas
+        ):
+            return
+        if node not in partition.isr:
+            partition.isr.append(node)
+            partition.partition_epoch += 1
+        partition.replicate(node)
+
+    # --- what goes wrong
+
+    def hold(self, node: int) -> None:
+        """The followers on a broker get nothing new, until `release`; after a while they are not in sync any more."""
+        self._held.add(node)
+        for partition in self._partitions(node):
+            if partition.leader != node:
+                partition.replica_ends.setdefault(node, partition.log.end_offset)
+        self._state.after(self._state.config_int("replica.lag.time.max.ms"), lambda: self._give_up(node))
+
+    def _give_up(self, node: int) -> None:
+        if node in self._held:
+            for partition in self._partitions(node):
+                if partition.leader != node and node in partition.isr and len(partition.isr) > 1:
+                    partition.isr.remove(node)
+                    partition.partition_epoch += 1
+                    partition.notify(-1)
+
+    def release(self, node: int) -> None:
+        """The followers on a broker get everything again."""
+        self._held.discard(node)
+        for partition in self._partitions(node):
+            self._catch_up(partition, node)
+
+    def is_held(self, node: int) -> bool:
+        """Whether the followers on a broker get nothing new."""
+        return node in self._held
+
+    def take_offline(self, node: int) -> None:
+        """A broker's disk is full or broken: it gives up all its replicas, and goes on as a broker."""
+        self._offline.add(node)
+        self.leave(node)
+
+    def bring_online(self, node: int) -> None:
+        """A broker can store again."""
+        self._offline.discard(node)
+        if self._state.nodes[node].is_up:
+            self.come(node)
+
+    def lose_controller(self) -> None:
+        """There is no controller: nobody is elected until `find_controller`."""
+        self._is_controlled = False
+
+    def find_controller(self) -> None:
+        """A controller is there again, and does what was left."""
+        self._is_controlled = True
+        for topic in self._state.topics:
+            for partition in topic.partitions:
+                for node in [n for n in partition.isr if not self.can_lead(n)]:
+                    self._elect(partition, gone=node)
+                if partition.leader == NOBODY or not self.can_lead(partition.leader):
+                    self._elect(partition)
+                for node in partition.replicas:
+                    self._catch_up(partition, node)

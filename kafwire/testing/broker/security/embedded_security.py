@@ -1,0 +1,142 @@
+"""The secured listeners of an `EmbeddedKafka`: from `Security`, as `KafkaCluster` has it, to TLS contexts and users.
+
+Nothing of it is imported where no listener is secured, and trustme only where one speaks TLS.
+"""
+
+from __future__ import annotations
+
+import ssl
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafwire.secret import Secret
+from kafwire.testing.broker.security.credentials import MECHANISMS, Credentials
+from kafwire.testing.broker.security.principals import read_rules
+from kafwire.testing.broker.socket_server import Listener
+from kafwire.testing.cluster_security import ClusterSecurity
+from kafwire.testing.security import Security, as_listeners
+
+if TYPE_CHECKING:
+    from kafwire.testing.broker.state import ClusterState
+
+# As `KafkaCluster` has them: the user of its client's certificate is `client`.
+_PRINCIPAL_RULES = "RULE:^CN=([^,]+).*$/$1/,DEFAULT"
+_TLS_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_PROPERTIES = ("ssl.enabled.protocols", "ssl.principal.mapping.rules")
+
+
+class EmbeddedSecurity:
+    """Listeners, their certificates in a folder of their own, and their users.
+
+    Args:
+        security: listeners, or protocols, as `EmbeddedKafka` is given them.
+        host: where they listen.
+    """
+
+    def __init__(self, security: Security | str | Sequence[Security | str], host: str) -> None:
+        listeners = as_listeners(security)
+        for listener in listeners:
+            _check(listener)
+        # A listener that says nothing else is where the brokers are.
+        self.listeners = tuple(replace(its, host=host) if its.host == "127.0.0.1" else its for its in listeners)
+        self._host = host
+        self._ports: dict[str, list[int]] = {listener.name: [] for listener in listeners}
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    @property
+    def has_acls(self) -> bool:
+        """Whether one of the listeners asks for an authorizer."""
+        return any(listener.acls for listener in self.listeners)
+
+    @property
+    def superusers(self) -> str:
+        """The value of `super.users`: as with a `KafkaCluster`, who comes by a plain listener may do everything."""
+        named = dict.fromkeys(user for listener in self.listeners for user in listener.superusers)
+        return ";".join(f"User:{user}" for user in ("ANONYMOUS", *named))
+
+    def open(self) -> None:
+        """Make the certificates, if they are needed."""
+        self._folder = tempfile.TemporaryDirectory(prefix="kafwire-broker-")
+        if any(listener.has_tls for listener in self.listeners):
+            from kafwire.testing.certificates import make_certificates
+
+            make_certificates(Path(self._folder.name))
+
+    def close(self) -> None:
+        """Remove them."""
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def add_users(self, state: ClusterState) -> None:
+        """Tell the brokers who may come in."""
+        credentials: Credentials = state.part(Credentials)
+        for listener in self.listeners:
+            if listener.has_sasl:
+                lasts_ms = listener.connections_max_reauth_ms or None
+                credentials.add_users(listener.name, listener.mechanisms, listener.users, lasts_ms)
+
+    def listeners_of(self, node: int) -> list[Listener]:
+        """What a broker listens to, on ports that are free."""
+        return [
+            Listener(
+                node,
+                listener.name,
+                self._host,
+                0,
+                self._context(listener) if listener.has_tls else None,
+                listener.has_sasl,
+                _text(listener.properties, "ssl.principal.mapping.rules", _PRINCIPAL_RULES),
+            )
+            for listener in self.listeners
+        ]
+
+    def opened(self, listener: Listener, port: int) -> tuple[str, int]:
+        """A broker listens at this port. Returns what clients are told."""
+        self._ports[listener.name].append(port)
+        return self.for_clients.listener(listener.name).host or self._host, port
+
+    @property
+    def for_clients(self) -> ClusterSecurity:
+        """What clients need: certificates, users, options; see `KafkaCluster.security`."""
+        assert self._folder is not None, "EmbeddedKafka is not started"
+        return ClusterSecurity(Path(self._folder.name), self.listeners, self._ports, self._ports, Secret(""))
+
+    def _context(self, listener: Security) -> ssl.SSLContext:
+        certificates = self.for_clients.certificates
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(listener.server_pem or certificates.server_pem)
+        versions = _versions(listener)
+        context.minimum_version, context.maximum_version = min(versions), max(versions)
+        if listener.client_auth == "required":
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(certificates.ca_pem)
+        return context
+
+
+def _check(listener: Security) -> None:
+    """Raise `ValueError` for what this broker does not have."""
+    others = [mechanism for mechanism in listener.mechanisms if mechanism not in MECHANISMS]
+    if others:
+        raise ValueError(f"EmbeddedKafka has no {others[0]}: use {', '.join(MECHANISMS)}, or KafkaCluster")
+    if listener.delegation_tokens:
+        raise ValueError("EmbeddedKafka has no delegation tokens: use KafkaCluster")
+    unknown = [name for name in listener.properties if name not in _PROPERTIES]
+    if unknown:
+        raise ValueError(f"EmbeddedKafka has no listener's property {unknown[0]!r}: {', '.join(_PROPERTIES)}")
+    read_rules(_text(listener.properties, "ssl.principal.mapping.rules", _PRINCIPAL_RULES))
+    _versions(listener)
+
+
+def _versions(listener: Security) -> Iterable[ssl.TLSVersion]:
+    named = _text(listener.properties, "ssl.enabled.protocols", ",".join(_TLS_VERSIONS)).split(",")
+    unknown = [name for name in named if name.strip() not in _TLS_VERSIONS]
+    if unknown:
+        raise ValueError(f"versions of TLS are {', '.join(_TLS_VERSIONS)}, not {unknown[0]!r}")
+    return [_TLS_VERSIONS[name.strip()] for name in named]
+
+
+def _text(properties: Mapping[str, object], name: str, default: str) -> str:
+    return str(properties.get(name, default))

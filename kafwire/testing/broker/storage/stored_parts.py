@@ -1,0 +1,81 @@
+"""What parts of a broker keep, as the journal's values, and back: offsets, transactions, users, ACLs, quotas, options.
+
+The parts say what changes with `state.journal.write`. The forms of their values are here, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from kafwire.testing.broker.groups.offsets import Committed, OffsetStore
+from kafwire.testing.broker.quotas import Quotas
+from kafwire.testing.broker.security.acls import Acl
+from kafwire.testing.broker.security.credentials import Credentials, ScramCredential
+from kafwire.testing.broker.storage.journal import Journal, Key
+from kafwire.testing.broker.topics.config_store import ConfigStore
+from kafwire.testing.broker.transactions.transactions import Transactions
+
+if TYPE_CHECKING:
+    from kafwire.testing.broker.state import ClusterState
+
+Entry = tuple[str, Key, Any]
+
+
+def dump_parts(state: ClusterState) -> Iterator[Entry]:
+    """All that there is."""
+    offsets: OffsetStore = state.part(OffsetStore)
+    transactions: Transactions = state.part(Transactions)
+    yield from offsets.dump()
+    yield from transactions.dump()
+    credentials: Credentials = state.part(Credentials)
+    for (mechanism, user), credential in credentials.scram.items():
+        yield "scram", [mechanism, user], credential.dump()
+    for acl in state.authorizer.all():
+        yield "acl", acl.as_key(), True
+    quotas: Quotas = state.part(Quotas)
+    for names, values in quotas.values.items():
+        yield "quota", sorted([kind, name] for kind, name in names), values
+    configs: ConfigStore = state.part(ConfigStore)
+    if configs.of_all:
+        yield "config", "", configs.of_all
+    for node, its in configs.of_one.items():
+        if its:
+            yield "config", str(node), its
+
+
+def load_parts(state: ClusterState, journal: Journal) -> None:
+    """Bring all back, before anything is asked."""
+    configs: ConfigStore = state.part(ConfigStore)
+    for name, value in journal.of("config"):
+        configs.restore(name, value)
+    offsets: OffsetStore = state.part(OffsetStore)
+    for (group, topic, partition), value in journal.of("offset"):
+        offsets.restore(group, (topic, partition), Committed(*value[:4]), value[4])
+    for (group, producer_id, topic, partition), value in journal.of("pending"):
+        offsets.restore_pending(group, producer_id, value[5], (topic, partition), Committed(*value[:4]), value[4])
+    transactions: Transactions = state.part(Transactions)
+    for _, value in journal.of("producer-ids"):
+        transactions.restore_ids(value)
+    for transactional_id, value in journal.of("transaction"):
+        transactions.restore(transactional_id, value)
+    credentials: Credentials = state.part(Credentials)
+    for (mechanism, user), value in journal.of("scram"):
+        credentials.scram[mechanism, user] = load_scram(value)
+    state.authorizer.add(load_acl(key) for key, _ in journal.of("acl"))
+    quotas: Quotas = state.part(Quotas)
+    for names, value in journal.of("quota"):
+        quotas.set(dict(names), value)
+
+
+def load_scram(value: list[Any]) -> ScramCredential:
+    """See `ScramCredential.dump`."""
+    salt, stored_key, server_key = (base64.b64decode(each) for each in value[:3])
+    return ScramCredential(salt, stored_key, server_key, value[3])
+
+
+def load_acl(key: list[Any]) -> Acl:
+    """See `Acl.as_key`."""
+    principal, name, host, operation, resource_type, pattern, permission = key
+    return Acl(principal, operation, resource_type, name, pattern=pattern, permission=permission, host=host)

@@ -1,0 +1,1 @@
+"""Topics, their options, and where their partitions lie."""

@@ -1,0 +1,232 @@
+"""The options that are set while a cluster runs: which hold, where they come from, and who may change them.
+
+A broker's option is set for all brokers or for one (KIP-226); what is set for one is in effect in the whole cluster,
+which has one state. Groups have no options here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafwire.errors import ErrorCode
+from kafwire.testing.broker.topics.config_def import LIST, ConfigDef, elements
+from kafwire.testing.broker.topics.configs import BROKER_CONFIGS, TOPIC_CONFIGS
+from kafwire.testing.broker.topics.topic_configs import topic_problem
+from kafwire.testing.broker.topics.topics import name_problem
+
+if TYPE_CHECKING:
+    from kafwire.testing.broker.state import ClusterState
+    from kafwire.testing.broker.topics.topics import Topic
+
+
+class ResourceType(IntEnum):
+    """Whose options they are."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class Source(IntEnum):
+    """Where a value comes from."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+class Operation(IntEnum):
+    """What is done to an option."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class Synonym(NamedTuple):
+    """A place where a value could come from; the first of them counts."""
+
+    name: str
+    value: str
+    source: Source
+
+
+class Refusal(Exception):
+    """Options that are not changed, and why."""
+
+    def __init__(self, code: ErrorCode, message: str | None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+# An operation on the option of a name.
+Change = tuple[str, Operation, str | None]
+
+
+class ConfigStore:
+    """All that is set: `state.part(ConfigStore)`. `state.configs` is what holds for brokers."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self.static: dict[str, str] = dict(state.configs)  # what the brokers have been started with
+        self.of_all: dict[str, str] = {}
+        self.of_one: dict[int, dict[str, str]] = {}
+
+    # --- what holds
+
+    def of_topic(self, configs: Mapping[str, str], name: str) -> tuple[str, list[Synonym]]:
+        """A topic's value of an option, and where it comes from; `configs` are the topic's own."""
+        known = TOPIC_CONFIGS[name]
+        found = self.of_broker(known.broker_name) if known.broker_name else []
+        if found and found[-1].source == Source.DEFAULT and not known.is_listed:
+            found.pop()
+        if name in configs:
+            found.insert(0, Synonym(name, known.normalized(configs[name]), Source.TOPIC))
+        return found[0].value if found else known.default, found
+
+    def effective(self, configs: Mapping[str, str]) -> dict[str, str]:
+        """All options that a topic with these of its own has."""
+        return {
+            name: configs[name]
+            if name in configs
+            else self._state.config(known.broker_name)
+            if known.broker_name
+            else known.default
+            for name, known in TOPIC_CONFIGS.items()
+        }
+
+    def of_broker(self, name: str, node: int | None = None) -> list[Synonym]:
+        """Where a broker's option may come from, the first of which counts. None: any broker's."""
+        nodes = self.of_one if node is None else [node]
+        places = [(self.of_one.get(each, {}), Source.DYNAMIC_BROKER) for each in nodes]
+        places += [(self.of_all, Source.DYNAMIC_DEFAULT_BROKER), (self.static, Source.STATIC_BROKER)]
+        known = BROKER_CONFIGS.get(name)
+        found = [
+            Synonym(name, known.normalized(place[name]) if known else place[name], source)
+            for place, source in places
+            if name in place
+        ]
+        return found if known is None else [*found, Synonym(name, known.default, Source.DEFAULT)]
+
+    # --- changes
+
+    def alter_topic(self, name: str, changes: list[Change], *, validate_only: bool, replace: bool = False) -> None:
+        """Change options of a topic. `replace`: all others go.
+
+        Raises:
+            Refusal: nothing is changed.
+        """
+        if not name:
+            raise Refusal(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+        topic = self._state.topics.find(name)
+        old = topic.configs if topic is not None else {}
+        new = changed({} if replace else old, changes, TOPIC_CONFIGS, self.effective(old))
+        if problem := name_problem(name):
+            raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
+        if problem := topic_problem(new, self.effective(new)):
+            raise Refusal(ErrorCode.INVALID_CONFIG, problem)
+        if topic is None:
+            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+        if not validate_only:
+            self._set_topic(topic, new)
+
+    def _set_topic(self, topic: Topic, configs: dict[str, str]) -> None:
+        topic.configs = configs
+        self._state.topics.on_change(topic.name)
+        for partition in topic.partitions:
+            partition.notify(-1)  # what some wait for may be another thing now
+
+    def alter_broker(
+        self, name: str, changes: list[Change], *, asked: int, validate_only: bool, replace: bool = False
+    ) -> None:
+        """Change options of the broker that was asked; of all, where `name` is empty.
+
+        Raises:
+            Refusal: nothing is changed.
+        """
+        if name and self._node(name, "Node id") != asked:
+            raise Refusal(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {asked}, but received {name}")
+        old = self.of_one.get(asked, {}) if name else self.of_all
+        values = {each: found[0].value for each in BROKER_CONFIGS for found in [self.of_broker(each, asked)]}
+        new = changed({} if replace else old, changes, BROKER_CONFIGS, values)
+        fixed = [each for each in new if (known := BROKER_CONFIGS.get(each)) is not None and not known.is_dynamic]
+        if fixed:
+            raise Refusal(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
+        for each, value in new.items():
+            known = BROKER_CONFIGS.get(each)
+            if known is not None and (problem := known.problem(value)):
+                raise Refusal(ErrorCode.INVALID_REQUEST, problem)
+        if validate_only:
+            return
+        name = str(asked) if name else ""
+        self._state.journal.write("config", name, new or None)
+        self.restore(name, new)
+
+    def restore(self, name: str, configs: dict[str, str]) -> None:
+        """Have options of one broker, or of all where `name` is empty, in the place of those that were set before."""
+        if name:
+            self.of_one[int(name)] = configs
+        else:
+            self.of_all = configs
+        self._state.configs = {**self.static, **self.of_all}
+        for its in self.of_one.values():
+            self._state.configs.update(its)
+
+    @staticmethod
+    def _node(name: str, what: str) -> int:
+        try:
+            return int(name)
+        except ValueError:
+            raise Refusal(ErrorCode.INVALID_REQUEST, f"{what} must be an integer, but it is: {name}") from None
+
+    def check_broker(self, name: str, asked: int) -> None:
+        """Raise a `Refusal` where options are not those of the broker that is asked for them."""
+        if self._node(name, "Broker id") != asked:
+            raise Refusal(
+                ErrorCode.INVALID_REQUEST,
+                f"Unexpected broker id, expected {asked} or empty string, but received {name}",
+            )
+
+    @staticmethod
+    def alter_group(name: str, changes: list[Change]) -> None:
+        """Refuse options of a group: there are none."""
+        if not name:
+            raise Refusal(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+        for each, operation, _ in changes:
+            if operation != Operation.DELETE:
+                raise Refusal(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {each}")
+
+
+def changed(
+    old: Mapping[str, str], changes: list[Change], known: Mapping[str, ConfigDef], values: Mapping[str, str]
+) -> dict[str, str]:
+    """Options after changes. `values`: those that hold, which elements are added to and taken from."""
+    new = dict(old)
+    for name, operation, value in changes:
+        if operation == Operation.DELETE:
+            new.pop(name, None)
+            continue
+        assert value is not None
+        if operation == Operation.SET:
+            new[name] = value
+            continue
+        if name not in known or known[name].kind != LIST:
+            raise Refusal(
+                ErrorCode.INVALID_CONFIG,
+                f"Can't {operation.name} to key {name} because its type is not LIST.",
+            )
+        now = elements(new.get(name, values[name]))
+        if operation == Operation.APPEND:
+            now += [each for each in dict.fromkeys(elements(value)) if each not in now]
+        else:
+            now = [each for each in now if each not in elements(value)]
+        new[name] = ",".join(now)
+    return new

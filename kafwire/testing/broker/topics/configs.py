@@ -1,0 +1,90 @@
+"""The options of brokers that this broker heeds, by Kafka's names, with Kafka's defaults where it has reasons.
+
+A topic's option that is not in `topic_configs.py` is refused with INVALID_CONFIG. What the brokers of a topic have by
+default is an option of brokers, too. See `config_store.py` for those that are set while brokers run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kafwire.testing.broker.topics.config_def import BOOLEAN, DOUBLE, INT, LIST, LONG, STRING, ConfigDef, by_name
+from kafwire.testing.broker.topics.topic_configs import TOPIC_CONFIGS
+
+__all__ = ["BOOLEAN", "BROKER_CONFIGS", "DOUBLE", "INT", "LIST", "LONG", "STRING", "TOPIC_CONFIGS", "ConfigDef"]
+
+
+def _default_of_topics(topic: ConfigDef) -> ConfigDef:
+    least = None if topic.name == "retention.ms" else topic.least  # Kafka checks only the topic's
+    return replace(topic, name=topic.broker_name, broker_name="", least=least, is_dynamic=True)
+
+
+BROKER_CONFIGS = by_name(
+    *(_default_of_topics(config) for config in TOPIC_CONFIGS.values() if config.broker_name),
+    ConfigDef("auto.create.topics.enable", BOOLEAN, "true", "whether a topic is made when it is asked for"),
+    ConfigDef(
+        "connection.failed.authentication.delay.ms",
+        INT,
+        "100",
+        "how much later a client is told that it has failed to authenticate",
+        least=0,
+    ),
+    ConfigDef("connections.max.idle.ms", LONG, "600000", "how long a connection may be idle"),
+    ConfigDef("connections.max.reauth.ms", LONG, "0", "how long a session of SASL lasts; 0: for ever", least=0),
+    ConfigDef("default.replication.factor", INT, "1", "replicas of a topic that is made without a number", least=1),
+    ConfigDef("delete.topic.enable", BOOLEAN, "true", "whether topics may be deleted"),
+    ConfigDef("fetch.max.bytes", INT, "57671680", "the largest answer to a Fetch", least=1024),
+    ConfigDef("group.initial.rebalance.delay.ms", INT, "0", "how long a new group waits for more members", least=0),
+    ConfigDef("group.max.session.timeout.ms", INT, "1800000", "the longest session of a member", least=1),
+    ConfigDef("group.max.size", INT, "2147483647", "members of a group", least=1),
+    ConfigDef("group.min.session.timeout.ms", INT, "6000", "the shortest session of a member", least=1),
+    ConfigDef("log.retention.check.interval.ms", LONG, "300000", "time between two looks for what is too old", least=1),
+    ConfigDef("max.incremental.fetch.session.cache.slots", INT, "1000", "fetch sessions", least=0),
+    ConfigDef("num.partitions", INT, "1", "partitions of a topic that is made without a number", least=1),
+    ConfigDef("offset.metadata.max.bytes", INT, "4096", "the longest metadata of a committed offset"),
+    ConfigDef(
+        "offsets.retention.check.interval.ms",
+        LONG,
+        "600000",
+        "time between two looks for offsets that are too old",
+        least=1,
+    ),
+    ConfigDef("offsets.retention.minutes", INT, "10080", "how long offsets of an empty group are kept", least=1),
+    ConfigDef(
+        "offsets.topic.num.partitions",
+        INT,
+        "50",
+        "partitions that groups are spread over, of which transactions are part",
+        least=1,
+    ),
+    ConfigDef(
+        "producer.id.expiration.check.interval.ms",
+        INT,
+        "600000",
+        "time between two looks for producers that are too old",
+        least=1,
+    ),
+    ConfigDef(
+        "producer.id.expiration.ms", INT, "86400000", "how long a producer is remembered", least=1, is_dynamic=True
+    ),
+    ConfigDef("replica.lag.time.max.ms", LONG, "30000", "how long a follower may lag and be in sync"),
+    ConfigDef("socket.request.max.bytes", INT, "104857600", "the largest request", least=1),
+    ConfigDef("super.users", STRING, "", "principals that no ACL denies anything, separated by ;"),
+    ConfigDef("allow.everyone.if.no.acl.found", BOOLEAN, "false", "whether a resource without ACLs is for everybody"),
+    ConfigDef(
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        INT,
+        "10000",
+        "time between two looks for transactions that take too long",
+        least=1,
+    ),
+    ConfigDef("transaction.max.timeout.ms", INT, "900000", "the longest transaction", least=1),
+    ConfigDef(
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        INT,
+        "3600000",
+        "time between two looks for transactional ids that are too old",
+        least=1,
+    ),
+    ConfigDef("transactional.id.expiration.ms", INT, "604800000", "how long a transactional id is remembered", least=1),
+)
