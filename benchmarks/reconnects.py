@@ -47,9 +47,9 @@ def serve(protocol: str) -> None:
     """Be the broker: end all connections for each line, until the input ends."""
     secured: Security | None = None
     if protocol == "SASL_SSL":
-        secured = Security(protocol, mechanisms=["SCRAM-SHA-256"], users={USER: PASSWORD})
+        secured = Security("SASL_SSL", mechanisms=["SCRAM-SHA-256"], users={USER: PASSWORD})
     elif protocol == "SSL":
-        secured = Security(protocol)
+        secured = Security("SSL")
     with EmbeddedKafka(security=secured) as kafka:
         options = {"bootstrap.servers": kafka.bootstrap, **({} if secured is None else kafka.client_options())}
         print(json.dumps(options), flush=True)
