@@ -21,6 +21,8 @@ from kafwire.errors import (
     TransactionFatalError,
 )
 from kafwire.testing import EmbeddedKafka, KafkaCluster, Security
+from kafwire.testing.kafka import DEFAULT_VERSION, OLDEST_VERSION
+from tests.support import seeds
 from tests.support.acls import Cluster, Operation, Resource, allow, deny, forget
 
 USERS = {"admin": "admin-secret", "alice": "alice-secret", "bob": "bob-secret"}
@@ -29,7 +31,10 @@ AT_ONCE_S = 2.0
 ACLS = Security("SASL_PLAINTEXT", ["PLAIN"], users=USERS, acls=True, superusers=["admin"])
 
 
-@pytest.fixture(scope="module", params=["embedded", "kafka"])
+OLDER = "kafka 3.9.1"
+
+
+@pytest.fixture(scope="module", params=["embedded", *seeds.sampled(["kafka", OLDER], "kafka")])
 def guarded(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """A node where alice may do all with topics, groups and transactional ids, unless a test denies it."""
     if request.param == "embedded":
@@ -38,7 +43,8 @@ def guarded(request: pytest.FixtureRequest) -> Iterator[Cluster]:
             yield embedded
         return
     properties = {"auto.create.topics.enable": True, "group.coordinator.new.enable": True}
-    with KafkaCluster(security=ACLS, proxies=True, properties=properties) as running:
+    version = OLDEST_VERSION if request.param == OLDER else DEFAULT_VERSION
+    with KafkaCluster(version=version, security=ACLS, proxies=True, properties=properties) as running:
         give(running)
         yield running
 
@@ -72,6 +78,11 @@ class Case:
         if isinstance(self.cluster, EmbeddedKafka):
             return Counter((seen.node, seen.client_id, seen.api) for seen in self.cluster.requests())
         return Counter(self.cluster.proxy.requests)
+
+    @property
+    def has_older_transactions(self) -> bool:
+        """Whether they are of version 1: partitions and offsets are announced to the coordinator."""
+        return isinstance(self.cluster, KafkaCluster) and self.cluster.version == OLDEST_VERSION
 
     def requests(self, api: str) -> int:
         """How many of them the broker has got from this case's clients, since something was denied."""
@@ -318,6 +329,27 @@ def write_without_the_id(case: Case) -> Met:
     return in_transaction(case, step)
 
 
+def begin_writing(case: Case) -> Met:
+    """The first record of a transaction: before version 2 its partition is added to the transaction first."""
+    with kafwire.Producer(**case.made, transactional_id=case.name) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        case.deny(Operation.WRITE)
+        error = refused(lambda: producer.send(case.name, b"x").result(timeout=30))
+        assert isinstance(refused(producer.commit_transaction), TransactionAbortableError)
+        return error
+
+
+def begin_writing_without_the_id(case: Case) -> Met:
+    with kafwire.Producer(**case.made, transactional_id=case.name) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        case.deny(Operation.WRITE, Resource.TRANSACTIONAL_ID)
+        error = refused(lambda: producer.send(case.name, b"x").result(timeout=30))
+        assert isinstance(refused(producer.commit_transaction), TransactionFatalError)
+        return error
+
+
 def end_the_transaction(case: Case) -> Met:
     def step(producer: kafwire.Producer) -> Met:
         case.deny(Operation.WRITE, Resource.TRANSACTIONAL_ID)
@@ -352,7 +384,10 @@ def send_offsets_of_a_hidden_group(case: Case) -> Met:
 
 
 class Denied(NamedTuple):
-    """Who meets which denial: the operation and the resource, and the API, with how many requests of it."""
+    """Who meets which denial: the operation and the resource, and the API, with how many requests of it.
+
+    `older`: the API where transactions are of version 1, if it is another one.
+    """
 
     meet: Callable[[Case], Met]
     operation: str
@@ -360,6 +395,7 @@ class Denied(NamedTuple):
     api: str
     requests: int = 1
     suffix: str = ""  # of the resource's name, after the topic's
+    older: str = ""
 
 
 DENIED = [
@@ -388,8 +424,10 @@ DENIED = [
     Denied(find_the_transactions, "Describe", "TransactionalId", "FindCoordinator"),
     Denied(write_in_transaction, "Write", "Topic", "Produce"),
     Denied(write_without_the_id, "Write", "TransactionalId", "Produce"),
+    Denied(begin_writing, "Write", "Topic", "Produce", older="AddPartitionsToTxn"),
+    Denied(begin_writing_without_the_id, "Write", "TransactionalId", "Produce", older="AddPartitionsToTxn"),
     Denied(end_the_transaction, "Write", "TransactionalId", "EndTxn"),
-    Denied(send_offsets_of_a_group, "Read", "Group", "TxnOffsetCommit"),
+    Denied(send_offsets_of_a_group, "Read", "Group", "TxnOffsetCommit", older="AddOffsetsToTxn"),
     Denied(send_offsets_of_a_topic, "Read", "Topic", "TxnOffsetCommit"),
     Denied(send_offsets_of_a_hidden_group, "Describe", "Group", "FindCoordinator"),
 ]
@@ -404,7 +442,8 @@ def test_a_denial_is_told_at_once_and_by_name(case: Case, denied: Denied) -> Non
     on = "the Cluster" if name is None else f"{denied.resource} {name!r}"
     assert f"needs an ACL that permits {denied.operation} on {on}" in str(error)
     assert not told.in_doubt
-    assert case.requests(denied.api) == denied.requests
+    api = denied.older or denied.api if case.has_older_transactions else denied.api
+    assert case.requests(api) == denied.requests
 
 
 # --- the others go on, and so does who was denied once the ACL is there ---------------------------------------------
