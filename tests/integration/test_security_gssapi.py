@@ -14,6 +14,8 @@ import kafwire
 from kafwire.errors import AuthenticationError
 from kafwire.testing import KafkaCluster, Security
 from tests.support import kerberos
+from tests.support.doc_blocks import BLOCK, ROOT
+from tests.support.java_client import JavaClient
 from tests.support.socket_server import SocketServer
 
 kerberos.needed()
@@ -107,3 +109,54 @@ def test_a_kdc_that_hangs(secured: KafkaCluster, kdc: kerberos.Kdc, tmp_path: Pa
             with pytest.raises(AuthenticationError, match=r"Kerberos \(its KDC, .* did not answer within socket_conn"):
                 client.metadata()
             assert time.monotonic() - began < 5
+
+
+def documented(secured: KafkaCluster, kdc: kerberos.Kdc, who: str) -> str:
+    """One client's configuration of docs/security.md, with the names of this cluster."""
+    page = (ROOT / "docs" / "security.md").read_text()
+    section = page.split("\n### GSSAPI\n", 1)[1].split("\n## ")[0]
+    (text,) = [text for language, text in BLOCK.findall(section) if who in (language, text.split("\n")[0][2:])]
+    names = {
+        "broker:9095": secured.bootstrap,
+        "/etc/kafka/ca.pem": str(secured.security.certificates.ca_pem),
+        "/etc/kafka/alice.keytab": str(kdc.keytab("alice")),
+    }
+    for name, real in names.items():
+        assert name in text
+        text = text.replace(name, real)
+    return str(text)
+
+
+def properties(text: str) -> dict[str, str]:
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    return {name: value for name, _, value in (line.partition("=") for line in lines)}
+
+
+def test_the_documented_options(secured: KafkaCluster, kdc: kerberos.Kdc) -> None:
+    scope: dict[str, Any] = {}
+    exec(documented(secured, kdc, "python"), scope)
+    with kdc.entered(), kafwire.Client(**scope["options"]) as client:
+        assert client.metadata().brokers
+
+
+@pytest.mark.parametrize("who", ["librdkafka", "Java"])
+def test_the_documented_properties_of_others(secured: KafkaCluster, kdc: kerberos.Kdc, who: str) -> None:
+    with kdc.entered(), kafwire.Client.from_config(properties(documented(secured, kdc, who))) as client:
+        assert client.metadata().brokers
+
+
+def test_java_by_its_documented_properties(secured: KafkaCluster, kdc: kerberos.Kdc, topic_name: str) -> None:
+    config = properties(documented(secured, kdc, "Java"))
+    with kafwire.Producer(secured.direct) as producer:
+        producer.send(topic_name, b"by Kerberos").result(timeout=30)
+    with JavaClient(jvm_options=[f"-Djava.security.krb5.conf={kdc.krb5_conf}"]) as java:
+        seen = java.consume(config["bootstrap.servers"], topic_name, **config)
+    assert [record.value for record in seen] == [b"by Kerberos"]
+
+
+def test_librdkafkas_wheels_have_no_gssapi(secured: KafkaCluster, kdc: kerberos.Kdc) -> None:
+    """What the page says; where this fails, the block there can be tried with librdkafka itself."""
+    confluent_kafka = pytest.importorskip("confluent_kafka")
+    made: Any = properties(documented(secured, kdc, "librdkafka"))
+    with pytest.raises(confluent_kafka.KafkaException, match="No provider for SASL mechanism GSSAPI"):
+        confluent_kafka.Producer(made)
