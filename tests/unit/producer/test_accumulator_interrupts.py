@@ -31,8 +31,8 @@ from tests.support.pass_clock import PassClock
 from tests.support.released_bytes import releasing
 
 PATIENCE_S = 60.0
-# The first array imports modules: a hook in the middle of that, which makes another one, would wait for the import's lock.
-pa.table({"value": pa.array([b""], pa.binary())})
+# Of the engine, until who sends rows gives up, as it would after `max_block_ms`.
+TURNS = 20
 
 
 class World:
@@ -45,12 +45,17 @@ class World:
         self.records: list[tuple[bytes, Delivery]] = []
         self.tables: list[tuple[int, int, BatchDelivery]] = []  # number, rows, what of them was accepted
         self.is_delivering = False
+        self._sending = 0  # calls that send, one in another
         self._numbers = iter(range(1 << 30))
 
     def send(self, *, partition: int | None = 0, then: Callable[[], object] | None = None, **options: Any) -> None:
         value = b"r%d:" % next(self._numbers) + b"x" * 40
         data = value if then is None else releasing(value, then)
-        delivery = self.store.accumulator.append("t", data, None, None, options.get("timestamp_ms"), partition)
+        self._sending += 1
+        try:
+            delivery = self.store.accumulator.append("t", data, None, None, options.get("timestamp_ms"), partition)
+        finally:
+            self._sending -= 1
         if delivery is not None:
             self.records.append((value, delivery))
 
@@ -58,13 +63,20 @@ class World:
         number = next(self._numbers)
         table = pa.table({"value": pa.array([b"t%d:%d:" % (number, i) + b"x" * 30 for i in range(count)], pa.binary())})
         parts: list[tuple[ProducerBatch, int, int]] = []
+        self._sending += 1
         try:
             for rows in RowsReader(table):
                 plan = self.store.accumulator.plan_rows("t", rows, partition, 0)
                 assert plan is not None
+                turns = 0
                 while not self.store.accumulator.append_rows(plan, parts):
+                    if turns == TURNS:
+                        assert self._sending > 1, "no room, and nobody has it"
+                        raise RuntimeError("the room is that of the call which this one runs in")
+                    turns += 1
                     self.deliver()
         finally:
+            self._sending -= 1
             self.tables.append((number, count, BatchDelivery(parts)))
 
     def deliver(self) -> None:
