@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING
 
 from kafwire.testing.broker.api.fetch import FetchSessions
 from kafwire.testing.broker.log.partition import Partition
-from kafwire.testing.simulation.schedule import Event
-from kafwire.testing.simulation.workload import MAIN, SECOND, SIDE
+from kafwire.testing.simulation.schedule import MAIN, SECOND, SIDE, Event
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState

@@ -22,8 +22,8 @@ from kafwire.testing.history import History, check
 from kafwire.testing.simulation.clock import Stuck
 from kafwire.testing.simulation.cluster import ClusterWorld
 from kafwire.testing.simulation.events import SIDE_KEPT, Faults
-from kafwire.testing.simulation.schedule import Schedule
-from kafwire.testing.simulation.workload import CHAIN, MAIN, SECOND, SIDE, Workload
+from kafwire.testing.simulation.schedule import CHAIN, MAIN, SECOND, SIDE, Schedule
+from kafwire.testing.simulation.workload import Workload
 from kafwire.types import TopicPartition
 
 SETTLED_S = 120.0  # after all faults: until every outcome is known (I6, with the time-outs of deliveries)
@@ -145,7 +145,7 @@ class _Run:
         self.say("no more load")
         await self._settle_transactions()
         if not self.schedule.load.blocking:
-            await self.workload.catch_up(self._ends, READ_S)
+            await self.workload.readers.catch_up(self._ends, READ_S)
         await self.workload.stop()
         await self._observe(history)
 

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
+MAIN, SECOND, SIDE = "main", "second", "side"  # the topics
+CHAIN = "chain"  # the group, and the transactional id, of what reads the first and writes the second
 # Every kind, and how often it is drawn compared with the others. What the words mean is in `events.py`.
 WEIGHTS: Mapping[str, int] = {
     "crash": 4,

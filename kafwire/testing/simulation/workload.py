@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import kafwire
 from kafwire.errors import KafkaError, TransactionError, TransactionTimeoutError
+from kafwire.testing.simulation.readers import Readers
+from kafwire.testing.simulation.schedule import CHAIN, MAIN, SECOND, SIDE
 from kafwire.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafwire.testing.history import History, View, Writer
+    from kafwire.testing.history import History, Writer
     from kafwire.testing.simulation.cluster import ClusterWorld
     from kafwire.testing.simulation.schedule import Load
 
-MAIN, SECOND, SIDE = "main", "second", "side"
-CHAIN = "chain"  # the group, and the transactional id, of what reads the first and writes the second
 CALL_S = 60.0
 LONGEST_S = 180.0  # after the load: until the blocking clients have sent and read all
 TRANSACTION_MS = 20_000
@@ -53,8 +53,7 @@ class Workload:
         self.is_over = False  # no more load
         self.problems: list[str] = []
         self._tasks: list[asyncio.Task[None]] = []
-        self._readers: list[asyncio.Task[None]] = []
-        self._seen: dict[tuple[str, TopicPartition], int] = {}  # by reader: the next offset
+        self.readers = Readers(self)
 
     # --- the run
 
@@ -68,21 +67,15 @@ class Workload:
             self._begin(self._transact(1, MAIN))
         else:
             self._begin(self._send(1))
-        isolation = (
-            "read_committed" if load.transactional else self.chance.choice(("read_uncommitted", "read_committed"))
-        )
-        self._read_in_background("reader", MAIN, isolation)
+        self.readers.start()
         if load.chained:
             self._begin(self._pass_on(2))
-            self._read_in_background("second reader", SECOND, "read_committed")
 
     def _begin(self, coroutine: Any) -> None:
-        self._tasks.append(self.world.loop.create_task(self._watched(coroutine)))
+        self._tasks.append(self.world.loop.create_task(self.watched(coroutine)))
 
-    def _read_in_background(self, name: str, topic: str, isolation: str) -> None:
-        self._readers.append(self.world.loop.create_task(self._watched(self._read(name, topic, isolation))))
-
-    async def _watched(self, coroutine: Any) -> None:
+    async def watched(self, coroutine: Any) -> None:
+        """Run it; what it raises is a problem."""
         try:
             await coroutine
         except asyncio.CancelledError:
@@ -104,20 +97,20 @@ class Workload:
         with kafwire.Producer(self.world.bootstrap, engine=self.world.engine, **self._sends()) as producer:
             while loop.time() < until_s or not self._is_read(producer, writer, pending):
                 try:
-                    options = self._reads("reader", isolation)
+                    options = self.readers.options("reader", isolation)
                     with kafwire.Consumer(
                         self.world.bootstrap, topics=[MAIN], engine=self.world.engine, **options
                     ) as consumer:
-                        for (_, where), offset in self._seen.items():
+                        for (_, where), offset in self.readers.seen.items():
                             consumer.seek(where, offset)
                         while loop.time() < until_s or not self._is_read(producer, writer, pending):
                             if next_s <= loop.time() < until_s:
                                 next_s = loop.time() + 1 / self.load.bursts_per_s
                                 self._send_blocking(producer, writer, pending)
                             for batch in consumer.poll(1 / self.load.bursts_per_s):
-                                self._note(view, batch, known)
+                                self.readers.note(view, batch, known)
                             for where in consumer.assignment:
-                                self._seen["reader", where] = consumer.position(where)
+                                self.readers.seen["reader", where] = consumer.position(where)
                             if loop.time() > until_s + LONGEST_S:
                                 self.problems.append(
                                     f"the blocking clients do not come to an end within {LONGEST_S:g} s"
@@ -148,17 +141,7 @@ class Workload:
             TopicPartition(MAIN, p.index): p.last_stable_offset
             for p in self.world.state.topics.by_name[MAIN].partitions
         }
-        return all(self._seen.get(("reader", where), 0) >= end for where, end in ends.items())
-
-    def _note(self, view: View, batch: Any, known: set[TopicPartition]) -> None:
-        """Write down a batch that was read live."""
-        where = TopicPartition(batch.topic or "", batch.partition or 0)
-        if where not in known:
-            known.add(where)
-            view.move(where.topic, where.partition, 0, "the start")
-        records = list(batch)
-        view.add(where.topic, where.partition, [r.offset for r in records], [r.value for r in records])
-        self.counts["read"] += len(records)
+        return all(self.readers.seen.get(("reader", where), 0) >= end for where, end in ends.items())
 
     async def finish(self, timeout_s: float) -> None:
         """No more load: wait for all outcomes, so long at most. What does not end in time is a problem (I6)."""
@@ -166,31 +149,12 @@ class Workload:
         _, left = await asyncio.wait(self._tasks, timeout=timeout_s)
         self.problems += [f"a client did not end within {timeout_s:g} s after all faults" for _ in left]
 
-    async def catch_up(self, ends: Callable[[str], dict[TopicPartition, int]], timeout_s: float) -> None:
-        """Wait until the readers have come to the ends of their topics, so long at most (I6)."""
-        until = self.world.loop.time() + timeout_s
-        while behind := self._behind(ends):
-            if self.world.loop.time() > until:
-                self.problems += [
-                    f"{name} does not read on: {where} at {at} of {end}" for name, where, at, end in behind
-                ]
-                return
-            await asyncio.sleep(0.1)
-
-    def _behind(self, ends: Callable[[str], dict[TopicPartition, int]]) -> list[tuple[str, TopicPartition, int, int]]:
-        found = []
-        for name, topic in (("reader", MAIN), *((("second reader", SECOND),) if self.load.chained else ())):
-            for where, end in ends(topic).items():
-                at = self._seen.get((name, where), 0)
-                if at < end:
-                    found.append((name, where, at, end))
-        return found
-
     async def stop(self) -> None:
-        """Close all readers."""
-        for task in [*self._readers, *self._tasks]:
+        """Close all clients."""
+        await self.readers.stop()
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._readers, *self._tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     # --- who sends
 
@@ -356,7 +320,9 @@ class Workload:
         places = [TopicPartition(MAIN, index) for index in range(self.load.partitions)]
         while not self.is_over:
             producer = await self._fresh(CHAIN)
-            consumer = self._consumer(CHAIN, "read_committed", assign=places, group_id=CHAIN, enable_auto_commit=False)
+            consumer = self.readers.consumer(
+                CHAIN, "read_committed", assign=places, group_id=CHAIN, enable_auto_commit=False
+            )
             try:
                 async with consumer:
                     while not self.is_over and await self._pass_on_once(writer, producer, consumer):
@@ -377,45 +343,6 @@ class Workload:
         committed = await self._transaction(writer, producer, [(SECOND, None)] * count, (CHAIN, upto))
         # Whatever was not committed is read again from what is.
         return committed is True
-
-    # --- who reads
-
-    def _reads(self, name: str, isolation: str) -> dict[str, Any]:
-        return {
-            "client_id": name.replace(" ", "-"),
-            "isolation_level": isolation,
-            "fetch_strategy": self.load.options["fetch_strategy"],
-            "request_timeout_ms": 5_000,
-            "auto_offset_reset": "earliest",
-        }
-
-    def _consumer(self, name: str, isolation: str, **options: Any) -> kafwire.AsyncConsumer:
-        options = {**self._reads(name, isolation), **options}
-        return kafwire.AsyncConsumer(self.world.bootstrap, engine=self.world.engine, **options)
-
-    async def _read(self, name: str, topic: str, isolation: str) -> None:
-        view = self.history.view(name, isolation, live=self.load.is_durable)
-        known: set[TopicPartition] = set()
-        while True:
-            try:
-                async with self._consumer(name, isolation, topics=[topic], start="earliest") as consumer:
-                    for (reader, where), offset in self._seen.items():
-                        if reader == name and where in consumer.assignment:
-                            await consumer.seek(where, offset)
-                    await self._read_on(name, view, consumer, known)
-            except KafkaError as error:
-                self.counts[f"error reader {type(error).__name__}"] += 1
-                self.say(f"{name}: {error}")
-                await asyncio.sleep(0.5)
-
-    async def _read_on(
-        self, name: str, view: View, consumer: kafwire.AsyncConsumer, known: set[TopicPartition]
-    ) -> None:
-        while True:
-            for batch in await consumer.poll(1.0):
-                self._note(view, batch, known)
-            for where in consumer.assignment:
-                self._seen[name, where] = await consumer.position(where)
 
     # --- a topic that is made anew and cut short
 

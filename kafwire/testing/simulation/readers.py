@@ -1,0 +1,114 @@
+"""Who reads in a run of the simulated world, and where each reader has come to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import kafwire
+from kafwire.errors import KafkaError
+from kafwire.testing.simulation.schedule import MAIN, SECOND
+from kafwire.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafwire.testing.history import View
+    from kafwire.testing.simulation.workload import Workload
+
+
+class Readers:
+    """The readers of one run. `seen`: by reader and partition, the next offset."""
+
+    def __init__(self, workload: Workload) -> None:
+        self.seen: dict[tuple[str, TopicPartition], int] = {}
+        self._workload = workload
+        self._world, self._load, self._history = workload.world, workload.load, workload.history
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin, in the world's loop."""
+        is_free = not self._load.transactional
+        isolation = (
+            self._workload.chance.choice(("read_uncommitted", "read_committed")) if is_free else "read_committed"
+        )
+        self._begin(self._read("reader", MAIN, isolation))
+        if self._load.chained:
+            self._begin(self._read("second reader", SECOND, "read_committed"))
+
+    def _begin(self, coroutine: Any) -> None:
+        self._tasks.append(self._world.loop.create_task(self._workload.watched(coroutine)))
+
+    async def stop(self) -> None:
+        """Close all readers."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def catch_up(self, ends: Callable[[str], dict[TopicPartition, int]], timeout_s: float) -> None:
+        """Wait until the readers have come to the ends of their topics, so long at most (I6)."""
+        until = self._world.loop.time() + timeout_s
+        while behind := self._behind(ends):
+            if self._world.loop.time() > until:
+                self._workload.problems += [
+                    f"{name} does not read on: {where} at {at} of {end}" for name, where, at, end in behind
+                ]
+                return
+            await asyncio.sleep(0.1)
+
+    def _behind(self, ends: Callable[[str], dict[TopicPartition, int]]) -> list[tuple[str, TopicPartition, int, int]]:
+        found = []
+        for name, topic in (("reader", MAIN), *((("second reader", SECOND),) if self._load.chained else ())):
+            for where, end in ends(topic).items():
+                at = self.seen.get((name, where), 0)
+                if at < end:
+                    found.append((name, where, at, end))
+        return found
+
+    def note(self, view: View, batch: Any, known: set[TopicPartition]) -> None:
+        """Write down a batch that was read live."""
+        where = TopicPartition(batch.topic or "", batch.partition or 0)
+        if where not in known:
+            known.add(where)
+            view.move(where.topic, where.partition, 0, "the start")
+        records = list(batch)
+        view.add(where.topic, where.partition, [r.offset for r in records], [r.value for r in records])
+        self._workload.counts["read"] += len(records)
+
+    def options(self, name: str, isolation: str) -> dict[str, Any]:
+        """What a consumer of that name is given."""
+        return {
+            "client_id": name.replace(" ", "-"),
+            "isolation_level": isolation,
+            "fetch_strategy": self._load.options["fetch_strategy"],
+            "request_timeout_ms": 5_000,
+            "auto_offset_reset": "earliest",
+        }
+
+    def consumer(self, name: str, isolation: str, **options: Any) -> kafwire.AsyncConsumer:
+        """A consumer of this run; `options` come before its own."""
+        options = {**self.options(name, isolation), **options}
+        return kafwire.AsyncConsumer(self._world.bootstrap, engine=self._world.engine, **options)
+
+    async def _read(self, name: str, topic: str, isolation: str) -> None:
+        view = self._history.view(name, isolation, live=self._load.is_durable)
+        known: set[TopicPartition] = set()
+        while True:
+            try:
+                async with self.consumer(name, isolation, topics=[topic], start="earliest") as consumer:
+                    for (reader, where), offset in self.seen.items():
+                        if reader == name and where in consumer.assignment:
+                            await consumer.seek(where, offset)
+                    await self._read_on(name, view, consumer, known)
+            except KafkaError as error:
+                self._workload.counts[f"error reader {type(error).__name__}"] += 1
+                self._workload.say(f"{name}: {error}")
+                await asyncio.sleep(0.5)
+
+    async def _read_on(
+        self, name: str, view: View, consumer: kafwire.AsyncConsumer, known: set[TopicPartition]
+    ) -> None:
+        while True:
+            for batch in await consumer.poll(1.0):
+                self.note(view, batch, known)
+            for where in consumer.assignment:
+                self.seen[name, where] = await consumer.position(where)
