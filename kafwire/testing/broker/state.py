@@ -4,8 +4,8 @@
     state.advance(now_ms)                # time has passed: at `state.next_due_ms` at the latest
     for request, answer in state.take_replies(): ...
 
-What is driven so by sockets (`socket_server.py`) is the embedded broker, what is driven by a simulated network is a world for
-tests (`kafwire.testing.simulation`). Handlers are one file per API, in `api/`.
+What is driven so by sockets (`socket_server.py`) is the embedded broker, what is driven by a simulated network is a
+world for tests (`kafwire.testing.simulation`). Handlers are one file per API, in `api/`.
 """
 
 from __future__ import annotations

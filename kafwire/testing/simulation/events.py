@@ -13,6 +13,7 @@
 - add_partitions, recreate_topic, delete_records: a topic grows, is made anew, loses its oldest records
 - forget_sessions, throttle: fetch sessions are gone; clients are told to wait
 - forget_producers: a broker remembers fewer batches of each producer
+- answer_error: a broker answers the next requests of an API with an error that it has for what ends by itself
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from kafwire.testing.broker.api.fetch import FetchSessions
+from kafwire.testing.broker.faults import Faults as Script
 from kafwire.testing.broker.log.partition import Partition
 from kafwire.testing.simulation.schedule import MAIN, SECOND, SIDE, Event
 
@@ -36,6 +38,28 @@ IDENTITIES = ("transactions", "chain")  # transactional ids and groups of the wo
 # The APIs of responses that are lost, "" any.
 LOST = ("", "Produce", "Produce", "Fetch", "EndTxn", "TxnOffsetCommit", "InitProducerId", "AddPartitionsToTxn")
 KEPT = (1, 2, 5)  # of each producer's batches
+_LEADERS = ("NOT_LEADER_OR_FOLLOWER", "LEADER_NOT_AVAILABLE", "KAFKA_STORAGE_ERROR")
+_COORDINATORS = ("NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE")
+# By API, the errors that a client has to get over.
+ERRORS = [
+    (api, error)
+    for api, errors in {
+        "Produce": (*_LEADERS, "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "REQUEST_TIMED_OUT"),
+        "Fetch": (*_LEADERS, "UNKNOWN_LEADER_EPOCH", "FENCED_LEADER_EPOCH", "OFFSET_NOT_AVAILABLE", "UNKNOWN_TOPIC_ID"),
+        "ListOffsets": (*_LEADERS, "OFFSET_NOT_AVAILABLE"),
+        "OffsetForLeaderEpoch": (*_LEADERS, "UNKNOWN_LEADER_EPOCH"),
+        "Metadata": ("LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PARTITION"),
+        "FindCoordinator": ("COORDINATOR_NOT_AVAILABLE",),
+        "OffsetFetch": (*_COORDINATORS, "UNSTABLE_OFFSET_COMMIT"),
+        "TxnOffsetCommit": _COORDINATORS,
+        "InitProducerId": (*_COORDINATORS, "CONCURRENT_TRANSACTIONS"),
+        "AddPartitionsToTxn": (*_COORDINATORS, "CONCURRENT_TRANSACTIONS"),
+        "AddOffsetsToTxn": (*_COORDINATORS, "CONCURRENT_TRANSACTIONS"),
+        "EndTxn": (*_COORDINATORS, "CONCURRENT_TRANSACTIONS"),
+    }.items()
+    for error in errors
+]
+MOST_ERRORS = 5
 SIDE_KEPT = 3  # partitions of the topic that is made anew
 
 
@@ -77,6 +101,7 @@ class Faults:
         """End everything that goes on: all brokers are up, and the network is as it should be."""
         for event in list(self._active):
             self._end(event)
+        self._state.part(Script).clear()
         for link in self.world.links.values():
             link.heal()
         for node in self._state.nodes.values():
@@ -267,3 +292,13 @@ class Faults:
         """What a broker remembers of producers is less, as after a restart; of who is in a transaction it is all."""
         if not self._state.topics.by_name[MAIN].partitions[0].producers.first_open_offset:
             self._state.forget_producers(event.node, KEPT[event.place % len(KEPT)])
+
+    def _answer_error(self, event: Event) -> None:
+        """Some of the next requests to this broker fail, whole or at one partition; nothing is done for these."""
+        api, error = ERRORS[event.place % len(ERRORS)]
+        times = 1 + int(event.amount * MOST_ERRORS)
+        script = self._state.part(Script)
+        if api in ("Produce", "Fetch") and event.place & 1:
+            script.fail_next(api, error, times=times, node=event.node, topic=MAIN, partition=0)
+        else:
+            script.fail_next(api, error, times=times, node=event.node)

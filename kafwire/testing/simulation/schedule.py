@@ -27,6 +27,7 @@ WEIGHTS: Mapping[str, int] = {
     "half_open": 3,
     "drip": 2,
     "lose_response": 8,
+    "answer_error": 10,
     "forget_producers": 2,
     "late_requests": 3,
     "lag_followers": 3,
@@ -44,6 +45,17 @@ WEIGHTS: Mapping[str, int] = {
 }
 # Those that may take away what was acknowledged: drawn only where producers are promised no more.
 LOSSY: Mapping[str, int] = {"unclean_election": 4, "crash_unflushed": 3}
+# What is drawn to outlast the time-outs of clients that are not patient.
+OUTLASTING = (
+    "crash",
+    "stop",
+    "cut_requests",
+    "cut_responses",
+    "half_open",
+    "refuse_connections",
+    "controller_failover",
+)
+LONG_S = (15.0, 60.0)
 # How long each lasts, in seconds. The others happen at one moment.
 LASTS: Mapping[str, tuple[float, float]] = {
     "crash": (0.5, 12.0),
@@ -95,6 +107,7 @@ class Load:
     bursts_per_s: float = 2.0
     partitions: int = 3
     is_durable: bool = True  # three replicas, two of them in sync, no unclean election
+    is_patient: bool = True  # no time-out ends before what is wrong: then no client is told of any error
     transactional: bool = False
     chained: bool = False  # a second topic is written from the first, by transactions with the offsets
     blocking: bool = False  # one thread that sends and polls by the blocking clients
@@ -105,6 +118,7 @@ class Load:
     def __str__(self) -> str:
         kinds = (("blocking", self.blocking), ("chained", self.chained), ("transactional", self.transactional))
         kind = next((name for name, is_so in kinds if is_so), "idempotent")
+        kind = f"patient {kind}" if self.is_patient else kind
         durable = "" if self.is_durable else ", unclean elections allowed"
         return (
             f"{kind} producers, {self.records_per_s:g} records/s for {self.seconds:g} s, {self.partitions} partitions, "
@@ -147,12 +161,14 @@ class Schedule:
 
 def _draw_load(chance: random.Random, seconds: float) -> Load:
     kind = chance.choices(("idempotent", "transactional", "chained", "blocking"), (5, 3, 3, 2))[0]
+    is_patient = chance.random() < 0.6
     return Load(
         seconds=seconds,
         records_per_s=chance.choice((10.0, 20.0, 50.0, 200.0)),
         partitions=chance.choice((1, 2, 3, 6)),
         # An unclean election tears transactions, whatever clients do.
         is_durable=chance.random() < 0.85 or kind in ("transactional", "chained"),
+        is_patient=is_patient,
         transactional=kind in ("transactional", "chained"),
         chained=kind == "chained",
         blocking=kind == "blocking",
@@ -162,7 +178,7 @@ def _draw_load(chance: random.Random, seconds: float) -> Load:
             "compression_type": chance.choice(("none", "none", "lz4")),
             # Small batches are many in flight.
             "batch_size": chance.choice((500, 2_000, 1 << 20)),
-            "delivery_timeout_ms": chance.choice((10_000, 30_000, 60_000)),
+            "delivery_timeout_ms": 300_000 if is_patient else chance.choice((8_000, 12_000, 20_000)),
             "fetch_strategy": chance.choice(("hybrid", "hybrid", "per_partition", "per_node")),
         },
     )
@@ -172,6 +188,8 @@ def _draw_event(chance: random.Random, weights: Mapping[str, int], load: Load) -
     kind = chance.choices(list(weights), list(weights.values()))[0]
     at_s = round(chance.uniform(1.0, max(load.seconds - 1.0, 1.0)), 3)
     low, high = LASTS.get(kind, (0.0, 0.0))
+    if not load.is_patient and kind in OUTLASTING and chance.random() < 0.3:
+        low, high = LONG_S
     return Event(
         at_s,
         kind,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 CALL_S = 60.0
 LONGEST_S = 180.0  # after the load: until the blocking clients have sent and read all
 TRANSACTION_MS = 20_000
+PATIENT_MS = 300_000  # of transactions, where no client is to be told of an error
 ABORTED = 0.15  # of all transactions, on purpose
 KEYS = 20
 PROMISES = ("lost", "duplicated", "misordered")
@@ -242,9 +243,8 @@ class Workload:
 
     async def _fresh(self, identity: str) -> kafwire.AsyncProducer:
         while True:
-            producer = self._producer(
-                transactional_id=identity, transaction_timeout_ms=TRANSACTION_MS, client_id=identity
-            )
+            timeout_ms = PATIENT_MS if self.load.is_patient else TRANSACTION_MS
+            producer = self._producer(transactional_id=identity, transaction_timeout_ms=timeout_ms, client_id=identity)
             try:
                 await producer.init_transactions(CALL_S)
             except TransactionError as error:
