@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kafwire.testing.simulation.cluster import ClusterWorld
 
 LONGEST_DELAY_S = 3.0
-LONGEST_JUMP_MS = 3_600_000.0
+LONGEST_JUMP_MS = 3_000_000.0  # brokers refuse records that are an hour ahead of them
 LONGEST_THROTTLE_MS = 1_500
 IDENTITIES = ("transactions", "chain")  # transactional ids and groups of the workload
 # The APIs of responses that are lost, "" any.
@@ -40,7 +40,7 @@ LOST = ("", "Produce", "Produce", "Fetch", "EndTxn", "TxnOffsetCommit", "InitPro
 KEPT = (1, 2, 5)  # of each producer's batches
 _LEADERS = ("NOT_LEADER_OR_FOLLOWER", "LEADER_NOT_AVAILABLE", "KAFKA_STORAGE_ERROR")
 _COORDINATORS = ("NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE")
-# By API, the errors that a client has to get over.
+# By API, the errors that a client has to get over; those of Produce are drawn more often.
 ERRORS = [
     (api, error)
     for api, errors in {
@@ -58,6 +58,7 @@ ERRORS = [
         "EndTxn": (*_COORDINATORS, "CONCURRENT_TRANSACTIONS"),
     }.items()
     for error in errors
+    for _ in range(4 if api == "Produce" else 1)
 ]
 MOST_ERRORS = 5
 SIDE_KEPT = 3  # partitions of the topic that is made anew
@@ -71,6 +72,7 @@ class Faults:
         self.say = say
         self.met: Counter[tuple[str, str]] = Counter()
         self._active: list[Event] = []
+        self._wall_offset_ms = world.state.wall_offset_ms
         self._ends: dict[Event, Callable[[], None]] = {}
 
     @property
@@ -187,7 +189,7 @@ class Faults:
         return lambda: self._state.replication.bring_online(event.node)
 
     def _jump_clock(self, event: Event) -> None:
-        self._state.wall_offset_ms += (event.amount - 0.5) * 2 * LONGEST_JUMP_MS
+        self._state.wall_offset_ms = self._wall_offset_ms + (event.amount - 0.5) * 2 * LONGEST_JUMP_MS
 
     def _lag_followers(self, event: Event) -> Callable[[], None]:
         """Followers on this broker get nothing new meanwhile."""

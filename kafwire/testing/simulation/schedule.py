@@ -27,7 +27,7 @@ WEIGHTS: Mapping[str, int] = {
     "half_open": 3,
     "drip": 2,
     "lose_response": 8,
-    "answer_error": 10,
+    "answer_error": 20,
     "forget_producers": 2,
     "late_requests": 3,
     "lag_followers": 3,

@@ -62,6 +62,7 @@ class Workload:
         """Begin, in the world's loop."""
         load = self.load
         self._begin(self._try_side_topic())
+        self.readers.roam()
         if load.blocking:
             return
         if load.transactional:
@@ -181,25 +182,30 @@ class Workload:
         return max(1, round(self.load.records_per_s / self.load.bursts_per_s))
 
     async def _send(self, number: int) -> None:
-        """Idempotent, in bursts; order is judged by key."""
+        """Idempotent, in bursts, by one producer after the other; order is judged by key."""
         writer = self._writer(number, "sender")
+        while not self.is_over:
+            async with self._producer(client_id="sender") as producer:
+                ends_s = self.world.loop.time() + self.chance.uniform(5.0, 60.0)
+                await self._send_until(ends_s, writer, producer)
+
+    async def _send_until(self, ends_s: float, writer: Writer, producer: kafwire.AsyncProducer) -> None:
         pending: deque[list[Sent]] = deque()
-        async with self._producer(client_id="sender") as producer:
-            while not self.is_over:
-                await asyncio.sleep(1 / self.load.bursts_per_s)
-                sent: list[Sent] = []
-                for sequence, value in writer.invoke(self._keys(self._burst)):
-                    try:
-                        sent.append((sequence, await producer.send(MAIN, value, key=b"%d" % (sequence % KEYS))))
-                    except KafkaError as error:
-                        self._failed(writer, sequence, error, certain=True)
-                pending.append(sent)
-                while pending and all(delivery.done() for _, delivery in pending[0]):
-                    self._settle(writer, pending.popleft())
-            for sent in pending:
-                for _, delivery in sent:
-                    await _ended(delivery)
-                self._settle(writer, sent)
+        while not self.is_over and self.world.loop.time() < ends_s:
+            await asyncio.sleep(1 / self.load.bursts_per_s)
+            sent: list[Sent] = []
+            for sequence, value in writer.invoke(self._keys(self._burst)):
+                try:
+                    sent.append((sequence, await producer.send(MAIN, value, key=b"%d" % (sequence % KEYS))))
+                except KafkaError as error:
+                    self._failed(writer, sequence, error, certain=True)
+            pending.append(sent)
+            while pending and all(delivery.done() for _, delivery in pending[0]):
+                self._settle(writer, pending.popleft())
+        for sent in pending:
+            for _, delivery in sent:
+                await _ended(delivery)
+            self._settle(writer, sent)
 
     def _keys(self, count: int) -> list[int]:
         return self.chance.choices(range(KEYS), k=count)
