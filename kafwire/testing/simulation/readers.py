@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import kafwire
 from kafwire.errors import KafkaError
+from kafwire.testing.simulation.roaming import NAME, Roamer, watch_chain
 from kafwire.testing.simulation.schedule import MAIN, SECOND
+from kafwire.testing.simulation.traces import Content, Trace, content_of
 from kafwire.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -24,6 +26,14 @@ class Readers:
         self._workload = workload
         self._world, self._load, self._history = workload.world, workload.load, workload.history
         self._tasks: list[asyncio.Task[None]] = []
+        self._topics: dict[str, str] = {}  # by reader, where it has to come to the ends
+        self._traces: dict[tuple[str, TopicPartition], Trace] = {}  # where the history does not judge
+        self._roamer: Roamer | None = None
+
+    def roam(self) -> None:
+        """Begin with the reader that moves about, in the world's loop."""
+        self._roamer = Roamer(self._workload)
+        self._begin(NAME, MAIN, self._roamer.run())
 
     def start(self) -> None:
         """Begin, in the world's loop."""
@@ -31,11 +41,13 @@ class Readers:
         isolation = (
             self._workload.chance.choice(("read_uncommitted", "read_committed")) if is_free else "read_committed"
         )
-        self._begin(self._read("reader", MAIN, isolation))
+        self._begin("reader", MAIN, self._read("reader", MAIN, isolation))
         if self._load.chained:
-            self._begin(self._read("second reader", SECOND, "read_committed"))
+            self._begin("second reader", SECOND, self._read("second reader", SECOND, "read_committed"))
+            self._tasks.append(self._world.loop.create_task(self._workload.watched(watch_chain(self._workload))))
 
-    def _begin(self, coroutine: Any) -> None:
+    def _begin(self, name: str, topic: str, coroutine: Any) -> None:
+        self._topics[name] = topic
         self._tasks.append(self._world.loop.create_task(self._workload.watched(coroutine)))
 
     async def stop(self) -> None:
@@ -57,7 +69,7 @@ class Readers:
 
     def _behind(self, ends: Callable[[str], dict[TopicPartition, int]]) -> list[tuple[str, TopicPartition, int, int]]:
         found = []
-        for name, topic in (("reader", MAIN), *((("second reader", SECOND),) if self._load.chained else ())):
+        for name, topic in self._topics.items():
             for where, end in ends(topic).items():
                 at = self.seen.get((name, where), 0)
                 if at < end:
@@ -98,17 +110,43 @@ class Readers:
                     for (reader, where), offset in self.seen.items():
                         if reader == name and where in consumer.assignment:
                             await consumer.seek(where, offset)
-                    await self._read_on(name, view, consumer, known)
+                    await self._read_on(name, view, consumer, known, isolation)
             except KafkaError as error:
                 self._workload.counts[f"error reader {type(error).__name__}"] += 1
                 self._workload.say(f"{name}: {error}")
                 await asyncio.sleep(0.5)
 
     async def _read_on(
-        self, name: str, view: View, consumer: kafwire.AsyncConsumer, known: set[TopicPartition]
+        self, name: str, view: View, consumer: kafwire.AsyncConsumer, known: set[TopicPartition], isolation: str
     ) -> None:
         while True:
             for batch in await consumer.poll(1.0):
                 self.note(view, batch, known)
+                if not self._load.is_durable:
+                    self._trace(name, TopicPartition(batch.topic or "", batch.partition or 0), isolation).add(batch)
             for where in consumer.assignment:
-                self.seen[name, where] = await consumer.position(where)
+                self.seen[name, where] = position = await consumer.position(where)
+                if not self._load.is_durable:
+                    self._trace(name, where, isolation).reach(position)
+
+    def _trace(self, name: str, where: TopicPartition, isolation: str) -> Trace:
+        known = self._traces.get((name, where))
+        if known is None:
+            committed_only = isolation == "read_committed"
+            known = self._traces[name, where] = Trace(name, where, 0, "began", committed_only, is_durable=False)
+        return known
+
+    def judge(self) -> list[str]:
+        """What readers got that the logs do not have, or did not get that they have. They have come to the ends."""
+        traces = list(self._traces.values())
+        if self._roamer is not None:
+            traces += [*self._roamer.finished, *self._roamer.traces.values()]
+        contents: dict[tuple[TopicPartition, bool], Content] = {}
+        found = []
+        for trace in traces:
+            key = trace.where, trace.committed_only
+            if key not in contents:
+                partition = self._world.state.topics.by_name[trace.where.topic].partitions[trace.where.partition]
+                contents[key] = content_of(partition, committed_only=trace.committed_only)
+            found.append(trace.judge(contents[key]))
+        return [problem for problem in found if problem]

@@ -149,9 +149,9 @@ class _Run:
         await self.workload.finish(SETTLED_S)
         self.say("no more load")
         await self._settle_transactions()
-        if not self.schedule.load.blocking:
-            await self.workload.readers.catch_up(self._ends, READ_S)
+        await self.workload.readers.catch_up(self._ends, READ_S)
         await self.workload.stop()
+        self.outcome.violations += self.workload.readers.judge()
         await self._observe(history)
 
     async def _settle_transactions(self) -> None:

@@ -1,0 +1,284 @@
+"""A reader that moves about: it seeks, pauses, reads slowly, changes its partitions, commits and starts again.
+
+Whatever it does, it gets what the log has from where it is, once and in order (see `traces.py`); it goes on where its
+group was; and what it has put aside comes neither to its user nor, for long, over the wire.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kafwire.errors import KafkaError
+from kafwire.testing.broker.groups.offsets import OffsetStore
+from kafwire.testing.simulation.schedule import CHAIN, MAIN
+from kafwire.testing.simulation.traces import Trace
+from kafwire.types import TopicPartition
+
+if TYPE_CHECKING:
+    import kafwire
+    from kafwire.testing.broker.log.partition import Partition
+    from kafwire.testing.simulation.workload import Workload
+
+NAME = "roamer"
+GROUP = "roaming"
+NOWHERE = 1 << 40  # an offset that no log comes to
+API_MS = 5_000  # what it asks for outlasts some faults, and its reading does not end by that
+FAR = 2_000  # records that it seeks back, at most times
+WEIGHTS = {
+    "seek": 6,
+    "seek_nowhere": 2,
+    "seek_to_beginning": 1,
+    "seek_to_end": 3,
+    "seek_to_time": 2,
+    "pause": 4,
+    "leave": 3,
+    "commit": 4,
+    "ask_committed": 1,
+    "start_again": 3,
+}
+
+
+class Roamer:
+    """The reader. `traces`: what it reads now, by partition; `finished`: what it has read before."""
+
+    def __init__(self, workload: Workload) -> None:
+        self._workload = workload
+        self._world, self._load, self._readers = workload.world, workload.load, workload.readers
+        self._chance = random.Random(f"roamer {workload.world.seed}")
+        self._places = [TopicPartition(MAIN, index) for index in range(self._load.partitions)]
+        self._isolation = self._chance.choice(("read_uncommitted", "read_committed"))
+        self._reset = self._chance.choice(("earliest", "latest"))
+        self.traces: dict[TopicPartition, Trace] = {}
+        self.finished: list[Trace] = []
+        self._highest: dict[TopicPartition, int] = {}  # that it ever came to
+        self._aside: set[TopicPartition] = set()  # paused, or not assigned
+
+    # --- a life
+
+    async def run(self) -> None:
+        """Read, and begin again when told to, or by an error."""
+        while True:
+            consumer = self._readers.consumer(
+                NAME,
+                self._isolation,
+                assign=self._places,
+                group_id=GROUP,
+                auto_offset_reset=self._reset,
+                enable_auto_commit=self._chance.random() < 0.3,
+                default_api_timeout_ms=API_MS,
+                max_prefetch_batches=self._chance.choice((1, 4)),
+            )
+            try:
+                before = self._committed()
+                async with consumer:
+                    await self._begin(consumer, self._places, before)
+                    await self._live(consumer)
+            except KafkaError as error:
+                self._told(error)
+                await asyncio.sleep(0.5)
+
+    async def _live(self, consumer: kafwire.AsyncConsumer) -> None:
+        while True:
+            await self._read(consumer, self._chance.randrange(2, 8))
+            if self._workload.is_over:
+                for where in self._places:
+                    self._readers.seen[NAME, where] = await consumer.position(where)
+                continue
+            kind = self._chance.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+            self._workload.counts[f"roamer {kind}"] += 1
+            if kind == "start_again":
+                return
+            # What it asks may not be answered in its time; it reads on then, from where it was.
+            with contextlib.suppress(_Refused):
+                await getattr(self, f"_{kind}")(consumer)
+
+    async def _read(self, consumer: kafwire.AsyncConsumer, polls: int) -> None:
+        for _ in range(polls):
+            try:
+                batches = await consumer.poll(self._chance.choice((0.1, 0.5, 1.0)))
+            except KafkaError as error:
+                # Reading goes on by itself, whatever is wrong for a while.
+                self._workload.counts[f"error {NAME} {type(error).__name__}"] += 1
+                raise
+            for batch in batches:
+                self._take(batch)
+            if self._chance.random() < 0.15:
+                await asyncio.sleep(self._chance.uniform(0.0, 2.0))
+        for where, trace in self.traces.items():
+            if where not in self._aside:
+                await self._reach(consumer, trace)
+
+    async def _reach(self, consumer: kafwire.AsyncConsumer, trace: Trace) -> None:
+        if not trace.is_lost:
+            self._wrong(trace.reach(await consumer.position(trace.where)))
+            self._came_to(trace)
+
+    def _take(self, batch: Any) -> None:
+        where = TopicPartition(batch.topic or "", batch.partition or 0)
+        if where in self._aside:
+            self._wrong(f"{NAME} got records of {where.topic}-{where.partition}, which it had put aside")
+        self._wrong(self.traces[where].add(batch))
+        self._came_to(self.traces[where])
+
+    def _came_to(self, trace: Trace) -> None:
+        self._highest[trace.where] = max(self._highest.get(trace.where, 0), trace.next)
+
+    def _wrong(self, problem: str) -> None:
+        if problem:
+            self._workload.problems.append(problem)
+
+    def _told(self, error: Exception) -> None:
+        self._workload.counts[f"roamer told {type(error).__name__}"] += 1
+        self._workload.say(f"{NAME}: {error}")
+
+    # --- where it is
+
+    def _move(self, where: TopicPartition, start: int | None, why: str, *, is_lost: bool = False) -> None:
+        trace = self.traces.get(where)
+        if trace is not None and self._load.is_durable:
+            self.finished.append(trace)
+        committed_only, is_durable = self._isolation == "read_committed", self._load.is_durable
+        self.traces[where] = Trace(NAME, where, start, why, committed_only, is_durable, is_lost)
+        self._came_to(self.traces[where])
+
+    def _lose(self, where: TopicPartition) -> None:
+        """There is no such offset: where it goes on is decided by its reset policy."""
+        self._move(where, 0 if self._reset == "earliest" else None, "no such offset", is_lost=True)
+
+    async def _begin(
+        self, consumer: kafwire.AsyncConsumer, places: list[TopicPartition], before: Mapping[TopicPartition, int]
+    ) -> None:
+        """It goes on where its group was, if nobody has committed meanwhile."""
+        for where in places:
+            position = await consumer.position(where)
+            committed = before.get(where)
+            if self._load.is_durable and committed is not None and committed == self._committed().get(where):
+                name = f"{where.topic}-{where.partition}"
+                self._wrong(
+                    f"{NAME} goes on with {name} at {position}, and its group has committed {committed}"
+                    if position != committed
+                    else ""
+                )
+            if position == NOWHERE:  # it had committed that before it was reset
+                self._lose(where)
+            else:
+                self._move(where, position, "began")
+
+    def _committed(self) -> dict[TopicPartition, int]:
+        """What its group has committed: never more than it has come to."""
+        found = self._world.state.part(OffsetStore).of(GROUP)
+        offsets = {TopicPartition(*place): its.offset for place, its in found.items()}
+        for where, offset in offsets.items():
+            if offset > (highest := self._highest.get(where, 0)) and offset != NOWHERE:
+                self._wrong(f"{NAME} has committed {offset} of {where.topic}-{where.partition}, and come to {highest}")
+        return offsets
+
+    def _partition(self, where: TopicPartition) -> Partition:
+        return self._world.state.topics.by_name[where.topic].partitions[where.partition]
+
+    def _some(self) -> list[TopicPartition]:
+        return self._chance.sample(self._places, self._chance.randint(1, len(self._places)))
+
+    # --- what it does
+
+    async def _seek(self, consumer: kafwire.AsyncConsumer) -> None:
+        for where in self._some():
+            log, back = self._partition(where).log, self._chance.choice((0, 1, 20, 200, FAR))
+            offset = max(log.start_offset, self._partition(where).high_watermark - self._chance.randint(0, back))
+            await self._ask(consumer.seek(where, offset))
+            self._move(where, offset, "sought")
+
+    async def _seek_nowhere(self, consumer: kafwire.AsyncConsumer) -> None:
+        for where in self._some():
+            await self._ask(consumer.seek(where, NOWHERE))
+            self._lose(where)
+
+    async def _seek_to_beginning(self, consumer: kafwire.AsyncConsumer) -> None:
+        places = self._some()
+        for where, offset in (await self._ask(consumer.seek_to_beginning(*places))).items():
+            if offset != self._partition(where).log.start_offset:
+                self._wrong(f"{NAME} was told that {where} begins at {offset}")
+            self._move(where, offset, "to the beginning")
+
+    async def _seek_to_end(self, consumer: kafwire.AsyncConsumer) -> None:
+        places = self._some()
+        for where, offset in (await self._ask(consumer.seek_to_end(*places))).items():
+            if self._load.is_durable and offset > self._partition(where).high_watermark:
+                self._wrong(f"{NAME} was told that {where} ends at {offset}")
+            self._move(where, offset, "to the end")
+
+    async def _seek_to_time(self, consumer: kafwire.AsyncConsumer) -> None:
+        places, ago_ms = self._some(), self._chance.choice((100, 1_000, 10_000))
+        now_ms = self._world.engine.clock.time_ns() // 1_000_000
+        for where, offset in (await self._ask(consumer.seek_to_timestamp(now_ms - ago_ms, places))).items():
+            self._move(where, offset, "to a time")
+
+    async def _pause(self, consumer: kafwire.AsyncConsumer) -> None:
+        places = self._some()
+        await self._ask(consumer.pause(*places))
+        self._aside.update(places)
+        try:
+            await self._read(consumer, self._chance.randrange(1, 10))
+        finally:
+            self._aside.difference_update(places)
+        await self._ask(consumer.resume(*places))
+
+    async def _leave(self, consumer: kafwire.AsyncConsumer) -> None:
+        """Read some of the partitions for a while, and then all again."""
+        left = self._some()
+        kept = [where for where in self._places if where not in left]
+        await self._ask(consumer.assign(kept))
+        self._aside.update(left)
+        try:
+            if kept:
+                await self._read(consumer, self._chance.randrange(1, 8))
+            else:
+                await asyncio.sleep(self._chance.uniform(0.0, 3.0))
+        finally:
+            self._aside.difference_update(left)
+        before = self._committed()
+        await consumer.assign(self._places)
+        await self._begin(consumer, left, before)
+
+    async def _commit(self, consumer: kafwire.AsyncConsumer) -> None:
+        await self._ask(consumer.commit())
+        self._committed()
+
+    async def _ask_committed(self, consumer: kafwire.AsyncConsumer) -> None:
+        before = self._committed()
+        told = await self._ask(consumer.committed(self._places))
+        after = self._committed()
+        for where, offset in told.items():
+            if before.get(where) == after.get(where) != offset:
+                self._wrong(f"{NAME} was told that {offset} is committed of {where}, not {after.get(where)}")
+
+    async def _ask(self, call: Any) -> Any:
+        try:
+            return await call
+        except KafkaError as error:
+            self._told(error)
+            raise _Refused from error
+
+
+class _Refused(Exception):
+    """What it asked for could not be done in its time."""
+
+
+async def watch_chain(workload: Workload) -> None:
+    """Ask again and again what the chain's group has committed, as who takes its work over would."""
+    places = [TopicPartition(MAIN, index) for index in range(workload.load.partitions)]
+    consumer = workload.readers.consumer(
+        "onlooker", "read_committed", assign=places, group_id=CHAIN, enable_auto_commit=False
+    )
+    async with consumer:
+        await consumer.pause(*places)
+        while True:
+            await asyncio.sleep(0.5)
+            try:
+                await consumer.committed(places)
+            except KafkaError as error:
+                workload.counts[f"onlooker told {type(error).__name__}"] += 1
