@@ -79,6 +79,7 @@ class ClusterWorld(BaseWorld):
         self.nodes: dict[int, ClusterNode] = {n: ClusterNode(self, n) for n in range(1, brokers + 1)}
         for node in self.nodes.values():
             self.state.nodes[node.number].addresses[LISTENER] = node.host, node.port
+        self.calm_since_s = 0.0  # no fault has begun or ended since then, and none goes on
         self.throttles: dict[int, int] = {}  # by broker: the throttle time that its answers tell, in ms
         self._waiting: dict[Request, asyncio.Future[Any]] = {}
         self._due: asyncio.TimerHandle | None = None

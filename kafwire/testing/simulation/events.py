@@ -18,6 +18,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 LONGEST_DELAY_S = 3.0
 LONGEST_JUMP_MS = 3_000_000.0  # brokers refuse records that are an hour ahead of them
 LONGEST_THROTTLE_MS = 1_500
-IDENTITIES = ("transactions", "chain")  # transactional ids and groups of the workload
+IDENTITIES = ("transactions", "chain", "roaming")  # transactional ids and groups of the workload
 # The APIs of responses that are lost, "" any.
 LOST = ("", "Produce", "Produce", "Fetch", "EndTxn", "TxnOffsetCommit", "InitProducerId", "AddPartitionsToTxn")
 KEPT = (1, 2, 5)  # of each producer's batches
@@ -50,6 +51,7 @@ ERRORS = [
         "OffsetForLeaderEpoch": (*_LEADERS, "UNKNOWN_LEADER_EPOCH"),
         "Metadata": ("LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PARTITION"),
         "FindCoordinator": ("COORDINATOR_NOT_AVAILABLE",),
+        "OffsetCommit": _COORDINATORS,
         "OffsetFetch": (*_COORDINATORS, "UNSTABLE_OFFSET_COMMIT"),
         "TxnOffsetCommit": _COORDINATORS,
         "InitProducerId": (*_COORDINATORS, "CONCURRENT_TRANSACTIONS"),
@@ -91,6 +93,10 @@ class Faults:
             self._active.append(event)
             self._ends[event] = end
             self.world.loop.call_later(event.lasts_s, self._end, event)
+        self._note_calm()
+
+    def _note_calm(self) -> None:
+        self.world.calm_since_s = math.inf if self._active else self.world.loop.time()
 
     def _end(self, event: Event) -> None:
         end = self._ends.pop(event, None)
@@ -98,6 +104,7 @@ class Faults:
             self._active.remove(event)
             self.say(f"end of {event.kind.replace('_', ' ')}, node {event.node}")
             end()
+            self._note_calm()
 
     def heal(self) -> None:
         """End everything that goes on: all brokers are up, and the network is as it should be."""
@@ -174,7 +181,8 @@ class Faults:
 
     def _move_coordinator(self, event: Event) -> None:
         if self._state.nodes[event.node].is_up:
-            self._state.move_coordinator(IDENTITIES[event.place % len(IDENTITIES)], event.node)
+            for identity in IDENTITIES:
+                self._state.move_coordinator(identity, event.node)
 
     def _controller_failover(self, event: Event) -> Callable[[], None]:
         del event

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import kafwire
-from kafwire.errors import KafkaError
-from kafwire.testing.simulation.roaming import NAME, Roamer, watch_chain
+from kafwire.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
+from kafwire.testing.simulation.roaming import NAME, Roamer, told, watch_chain
 from kafwire.testing.simulation.schedule import MAIN, SECOND
 from kafwire.testing.simulation.traces import Content, Trace, content_of
 from kafwire.types import TopicPartition
@@ -16,6 +16,8 @@ from kafwire.types import TopicPartition
 if TYPE_CHECKING:
     from kafwire.testing.history import View
     from kafwire.testing.simulation.workload import Workload
+
+STALLED_S = 15.0  # nobody may get nothing for so long after all faults, where there is something
 
 
 class Readers:
@@ -31,7 +33,8 @@ class Readers:
         self._roamer: Roamer | None = None
 
     def roam(self) -> None:
-        """Begin with the reader that moves about, in the world's loop."""
+        """Begin with the reader that moves about, and with a look at all, in the world's loop."""
+        self._start(self._watch())
         self._roamer = Roamer(self._workload)
         self._begin(NAME, MAIN, self._roamer.run())
 
@@ -44,10 +47,13 @@ class Readers:
         self._begin("reader", MAIN, self._read("reader", MAIN, isolation))
         if self._load.chained:
             self._begin("second reader", SECOND, self._read("second reader", SECOND, "read_committed"))
-            self._tasks.append(self._world.loop.create_task(self._workload.watched(watch_chain(self._workload))))
+            self._start(watch_chain(self._workload))
 
     def _begin(self, name: str, topic: str, coroutine: Any) -> None:
         self._topics[name] = topic
+        self._start(coroutine)
+
+    def _start(self, coroutine: Any) -> None:
         self._tasks.append(self._world.loop.create_task(self._workload.watched(coroutine)))
 
     async def stop(self) -> None:
@@ -75,6 +81,27 @@ class Readers:
                 if at < end:
                     found.append((name, where, at, end))
         return found
+
+    async def _watch(self) -> None:
+        """Where nothing is wrong any more, who has something to read gets it soon: not only in the end (I6)."""
+        last: dict[tuple[str, TopicPartition], tuple[int, float]] = {}
+        while True:
+            await asyncio.sleep(0.5)
+            now = self._world.loop.time()
+            places = {**self.seen, **(self._roamer.places() if self._roamer is not None else {})}
+            for (name, where), at in places.items():
+                before, since = last.get((name, where), (-1, now))
+                partition = self._world.state.topics.by_name[where.topic].partitions[where.partition]
+                if at != before or at >= partition.last_stable_offset:
+                    since = now
+                last[name, where] = at, since
+                stalled_s = max(0.0, now - max(since, self._world.calm_since_s))
+                if stalled_s > STALLED_S:
+                    self._workload.problems.append(
+                        f"{name} stays at {at} of {partition.last_stable_offset} in {where.topic}-{where.partition}, "
+                        f"and nothing has been wrong for {stalled_s:g} s"
+                    )
+                    last[name, where] = at, now + 1e9
 
     def note(self, view: View, batch: Any, known: set[TopicPartition]) -> None:
         """Write down a batch that was read live."""
@@ -114,6 +141,8 @@ class Readers:
             except KafkaError as error:
                 self._workload.counts[f"error reader {type(error).__name__}"] += 1
                 self._workload.say(f"{name}: {error}")
+                if not isinstance(error, KafkaConnectionError | KafkaTimeoutError):
+                    self._workload.problems.append(told(name, error))
                 await asyncio.sleep(0.5)
 
     async def _read_on(

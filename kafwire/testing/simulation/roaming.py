@@ -10,23 +10,27 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kafwire.errors import KafkaError
+from kafwire.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
+from kafwire.testing.broker.faults import Faults as Script
 from kafwire.testing.broker.groups.offsets import OffsetStore
 from kafwire.testing.simulation.schedule import CHAIN, MAIN
-from kafwire.testing.simulation.traces import Trace
+from kafwire.testing.simulation.traces import Trace, content_of
 from kafwire.types import TopicPartition
 
 if TYPE_CHECKING:
     import kafwire
     from kafwire.testing.broker.log.partition import Partition
+    from kafwire.testing.broker.request import Request
     from kafwire.testing.simulation.workload import Workload
 
 NAME = "roamer"
 GROUP = "roaming"
 NOWHERE = 1 << 40  # an offset that no log comes to
-API_MS = 5_000  # what it asks for outlasts some faults, and its reading does not end by that
+CALM_S = 10.0  # so long after all faults, what it asks is answered in time
+API_MS = (1_500, 5_000)  # some faults outlast what it asks for, and its reading does not end by that
 FAR = 2_000  # records that it seeks back, at most times
 WEIGHTS = {
     "seek": 6,
@@ -56,6 +60,12 @@ class Roamer:
         self.finished: list[Trace] = []
         self._highest: dict[TopicPartition, int] = {}  # that it ever came to
         self._aside: set[TopicPartition] = set()  # paused, or not assigned
+        self._unplaced: set[TopicPartition] = set()  # began, nobody here knows where
+
+    def places(self) -> dict[tuple[str, TopicPartition], int]:
+        """Where it is, of the partitions that it wants to read now; -1 where it does not know."""
+        wanted = ((where, trace) for where, trace in self.traces.items() if where not in self._aside)
+        return {(NAME, where): -1 if trace.is_lost else trace.next for where, trace in wanted}
 
     # --- a life
 
@@ -69,16 +79,21 @@ class Roamer:
                 group_id=GROUP,
                 auto_offset_reset=self._reset,
                 enable_auto_commit=self._chance.random() < 0.3,
-                default_api_timeout_ms=API_MS,
+                default_api_timeout_ms=self._chance.choice(API_MS),
                 max_prefetch_batches=self._chance.choice((1, 4)),
             )
+            began_s = self._world.loop.time()
             try:
                 before = self._committed()
+                self._unplaced.update(self._places)
                 async with consumer:
                     await self._begin(consumer, self._places, before)
                     await self._live(consumer)
+                    began_s = self._world.loop.time()
+            except _Refused:
+                continue
             except KafkaError as error:
-                self._told(error)
+                self._told(error, began_s)
                 await asyncio.sleep(0.5)
 
     async def _live(self, consumer: kafwire.AsyncConsumer) -> None:
@@ -87,6 +102,8 @@ class Roamer:
             if self._workload.is_over:
                 for where in self._places:
                     self._readers.seen[NAME, where] = await consumer.position(where)
+                with contextlib.suppress(_Refused):
+                    await self._commit(consumer)
                 continue
             kind = self._chance.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
             self._workload.counts[f"roamer {kind}"] += 1
@@ -101,9 +118,8 @@ class Roamer:
             try:
                 batches = await consumer.poll(self._chance.choice((0.1, 0.5, 1.0)))
             except KafkaError as error:
-                # Reading goes on by itself, whatever is wrong for a while.
-                self._workload.counts[f"error {NAME} {type(error).__name__}"] += 1
-                raise
+                self._wrong(told(NAME, error))
+                raise _Refused from error
             for batch in batches:
                 self._take(batch)
             if self._chance.random() < 0.15:
@@ -131,9 +147,13 @@ class Roamer:
         if problem:
             self._workload.problems.append(problem)
 
-    def _told(self, error: Exception) -> None:
+    def _told(self, error: Exception, began_s: float) -> None:
+        """What a call is told: time-outs, while something is wrong."""
         self._workload.counts[f"roamer told {type(error).__name__}"] += 1
         self._workload.say(f"{NAME}: {error}")
+        calm_s = began_s - self._world.calm_since_s
+        if not isinstance(error, KafkaTimeoutError | KafkaConnectionError) or calm_s > CALM_S:
+            self._wrong(f"{NAME} was told {type(error).__name__}, {calm_s:.0f} s after all faults: {error}")
 
     # --- where it is
 
@@ -144,6 +164,7 @@ class Roamer:
         committed_only, is_durable = self._isolation == "read_committed", self._load.is_durable
         self.traces[where] = Trace(NAME, where, start, why, committed_only, is_durable, is_lost)
         self._came_to(self.traces[where])
+        self._unplaced.discard(where)
 
     def _lose(self, where: TopicPartition) -> None:
         """There is no such offset: where it goes on is decided by its reset policy."""
@@ -173,8 +194,15 @@ class Roamer:
         found = self._world.state.part(OffsetStore).of(GROUP)
         offsets = {TopicPartition(*place): its.offset for place, its in found.items()}
         for where, offset in offsets.items():
-            if offset > (highest := self._highest.get(where, 0)) and offset != NOWHERE:
-                self._wrong(f"{NAME} has committed {offset} of {where.topic}-{where.partition}, and come to {highest}")
+            trace = self.traces.get(where)
+            if where in self._unplaced or trace is None or trace.is_lost:  # where it began or was reset to
+                self._highest[where] = max(self._highest.get(where, 0), offset)
+            highest = self._highest.get(where, 0)
+            if highest < offset < NOWHERE and self._load.is_durable:
+                there, _ = content_of(self._partition(where), committed_only=self._isolation == "read_committed")
+                if any(highest <= each < offset for each in there):
+                    name = f"{where.topic}-{where.partition}"
+                    self._wrong(f"{NAME} has committed {offset} of {name}, and come to {highest}")
         return offsets
 
     def _partition(self, where: TopicPartition) -> Partition:
@@ -193,6 +221,9 @@ class Roamer:
             self._move(where, offset, "sought")
 
     async def _seek_nowhere(self, consumer: kafwire.AsyncConsumer) -> None:
+        """A reset, whose questions are not answered for longer than one call may take."""
+        if self._chance.random() < 0.5:
+            self._world.state.part(Script).hang_up("ListOffsets", times=self._chance.randint(1, 12), client_id=NAME)
         for where in self._some():
             await self._ask(consumer.seek(where, NOWHERE))
             self._lose(where)
@@ -241,6 +272,7 @@ class Roamer:
         finally:
             self._aside.difference_update(left)
         before = self._committed()
+        self._unplaced.update(left)
         await consumer.assign(self._places)
         await self._begin(consumer, left, before)
 
@@ -257,11 +289,17 @@ class Roamer:
                 self._wrong(f"{NAME} was told that {offset} is committed of {where}, not {after.get(where)}")
 
     async def _ask(self, call: Any) -> Any:
+        began_s = self._world.loop.time()
         try:
             return await call
         except KafkaError as error:
-            self._told(error)
+            self._told(error, began_s)
             raise _Refused from error
+
+
+def told(reader: str, error: Exception) -> str:
+    """No reader is told of an error: it goes on by itself, whatever is wrong for a while."""
+    return f"{reader} ended: {type(error).__name__}: {error}"
 
 
 class _Refused(Exception):
@@ -274,6 +312,7 @@ async def watch_chain(workload: Workload) -> None:
     consumer = workload.readers.consumer(
         "onlooker", "read_committed", assign=places, group_id=CHAIN, enable_auto_commit=False
     )
+    workload.world.state.interceptors.append(partial(_check_is_stable, workload))
     async with consumer:
         await consumer.pause(*places)
         while True:
@@ -282,3 +321,14 @@ async def watch_chain(workload: Workload) -> None:
                 await consumer.committed(places)
             except KafkaError as error:
                 workload.counts[f"onlooker told {type(error).__name__}"] += 1
+
+
+def _check_is_stable(workload: Workload, request: Request) -> None:
+    """Who asks for offsets that an open transaction is about to change waits for its end (KIP-447)."""
+    if request.name == "OffsetFetch" and not request.message.require_stable:
+        store = workload.world.state.part(OffsetStore)
+        places = [(MAIN, index) for index in range(workload.load.partitions)]
+        if any(group.group_id == CHAIN for group in request.message.groups) and any(
+            store.is_unstable(CHAIN, place) for place in places
+        ):
+            workload.problems.append("offsets were asked for that an open transaction is about to change")
