@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafwire.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
@@ -307,28 +306,30 @@ class _Refused(Exception):
 
 
 async def watch_chain(workload: Workload) -> None:
-    """Ask again and again what the chain's group has committed, as who takes its work over would."""
+    """Ask what the chain's group has committed, as who takes its work over would: in the middle of its transactions."""
     places = [TopicPartition(MAIN, index) for index in range(workload.load.partitions)]
-    consumer = workload.readers.consumer(
-        "onlooker", "read_committed", assign=places, group_id=CHAIN, enable_auto_commit=False
-    )
-    workload.world.state.interceptors.append(partial(_check_is_stable, workload))
-    async with consumer:
+    is_open = asyncio.Event()
+    chance = random.Random(f"onlooker {workload.world.seed}")
+
+    def look(request: Request) -> None:
+        if request.name == "TxnOffsetCommit":
+            is_open.set()
+        elif request.name == "OffsetFetch" and not request.message.require_stable:
+            store = workload.world.state.part(OffsetStore)
+            of_chain = any(group.group_id == CHAIN for group in request.message.groups)
+            if of_chain and any(store.is_unstable(CHAIN, (where.topic, where.partition)) for where in places):
+                workload.problems.append("offsets were asked for that an open transaction is about to change (KIP-447)")
+
+    workload.world.state.interceptors.append(look)
+    options = {"assign": places, "group_id": CHAIN, "enable_auto_commit": False}
+    async with workload.readers.consumer("onlooker", "read_committed", **options) as consumer:
         await consumer.pause(*places)
         while True:
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(1.0)
+            is_open.clear()
+            await is_open.wait()
+            await asyncio.sleep(chance.uniform(0.0, 0.01))
             try:
                 await consumer.committed(places)
             except KafkaError as error:
                 workload.counts[f"onlooker told {type(error).__name__}"] += 1
-
-
-def _check_is_stable(workload: Workload, request: Request) -> None:
-    """Who asks for offsets that an open transaction is about to change waits for its end (KIP-447)."""
-    if request.name == "OffsetFetch" and not request.message.require_stable:
-        store = workload.world.state.part(OffsetStore)
-        places = [(MAIN, index) for index in range(workload.load.partitions)]
-        if any(group.group_id == CHAIN for group in request.message.groups) and any(
-            store.is_unstable(CHAIN, place) for place in places
-        ):
-            workload.problems.append("offsets were asked for that an open transaction is about to change")
