@@ -7,7 +7,7 @@ import errno
 import ipaddress
 import socket
 import struct
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -69,6 +69,8 @@ class Connection:
         self.closed = False
         self.throttled_until = 0.0  # the client was told to send nothing before
         self.requests = RequestTable()
+        # What all connections of one client have, and no other client.
+        self._client: Hashable = getattr(getattr(receiver, "_connection", None), "_reach", receiver)
         self._response_filter: ResponseFilter | None = None
         self._holding = False
         self._held: list[tuple[int, int, bytes, bool]] = []
@@ -100,7 +102,9 @@ class Connection:
 
     def _send(self, request: tuple[int, int, bytes, bool]) -> None:
         self._requests.put_nowait(request)
-        token, _, _, expect_response = request
+        token, _, frame, expect_response = request
+        if self.world.conduct is not None:
+            self.world.conduct.sent(self, self._client, self.node.number, frame)
         if not expect_response:
             self.world.loop.call_soon(self._report, self.receiver.on_sent, token)
 
@@ -129,6 +133,8 @@ class Connection:
             if not (self.link.runs_late and self.link.holds_requests):
                 self._server.cancel()
             self.node.disconnected(self)
+            if self.world.conduct is not None:
+                self.world.conduct.closed(self)
             self.world.loop.call_soon(self.receiver.on_closed, number, reason)
 
     def _report(self, event: Callable[[int], None], token: int) -> None:
@@ -188,6 +194,8 @@ class Connection:
                 if len(frame) > self.max_frame:
                     self.break_off(errno.EMSGSIZE, "a frame that is too long")
                     return
+                if self.world.conduct is not None:
+                    self.world.conduct.answered(self, correlation_id, answer)
                 answer_frame = Buffer(frame)
                 throttle_s = getattr(answer, "throttle_time_ms", 0) / 1000
                 if self._response_filter is not None:  # nobody sleeps here, so word is given at once

@@ -21,6 +21,7 @@ from kafwire.testing.broker.groups.offsets import OffsetStore
 from kafwire.testing.history import History, check
 from kafwire.testing.simulation.clock import Stuck
 from kafwire.testing.simulation.cluster import ClusterWorld
+from kafwire.testing.simulation.conduct import Conduct
 from kafwire.testing.simulation.events import SIDE_KEPT, Faults
 from kafwire.testing.simulation.schedule import CHAIN, MAIN, SECOND, SIDE, Schedule
 from kafwire.testing.simulation.workload import Workload
@@ -80,6 +81,7 @@ class _Run:
         load = self.schedule.load
         with ClusterWorld(brokers=load.nodes, seed=self.schedule.seed) as world, History(self.path) as history:
             self.world = world
+            world.conduct = conduct = Conduct()
             began_s = world.loop.time()
             world.state.features["transaction.version"] = load.transaction_version
             configs = {"min.insync.replicas": "2" if load.is_durable else "1"}
@@ -96,7 +98,7 @@ class _Run:
             finally:
                 self.outcome.counts = self.workload.counts
                 self.outcome.met = self.faults.met
-                self.outcome.violations += self.workload.problems
+                self.outcome.violations += [*self.workload.problems, *conduct.violations]
                 self.outcome.simulated_s = world.loop.time() - began_s
         self._judge_errors()
         report = check(self.path)

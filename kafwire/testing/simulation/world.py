@@ -27,6 +27,7 @@ from kafwire.errors import KafkaError
 from kafwire.runtime.engine import FORKED
 from kafwire.runtime.interfaces import Receiver, SocketAddress
 from kafwire.testing.simulation.clock import SimulatedClock, SimulatedLoop, SimulatedWaiter
+from kafwire.testing.simulation.conduct import Conduct
 from kafwire.testing.simulation.kafka import Call, Handler, Kafka
 from kafwire.testing.simulation.links import Link
 from kafwire.testing.simulation.network import BaseNode, Connection, Node, SimulatedResolver, SimulatedTransport
@@ -106,6 +107,7 @@ class BaseWorld:
         self.loop = SimulatedLoop(self._poll)
         self.engine = SimulatedEngine(self, seed)
         self.connections: list[Connection] = []
+        self.conduct: Conduct | None = None  # what judges all that clients send
         self.engine_lag_s: Callable[[], float] = lambda: 0.0  # until the engine looks at what the I/O thread received
         self._links: dict[int, Link] = {}
         self._released: dict[int, asyncio.Future[None]] = {}

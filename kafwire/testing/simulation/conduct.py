@@ -1,0 +1,307 @@
+"""What clients send, judged as it leaves them: the rules of Kafka's protocol that brokers do not, or cannot, enforce.
+
+It sees every request when a client gives it to a connection, and every answer when it comes back, and knows nothing of
+kafwire's own code. A rule holds whatever is wrong with brokers and network.
+
+- batches: the numbers of an idempotent producer's batches to a partition go on without a gap; no more than five are
+  between the oldest that was not acknowledged and the newest, as brokers remember five (KIP-98); none overtakes one
+  that waits to be sent again; the number of one that may be in the log is given to no other; until the first of a
+  producer id is acknowledged it is alone, as a broker takes any number of a producer that it does not know
+- transactions: before version 2 a partition is added before it is written to (KIP-98); none ends while batches of it
+  are in flight, which could be stored behind its end
+- fetching: no client is told that the epoch of its session is wrong (KIP-227); the leader epochs that it says never go
+  back (KIP-320)
+- who is asked: a broker that has said twice that it does not lead a partition, or coordinate a group or transaction, is
+  not asked again before the client has asked who does
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections import Counter
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafwire import protocol
+from kafwire.errors import ErrorCode
+from kafwire.testing.broker import dispatch
+from kafwire.testing.broker.log.batch_header import BatchHeader, read_header
+
+REMEMBERED = 5  # batches of a producer and partition, by each broker
+MOST = 20  # violations that are kept
+_HEAD = struct.Struct(">hhi")
+# The answers after which a batch is in the log.
+_TAKEN = {ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER}
+# Those after which it may be.
+_UNKNOWN = {ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND}
+_COORDINATED = {
+    *("OffsetCommit", "OffsetFetch", "TxnOffsetCommit", "AddOffsetsToTxn", "AddPartitionsToTxn", "EndTxn"),
+    *("InitProducerId", "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup"),
+}
+_READ = {"Produce", "Fetch", *_COORDINATED}
+_FIRST_WITH_IMPLICIT_PARTITIONS = 12  # the version of Produce that adds its partitions itself (KIP-890)
+Place = tuple[Hashable, int]  # a topic, by its name or id, and a partition
+
+
+@dataclass(slots=True)
+class _Batch:
+    """One that was sent and not acknowledged. `maybe_stored`: one of its requests has an outcome that nobody knows."""
+
+    count: int
+    crc: int
+    in_flight: bool = True
+    maybe_stored: bool = False
+
+    @property
+    def may_be_found(self) -> bool:
+        """Whether the client may know its outcome by other means than an answer."""
+        return self.maybe_stored and not self.in_flight
+
+
+@dataclass(slots=True)
+class _Flow:
+    """The batches of a producer's epoch to a partition, by their first numbers."""
+
+    next: int | None = (
+        None  # None before the first: a topic that was made anew is written to with the numbers of before
+    )
+    is_known: bool = False  # to the broker: a batch was acknowledged
+    open: dict[int, _Batch] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Sent:
+    """A request on its way. `number`: how many there were before it. `batches`: of Produce, by partition."""
+
+    number: int
+    name: str
+    client: Hashable
+    node: int
+    version: int
+    message: Any
+    batches: dict[Place, tuple[_Flow, int]] = field(default_factory=dict)
+
+
+class Conduct:
+    """Judges what it is told of. `violations`: in words."""
+
+    def __init__(self) -> None:
+        self.violations: list[str] = []
+        self._kinds = dispatch.served()
+        self._sent: dict[Hashable, dict[int, _Sent]] = {}
+        self._flows: dict[tuple[int, int, Place], _Flow] = {}
+        self._added: dict[int, set[Place]] = {}  # to the transaction, by producer id
+        self._epochs: dict[tuple[Hashable, Place], int] = {}
+        # By client, broker, and what it was asked for: how often it has said that it is the wrong one.
+        self._refused: Counter[tuple[Hashable, int, Hashable]] = Counter()
+        self._numbers = itertools.count()
+        self._looked_up: dict[tuple[Hashable, str], int] = {}  # how many requests there were when it was told who does
+
+    def _wrong(self, sent: _Sent, problem: str) -> None:
+        if len(self.violations) < MOST:
+            self.violations.append(f"{sent.name} to broker {sent.node}: {problem}")
+
+    def _refuse(self, sent: _Sent, lookup: str, what: Hashable) -> None:
+        """A broker has said that it is the wrong one; who was told another one since may have asked before."""
+        if sent.number > self._looked_up.get((sent.client, lookup), -1):
+            self._refused[sent.client, sent.node, what] += 1
+
+    def _asks(self, sent: _Sent, what: Hashable) -> None:
+        """Whether a broker is asked in vain: once more may be, while the client waits to ask who it should be."""
+        if self._refused[sent.client, sent.node, what] > 1:
+            self._wrong(
+                sent, f"it has said twice that it is the wrong one for {what}, and nobody asked for the right one"
+            )
+
+    def _led(self, sent: _Sent, place: Place, data: Any) -> None:
+        """What an answer says of who leads a partition: not the one that was asked, and perhaps who does (KIP-951)."""
+        if data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            self._refuse(sent, "Metadata", place)
+            self._refused.pop((sent.client, data.current_leader.leader_id, place), None)
+
+    # --- what it is told
+
+    def sent(self, connection: Hashable, client: Hashable, node: int, frame: bytes) -> None:
+        """A client has given a request, without its size, to a connection."""
+        key, version, correlation_id = _HEAD.unpack_from(frame)
+        its = self._kinds[key]
+        kind = its.request_class
+        message: Any = None
+        if its.name in _READ:
+            header = protocol.RequestHeader.plan(2 if version >= kind.flexible_from else 1)
+            _, used = header.decode_prefix(frame)
+            message, _ = kind.plan(version).decode_prefix(memoryview(frame)[used:])
+        sent = _Sent(next(self._numbers), its.name, client, node, version, message)
+        self._sent.setdefault(connection, {})[correlation_id] = sent
+        if sent.name == "Produce":
+            self._produces(sent)
+        elif sent.name == "Fetch":
+            self._fetches(sent)
+        elif sent.name == "EndTxn":
+            self._ends(sent)
+        if sent.name in _COORDINATED:
+            for who in _coordinated(sent):
+                self._asks(sent, who)
+
+    def answered(self, connection: Hashable, correlation_id: int, answer: Any) -> None:
+        """An answer has come to the client."""
+        sent = self._sent.get(connection, {}).pop(correlation_id, None)
+        if sent is None:
+            return
+        if sent.name == "Produce":
+            self._produced(sent, answer)
+        elif sent.name == "Fetch":
+            self._fetched(sent, answer)
+        elif sent.name in ("Metadata", "FindCoordinator"):
+            self._looked_up[sent.client, sent.name] = next(self._numbers)
+            kind = tuple if sent.name == "Metadata" else str
+            for each in [one for one in self._refused if one[0] == sent.client and isinstance(one[2], kind)]:
+                del self._refused[each]
+        if sent.name in _COORDINATED and ErrorCode.NOT_COORDINATOR in _codes(answer):
+            for who in _coordinated(sent):
+                self._refuse(sent, "FindCoordinator", who)
+        if sent.name == "AddPartitionsToTxn":
+            self._adds(sent, answer)
+
+    def closed(self, connection: Hashable) -> None:
+        """A connection has ended, for the client."""
+        for sent in self._sent.pop(connection, {}).values():
+            for flow, first in sent.batches.values():
+                if first in flow.open:
+                    flow.open[first].in_flight = False
+                    flow.open[first].maybe_stored = True
+
+    # --- batches
+
+    def _produces(self, sent: _Sent) -> None:
+        for place, data in _parts(sent.message.topic_data, "partition_data", "index"):
+            self._asks(sent, place)
+            header = read_header(data.records)
+            if header.producer_id < 0:
+                continue
+            is_added = sent.version >= _FIRST_WITH_IMPLICIT_PARTITIONS or place in self._added.get(
+                header.producer_id, ()
+            )
+            if header.is_transactional and not is_added:
+                self._wrong(sent, f"{place} was not added to the transaction of producer {header.producer_id}")
+            flow = self._flows.setdefault((header.producer_id, header.producer_epoch, place), _Flow())
+            problem = _send(flow, header)
+            if problem:
+                self._wrong(sent, f"{place}, producer {header.producer_id}: {problem}")
+            sent.batches[place] = flow, header.base_sequence
+
+    def _produced(self, sent: _Sent, answer: Any) -> None:
+        for place, data in _parts(answer.responses, "partition_responses", "index"):
+            self._led(sent, place, data)
+            flow, first = sent.batches.pop(place, (None, 0))
+            if flow is None or first not in flow.open:
+                continue
+            if data.error_code in _TAKEN:
+                flow.is_known = True
+                del flow.open[first]
+            else:
+                flow.open[first].in_flight = False
+                flow.open[first].maybe_stored |= data.error_code in _UNKNOWN
+        for flow, first in sent.batches.values():  # there was no answer for it
+            if first in flow.open:
+                flow.open[first].in_flight = False
+                flow.open[first].maybe_stored = True
+
+    # --- transactions
+
+    def _adds(self, sent: _Sent, answer: Any) -> None:
+        producer_id = sent.message.v3_and_below_producer_id
+        for topic in answer.results_by_topic_v3_and_below:
+            for its in topic.results_by_partition:
+                if its.partition_error_code == ErrorCode.NONE:
+                    self._added.setdefault(producer_id, set()).add((topic.name, its.partition_index))
+
+    def _ends(self, sent: _Sent) -> None:
+        producer_id = sent.message.producer_id
+        self._added.pop(producer_id, None)
+        for (number, _, place), flow in self._flows.items():
+            if number == producer_id and any(batch.in_flight for batch in flow.open.values()):
+                self._wrong(sent, f"batches of producer {number} to {place} are in flight")
+
+    # --- fetching
+
+    def _fetches(self, sent: _Sent) -> None:
+        for place, data in _parts(sent.message.topics, "partitions", "partition"):
+            self._asks(sent, place)
+            epoch = data.current_leader_epoch
+            last = self._epochs.get((sent.client, place), -1)
+            if 0 <= epoch < last:
+                self._wrong(sent, f"leader epoch {epoch} of {place}, after {last}")
+            self._epochs[sent.client, place] = max(epoch, last)
+
+    def _fetched(self, sent: _Sent, answer: Any) -> None:
+        if answer.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH:
+            self._wrong(sent, f"epoch {sent.message.session_epoch} of session {sent.message.session_id} was wrong")
+        for place, data in _parts(answer.responses, "partitions", "partition_index"):
+            self._led(sent, place, data)
+
+
+def _send(flow: _Flow, header: BatchHeader) -> str:
+    """A batch is sent, for the first time or again. Returns what is wrong with that, if anything."""
+    first, count = header.base_sequence, header.count
+    known = flow.open.get(first)
+    # One that may be in the log may have been found there, by who looked for it, and is acknowledged then.
+    earlier = [batch for number, batch in flow.open.items() if number < first and not batch.may_be_found]
+    problem = ""
+    if known is not None and known.in_flight:
+        problem = f"batch {first} is in flight already"
+    elif known is not None and known.crc != header.crc and known.maybe_stored:
+        problem = f"the number {first} is given to another batch, and the one that had it may be in the log"
+    elif known is None and flow.next not in (None, first):
+        problem = f"batch {first} is sent where {flow.next} is due"
+    elif any(not batch.in_flight for batch in earlier):
+        problem = f"batch {first} overtakes one that waits to be sent again"
+    elif earlier and not flow.is_known:
+        problem = f"batch {first} is sent before the first one was acknowledged"
+    elif len(earlier) >= REMEMBERED:
+        problem = f"batch {first} is sent when {len(earlier)} before it are not acknowledged"
+    if known is None or known.crc != header.crc:
+        # Those behind it get other numbers, if this is another batch.
+        flow.open = {number: batch for number, batch in flow.open.items() if number < first or batch.in_flight}
+        flow.next = first + count
+        flow.open[first] = _Batch(count, header.crc)
+    else:
+        known.in_flight = True
+    return problem
+
+
+def _parts(topics: Any, partitions: str, number: str) -> Iterator[tuple[Place, Any]]:
+    """The partitions of a message."""
+    for topic in topics:
+        name = getattr(topic, "name", "") or getattr(topic, "topic", "") or topic.topic_id
+        for data in getattr(topic, partitions):
+            yield (name, getattr(data, number)), data
+
+
+def _coordinated(sent: _Sent) -> list[str]:
+    """The groups or transactional ids of a request."""
+    if sent.name == "OffsetFetch" and sent.message.groups:
+        return [f"group {group.group_id}" for group in sent.message.groups]
+    if sent.name == "AddPartitionsToTxn":
+        return [f"transactions of {sent.message.v3_and_below_transactional_id}"]
+    if sent.name in ("EndTxn", "InitProducerId", "AddOffsetsToTxn"):
+        identity = sent.message.transactional_id
+        return [] if identity is None else [f"transactions of {identity}"]  # without one any broker does
+    return [f"group {sent.message.group_id}"]
+
+
+def _codes(answer: Any) -> set[int]:
+    """All error codes of a message."""
+    found: set[int] = set()
+    waiting = [answer]
+    while waiting:
+        each = waiting.pop()
+        for its in getattr(each, "__fields__", ()):
+            value = getattr(each, its.name)
+            if its.name.endswith("error_code"):
+                found.add(value)
+            elif isinstance(value, list):
+                waiting += [one for one in value if hasattr(one, "__fields__")]
+    return found
