@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from kafwire.testing.simulation.cluster import ClusterWorld
 
 LONGEST_DELAY_S = 3.0
+MOST_LOST = 50  # records, by an unclean election
 LONGEST_JUMP_MS = 3_000_000.0  # brokers refuse records that are an hour ahead of them
 LONGEST_THROTTLE_MS = 1_500
 IDENTITIES = ("transactions", "chain", "roaming")  # transactional ids and groups of the workload
@@ -175,8 +176,11 @@ class Faults:
         others = [n for n in partition.replicas if n != partition.leader and self._state.replication.can_lead(n)]
         if others:
             node = others[event.node % len(others)]
-            lost = round(event.amount * 50)
-            partition.replica_ends[node] = max(partition.log.start_offset, partition.log.end_offset - lost)
+            end = partition.log.end_offset - round(event.amount * MOST_LOST)
+            # Followers get batches whole.
+            headers = partition.log.headers(partition.log.start_offset, max(end, 0))
+            whole = [header.next_offset for header in headers if header.next_offset <= end]
+            partition.replica_ends[node] = max([partition.log.start_offset, *whole[-1:]])
             partition.lead(node)
 
     def _move_coordinator(self, event: Event) -> None:

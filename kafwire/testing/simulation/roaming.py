@@ -81,18 +81,18 @@ class Roamer:
                 default_api_timeout_ms=self._chance.choice(API_MS),
                 max_prefetch_batches=self._chance.choice((1, 4)),
             )
-            began_s = self._world.loop.time()
+            was_calm = self._is_calm()
             try:
                 before = self._committed()
                 self._unplaced.update(self._places)
                 async with consumer:
                     await self._begin(consumer, self._places, before)
                     await self._live(consumer)
-                    began_s = self._world.loop.time()
+                    was_calm = self._is_calm()
             except _Refused:
                 continue
             except KafkaError as error:
-                self._told(error, began_s)
+                self._told(error, was_calm=was_calm)
                 await asyncio.sleep(0.5)
 
     async def _live(self, consumer: kafwire.AsyncConsumer) -> None:
@@ -146,13 +146,18 @@ class Roamer:
         if problem:
             self._workload.problems.append(problem)
 
-    def _told(self, error: Exception, began_s: float) -> None:
+    def _is_calm(self) -> bool:
+        """Whether what it asks for has to be answered in time."""
+        calm_s = self._world.loop.time() - self._world.calm_since_s
+        return calm_s > CALM_S and not self._world.state.part(Script).script
+
+    def _told(self, error: Exception, *, was_calm: bool) -> None:
         """What a call is told: time-outs, while something is wrong."""
+        was_calm = was_calm and self._is_calm()
         self._workload.counts[f"roamer told {type(error).__name__}"] += 1
         self._workload.say(f"{NAME}: {error}")
-        calm_s = began_s - self._world.calm_since_s
-        if not isinstance(error, KafkaTimeoutError | KafkaConnectionError) or calm_s > CALM_S:
-            self._wrong(f"{NAME} was told {type(error).__name__}, {calm_s:.0f} s after all faults: {error}")
+        if was_calm or not isinstance(error, KafkaTimeoutError | KafkaConnectionError):
+            self._wrong(f"{NAME} was told, {'all' if was_calm else 'not all'} being well: {error}")
 
     # --- where it is
 
@@ -288,11 +293,11 @@ class Roamer:
                 self._wrong(f"{NAME} was told that {offset} is committed of {where}, not {after.get(where)}")
 
     async def _ask(self, call: Any) -> Any:
-        began_s = self._world.loop.time()
+        was_calm = self._is_calm()
         try:
             return await call
         except KafkaError as error:
-            self._told(error, began_s)
+            self._told(error, was_calm=was_calm)
             raise _Refused from error
 
 

@@ -44,7 +44,7 @@ WEIGHTS: Mapping[str, int] = {
     "throttle": 2,
 }
 # Those that may take away what was acknowledged: drawn only where producers are promised no more.
-LOSSY: Mapping[str, int] = {"unclean_election": 4, "crash_unflushed": 3}
+LOSSY: Mapping[str, int] = {"unclean_election": 20, "crash_unflushed": 5}
 # What is drawn to outlast the time-outs of clients that are not patient.
 OUTLASTING = (
     "crash",
@@ -167,17 +167,18 @@ def _draw_load(chance: random.Random, seconds: float) -> Load:
         records_per_s=chance.choice((10.0, 20.0, 50.0, 200.0)),
         partitions=chance.choice((1, 2, 3, 6)),
         # An unclean election tears transactions, whatever clients do.
-        is_durable=chance.random() < 0.85 or kind in ("transactional", "chained"),
+        is_durable=chance.random() < 0.6 or kind in ("transactional", "chained"),
         is_patient=is_patient,
         transactional=kind in ("transactional", "chained"),
         chained=kind == "chained",
         blocking=kind == "blocking",
         transaction_version=chance.choice((1, 2, 2)),
         linger_ms=chance.choice((0, 5, 50, 200)),
+        bursts_per_s=chance.choice((0.5, 2.0, 2.0)),
         options={
             "compression_type": chance.choice(("none", "none", "lz4")),
             # Small batches are many in flight.
-            "batch_size": chance.choice((500, 2_000, 1 << 20)),
+            "batch_size": chance.choice((200, 500, 2_000, 1 << 20)),
             "delivery_timeout_ms": 300_000 if is_patient else chance.choice((8_000, 12_000, 20_000)),
             "fetch_strategy": chance.choice(("hybrid", "hybrid", "per_partition", "per_node")),
         },
