@@ -69,8 +69,9 @@ class Connection:
         self.closed = False
         self.throttled_until = 0.0  # the client was told to send nothing before
         self.requests = RequestTable()
-        # What all connections of one client have, and no other client.
-        self._client: Hashable = getattr(getattr(receiver, "_connection", None), "_reach", receiver)
+        # What all connections of one client have, and those of no other.
+        owner: Any = getattr(receiver, "_connection", None)
+        self._client: Hashable = id(receiver) if owner is None else owner._reach
         self._response_filter: ResponseFilter | None = None
         self._holding = False
         self._held: list[tuple[int, int, bytes, bool]] = []
