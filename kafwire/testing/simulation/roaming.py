@@ -149,7 +149,8 @@ class Roamer:
     def _is_calm(self) -> bool:
         """Whether what it asks for has to be answered in time."""
         calm_s = self._world.loop.time() - self._world.calm_since_s
-        return calm_s > CALM_S and not self._world.state.part(Script).script
+        are_dead = any(connection.is_dead and not connection.closed for connection in self._world.connections)
+        return calm_s > CALM_S and not are_dead and not self._world.state.part(Script).script
 
     def _told(self, error: Exception, *, was_calm: bool) -> None:
         """What a call is told: time-outs, while something is wrong."""
