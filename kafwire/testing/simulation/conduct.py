@@ -49,15 +49,16 @@ Place = tuple[Hashable, int]  # a topic, by its name or id, and a partition
 class _Batch:
     """One that was sent and not acknowledged. `maybe_stored`: one of its requests has an outcome that nobody knows."""
 
-    count: int
+    ordinal: int  # how many batches there were before it
     crc: int
     in_flight: bool = True
     maybe_stored: bool = False
+    is_out_of_order: bool = False  # for a broker, which may have lost what it had
 
     @property
     def may_be_found(self) -> bool:
         """Whether the client may know its outcome by other means than an answer."""
-        return self.maybe_stored and not self.in_flight
+        return (self.maybe_stored or self.is_out_of_order) and not self.in_flight
 
 
 @dataclass(slots=True)
@@ -67,6 +68,7 @@ class _Flow:
     next: int | None = (
         None  # None before the first: a topic that was made anew is written to with the numbers of before
     )
+    sent: int = 0  # batches
     is_known: bool = False  # to the broker: a batch was acknowledged
     open: dict[int, _Batch] = field(default_factory=dict)
 
@@ -204,6 +206,7 @@ class Conduct:
             else:
                 flow.open[first].in_flight = False
                 flow.open[first].maybe_stored |= data.error_code in _UNKNOWN
+                flow.open[first].is_out_of_order = data.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         for flow, first in sent.batches.values():  # there was no answer for it
             if first in flow.open:
                 flow.open[first].in_flight = False
@@ -245,7 +248,7 @@ class Conduct:
 
 def _send(flow: _Flow, header: BatchHeader) -> str:
     """A batch is sent, for the first time or again. Returns what is wrong with that, if anything."""
-    first, count = header.base_sequence, header.count
+    first = header.base_sequence
     known = flow.open.get(first)
     # One that may be in the log may have been found there, by who looked for it, and is acknowledged then.
     earlier = [batch for number, batch in flow.open.items() if number < first and not batch.may_be_found]
@@ -260,13 +263,15 @@ def _send(flow: _Flow, header: BatchHeader) -> str:
         problem = f"batch {first} overtakes one that waits to be sent again"
     elif earlier and not flow.is_known:
         problem = f"batch {first} is sent before the first one was acknowledged"
-    elif len(earlier) >= REMEMBERED:
-        problem = f"batch {first} is sent when {len(earlier)} before it are not acknowledged"
+    elif earlier and flow.sent - earlier[0].ordinal >= REMEMBERED and known is None:
+        problem = f"batch {first} is sent when an answer to the fifth before it, or to an earlier one, is not there yet"
     if known is None or known.crc != header.crc:
         # Those behind it get other numbers, if this is another batch.
         flow.open = {number: batch for number, batch in flow.open.items() if number < first or batch.in_flight}
-        flow.next = first + count
-        flow.open[first] = _Batch(count, header.crc)
+        flow.next = first + header.count
+        flow.sent = flow.sent if known is None else known.ordinal
+        flow.open[first] = _Batch(flow.sent, header.crc)
+        flow.sent += 1
     else:
         known.in_flight = True
     return problem

@@ -189,7 +189,7 @@ def _draw_event(chance: random.Random, weights: Mapping[str, int], load: Load) -
     kind = chance.choices(list(weights), list(weights.values()))[0]
     at_s = round(chance.uniform(1.0, max(load.seconds - 1.0, 1.0)), 3)
     low, high = LASTS.get(kind, (0.0, 0.0))
-    if not load.is_patient and kind in OUTLASTING and chance.random() < 0.3:
+    if not load.is_patient and kind in OUTLASTING and chance.random() < 0.5:
         low, high = LONG_S
     return Event(
         at_s,

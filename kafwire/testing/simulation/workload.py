@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kafwire.testing.simulation.schedule import Load
 
 CALL_S = 60.0
+HASTY_S = 10.0  # of who is not patient
 LONGEST_S = 180.0  # after the load: until the blocking clients have sent and read all
 TRANSACTION_MS = 20_000
 PATIENT_MS = 300_000  # of transactions, where no client is to be told of an error
@@ -119,8 +120,7 @@ class Workload:
                                 )
                                 return
                 except KafkaError as error:
-                    self.counts[f"error reader {type(error).__name__}"] += 1
-                    self.say(f"reader: {error}")
+                    self.readers.told("reader", error)
                     self.world.pass_time(0.5)
 
     def _send_blocking(self, producer: kafwire.Producer, writer: Writer, pending: deque[list[Sent]]) -> None:
@@ -235,6 +235,10 @@ class Workload:
 
     # --- transactions
 
+    @property
+    def _call_s(self) -> float:
+        return CALL_S if self.load.is_patient else HASTY_S
+
     async def _transact(self, number: int, topic: str) -> None:
         """Transactions of a burst each over all partitions; some are aborted on purpose."""
         writer = self._writer(number, "transactions")
@@ -252,7 +256,7 @@ class Workload:
             timeout_ms = PATIENT_MS if self.load.is_patient else TRANSACTION_MS
             producer = self._producer(transactional_id=identity, transaction_timeout_ms=timeout_ms, client_id=identity)
             try:
-                await producer.init_transactions(CALL_S)
+                await producer.init_transactions(self._call_s)
             except TransactionError as error:
                 self.counts[f"error init {type(error).__name__}"] += 1
                 await self._close(producer)
@@ -278,11 +282,11 @@ class Workload:
         sent: list[Sent] = []
         committed: bool | None
         try:
-            async with producer.transaction(CALL_S):
+            async with producer.transaction(self._call_s):
                 if offsets is not None:
                     group, upto = offsets
                     writer.offsets(transaction, group, upto)
-                    await producer.send_offsets(upto, group, CALL_S)
+                    await producer.send_offsets(upto, group, self._call_s)
                 made = writer.invoke(self._keys(len(places)), transaction=transaction)
                 left = [sequence for sequence, _ in made]
                 try:
@@ -314,7 +318,7 @@ class Workload:
         if not isinstance(error, TransactionTimeoutError):
             return None if getattr(error, "fatal", False) else False
         try:
-            await producer.commit_transaction(CALL_S)
+            await producer.commit_transaction(self._call_s)
         except KafkaError as again:
             self.counts[f"error again {type(again).__name__}"] += 1
             return None
