@@ -139,11 +139,15 @@ class Readers:
                             await consumer.seek(where, offset)
                     await self._read_on(name, view, consumer, known, isolation)
             except KafkaError as error:
-                self._workload.counts[f"error reader {type(error).__name__}"] += 1
-                self._workload.say(f"{name}: {error}")
-                if not isinstance(error, KafkaConnectionError | KafkaTimeoutError):
-                    self._workload.problems.append(told(name, error))
+                self.told(name, error)
                 await asyncio.sleep(0.5)
+
+    def told(self, name: str, error: Exception) -> None:
+        """A reader ended by an error: it was not placed in time, or it should have read on."""
+        self._workload.counts[f"error reader {type(error).__name__}"] += 1
+        self._workload.say(f"{name}: {error}")
+        if not isinstance(error, KafkaConnectionError | KafkaTimeoutError):
+            self._workload.problems.append(told(name, error))
 
     async def _read_on(
         self, name: str, view: View, consumer: kafwire.AsyncConsumer, known: set[TopicPartition], isolation: str

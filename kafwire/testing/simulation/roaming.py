@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kafwire.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 NAME = "roamer"
 GROUP = "roaming"
 NOWHERE = 1 << 40  # an offset that no log comes to
-CALM_S = 10.0  # so long after all faults, what it asks is answered in time
+CALM_S = 15.0  # so long after all faults, what it asks is answered in time
 API_MS = (1_500, 5_000)  # some faults outlast what it asks for, and its reading does not end by that
 FAR = 2_000  # records that it seeks back, at most times
 WEIGHTS = {
@@ -59,6 +59,7 @@ class Roamer:
         self.finished: list[Trace] = []
         self._highest: dict[TopicPartition, int] = {}  # that it ever came to
         self._aside: set[TopicPartition] = set()  # paused, or not assigned
+        self._armed_s = 0.0  # when it last had brokers not answer it
         self._unplaced: set[TopicPartition] = set()  # began, nobody here knows where
 
     def places(self) -> dict[tuple[str, TopicPartition], int]:
@@ -100,7 +101,7 @@ class Roamer:
             await self._read(consumer, self._chance.randrange(2, 8))
             if self._workload.is_over:
                 for where in self._places:
-                    self._readers.seen[NAME, where] = await consumer.position(where)
+                    self._readers.seen[NAME, where] = await self._ask(consumer.position(where))
                 with contextlib.suppress(_Refused):
                     await self._commit(consumer)
                 continue
@@ -108,9 +109,12 @@ class Roamer:
             self._workload.counts[f"roamer {kind}"] += 1
             if kind == "start_again":
                 return
-            # What it asks may not be answered in its time; it reads on then, from where it was.
-            with contextlib.suppress(_Refused):
+            try:
                 await getattr(self, f"_{kind}")(consumer)
+            except _Refused:
+                # It reads on from where it was, if it still reads all.
+                if kind in ("pause", "leave"):
+                    raise
 
     async def _read(self, consumer: kafwire.AsyncConsumer, polls: int) -> None:
         for _ in range(polls):
@@ -129,7 +133,7 @@ class Roamer:
 
     async def _reach(self, consumer: kafwire.AsyncConsumer, trace: Trace) -> None:
         if not trace.is_lost:
-            self._wrong(trace.reach(await consumer.position(trace.where)))
+            self._wrong(trace.reach(await self._ask(consumer.position(trace.where))))
             self._came_to(trace)
 
     def _take(self, batch: Any) -> None:
@@ -148,7 +152,7 @@ class Roamer:
 
     def _is_calm(self) -> bool:
         """Whether what it asks for has to be answered in time."""
-        calm_s = self._world.loop.time() - self._world.calm_since_s
+        calm_s = self._world.loop.time() - max(self._world.calm_since_s, self._armed_s)
         are_dead = any(connection.is_dead and not connection.closed for connection in self._world.connections)
         return calm_s > CALM_S and not are_dead and not self._world.state.part(Script).script
 
@@ -180,7 +184,7 @@ class Roamer:
     ) -> None:
         """It goes on where its group was, if nobody has committed meanwhile."""
         for where in places:
-            position = await consumer.position(where)
+            position = await self._ask(consumer.position(where))
             committed = before.get(where)
             if self._load.is_durable and committed is not None and committed == self._committed().get(where):
                 name = f"{where.topic}-{where.partition}"
@@ -228,6 +232,7 @@ class Roamer:
     async def _seek_nowhere(self, consumer: kafwire.AsyncConsumer) -> None:
         """A reset, whose questions are not answered for longer than one call may take."""
         if self._chance.random() < 0.5:
+            self._armed_s = self._world.loop.time()
             self._world.state.part(Script).hang_up("ListOffsets", times=self._chance.randint(1, 12), client_id=NAME)
         for where in self._some():
             await self._ask(consumer.seek(where, NOWHERE))
@@ -256,11 +261,8 @@ class Roamer:
     async def _pause(self, consumer: kafwire.AsyncConsumer) -> None:
         places = self._some()
         await self._ask(consumer.pause(*places))
-        self._aside.update(places)
-        try:
+        with self._put_aside(places):
             await self._read(consumer, self._chance.randrange(1, 10))
-        finally:
-            self._aside.difference_update(places)
         await self._ask(consumer.resume(*places))
 
     async def _leave(self, consumer: kafwire.AsyncConsumer) -> None:
@@ -268,18 +270,23 @@ class Roamer:
         left = self._some()
         kept = [where for where in self._places if where not in left]
         await self._ask(consumer.assign(kept))
-        self._aside.update(left)
-        try:
+        with self._put_aside(left):
             if kept:
                 await self._read(consumer, self._chance.randrange(1, 8))
             else:
                 await asyncio.sleep(self._chance.uniform(0.0, 3.0))
-        finally:
-            self._aside.difference_update(left)
         before = self._committed()
         self._unplaced.update(left)
-        await consumer.assign(self._places)
+        await self._ask(consumer.assign(self._places))
         await self._begin(consumer, left, before)
+
+    @contextlib.contextmanager
+    def _put_aside(self, places: list[TopicPartition]) -> Iterator[None]:
+        self._aside.update(places)
+        try:
+            yield
+        finally:
+            self._aside.difference_update(places)
 
     async def _commit(self, consumer: kafwire.AsyncConsumer) -> None:
         await self._ask(consumer.commit())
