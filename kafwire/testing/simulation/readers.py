@@ -10,6 +10,7 @@ import kafwire
 from kafwire.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
 from kafwire.testing.simulation.roaming import NAME, Roamer, told, watch_chain
 from kafwire.testing.simulation.schedule import MAIN, SECOND
+from kafwire.testing.simulation.side import Side
 from kafwire.testing.simulation.traces import Content, Trace, content_of
 from kafwire.types import TopicPartition
 
@@ -31,10 +32,12 @@ class Readers:
         self._topics: dict[str, str] = {}  # by reader, where it has to come to the ends
         self._traces: dict[tuple[str, TopicPartition], Trace] = {}  # where the history does not judge
         self._roamer: Roamer | None = None
+        self.side = Side(workload)
 
     def roam(self) -> None:
         """Begin with the reader that moves about, and with a look at all, in the world's loop."""
         self._start(self._watch())
+        self._start(self.side.read())
         self._roamer = Roamer(self._workload)
         self._begin(NAME, MAIN, self._roamer.run())
 
@@ -74,7 +77,7 @@ class Readers:
             await asyncio.sleep(0.1)
 
     def _behind(self, ends: Callable[[str], dict[TopicPartition, int]]) -> list[tuple[str, TopicPartition, int, int]]:
-        found = []
+        found = self.side.behind() if self._load.is_durable else []
         for name, topic in self._topics.items():
             for where, end in ends(topic).items():
                 at = self.seen.get((name, where), 0)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import kafwire
 from kafwire.errors import KafkaError, TransactionError, TransactionTimeoutError
 from kafwire.testing.simulation.readers import Readers
-from kafwire.testing.simulation.schedule import CHAIN, MAIN, SECOND, SIDE
+from kafwire.testing.simulation.schedule import CHAIN, MAIN, SECOND
 from kafwire.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -359,15 +359,7 @@ class Workload:
     async def _try_side_topic(self) -> None:
         """A topic whose records may go: who uses it hears of it in time, and can go on. Nothing is promised of them."""
         async with self._producer(client_id="side", delivery_timeout_ms=15_000) as producer:
-            while not self.is_over:
-                await asyncio.sleep(5.0)
-                try:
-                    await asyncio.wait_for(await producer.send(SIDE, b"value"), 60)
-                    self.counts["side sent"] += 1
-                except KafkaError as error:
-                    self.counts[f"side error {getattr(error, 'name', type(error).__name__)}"] += 1
-                except TimeoutError:
-                    self.problems.append("a record to the topic that is made anew had no outcome within 60 s")
+            await self.readers.side.send(producer)
 
 
 async def _ended(delivery: Any) -> None:
