@@ -25,6 +25,18 @@ _MARKER_KEY = struct.Struct(">hh")  # version, type: 1 commits
 _MARKER_VALUE = struct.Struct(">hi")  # version, coordinator epoch
 
 
+class Watchers(dict["Watcher", None]):
+    """Who is told of changes, in the order in which they came: that is the same in each run."""
+
+    def add(self, watcher: Watcher) -> None:
+        """Tell this one too."""
+        self[watcher] = None
+
+    def discard(self, watcher: Watcher) -> None:
+        """Tell this one no more."""
+        self.pop(watcher, None)
+
+
 @dataclass(slots=True, eq=False)
 class Partition:
     """One partition of a topic."""
@@ -45,7 +57,7 @@ class Partition:
     producers: ProducerStates = field(default_factory=ProducerStates)
     # Those who wait for records or replication: called when the log has grown by so many readable bytes, or otherwise
     # changed (-1).
-    watchers: set[Callable[[Partition, int], None]] = field(default_factory=set)
+    watchers: Watchers = field(default_factory=Watchers)
 
     def __post_init__(self) -> None:
         if not self.isr:
@@ -207,3 +219,6 @@ class Partition:
         """Tell those who wait."""
         for watcher in list(self.watchers):
             watcher(self, grown)
+
+
+Watcher = Callable[[Partition, int], None]
