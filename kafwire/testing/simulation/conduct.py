@@ -11,8 +11,8 @@ kafwire's own code. A rule holds whatever is wrong with brokers and network.
   are in flight, which could be stored behind its end
 - fetching: no client is told that the epoch of its session is wrong (KIP-227); the leader epochs that it says never go
   back (KIP-320)
-- who is asked: a broker that has said twice that it does not lead a partition, or coordinate a group or transaction, is
-  not asked again before the client has asked who does
+- who is asked: a broker that has said again and again that it does not lead a partition, or coordinate a group or
+  transaction, is not asked on before the client has asked who does
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from kafwire.testing.broker import dispatch
 from kafwire.testing.broker.log.batch_header import BatchHeader, read_header
 
 REMEMBERED = 5  # batches of a producer and partition, by each broker
+IN_VAIN = 5  # requests for the same to a broker that is the wrong one
 MOST = 20  # violations that are kept
 _HEAD = struct.Struct(">hhi")
 # The answers after which a batch is in the log.
