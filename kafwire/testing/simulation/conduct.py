@@ -112,10 +112,10 @@ class Conduct:
             self._refused[sent.client, sent.node, what] += 1
 
     def _asks(self, sent: _Sent, what: Hashable) -> None:
-        """Whether a broker is asked in vain: once more may be, while the client waits to ask who it should be."""
-        if self._refused[sent.client, sent.node, what] > 1:
+        """Whether a broker is asked in vain: a few times may be, while the client waits to ask who it should be."""
+        if self._refused[sent.client, sent.node, what] >= IN_VAIN:
             self._wrong(
-                sent, f"it has said twice that it is the wrong one for {what}, and nobody asked for the right one"
+                sent, f"it has said {IN_VAIN} times that it is the wrong one for {what}, and nobody asked who is"
             )
 
     def _led(self, sent: _Sent, place: Place, data: Any) -> None:
@@ -184,10 +184,8 @@ class Conduct:
             header = read_header(data.records)
             if header.producer_id < 0:
                 continue
-            is_added = sent.version >= _FIRST_WITH_IMPLICIT_PARTITIONS or place in self._added.get(
-                header.producer_id, ()
-            )
-            if header.is_transactional and not is_added:
+            needs_adding = header.is_transactional and sent.version < _FIRST_WITH_IMPLICIT_PARTITIONS
+            if needs_adding and place not in self._added.get(header.producer_id, ()):
                 self._wrong(sent, f"{place} was not added to the transaction of producer {header.producer_id}")
             flow = self._flows.setdefault((header.producer_id, header.producer_epoch, place), _Flow())
             problem = _send(flow, header)
