@@ -29,6 +29,7 @@ NAME = "roamer"
 GROUP = "roaming"
 NOWHERE = 1 << 40  # an offset that no log comes to
 CALM_S = 15.0  # so long after all faults, what it asks is answered in time
+PAUSED_S = 1.0  # after so long, what is paused is not asked for
 API_MS = (1_500, 5_000)  # some faults outlast what it asks for, and its reading does not end by that
 FAR = 2_000  # records that it seeks back, at most times
 WEIGHTS = {
@@ -59,6 +60,7 @@ class Roamer:
         self.finished: list[Trace] = []
         self._highest: dict[TopicPartition, int] = {}  # that it ever came to
         self._aside: set[TopicPartition] = set()  # paused, or not assigned
+        self._paused_s: dict[TopicPartition, float] = {}  # since when
         self._armed_s = 0.0  # when it last had brokers not answer it
         self._unplaced: set[TopicPartition] = set()  # began, nobody here knows where
 
@@ -71,7 +73,9 @@ class Roamer:
 
     async def run(self) -> None:
         """Read, and begin again when told to, or by an error."""
+        self._world.state.interceptors.append(self._look)
         while True:
+            self._paused_s.clear()
             consumer = self._readers.consumer(
                 NAME,
                 self._isolation,
@@ -261,9 +265,22 @@ class Roamer:
     async def _pause(self, consumer: kafwire.AsyncConsumer) -> None:
         places = self._some()
         await self._ask(consumer.pause(*places))
+        self._paused_s = dict.fromkeys(places, self._world.loop.time())
         with self._put_aside(places):
             await self._read(consumer, self._chance.randrange(1, 10))
+        self._paused_s.clear()
         await self._ask(consumer.resume(*places))
+
+    def _look(self, request: Request) -> None:
+        """What is paused is asked for no more: soon, where nothing holds requests up."""
+        if request.name != "Fetch" or request.client_id != NAME or not self._paused_s or not self._is_calm():
+            return
+        topic_id, now = self._world.state.topics.by_name[MAIN].topic_id, self._world.loop.time()
+        for topic in request.message.topics:
+            for asked in topic.partitions if topic.topic_id == topic_id or topic.topic == MAIN else ():
+                since = self._paused_s.get(TopicPartition(MAIN, asked.partition), now)
+                if now - since > PAUSED_S:
+                    self._wrong(f"{NAME} asks for {MAIN}-{asked.partition}, which was paused {now - since:g} s ago")
 
     async def _leave(self, consumer: kafwire.AsyncConsumer) -> None:
         """Read some of the partitions for a while, and then all again."""
@@ -290,7 +307,11 @@ class Roamer:
 
     async def _commit(self, consumer: kafwire.AsyncConsumer) -> None:
         await self._ask(consumer.commit())
-        self._committed()
+        committed = self._committed()
+        if self._is_calm():  # else a request that was given up may be carried out after it
+            for where, offset in consumer.processed().items():
+                if committed.get(where) != offset:
+                    self._wrong(f"{NAME} has processed {where} up to {offset}, and committed {committed.get(where)}")
 
     async def _ask_committed(self, consumer: kafwire.AsyncConsumer) -> None:
         before = self._committed()
