@@ -1,0 +1,204 @@
+"""What clients send is judged: each rule is broken once, and what is allowed beside it is no violation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafwire import protocol
+from kafwire.errors import ErrorCode
+from kafwire.records import encode_batch
+from kafwire.testing.simulation.conduct import IN_VAIN, Conduct
+
+CLIENT, LINE = "client", "connection"
+OLDER = 11  # of Produce: partitions are added to transactions before
+
+
+class Client:
+    """One client of broker 1, and what is thought of it."""
+
+    def __init__(self) -> None:
+        self.conduct = Conduct()
+        self.sent = 0
+
+    def send(self, message: Any, version: int | None = None) -> int:
+        kind = type(message)
+        version = kind.max_version if version is None else version
+        self.sent += 1
+        head = protocol.encode_request_header(kind, version, self.sent, CLIENT)
+        self.conduct.sent(LINE, CLIENT, 1, head + bytes(message.encode(version)))
+        return self.sent
+
+    def produce(
+        self, first: int, *values: bytes, epoch: int = 0, transactional: bool = False, version: int = OLDER + 1
+    ) -> int:
+        batch = encode_batch(
+            list(values) or [b"%d" % first],
+            producer_id=7,
+            producer_epoch=epoch,
+            base_sequence=first,
+            transactional=transactional,
+        )
+        part = protocol.ProduceRequest.PartitionProduceData(index=0, records=batch)
+        topic = protocol.ProduceRequest.TopicProduceData(name="t", partition_data=[part])
+        return self.send(protocol.ProduceRequest(acks=-1, timeout_ms=1, topic_data=[topic]), version)
+
+    def produced(self, number: int, error: ErrorCode = ErrorCode.NONE, leader: int = -1) -> None:
+        kind = protocol.ProduceResponse
+        told = kind.LeaderIdAndEpoch(leader_id=leader, leader_epoch=1)
+        part = kind.PartitionProduceResponse(index=0, error_code=error, base_offset=0, current_leader=told)
+        topic = kind.TopicProduceResponse(name="t", partition_responses=[part])
+        self.conduct.answered(LINE, number, kind(responses=[topic]))
+
+    def taken(self, count: int) -> None:
+        """So many batches are sent and acknowledged, one by one."""
+        for first in range(count):
+            self.produced(self.produce(first))
+
+    @property
+    def wrong(self) -> list[str]:
+        return self.conduct.violations
+
+
+@pytest.fixture
+def client() -> Client:
+    return Client()
+
+
+def test_numbers_go_on_without_a_gap(client: Client) -> None:
+    client.taken(3)
+    client.produced(client.produce(0, epoch=1))
+    assert not client.wrong
+    client.produce(5)
+    assert "batch 5 is sent where 3 is due" in client.wrong[0]
+
+
+def test_the_first_batch_goes_alone(client: Client) -> None:
+    client.produce(0)
+    client.produce(1)
+    assert "before the first one was acknowledged" in client.wrong[0]
+
+
+def test_five_batches_are_in_flight_at_most(client: Client) -> None:
+    client.taken(1)
+    for first in range(1, 6):
+        client.produce(first)
+    assert not client.wrong
+    client.produce(6)
+    assert "the fifth before it" in client.wrong[0]
+
+
+def test_the_window_counts_from_the_oldest_batch_that_is_open(client: Client) -> None:
+    """Its followers were taken: a broker that remembers five would forget it with one more."""
+    client.taken(1)
+    sent = [client.produce(first) for first in range(1, 6)]
+    client.produced(sent[0], ErrorCode.NOT_ENOUGH_REPLICAS)
+    for number in sent[1:]:
+        client.produced(number)
+    client.produce(1)
+    assert not client.wrong
+    client.produce(6)
+    assert "the fifth before it" in client.wrong[0]
+
+
+def test_a_batch_does_not_overtake_one_that_waits(client: Client) -> None:
+    client.taken(1)
+    refused, follower = client.produce(1), client.produce(2)
+    client.produced(refused, ErrorCode.NOT_ENOUGH_REPLICAS)
+    client.produced(follower, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    client.produce(2)
+    assert "batch 2 overtakes" in client.wrong[0]
+    client.wrong.clear()
+    client.produce(1)
+    assert not client.wrong
+
+
+def test_a_batch_is_not_in_flight_twice(client: Client) -> None:
+    client.produce(0)
+    client.produce(0)
+    assert "in flight already" in client.wrong[0]
+
+
+def test_the_number_of_a_batch_that_may_be_stored_is_its_own(client: Client) -> None:
+    client.taken(1)
+    client.produced(client.produce(1, b"a"), ErrorCode.NOT_ENOUGH_REPLICAS)  # not stored
+    client.produce(1, b"b")
+    assert not client.wrong
+    client.conduct.closed(LINE)
+    client.produce(1, b"c")
+    assert "may be in the log" in client.wrong[0]
+
+
+def test_a_transaction_does_not_end_before_its_batches(client: Client) -> None:
+    end = protocol.EndTxnRequest(transactional_id="x", producer_id=7, producer_epoch=0, committed=True)
+    client.produced(client.produce(0, transactional=True))
+    client.send(end)
+    assert not client.wrong
+    client.produce(1, transactional=True)
+    client.send(end)
+    assert "are in flight" in client.wrong[0]
+
+
+def test_partitions_are_added_before_they_are_written_to(client: Client) -> None:
+    add = protocol.AddPartitionsToTxnRequest
+    topics = [add.AddPartitionsToTxnTopic(name="t", partitions=[0])]
+    request = add(
+        v3_and_below_transactional_id="x",
+        v3_and_below_producer_id=7,
+        v3_and_below_producer_epoch=0,
+        v3_and_below_topics=topics,
+    )
+    number = client.send(request, 3)
+    kind = protocol.AddPartitionsToTxnResponse
+    part = kind.AddPartitionsToTxnPartitionResult(partition_index=0, partition_error_code=ErrorCode.NONE)
+    topic = kind.AddPartitionsToTxnTopicResult(name="t", results_by_partition=[part])
+    client.conduct.answered(LINE, number, kind(results_by_topic_v3_and_below=[topic]))
+    client.produced(client.produce(0, transactional=True, version=OLDER))
+    assert not client.wrong
+    client.send(protocol.EndTxnRequest(transactional_id="x", producer_id=7, producer_epoch=0, committed=True))
+    client.produce(1, transactional=True, version=OLDER)
+    assert "was not added to the transaction" in client.wrong[0]
+
+
+def fetch(epoch: int) -> protocol.FetchRequest:
+    kind = protocol.FetchRequest
+    part = kind.FetchPartition(partition=0, current_leader_epoch=epoch, fetch_offset=0, partition_max_bytes=1)
+    return kind(max_wait_ms=0, min_bytes=0, topics=[kind.FetchTopic(topic="t", partitions=[part])])
+
+
+def test_leader_epochs_do_not_go_back(client: Client) -> None:
+    for epoch in (3, -1, 4, 4):
+        client.send(fetch(epoch), 12)
+    assert not client.wrong
+    client.send(fetch(3), 12)
+    assert "leader epoch 3" in client.wrong[0]
+
+
+def test_the_epoch_of_a_session_is_right(client: Client) -> None:
+    answer = protocol.FetchResponse
+    client.conduct.answered(LINE, client.send(fetch(1), 12), answer(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+    assert not client.wrong
+    client.conduct.answered(LINE, client.send(fetch(1), 12), answer(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH))
+    assert "was wrong" in client.wrong[0]
+
+
+@pytest.mark.parametrize("is_told", ["never", "by metadata", "by an answer"])
+def test_who_does_not_lead_is_not_asked_on(client: Client, is_told: str) -> None:
+    for _ in range(2 * IN_VAIN):
+        client.produced(client.produce(0), ErrorCode.NOT_LEADER_OR_FOLLOWER, 1 if is_told == "by an answer" else -1)
+        if is_told == "by metadata":
+            client.conduct.answered(LINE, client.send(protocol.MetadataRequest()), protocol.MetadataResponse())
+    assert bool(client.wrong) == (is_told == "never")
+
+
+@pytest.mark.parametrize("is_told", [False, True])
+def test_who_does_not_coordinate_is_not_asked_on(client: Client, *, is_told: bool) -> None:
+    ask = protocol.EndTxnRequest(transactional_id="x", producer_id=7, producer_epoch=0, committed=True)
+    for _ in range(2 * IN_VAIN):
+        answer = protocol.EndTxnResponse(error_code=ErrorCode.NOT_COORDINATOR)
+        client.conduct.answered(LINE, client.send(ask), answer)
+        if is_told:
+            number = client.send(protocol.FindCoordinatorRequest(coordinator_keys=["x"], key_type=1))
+            client.conduct.answered(LINE, number, protocol.FindCoordinatorResponse())
+    assert bool(client.wrong) == (not is_told)
