@@ -7,6 +7,7 @@ ones, which run the world while they wait. What they promise is judged by `run.p
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
@@ -30,6 +31,7 @@ TRANSACTION_MS = 20_000
 PATIENT_MS = 300_000  # of transactions, where no client is to be told of an error
 ABORTED = 0.15  # of all transactions, on purpose
 KEYS = 20
+LIVES = 10  # between the numbers of a sender's producers
 PROMISES = ("lost", "duplicated", "misordered")
 
 
@@ -182,9 +184,14 @@ class Workload:
         return max(1, round(self.load.records_per_s / self.load.bursts_per_s))
 
     async def _send(self, number: int) -> None:
-        """Idempotent, in bursts, by one producer after the other; order is judged by key."""
-        writer = self._writer(number, "sender")
-        while not self.is_over:
+        """Idempotent, in bursts, by one producer after the other; the order of each is judged by key.
+
+        What one has left in doubt may be stored when the next one has sent: brokers do not know that it is the next.
+        """
+        for life in itertools.count():
+            if self.is_over:
+                return
+            writer = self._writer(number + LIVES * life, f"sender {life}")
             async with self._producer(client_id="sender") as producer:
                 ends_s = self.world.loop.time() + self.chance.uniform(5.0, 60.0)
                 await self._send_until(ends_s, writer, producer)
