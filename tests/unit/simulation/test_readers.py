@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from kafwire.consumer.offset_commits import OffsetCommits
+from kafwire.cluster.group_offsets import GroupOffsets, OffsetToCommit
 from kafwire.records import encode_batch
 from kafwire.testing.simulation.cluster import ClusterWorld
 from kafwire.testing.simulation.roaming import WEIGHTS
@@ -116,8 +118,14 @@ def test_the_roaming_reader_does_all_that_it_can_do() -> None:
 
 
 def test_a_commit_of_too_much_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    processed = OffsetCommits._processed
-    monkeypatch.setattr(OffsetCommits, "_processed", lambda its: {c: o + 1 for c, o in processed(its).items()})
+    commit = GroupOffsets.commit
+
+    async def too_much(its: GroupOffsets, offsets: Mapping[Any, OffsetToCommit], **options: Any) -> None:
+        await commit(
+            its, {where: given._replace(offset=given.offset + 1) for where, given in offsets.items()}, **options
+        )
+
+    monkeypatch.setattr(GroupOffsets, "commit", too_much)
     outcome = run(Schedule(3, Load(seconds=60, records_per_s=20, options=OPTIONS), ()))
     assert any("has committed" in violation for violation in outcome.violations)
 
