@@ -1,4 +1,5 @@
 # make test     run the tests: unit, conformance, integration, spark; those of C also on the newest other CPython
+#               (KAFKA=real: those of clients on Apache Kafka too, as test-all has them)
 # make test-all run the long tests: more tests, fresh seeds, ten times the examples, every installed CPython (SHARD=number)
 # make test-kerberos  run the tests of GSSAPI, none of which may be skipped: they need MIT Kerberos, which .ci/run installs
 # make demo     send the flights of 2013 through the embedded broker and Spark, and back (KAFKA=real: through Apache Kafka)
@@ -80,7 +81,7 @@ bench-sweep: build $(VENV)/has-bench jars
 
 dist: ready $(VENV)/has-dist
 	$(BIN)/python scripts/dist.py
-	$(BIN)/python -m pytest -q --long tests/integration/test_first_hour.py
+	KAFKA=real $(BIN)/python -m pytest -q --long tests/integration/test_first_hour.py
 
 fuzz: build $(VENV)/has-fuzz
 	$(BIN)/python -m pytest -q tests/fuzz

@@ -24,6 +24,8 @@ ROOT = Path(__file__).resolve().parent.parent
 JOBS = os.cpu_count() or 1
 SLOWEST = 20
 FRESH = {"KAFWIRE_SEED": "fresh"}
+# What the everyday run tests on embedded brokers where these prove the same (tests/support/either_kafka.py).
+ON_KAFKA = {"KAFKA": "real"}
 MORE = {**FRESH, "KAFWIRE_EXAMPLES": "10"}
 PYTHON = sys.executable
 PYTEST = [PYTHON, "-m", "pytest", "-q"]
@@ -68,8 +70,13 @@ SHARDS = [
 LONG = [
     *SHARDS,
     *parted("unit, long", 10, [*UNIT, "--long"], MORE),
-    *parted("brokers and Spark, long", 4, [*REAL, "--long", "-m", "long", "--ignore=tests/conformance", "tests"]),
-    Step("brokers and Spark, fresh seeds", [*REAL, "--long", "--ignore=tests/conformance", "tests"], FRESH),
+    *parted(
+        "brokers and Spark, long",
+        4,
+        [*REAL, "--long", "-m", "long", "--ignore=tests/conformance", "tests"],
+        FRESH | ON_KAFKA,
+    ),
+    Step("brokers and Spark, fresh seeds", [*REAL, "--long", "--ignore=tests/conformance", "tests"], FRESH | ON_KAFKA),
     Step("schedules", [*UNIT, "--long", "-k", "schedules or random"], {**FRESH, "KAFWIRE_EXAMPLES": "25"}),
     Step(
         "coverage of Python's lines", [*UNIT, "--cov=kafwire", "--cov-branch", "--cov-report=term-missing:skip-covered"]

@@ -1,17 +1,23 @@
 """Fixtures and settings of all tests."""
 
+from __future__ import annotations
+
 import gc
 import os
 import re
 import signal
 from collections import Counter, defaultdict
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 from tests.support import seeds
+
+if TYPE_CHECKING:
+    from kafwire.testing import EmbeddedKafka, KafkaCluster
 
 pytest_plugins = ["kafwire.testing.pytest_plugin", "tests.support.parts"]
 
@@ -88,6 +94,7 @@ def pytest_unconfigure() -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Hypothesis derives its choices from the same number."""
     config.addinivalue_line("markers", "long: runs only with --long, or when KAFWIRE_EXAMPLES is set")
+    config.addinivalue_line("markers", "either_kafka: `cluster` is an embedded broker, unless KAFKA=real")
     if not _FIXED and config.getoption("hypothesis_seed", None) is None:
         config.option.hypothesis_seed = str(seeds.DRAWN if seeds.GIVEN is None else seeds.GIVEN)
 
@@ -116,6 +123,18 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def seed() -> int:
     """The seed of this test."""
     return seeds.of_test()
+
+
+@pytest.fixture(scope="module")
+def cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster | EmbeddedKafka]:
+    """The plugin's `cluster`, or an embedded broker for modules that prove the same on it (support/either_kafka.py)."""
+    from tests.support.either_kafka import IS_REAL, either_kafka
+
+    if IS_REAL or request.node.get_closest_marker("either_kafka") is None:
+        yield request.getfixturevalue("cluster")
+        return
+    with either_kafka() as embedded:
+        yield embedded
 
 
 def _unforeseen(report: pytest.TestReport | pytest.CollectReport) -> str:

@@ -10,13 +10,14 @@ import pytest
 
 from kafwire.testing import KafkaCluster
 from kafwire.testing.faults import FaultProxy
+from tests.support.either_kafka import either_kafka
 from tests.support.real_topics import PARKED_MS
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """A broker that creates topics, where the documents have it; at another port if something listens there already."""
-    with KafkaCluster(properties={"auto.create.topics.enable": True}) as cluster:
+    with either_kafka({"auto.create.topics.enable": True}) as cluster:
         with socket.socket() as probe:
             taken = probe.connect_ex(("127.0.0.1", 9092)) == 0
         ports = None if taken else {1: 9092}

@@ -12,6 +12,8 @@ import kafwire
 from kafwire.errors import BrokerError, ConfigError
 from kafwire.testing.cluster import KafkaCluster
 
+pytestmark = pytest.mark.either_kafka
+
 RECORDS = 3_000
 PARTITIONS = 3
 

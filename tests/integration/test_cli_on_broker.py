@@ -19,6 +19,8 @@ from tests.support import seeds
 from tests.support.complaints import complaints
 from tests.support.deadlines import ended
 
+pytestmark = pytest.mark.either_kafka
+
 COMMAND = [sys.executable, "-m", "kafwire"]
 SEED = 20261121
 BIG = 60_000

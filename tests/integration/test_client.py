@@ -18,6 +18,8 @@ from tests.support.deadlines import ended
 from tests.support.scripted_broker import ScriptedBroker, after, close, closed_port, no_answer
 from tests.support.time_limits import within
 
+pytestmark = pytest.mark.either_kafka
+
 
 @pytest.fixture(params=["blocking", "async"])
 def flavour(request: pytest.FixtureRequest) -> Iterator[Flavour]:

@@ -18,6 +18,8 @@ from kafwire.testing.cluster import KafkaCluster
 from tests.support import seeds
 from tests.support.known_topics import fill, make_topic
 
+pytestmark = pytest.mark.either_kafka
+
 EACH = 10
 
 

@@ -10,6 +10,8 @@ from kafwire.consumer.core import ConsumerCore
 from kafwire.testing.cluster import KafkaCluster
 from tests.support.deadlines import until
 
+pytestmark = pytest.mark.either_kafka
+
 
 @pytest.fixture
 def topic(cluster: KafkaCluster, topic_name: str) -> str:

@@ -19,6 +19,8 @@ from tests.support.api_flavours import Flavour, flavour_named
 from tests.support.deadlines import comes
 from tests.support.known_topics import Seen, make_topic, partitions_of, records, take, value_of
 
+pytestmark = pytest.mark.either_kafka
+
 EACH = 200
 # What the bad partition's batch takes decoded is more than that; every other batch is far below.
 LIMIT: dict[str, Any] = {"max_decompressed": 500_000}

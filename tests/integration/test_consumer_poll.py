@@ -11,6 +11,8 @@ from kafwire.consumer.core import POLL_BATCHES
 from kafwire.records import Batch
 from kafwire.testing.cluster import KafkaCluster
 
+pytestmark = pytest.mark.either_kafka
+
 RECORDS = 40_000
 CHUNK = 1 << 20
 ENOUGH = 3 << 20

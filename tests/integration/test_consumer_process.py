@@ -24,6 +24,8 @@ from tests.support.deadlines import ended, happened, until
 from tests.support.known_topics import fill, make_topic, partitions_of, take, value_of
 from tests.support.time_limits import within
 
+pytestmark = pytest.mark.either_kafka
+
 BEGIN = """
 import asyncio, os, signal, sys, threading, time
 import kafwire

@@ -29,6 +29,8 @@ from tests.support.known_topics import (
 )
 from tests.support.time_limits import within
 
+pytestmark = pytest.mark.either_kafka
+
 PARTITIONS = 3
 EACH = 400
 TOTAL = PARTITIONS * EACH

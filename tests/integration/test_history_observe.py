@@ -15,6 +15,8 @@ from kafwire.testing.cluster import KafkaCluster
 from kafwire.testing.history import History, check, observe, observe_group
 from kafwire.types import TopicPartition
 
+pytestmark = pytest.mark.either_kafka
+
 CLIENTS = ["kafwire", "confluent-kafka"]
 LEVELS = ["read_uncommitted", "read_committed"]
 

@@ -21,6 +21,8 @@ from tests.support import seeds
 from tests.support.complaints import complaints
 from tests.support.deadlines import comes
 
+pytestmark = pytest.mark.either_kafka
+
 COMMAND = [sys.executable, "-m", "kafwire"]
 
 

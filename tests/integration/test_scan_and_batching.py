@@ -12,6 +12,8 @@ from kafwire import TopicPartition
 from kafwire.testing.cluster import KafkaCluster
 from tests.support.time_limits import within
 
+pytestmark = pytest.mark.either_kafka
+
 NOW_MS = 1_760_000_000_000
 DAY_MS = 24 * 3600 * 1000
 

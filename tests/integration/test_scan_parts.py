@@ -24,6 +24,8 @@ from kafwire.errors import BrokerError, ConfigError, KafkaError
 from kafwire.testing.cluster import KafkaCluster
 from tests.support.complaints import complaints
 
+pytestmark = pytest.mark.either_kafka
+
 NOW_MS = 1_760_000_000_000
 MINUTE_MS = 60_000
 Row = tuple[int, int, int]

@@ -19,6 +19,8 @@ from tests.support.known_topics import make_topic
 from tests.support.serializers import Tagged, awaited
 from tests.support.time_limits import within
 
+pytestmark = pytest.mark.either_kafka
+
 
 class Flight(msgspec.Struct):
     """What is sent here."""

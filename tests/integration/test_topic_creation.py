@@ -1,4 +1,4 @@
-"""Topics that a real broker creates on request, and those that it does not."""
+"""Topics that a broker creates on request, and those that it does not."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ import pytest
 
 import kafwire
 from kafwire.errors import BrokerError, KafkaError
-from kafwire.testing.cluster import KafkaCluster
+from kafwire.testing import EmbeddedKafka, KafkaCluster
+from tests.support.either_kafka import either_kafka
 from tests.support.time_limits import within
+
+pytestmark = pytest.mark.either_kafka
 
 
 @pytest.fixture(scope="module")
-def creating() -> Iterator[KafkaCluster]:
+def creating() -> Iterator[KafkaCluster | EmbeddedKafka]:
     """A broker that creates topics, as Kafka's own default is."""
-    with KafkaCluster(properties={"auto.create.topics.enable": "true", "num.partitions": 3}) as running:
+    with either_kafka({"auto.create.topics.enable": True, "num.partitions": 3}) as running:
         yield running
 
 
