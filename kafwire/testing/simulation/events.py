@@ -50,7 +50,7 @@ ERRORS = [
         "Fetch": (*_LEADERS, "UNKNOWN_LEADER_EPOCH", "FENCED_LEADER_EPOCH", "OFFSET_NOT_AVAILABLE", "UNKNOWN_TOPIC_ID"),
         "ListOffsets": (*_LEADERS, "OFFSET_NOT_AVAILABLE"),
         "OffsetForLeaderEpoch": (*_LEADERS, "UNKNOWN_LEADER_EPOCH"),
-        "Metadata": ("LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PARTITION"),
+        "Metadata": ("LEADER_NOT_AVAILABLE",),
         "FindCoordinator": ("COORDINATOR_NOT_AVAILABLE",),
         "OffsetCommit": _COORDINATORS,
         "OffsetFetch": (*_COORDINATORS, "UNSTABLE_OFFSET_COMMIT"),
