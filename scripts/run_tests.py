@@ -1,4 +1,4 @@
-"""Run all tests, and say what each part took and which 20 tests were the slowest.
+"""Run all tests, and say which were the slowest, what each part took, and last which failed.
 
     python -m scripts.run_tests              # the everyday run
     python -m scripts.run_tests --shard 3    # a part of the long run; or all; or commit: one by its number
@@ -23,6 +23,8 @@ from scripts.other_pythons import interpreters
 ROOT = Path(__file__).resolve().parent.parent
 JOBS = os.cpu_count() or 1
 SLOWEST = 20
+# Characters of an error that are printed once more at the end.
+ERROR_LENGTH = 400
 FRESH = {"KAFWIRE_SEED": "fresh"}
 # What the everyday run tests on embedded brokers where these prove the same (tests/support/either_kafka.py).
 ON_KAFKA = {"KAFKA": "real"}
@@ -112,11 +114,23 @@ def run(step: Step, durations: Path) -> tuple[float, bool]:
     return time.monotonic() - began, done.returncode == 0
 
 
-def slowest(durations: Path) -> Iterator[str]:
+def outcomes(durations: Path) -> list[tuple[float, str, str]]:
+    """The seconds of every test, its name, and its error or nothing (tests/support/parts.py)."""
+    rows = [line.split("\t") for line in durations.read_text().splitlines()] if durations.exists() else []
+    return [(float(seconds), name, error) for seconds, name, error in rows]
+
+
+def slowest(tests: list[tuple[float, str, str]]) -> Iterator[str]:
     """Lines about the slowest tests."""
-    rows = [line.split("\t", 1) for line in durations.read_text().splitlines()] if durations.exists() else []
-    for seconds, name in sorted(((float(seconds), name) for seconds, name in rows), reverse=True)[:SLOWEST]:
+    for seconds, name, _ in sorted(tests, reverse=True)[:SLOWEST]:
         yield f"{seconds:8.1f} s  {name}"
+
+
+def failed(tests: list[tuple[float, str, str]]) -> Iterator[str]:
+    """Lines about the tests that failed, with the ends of their errors."""
+    for _, name, error in tests:
+        if error:
+            yield f"FAILED {name}\n    {error[-ERROR_LENGTH:]}"
 
 
 def main() -> int:
@@ -131,11 +145,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         durations = Path(folder) / "durations"
         results = [(step, *run(step, durations)) for step in steps]
-        print(f"=== the slowest {SLOWEST}", *slowest(durations), sep="\n")
+        tests = outcomes(durations)
+    print(f"=== the slowest {SLOWEST}", *slowest(tests), sep="\n")
     print("=== time")
     for step, seconds, passed in results:
         print(f"{seconds:8.0f} s  {'passed' if passed else 'FAILED'}  {step.name}")
-    print(f"{sum(seconds for _, seconds, _ in results):8.0f} s  in all", flush=True)
+    print(f"{sum(seconds for _, seconds, _ in results):8.0f} s  in all", *failed(tests), sep="\n", flush=True)
     return 0 if all(passed for *_, passed in results) else 1
 
 

@@ -1,8 +1,8 @@
 """How tests are spread over processes and runs.
 
 With `--dist loadgroup`, the tests of a file run in one process, and so do those of several files that share what is
-dear to start. `KAFWIRE_DURATIONS` names a file that gets a line with the seconds of every test; `--part 2/5` runs every
-fifth file, the second of each five.
+dear to start. `KAFWIRE_DURATIONS` names a file that gets a line with the seconds of every test, and of one that failed
+with its error; `--part 2/5` runs every fifth file, the second of each five.
 """
 
 from __future__ import annotations
@@ -58,14 +58,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadGro
 
 
 _seconds: dict[str, float] = {}
+_errors: dict[str, str] = {}
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Write down how long a test took, with what was set up and torn down for it."""
+    """Write down how long a test took, with what was set up and torn down for it, and the error it failed with."""
     file = os.environ.get("KAFWIRE_DURATIONS")
     if file is None or "PYTEST_XDIST_WORKER" in os.environ:
         return
     _seconds[report.nodeid] = _seconds.get(report.nodeid, 0.0) + report.duration
+    if report.failed:
+        _errors.setdefault(report.nodeid, " ".join(report.longreprtext.splitlines()[-12:]) or "failed")
     if report.when == "teardown":
         with Path(file).open("a") as lines:
-            lines.write(f"{_seconds.pop(report.nodeid):.3f}\t{report.nodeid}\n")
+            error = " ".join(_errors.pop(report.nodeid, "").split())
+            lines.write(f"{_seconds.pop(report.nodeid):.3f}\t{report.nodeid}\t{error}\n")
