@@ -57,6 +57,7 @@ class Controls:
         *,
         times: int | None = 1,
         message: str | None = None,
+        executed: bool = False,
         **whose: Unpack[Whose],
     ) -> Fault:
         """Answer the next requests with an error, and do nothing else for them.
@@ -68,6 +69,7 @@ class Controls:
             error: one of Kafka's names, such as `NOT_ENOUGH_REPLICAS`, or its number.
             times: how many requests; None: all, until `clear_faults`.
             message: what the broker says about it, in answers that have room for words.
+            executed: do all that they ask for first, as a broker that waits in vain for its followers.
             whose: `topic`, `partition`, `node`, `client_id`: only requests that name it, to it, or of it.
 
         Returns:
@@ -76,7 +78,9 @@ class Controls:
         Raises:
             ValueError: there is no such API or error, or the API has no place for it.
         """
-        return self._script(lambda faults: faults.fail_next(api, error, times=times, message=message, **whose))
+        return self._script(
+            lambda faults: faults.fail_next(api, error, times=times, message=message, executed=executed, **whose)
+        )
 
     def drop_response(self, api: Apis, *, times: int | None = 1, **whose: Unpack[Whose]) -> Fault:
         """Do what the next requests ask for, and close the connection instead of the answer.

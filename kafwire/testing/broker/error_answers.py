@@ -144,6 +144,20 @@ def inject(state: ClusterState, request: Request, error: ErrorPlace) -> Answer |
     return None
 
 
+def overwrite(state: ClusterState, request: Request, error: ErrorPlace) -> None:
+    """Have the error put into the handler's answer, when all that was asked for is done."""
+    api, version = request.name, request.version
+    depth = answer_levels.depth(api, version, error.code, kind=error.kind)
+    levels = answer_levels.path(api, version)[:depth]
+
+    def edit(answer: Answer) -> Answer:
+        if answer is NO_ANSWER:
+            return HANG_UP  # acks=0: the only way to tell
+        return _overwrite(answer, levels, version, error, named(state))
+
+    request.edits.append(edit)
+
+
 def error_answer(state: ClusterState, request: Request, error: ErrorPlace) -> Answer:
     """The answer to a request for which nothing is done; HANG_UP: it has no place for an error.
 

@@ -19,7 +19,7 @@ from kafwire import protocol
 from kafwire.errors import ErrorCode
 from kafwire.testing.broker import answer_levels, dispatch
 from kafwire.testing.broker.answer_levels import PARTITION, TOPIC
-from kafwire.testing.broker.error_answers import ErrorPlace, answers_with, fetched_places, inject, named, places_of
+from kafwire.testing.broker.error_answers import ErrorPlace, answers_with, fetched_places, inject, named, overwrite, places_of
 from kafwire.testing.broker.request import HANG_UP, LATER, Answer, Request
 
 if TYPE_CHECKING:
@@ -66,13 +66,15 @@ class Fault:
     node: int | None = None
     client_id: str | None = None
     error: ErrorPlace | None = None
+    is_executed: bool = False  # what is answered with the error
     delay_ms: float = 0.0
     times: int = 0
     held: list[Request] = field(default_factory=list)
 
     def __str__(self) -> str:
         if self.error is not None:
-            return f"{self.action.value} {ErrorCode(self.error.code).name}"
+            when = " when it is done" if self.is_executed else ""
+            return f"{self.action.value} {ErrorCode(self.error.code).name}{when}"
         return (
             f"{self.action.value} by {self.delay_ms / 1000:g} s" if self.action is Action.DELAY else self.action.value
         )
@@ -99,6 +101,7 @@ class Faults:
         *,
         times: int | None = 1,
         message: str | None = None,
+        executed: bool = False,
         **whose: Unpack[Whose],
     ) -> Fault:
         """Answer the next requests with an error, and do nothing else for them.
@@ -110,6 +113,7 @@ class Faults:
             error: one of Kafka's names, such as `NOT_ENOUGH_REPLICAS`, or its number.
             times: how many requests; None: all, until `clear`.
             message: what the broker says about it, in answers that have room for words.
+            executed: do all that they ask for first, as a broker that waits in vain for its followers.
             whose: see `Whose`.
 
         Raises:
@@ -124,7 +128,7 @@ class Faults:
             if all(answer_levels.depth(each, version, code, kind=place.kind) is None for version in versions):
                 of = f" of a {place.kind}" if place.kind else ""
                 raise ValueError(f"an answer to {each} has no place for the error{of}")
-        fault.error = place
+        fault.error, fault.is_executed = place, executed
         return self._add(fault)
 
     def drop_response(
@@ -228,6 +232,9 @@ class Faults:
                 return HANG_UP
             elif fault.action is Action.DROP_RESPONSE:
                 request.edits.append(lambda answer: HANG_UP)  # noqa: ARG005 - whatever it is
+                return None
+            elif fault.error is not None and fault.is_executed:
+                overwrite(self._state, request, fault.error)
                 return None
             elif fault.error is not None:
                 return inject(self._state, request, fault.error)

@@ -109,6 +109,22 @@ def test_the_rest_of_a_request_without_answer_is_done(driver: BrokerDriver, faul
     assert (stored(driver, "flights"), stored(driver, "trains")) == (0, 1)
 
 
+def test_a_request_that_was_executed_fails(driver: BrokerDriver, faults: Faults) -> None:
+    fault = faults.fail_next("Produce", "REQUEST_TIMED_OUT", executed=True, topic="flights", partition=0)
+    answer = driver.ask(produce(("flights", 0), ("flights", 1)), 12)
+    assert told(answer) == {("flights", 0): ErrorCode.REQUEST_TIMED_OUT, ("flights", 1): 0}
+    assert (stored(driver, "flights", 0), stored(driver, "flights", 1)) == (1, 1)
+    assert (fault.times, str(fault)) == (1, "fails with REQUEST_TIMED_OUT when it is done")
+
+
+def test_a_request_without_answer_that_was_executed_is_told_by_its_connection(
+    driver: BrokerDriver, faults: Faults
+) -> None:
+    faults.fail_next("Produce", "REQUEST_TIMED_OUT", executed=True)
+    assert driver.ask(produce(("flights", 0), acks=0), 12) is HANG_UP
+    assert stored(driver, "flights") == 1
+
+
 def test_an_answer_that_comes_later_has_the_error_too(driver: BrokerDriver, faults: Faults) -> None:
     partition = driver.state.topics.partition("trains", 0)
     assert partition is not None
