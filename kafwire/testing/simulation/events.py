@@ -13,19 +13,29 @@
 - add_partitions, recreate_topic, delete_records: a topic grows, is made anew, loses its oldest records
 - forget_sessions, throttle: fetch sessions are gone; clients are told to wait
 - forget_producers: a broker remembers fewer batches of each producer
-- answer_error: a broker answers the next requests of an API with an error that it has for what ends by itself
+- forgetful_restart: a broker stores batches, answers none, and restarts so soon that it still leads, with fewer of each
+  producer's batches in its memory; its followers may lag
+- crash_all: all brokers end at once, as by a power cut, and start one after the other
+- unready_leader: another replica leads, and refuses the first requests
+- no_leader: nobody leads a partition for a while
+- stale_metadata: another replica leads, of which no other broker hears for a while
+- recreate_in_doubt: a topic is made anew when a batch of it was stored and not acknowledged
+- answer_error: a broker answers the next requests of an API with an error that it has for what ends by itself; where it
+  has that error only for what it has stored, it has stored it
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from kafwire.testing.broker.api.fetch import FetchSessions
+from kafwire.testing.broker.faults import Fault
 from kafwire.testing.broker.faults import Faults as Script
-from kafwire.testing.broker.log.partition import Partition
+from kafwire.testing.broker.log.partition import NOBODY, Partition
 from kafwire.testing.simulation.schedule import MAIN, SECOND, SIDE, Event
 
 if TYPE_CHECKING:
@@ -46,7 +56,10 @@ _COORDINATORS = ("NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR
 ERRORS = [
     (api, error)
     for api, errors in {
-        "Produce": (*_LEADERS, "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "REQUEST_TIMED_OUT"),
+        "Produce": (
+            *(*_LEADERS, "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "REQUEST_TIMED_OUT"),
+            "INVALID_PRODUCER_EPOCH",
+        ),
         "Fetch": (*_LEADERS, "UNKNOWN_LEADER_EPOCH", "FENCED_LEADER_EPOCH", "OFFSET_NOT_AVAILABLE", "UNKNOWN_TOPIC_ID"),
         "ListOffsets": (*_LEADERS, "OFFSET_NOT_AVAILABLE"),
         "OffsetForLeaderEpoch": (*_LEADERS, "UNKNOWN_LEADER_EPOCH"),
@@ -64,6 +77,12 @@ ERRORS = [
     for _ in range(4 if api == "Produce" else 1)
 ]
 MOST_ERRORS = 5
+# Those of Produce that brokers have when the batch is stored, and one that they may have then.
+STORED = ("NOT_ENOUGH_REPLICAS_AFTER_APPEND", "REQUEST_TIMED_OUT")
+MAYBE_STORED = "NOT_LEADER_OR_FOLLOWER"
+UNREADY = (*_LEADERS, "NOT_ENOUGH_REPLICAS")
+FORGOTTEN = (0, 1, 2)  # batches that a broker still knows which restarts; none where a producer's time has run out
+RECREATED_S = (0.005, 0.09)  # after the batch was stored: before its producer tries again
 SIDE_KEPT = 3  # partitions of the topic that is made anew
 
 
@@ -77,6 +96,7 @@ class Faults:
         self._active: list[Event] = []
         self._wall_offset_ms = world.state.wall_offset_ms
         self._ends: dict[Event, Callable[[], None]] = {}
+        self.buried: list[bytes | None] = []  # the values in the logs of topics that were made anew
 
     @property
     def _state(self) -> ClusterState:
@@ -223,6 +243,102 @@ class Faults:
 
         return end
 
+    def _crash_all(self, event: Event) -> Callable[[], None]:
+        gone = [node.number for node in self._state.nodes.values() if node.is_up]
+        for number in gone:
+            self.world.kill(number)
+        last = gone.index(event.node) if event.node in gone else 0
+
+        def end() -> None:
+            for number in (*gone[last:], *gone[:last]):
+                if not self._state.nodes[number].is_up:
+                    self.world.revive(number)
+
+        return end
+
+    def _forgetful_restart(self, event: Event) -> Callable[[], None]:
+        """Of what clients have in flight some is stored, some may not arrive, and all is in doubt."""
+        node, link = event.node, self.world.links[event.node]
+        others = [number for number in self._state.nodes if number != node] if event.amount < 0.5 else []
+        for other in others:
+            self._state.replication.hold(other)
+        if event.place & 1:
+            link.holds_responses = True
+        else:
+            script = self._state.part(Script)
+            fault = script.fail_next("Produce", "REQUEST_TIMED_OUT", times=None, executed=True, node=node)
+
+        def cut() -> None:
+            link.holds_requests = event.place & 2 > 0
+
+        def restart() -> None:
+            if event.place & 1:
+                link.holds_responses = False
+            else:
+                script.release(fault)
+            link.holds_requests = False
+            self.world.break_connections(node)
+            self._state.part(FetchSessions).of(node).sessions.clear()
+            # Whoever is in a transaction is not forgotten.
+            is_open = any(p.producers.first_open_offset is not None for p in self._partitions(MAIN, SECOND))
+            kept = FORGOTTEN[(event.place >> 2) % len(FORGOTTEN)]
+            self._state.forget_producers(node, max(kept, 1) if is_open else kept)
+            self.world.deliver_held(node)
+
+        timers = [
+            self.world.loop.call_later(event.lasts_s * part, step) for part, step in ((0.25, cut), (0.5, restart))
+        ]
+
+        def end() -> None:
+            if self.world.loop.time() < timers[1].when():  # all faults end
+                for timer in timers:
+                    timer.cancel()
+                restart()
+            for other in others:
+                self._state.replication.release(other)
+
+        return end
+
+    def _unready_leader(self, event: Event) -> None:
+        partition = self._partition(event)
+        others = [n for n in partition.isr if n != partition.leader and self._state.replication.can_lead(n)]
+        if not others:
+            return
+        node = others[event.node % len(others)]
+        partition.lead(node)
+        error, times = UNREADY[event.place % len(UNREADY)], 1 + int(event.amount * MOST_ERRORS)
+        script = self._state.part(Script)
+        script.fail_next(
+            "Produce", error, times=times, node=node, topic=partition.topic.name, partition=partition.index
+        )
+
+    def _no_leader(self, event: Event) -> Callable[[], None]:
+        partition = self._partition(event)
+        partition.lead(NOBODY)
+
+        def end() -> None:
+            if partition.leader == NOBODY:
+                partition.lead(self._state.replication.successor(partition))
+
+        return end
+
+    def _stale_metadata(self, event: Event) -> Callable[[], None] | None:
+        partition = self._partition(event)
+        others = [n for n in partition.isr if n != partition.leader and self._state.replication.can_lead(n)]
+        if not others:
+            return None
+        node = others[event.node % len(others)]
+        lagging = [number for number in self._state.nodes if number != node]
+        for number in lagging:
+            self.world.lag(number)
+        partition.lead(node)
+
+        def end() -> None:
+            for number in lagging:
+                self.world.catch_up(number)
+
+        return end
+
     # --- topics
 
     def _add_partitions(self, event: Event) -> None:
@@ -231,10 +347,27 @@ class Faults:
         if topic is not None:
             self._state.topics.add_partitions(topic, 1, len(self._state.nodes))
 
+    def _recreate_in_doubt(self, event: Event) -> None:
+        """The topic is made anew after its next batch is stored, and before the batch is sent again."""
+        script = self._state.part(Script)
+        if event.place & 1:
+            fault = script.fail_next("Produce", "REQUEST_TIMED_OUT", executed=True, topic=SIDE)
+        else:
+            fault = script.drop_response("Produce", topic=SIDE)
+        first, last = RECREATED_S
+
+        def on_fault(met: Fault) -> None:
+            if met is fault:
+                script.watchers.remove(on_fault)
+                self.world.loop.call_later(first + (last - first) * event.amount, self._recreate_topic, event)
+
+        script.watchers.append(on_fault)
+
     def _recreate_topic(self, event: Event) -> None:
         del event
         topic = self._state.topics.find(SIDE)
         if topic is not None:
+            self.buried += itertools.chain.from_iterable(partition.values() for partition in topic.partitions)
             self._state.topics.delete(topic)
         self._state.topics.create(SIDE, SIDE_KEPT, len(self._state.nodes))
 
@@ -312,7 +445,11 @@ class Faults:
         api, error = ERRORS[event.place % len(ERRORS)]
         times = 1 + int(event.amount * MOST_ERRORS)
         script = self._state.part(Script)
+        if error == "INVALID_PRODUCER_EPOCH":  # nobody has transactions there, which would end by that
+            script.fail_next(api, error, topic=SIDE)
+            return
+        executed = api == "Produce" and (error in STORED or (error == MAYBE_STORED and event.place & 2 > 0))
         if api in ("Produce", "Fetch") and event.place & 1:
-            script.fail_next(api, error, times=times, node=event.node, topic=MAIN, partition=0)
+            script.fail_next(api, error, times=times, executed=executed, node=event.node, topic=MAIN, partition=0)
         else:
-            script.fail_next(api, error, times=times, node=event.node)
+            script.fail_next(api, error, times=times, executed=executed, node=event.node)

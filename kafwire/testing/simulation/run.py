@@ -101,10 +101,23 @@ class _Run:
                 self.outcome.violations += [*self.workload.problems, *conduct.violations]
                 self.outcome.simulated_s = world.loop.time() - began_s
         self._judge_errors()
+        self._judge_topics(world)
         report = check(self.path)
         if not report.ok:
             self.outcome.violations.append(str(report))
         self.outcome.counts.update({f"history {name}": count for name, count in report.counts.items()})
+
+    def _judge_topics(self, world: ClusterWorld) -> None:
+        """What is in the log of a topic that was made anew did not go to the new one, too (I2)."""
+        seen = Counter(self.faults.buried)
+        topic = world.state.topics.find(SIDE)
+        for partition in topic.partitions if topic is not None else ():
+            seen.update(partition.values())
+        twice = [value for value, count in seen.items() if count > 1]
+        if twice and self.schedule.load.is_durable:
+            self.outcome.violations.append(
+                f"{len(twice)} records to topics that were made anew are there twice, first {twice[0]!r}"
+            )
 
     def _judge_errors(self) -> None:
         """Clients are told of no mistake of their own, and patient ones of nothing: whatever is wrong ends in time."""

@@ -29,6 +29,12 @@ WEIGHTS: Mapping[str, int] = {
     "lose_response": 8,
     "answer_error": 20,
     "forget_producers": 2,
+    "forgetful_restart": 8,
+    "crash_all": 2,
+    "unready_leader": 4,
+    "no_leader": 3,
+    "stale_metadata": 4,
+    "recreate_in_doubt": 3,
     "late_requests": 3,
     "lag_followers": 3,
     "lag_metadata": 3,
@@ -54,6 +60,8 @@ OUTLASTING = (
     "half_open",
     "refuse_connections",
     "controller_failover",
+    "crash_all",
+    "no_leader",
 )
 LONG_S = (15.0, 60.0)
 # How long each lasts, in seconds. The others happen at one moment.
@@ -73,6 +81,10 @@ LASTS: Mapping[str, tuple[float, float]] = {
     "late_requests": (0.5, 20.0),
     "controller_failover": (0.5, 6.0),
     "throttle": (1.0, 8.0),
+    "forgetful_restart": (1.0, 12.0),
+    "crash_all": (0.5, 12.0),
+    "no_leader": (0.5, 8.0),
+    "stale_metadata": (1.0, 12.0),
 }
 
 
