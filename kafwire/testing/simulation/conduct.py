@@ -154,9 +154,15 @@ class Conduct:
                 return
             _, leader = self._told.get((sent.client, place), (-1, -1))
             is_free = sent.name == "Produce" and sent.message.transactional_id is None
-            if is_free and sent.client in self._news_s and leader == sent.node:
+            if is_free and leader == sent.node and sent.client in self._news_s and not self._is_asking(sent.client):
                 due_s = max(self._news_s[sent.client] + BACKOFF_S * SPREAD, self._clock())
                 self._wants_s.setdefault(sent.client, due_s)
+
+    def _is_asking(self, client: Hashable) -> bool:
+        """Whether a request for metadata is on its way."""
+        return any(
+            each.name == "Metadata" and each.client == client for sent in self._sent.values() for each in sent.values()
+        )
 
     def _is_news(self, client: Hashable, place: Place, epoch: int, leader: int) -> bool:
         if epoch <= self._told.get((client, place), (-1, -1))[0]:
@@ -225,8 +231,13 @@ class Conduct:
         news = False
         for topic in answer.topics:
             for part in topic.partitions:
-                for name in (topic.name, topic.topic_id):
-                    news |= self._is_news(client, (name, part.partition_index), part.leader_epoch, part.leader_id)
+                # What it was told by the topic's name it knows by its id, and the other way round.
+                news |= all(
+                    [
+                        self._is_news(client, (name, part.partition_index), part.leader_epoch, part.leader_id)
+                        for name in (topic.name, topic.topic_id)
+                    ]
+                )
         self._news_s.pop(client, None)
         if news:
             self._news_s[client] = self._clock()

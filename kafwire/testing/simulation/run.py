@@ -35,6 +35,7 @@ NEVER = {
     *("INVALID_TXN_STATE", "INVALID_PRODUCER_ID_MAPPING", "INVALID_RECORD", "CORRUPT_MESSAGE", "INVALID_REQUEST"),
     *("ProducerFencedError", "ProtocolError", "CorruptBatchError", "TypeError", "AssertionError"),
 }
+SLOW = {"INVALID_PRODUCER_EPOCH", "INVALID_TXN_STATE", "ProducerFencedError"}  # but of its slowness
 ABORTED = "error TransactionAbortedError"  # what records of a transaction are told that was aborted on purpose
 
 
@@ -123,7 +124,8 @@ class _Run:
         """Clients are told of no mistake of their own, and patient ones of nothing: whatever is wrong ends in time."""
         load = self.schedule.load
         if load.is_durable:
-            told = {name for name in self.outcome.counts if name.rpartition(" ")[2] in NEVER}
+            never = NEVER - SLOW if load.is_slow else NEVER
+            told = {name for name in self.outcome.counts if name.rpartition(" ")[2] in never}
             if load.is_patient:
                 told |= {name for name in self.outcome.counts if name.startswith("error ")} - {ABORTED}
                 told |= {"undecided"} & set(self.outcome.counts)

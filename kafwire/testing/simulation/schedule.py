@@ -123,6 +123,7 @@ class Load:
     transactional: bool = False
     chained: bool = False  # a second topic is written from the first, by transactions with the offsets
     blocking: bool = False  # one thread that sends and polls by the blocking clients
+    is_slow: bool = False  # some transactions take longer than their time-out
     transaction_version: int = 2
     linger_ms: int = 50
     options: Mapping[str, Any] = field(default_factory=dict)  # of the producers and consumers
@@ -130,7 +131,7 @@ class Load:
     def __str__(self) -> str:
         kinds = (("blocking", self.blocking), ("chained", self.chained), ("transactional", self.transactional))
         kind = next((name for name, is_so in kinds if is_so), "idempotent")
-        kind = f"patient {kind}" if self.is_patient else kind
+        kind = f"patient {kind}" if self.is_patient else f"slow {kind}" if self.is_slow else kind
         durable = "" if self.is_durable else ", unclean elections allowed"
         return (
             f"{kind} producers, {self.records_per_s:g} records/s for {self.seconds:g} s, {self.partitions} partitions, "
@@ -194,6 +195,7 @@ def _draw_load(chance: random.Random, seconds: float) -> Load:
             "delivery_timeout_ms": 300_000 if is_patient else chance.choice((8_000, 12_000, 20_000)),
             "fetch_strategy": chance.choice(("hybrid", "hybrid", "per_partition", "per_node")),
         },
+        is_slow=not is_patient and kind in ("transactional", "chained") and chance.random() < 0.4,
     )
 
 

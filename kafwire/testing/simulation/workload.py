@@ -30,7 +30,7 @@ LONGEST_S = 180.0  # after the load: until the blocking clients have sent and re
 TRANSACTION_MS = 20_000
 PATIENT_MS = 300_000  # of transactions, where no client is to be told of an error
 ABORTED = 0.15  # of all transactions, on purpose
-SLOW = 0.05  # of those of who is not patient take longer than their time-out
+SLOW = 0.1  # of those of who is slow take about as long as their time-out
 SLOW_S = (15.0, 40.0)
 KEYS = 20
 LIVES = 10  # between the numbers of a sender's producers
@@ -306,7 +306,7 @@ class Workload:
                 finally:
                     if left:
                         writer.fail(left, "not sent")
-                if not self.load.is_patient and self.chance.random() < SLOW:
+                if self.load.is_slow and self.chance.random() < SLOW:
                     await asyncio.sleep(self.chance.uniform(*SLOW_S))
                 if self.chance.random() < ABORTED:
                     raise _Planned
