@@ -19,7 +19,15 @@ from kafwire import protocol
 from kafwire.errors import ErrorCode
 from kafwire.testing.broker import answer_levels, dispatch
 from kafwire.testing.broker.answer_levels import PARTITION, TOPIC
-from kafwire.testing.broker.error_answers import ErrorPlace, answers_with, fetched_places, inject, named, overwrite, places_of
+from kafwire.testing.broker.error_answers import (
+    ErrorPlace,
+    answers_with,
+    fetched_places,
+    inject,
+    named,
+    overwrite,
+    places_of,
+)
 from kafwire.testing.broker.request import HANG_UP, LATER, Answer, Request
 
 if TYPE_CHECKING:

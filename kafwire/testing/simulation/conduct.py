@@ -122,7 +122,9 @@ class Conduct:
         self._refused_epochs: dict[tuple[int, Place], int] = {}  # by producer id, the epochs that are known to be old
         self._unanswered: dict[int, int] = {}  # by producer id, the epoch of a request without an answer
         self._ended: dict[int, int] = {}  # by producer id, the epoch of such a transaction that has ended
-        self._told: dict[tuple[Hashable, Place], tuple[int, int]] = {}  # the newest epoch a client knows, and its leader
+        self._told: dict[
+            tuple[Hashable, Place], tuple[int, int]
+        ] = {}  # the newest epoch a client knows, and its leader
         self._news_s: dict[Hashable, float] = {}  # by client: when it was told what it did not know, if it was the last
         self._wants_s: dict[Hashable, float] = {}  # by client: when it has to ask for metadata again
 
@@ -223,6 +225,9 @@ class Conduct:
             self._adds(sent, answer)
         elif sent.name == "EndTxn" and answer.error_code == ErrorCode.NONE:
             self._has_ended(sent)
+        elif sent.name == "OffsetFetch":  # whoever begins with a partition anew knows nothing of it any more
+            for place in [place for client, place in self._epochs if client == sent.client]:
+                del self._epochs[sent.client, place]
         elif sent.name in _SEARCHES:
             self._searched[sent.client] = next(self._numbers)
 
@@ -232,12 +237,9 @@ class Conduct:
         for topic in answer.topics:
             for part in topic.partitions:
                 # What it was told by the topic's name it knows by its id, and the other way round.
-                news |= all(
-                    [
-                        self._is_news(client, (name, part.partition_index), part.leader_epoch, part.leader_id)
-                        for name in (topic.name, topic.topic_id)
-                    ]
-                )
+                places = [(name, part.partition_index) for name in (topic.name, topic.topic_id)]
+                told = [self._is_news(client, place, part.leader_epoch, part.leader_id) for place in places]
+                news |= all(told)
         self._news_s.pop(client, None)
         if news:
             self._news_s[client] = self._clock()
@@ -313,12 +315,13 @@ class Conduct:
         backoff_s = min(BACKOFF_S * 2 ** (its.refusals - 1), LONGEST_BACKOFF_S) * SPREAD
         if waited_s <= backoff_s + LATE_S:
             return ""
-        return f"batch {header.base_sequence} goes again {waited_s:.3f} s after it was refused, and was to by {backoff_s:g}"
+        first = header.base_sequence
+        return f"batch {first} goes again {waited_s:.3f} s after it was refused, where {backoff_s:g} s at most are due"
 
     # --- transactions
 
     def _has_ended(self, sent: _Sent) -> None:
-        """A transaction has ended; the next may have to have another epoch, which the answer brings or the client gets."""
+        """A transaction has ended; the next may have to have another epoch."""
         producer_id, epoch = _producer(sent)
         if self._unanswered.pop(producer_id, -1) == epoch:
             self._ended[producer_id] = epoch
@@ -326,7 +329,9 @@ class Conduct:
     def _goes_on(self, sent: _Sent, producer_id: int, epoch: int) -> None:
         """A request of a transaction."""
         if self._ended.get(producer_id) == epoch:
-            self._wrong(sent, f"epoch {epoch} of producer {producer_id} goes on, and what was not answered may come late")
+            self._wrong(
+                sent, f"epoch {epoch} of producer {producer_id} goes on, and what was not answered may come late"
+            )
 
     def _adds(self, sent: _Sent, answer: Any) -> None:
         producer_id = sent.message.v3_and_below_producer_id

@@ -64,6 +64,8 @@ OUTLASTING = (
     "no_leader",
 )
 LONG_S = (15.0, 60.0)
+EVERY_S = (4.0, 10.0, 10.0)
+FEW = 5  # kinds of faults
 # How long each lasts, in seconds. The others happen at one moment.
 LASTS: Mapping[str, tuple[float, float]] = {
     "crash": (0.5, 12.0),
@@ -148,11 +150,18 @@ class Schedule:
     events: tuple[Event, ...]
 
     @classmethod
-    def draw(cls, seed: int, *, seconds: float = 300.0, every_s: float = 10.0) -> Self:
-        """Draw the run of a seed, with a fault every `every_s` seconds on average, and three at least."""
+    def draw(cls, seed: int, *, seconds: float = 300.0, every_s: float | None = None) -> Self:
+        """Draw the run of a seed, with a fault every `every_s` seconds on average, and three at least.
+
+        How often faults come is drawn too, if it is not given. In half of all runs all kinds of faults are drawn, in
+        the others only a few, which then meet each other more often.
+        """
         chance = random.Random(f"schedule {seed}")
         load = _draw_load(chance, seconds)
         weights = {**WEIGHTS, **({} if load.is_durable else LOSSY)}
+        if chance.random() < 0.5:
+            weights = {kind: weights[kind] for kind in chance.sample(list(weights), FEW)}
+        every_s = chance.choice(EVERY_S) if every_s is None else every_s
         count = max(3, round(seconds / every_s * chance.uniform(0.7, 1.3)))
         events = sorted((_draw_event(chance, weights, load) for _ in range(count)), key=lambda event: event.at_s)
         return cls(seed, load, tuple(events))
@@ -178,7 +187,7 @@ def _draw_load(chance: random.Random, seconds: float) -> Load:
     return Load(
         seconds=seconds,
         records_per_s=chance.choice((10.0, 20.0, 50.0, 200.0)),
-        partitions=chance.choice((1, 2, 3, 6)),
+        partitions=chance.choice((1, 1, 2, 3, 6)),
         # An unclean election tears transactions, whatever clients do.
         is_durable=chance.random() < 0.6 or kind in ("transactional", "chained"),
         is_patient=is_patient,
@@ -191,7 +200,7 @@ def _draw_load(chance: random.Random, seconds: float) -> Load:
         options={
             "compression_type": chance.choice(("none", "none", "lz4")),
             # Small batches are many in flight.
-            "batch_size": chance.choice((200, 500, 2_000, 1 << 20)),
+            "batch_size": chance.choice((200, 200, 500, 2_000, 1 << 20)),
             "delivery_timeout_ms": 300_000 if is_patient else chance.choice((8_000, 12_000, 20_000)),
             "fetch_strategy": chance.choice(("hybrid", "hybrid", "per_partition", "per_node")),
         },

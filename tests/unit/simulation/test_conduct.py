@@ -19,7 +19,9 @@ class Client:
     """One client of broker 1, and what is thought of it."""
 
     def __init__(self) -> None:
-        self.conduct = Conduct()
+        self.now_s = 100.0
+        self.calm_since_s = 0.0
+        self.conduct = Conduct(lambda: self.now_s, lambda: self.calm_since_s)
         self.sent = 0
 
     def send(self, message: Any, version: int | None = None) -> int:
@@ -202,3 +204,111 @@ def test_who_does_not_coordinate_is_not_asked_on(client: Client, *, is_told: boo
             number = client.send(protocol.FindCoordinatorRequest(coordinator_keys=["x"], key_type=1))
             client.conduct.answered(LINE, number, protocol.FindCoordinatorResponse())
     assert bool(client.wrong) == (not is_told)
+
+
+@pytest.mark.parametrize("is_searched", [False, True])
+def test_a_batch_in_doubt_is_asked_for_before_others_go(client: Client, *, is_searched: bool) -> None:
+    client.taken(1)
+    client.produced(client.produce(1), ErrorCode.REQUEST_TIMED_OUT)
+    if is_searched:
+        number = client.send(protocol.DescribeProducersRequest())
+        client.conduct.answered(LINE, number, protocol.DescribeProducersResponse())
+    client.produce(2)
+    assert bool(client.wrong) == (not is_searched)
+
+
+def test_what_was_asked_before_a_batch_came_back_says_nothing_of_it(client: Client) -> None:
+    client.taken(1)
+    number = client.produce(1)
+    client.conduct.answered(
+        LINE, client.send(protocol.DescribeProducersRequest()), protocol.DescribeProducersResponse()
+    )
+    client.produced(number, ErrorCode.REQUEST_TIMED_OUT)
+    client.produce(2)
+    assert "overtakes" in client.wrong[0]
+
+
+def test_where_a_later_epoch_is_known_another_producer_id_follows(client: Client) -> None:
+    client.taken(1)
+    number, follower = client.produce(1), client.produce(2)
+    client.produced(number, ErrorCode.INVALID_PRODUCER_EPOCH)
+    client.produced(follower, ErrorCode.INVALID_PRODUCER_EPOCH)
+    assert not client.wrong
+    client.produce(0, epoch=1)
+    assert "needs another id" in client.wrong[0]
+
+
+@pytest.mark.parametrize(
+    ("waits_s", "is_calm", "is_late"), [(0.12, True, False), (0.3, True, True), (0.3, False, False)]
+)
+def test_a_refused_batch_goes_again_in_time(client: Client, waits_s: float, *, is_calm: bool, is_late: bool) -> None:
+    client.taken(1)
+    client.produced(client.produce(1), ErrorCode.NOT_ENOUGH_REPLICAS)
+    client.now_s += waits_s
+    client.calm_since_s = 0.0 if is_calm else client.now_s
+    client.produce(1)
+    assert bool(client.wrong) == is_late
+
+
+def test_a_batch_waits_longer_each_time_but_not_without_a_limit(client: Client) -> None:
+    client.taken(1)
+    for waits_s in (0.1, 0.2, 0.4, 0.8, 1.0, 1.2):
+        client.produced(client.produce(1), ErrorCode.NOT_ENOUGH_REPLICAS)
+        client.now_s += waits_s
+    assert not client.wrong
+    client.now_s += 0.4
+    client.produce(1)
+    assert "1.2 s at most are due" in client.wrong[0]
+
+
+def metadata(epoch: int, leader: int = 1) -> protocol.MetadataResponse:
+    kind = protocol.MetadataResponse
+    part = kind.MetadataResponsePartition(partition_index=0, leader_id=leader, leader_epoch=epoch)
+    return kind(topics=[kind.MetadataResponseTopic(name="t", partitions=[part])])
+
+
+@pytest.mark.parametrize(("epoch", "waits_s", "is_late"), [(2, 0.1, False), (2, 1.0, True), (1, 1.0, False)])
+def test_metadata_are_asked_for_again_soon_after_news(
+    client: Client, epoch: int, waits_s: float, *, is_late: bool
+) -> None:
+    """Where the last answer was no news, the backoff may be a long one."""
+    for told in (1, epoch):
+        client.conduct.answered(LINE, client.send(protocol.MetadataRequest()), metadata(told))
+    client.produced(client.produce(0), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    client.now_s += waits_s
+    client.send(protocol.MetadataRequest())
+    assert bool(client.wrong) == is_late
+
+
+@pytest.mark.parametrize("why", ["its answer is on its way", "another one leads", "it was told by the broker"])
+def test_who_knows_more_need_not_ask_for_metadata(client: Client, why: str) -> None:
+    leader = 2 if why == "another one leads" else 1
+    client.conduct.answered(LINE, client.send(protocol.MetadataRequest()), metadata(1, leader))
+    if why == "its answer is on its way":
+        client.send(protocol.MetadataRequest())
+    number = client.produce(0)
+    client.produced(number, ErrorCode.NOT_LEADER_OR_FOLLOWER, 2 if why == "it was told by the broker" else -1)
+    client.now_s += 1.0
+    client.send(protocol.MetadataRequest())
+    assert not client.wrong
+
+
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_after_a_request_without_answer_the_next_transaction_has_another_epoch(client: Client, epoch: int) -> None:
+    end = protocol.EndTxnRequest(transactional_id="x", producer_id=7, producer_epoch=0, committed=True)
+    client.send(end)
+    client.conduct.closed(LINE)
+    client.conduct.answered(LINE, client.send(end), protocol.EndTxnResponse())
+    assert not client.wrong
+    offsets = protocol.TxnOffsetCommitRequest(
+        transactional_id="x", group_id="g", producer_id=7, producer_epoch=epoch, topics=[]
+    )
+    client.send(offsets)
+    assert bool(client.wrong) == (epoch == 0)
+
+
+def test_who_begins_anew_may_know_an_older_leader_epoch(client: Client) -> None:
+    client.send(fetch(3), 12)
+    client.conduct.answered(LINE, client.send(protocol.OffsetFetchRequest()), protocol.OffsetFetchResponse())
+    client.send(fetch(2), 12)
+    assert not client.wrong
