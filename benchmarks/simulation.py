@@ -46,7 +46,7 @@ def schedule_of(seed: int) -> Schedule:
     """The faults of a seed, with the load that is measured."""
     drawn = Schedule.draw(seed, seconds=SECONDS, every_s=10.0)
     options = {"compression_type": "none", "fetch_strategy": "hybrid"}
-    load = Load(seconds=SECONDS, records_per_s=200.0, linger_ms=5, options=options)
+    load = Load(seconds=SECONDS, records_per_s=200.0, linger_ms=5, is_alone=True, options=options)
     kept = tuple(event for event in drawn.events if event.kind not in ("unclean_election", "crash_unflushed"))
     return Schedule(seed, load, kept)
 

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
 import threading
+from collections import deque
 from collections.abc import Callable
-from typing import Any, TypeVar
+from contextvars import Context
+from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 from kafwire.runtime.interfaces import Clock, Waiter
 
 T = TypeVar("T")
+_Ts = TypeVarTuple("_Ts")
 
 START_S = 1_000.0
 WALL_S = 1_700_000_000
 LONGEST_S = 100_000.0
 LONGEST_BLOCK_S = 1.0
+MOST_CANCELLED = 100  # timers
 
 
 class Stuck(AssertionError):
@@ -24,6 +29,9 @@ class Stuck(AssertionError):
 class SimulatedLoop(asyncio.BaseEventLoop):
     """An asyncio loop whose time passes only when nothing is left to do; `poll` brings in what came from outside."""
 
+    _ready: deque[asyncio.Handle]
+    _stopping: bool
+
     def __init__(self, poll: Callable[[], bool]) -> None:
         super().__init__()
         self._now = START_S
@@ -31,8 +39,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._steps = False
         self.blocked_s = 0.0  # that the call in an executor would have waited
         self.broken: Exception | None = None  # why a broker cannot go on
-        self._clock_resolution = 1e-9
-        self._selector = self
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._timers_made = 0
+        self._cancelled = 0  # of those
         self.problems: list[dict[str, Any]] = []
         self.set_exception_handler(lambda _, context: self.problems.append(context))
 
@@ -40,19 +49,63 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """See `asyncio.AbstractEventLoop`."""
         return self._now
 
-    def select(self, timeout: float | None) -> list[object]:
-        """What BaseEventLoop asks its selector for."""
+    def call_at(
+        self, when: float, callback: Callable[[Unpack[_Ts]], object], *args: *_Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """See `asyncio.AbstractEventLoop`. What is due at the same time is called in the order in which it came."""
+        if self.is_closed():
+            raise RuntimeError("the loop is closed")
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        self._timers_made += 1
+        heapq.heappush(self._timers, (when, self._timers_made, timer))
+        return timer
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[Unpack[_Ts]], object],
+        *args: *_Ts,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """See `asyncio.AbstractEventLoop`."""
+        return self.call_at(self._now + delay, callback, *args, context=context)
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Cancelled timers stay until they are due, unless they are many."""
+        if handle.when() <= self._now:
+            return
+        self._cancelled += 1
+        if self._cancelled > MOST_CANCELLED and self._cancelled > len(self._timers) / 2:
+            self._timers[:] = [each for each in self._timers if not each[2]._cancelled]
+            heapq.heapify(self._timers)
+            self._cancelled = 0
+
+    def _run_once(self) -> None:
+        """One round: what is ready, or what is due next, for which time passes."""
+        ready, timers = self._ready, self._timers
+        is_over = self._stopping
         if self._steps:
             self._steps = False
             self.stop()
-        if self._poll():
-            return []
-        if timeout is None:
-            raise Stuck("nothing is due and nothing can come in")
-        self._now += max(timeout, 0.0)
-        if self._now > START_S + LONGEST_S:
-            raise Stuck("a day of simulated time has passed")
-        return []
+        if not self._poll() and not ready and not is_over:
+            while timers and timers[0][2]._cancelled:
+                heapq.heappop(timers)
+                self._cancelled -= 1
+            if not timers:
+                raise Stuck("nothing is due and nothing can come in")
+            self._now = max(self._now, timers[0][0])
+            if self._now > START_S + LONGEST_S:
+                raise Stuck("a day of simulated time has passed")
+        while timers and timers[0][0] <= self._now:
+            timer = heapq.heappop(timers)[2]
+            if not timer._cancelled:
+                ready.append(timer)
+            else:
+                self._cancelled -= 1
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle._cancelled:
+                handle._run()
 
     def step(self, until: float | None) -> None:
         """Run what is due next, at `until` at the latest, and no more."""
@@ -63,9 +116,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             timer.cancel()
         if self.broken is not None:
             raise self.broken
-
-    def _process_events(self, event_list: list[object]) -> None:
-        assert not event_list
 
     def _write_to_self(self) -> None:
         """Nobody sleeps, so nobody has to be woken."""

@@ -10,11 +10,10 @@ The same state is driven by sockets in `EmbeddedKafka`. One seed decides everyth
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import itertools
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.testing.broker import request as broker
@@ -25,8 +24,11 @@ from kafwire.testing.broker.state import ClusterState
 from kafwire.testing.simulation.clock import WALL_S
 from kafwire.testing.simulation.kafka import HANGUP
 from kafwire.testing.simulation.links import Link
-from kafwire.testing.simulation.network import BaseNode, Connection
+from kafwire.testing.simulation.network import Answered, BaseNode, Connection
 from kafwire.testing.simulation.world import BaseWorld
+
+if TYPE_CHECKING:
+    from asyncio import TimerHandle
 
 LISTENER = "PLAINTEXT"
 PORT = 9092
@@ -42,23 +44,26 @@ class ClusterNode:
         self.host, self.port = f"10.0.0.{number}", PORT
         self.silent = False
         self._connections: dict[Connection, broker.Connection] = {}
+        self._asked: dict[Connection, Request] = {}
 
     @property
     def down(self) -> bool:
         """Whether nobody is there."""
         return not self._world.state.nodes[self.number].is_up
 
-    async def answer(self, connection: Connection, data: bytes) -> tuple[Any, Any]:
+    def receive(self, connection: Connection, data: bytes, answered: Answered) -> None:
         """See `BaseNode`."""
         known = self._connections.get(connection)
         if known is None:
             known = self._connections[connection] = self._world.state.connect(self.number, LISTENER, "10.1.0.1")
-        request = read_request(known, data)
-        answer = await self._world.ask(request)
-        return request, HANGUP if answer is broker.HANG_UP else _NO_ANSWER if answer is broker.NO_ANSWER else answer
+        request = self._asked[connection] = read_request(known, data)
+        self._world.ask(request, answered)
 
     def disconnected(self, connection: Connection) -> None:
         """See `BaseNode`."""
+        asked = self._asked.pop(connection, None)
+        if asked is not None:
+            self._world.forget(asked)
         known = self._connections.pop(connection, None)
         if known is not None:
             self._world.state.disconnect(known)
@@ -81,8 +86,8 @@ class ClusterWorld(BaseWorld):
             self.state.nodes[node.number].addresses[LISTENER] = node.host, node.port
         self.calm_since_s = 0.0  # no fault has begun or ended since then, and none goes on
         self.throttles: dict[int, int] = {}  # by broker: the throttle time that its answers tell, in ms
-        self._waiting: dict[Request, asyncio.Future[Any]] = {}
-        self._due: asyncio.TimerHandle | None = None
+        self._asked: dict[Request, Answered] = {}
+        self._due: TimerHandle | None = None
         self._moves = itertools.count(1)
         self._stale: dict[int, Any] = {}  # by broker: what it answers Metadata with, as it lags
         self.state.interceptors.append(self._answer_stale)
@@ -98,38 +103,40 @@ class ClusterWorld(BaseWorld):
 
     # --- requests
 
-    async def ask(self, request: Request) -> Any:
+    def ask(self, request: Request, answered: Answered) -> None:
         """Have a request answered by the state, now or later."""
+        self._asked[request] = answered
         self.state.receive(request, self.loop.time() * 1000.0)
-        answer = self._take(request)
-        if answer is None:
-            future = self._waiting[request] = self.loop.create_future()
-            try:
-                answer = await future
-            finally:
-                self._waiting.pop(request, None)
+        self._take()
+
+    def forget(self, request: Request) -> None:
+        """Nobody waits for this answer any more."""
+        self._asked.pop(request, None)
+
+    def in_flight(self) -> list[Request]:
+        """The requests that wait for their answers."""
+        return list(self._asked)
+
+    def _take(self) -> None:
+        """Give out the answers that there are."""
+        # What is answered may ask for more.
+        while replies := self.state.take_replies():
+            for request, answer in replies:
+                answered = self._asked.pop(request, None)
+                if answered is not None:
+                    answered(request, self._as_sent(request, answer))
+        self._arrange()
+
+    def _as_sent(self, request: Request, answer: Any) -> Any:
+        if answer is broker.HANG_UP:
+            return HANGUP
+        if answer is broker.NO_ANSWER:
+            return _NO_ANSWER
         throttle_ms = self.throttles.get(request.node, 0)
         kind: Any = type(answer)
         if throttle_ms and _tells_throttle(kind, request.version):
             answer.throttle_time_ms = throttle_ms
         return answer
-
-    def in_flight(self) -> list[Request]:
-        """The requests that wait for their answers."""
-        return list(self._waiting)
-
-    def _take(self, asked: Request | None = None) -> Any:
-        """Give out the answers that there are; the one to `asked` is returned."""
-        found = None
-        for request, answer in self.state.take_replies():
-            if request is asked:
-                found = answer
-            else:
-                future = self._waiting.get(request)
-                if future is not None and not future.done():
-                    future.set_result(answer)
-        self._arrange()
-        return found
 
     def _arrange(self) -> None:
         due_ms = self.state.next_due_ms
@@ -173,8 +180,9 @@ class ClusterWorld(BaseWorld):
     def lag(self, node: int) -> None:
         """From now on `node` answers Metadata with what is so now, until `catch_up`."""
         asked = Request(self.state.connect(node, LISTENER), protocol.MetadataRequest(topics=None), 13)
+        self._asked[asked] = lambda _, answer: self._stale.__setitem__(node, answer)
         self.state.receive(asked, self.loop.time() * 1000.0)
-        self._stale[node] = self._take(asked)
+        self._take()
 
     def catch_up(self, node: int) -> None:
         """A broker's metadata lag no more."""

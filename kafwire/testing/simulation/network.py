@@ -7,9 +7,11 @@ import errno
 import ipaddress
 import socket
 import struct
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kafwire import protocol
 from kafwire.error_codes import ErrorCode
@@ -23,7 +25,7 @@ from kafwire.runtime.interfaces import (
     SslSource,
     StreamSource,
 )
-from kafwire.testing.simulation.kafka import DROPPED, HANGUP, NEVER, Answer, Call, request_classes
+from kafwire.testing.simulation.kafka import DROPPED, HANGUP, NEVER, Answer, Call, Handler, request_classes
 from kafwire.testing.simulation.links import LATENCY_S
 
 if TYPE_CHECKING:
@@ -54,15 +56,27 @@ class SimulatedResolver:
         return [(socket.AF_INET, (address, port)) for address in found]
 
 
+class _Sent(NamedTuple):
+    """A request that was given to a connection."""
+
+    token: int
+    correlation_id: int
+    frame: bytes
+    expect_response: bool
+
+
 class Connection:
-    """One connection, its broker's end included."""
+    """One connection, its broker's end included.
+
+    Requests are served one after the other, as by Kafka's brokers, which take the next one when an answer is on its
+    way. Answers arrive in order too.
+    """
 
     def __init__(self, world: BaseWorld, node: BaseNode, number: int, receiver: Receiver, max_frame: int) -> None:
         self.world = world
         self.node = node
         self.link = world.link(node.number)
         self.is_dead = False  # whatever is sent vanishes, and neither end is told
-        self.serving: Any = None  # the request that is being answered
         self.number = number
         self.receiver = receiver
         self.max_frame = max_frame
@@ -73,10 +87,18 @@ class Connection:
         owner: Any = getattr(receiver, "_connection", None)
         self._client: Hashable = id(receiver) if owner is None else owner._reach
         self._response_filter: ResponseFilter | None = None
-        self._holding = False
-        self._held: list[tuple[int, int, bytes, bool]] = []
-        self._requests: asyncio.Queue[tuple[int, int, bytes, bool]] = asyncio.Queue()
-        self._server = world.loop.create_task(self._serve())
+        self._is_holding = False
+        self._held: list[_Sent] = []
+        self._sent: deque[_Sent] = deque()  # requests on their way
+        self._served: _Sent | None = None
+        self._is_cut = False  # an answer was left out: the next one is not the one that is owed
+        self._answers: deque[tuple[int, int, Any, bytes]] = (
+            deque()
+        )  # on their way: token, correlation id, answer, frame
+        self._is_late = False  # requests of a connection that has ended are served
+        world.loop.call_later(self.link.latency_s, self._connect)
+
+    # --- the client's end
 
     def submit(
         self,
@@ -95,23 +117,25 @@ class Connection:
             self.world.fail(
                 AssertionError(f"sent to broker {self.node.number} {early_s:.3f} s before it may (KIP-219)")
             )
-        request = token, correlation_id, b"".join(map(bytes, segments)), expect_response
-        if self._holding and not past_hold:
+        request = _Sent(token, correlation_id, b"".join(map(bytes, segments)), expect_response)
+        if self._is_holding and not past_hold:
             self._held.append(request)
         else:
             self._send(request)
 
-    def _send(self, request: tuple[int, int, bytes, bool]) -> None:
-        self._requests.put_nowait(request)
-        token, _, frame, expect_response = request
+    def _send(self, request: _Sent) -> None:
+        loop = self.world.loop
         if self.world.conduct is not None:
-            self.world.conduct.sent(self, self._client, self.node.number, frame)
-        if not expect_response:
-            self.world.loop.call_soon(self._report, self.receiver.on_sent, token)
+            self.world.conduct.sent(self, self._client, self.node.number, request.frame)
+        if not request.expect_response:
+            loop.call_soon(self._report, self.receiver.on_sent, request.token)
+        self._sent.append(request)
+        if len(self._sent) == 1 and self._served is None:
+            self._go_on()
 
     def hold(self, holding: bool) -> None:
         """See `Connection`."""
-        self._holding = holding
+        self._is_holding = holding
         while self._held and not holding:
             self._send(self._held.pop(0))
 
@@ -131,8 +155,10 @@ class Connection:
         """End it; each end hears of it. Requests that the network holds may still arrive (`Link.runs_late`)."""
         if not self.closed:
             self.closed = True
-            if not (self.link.runs_late and self.link.holds_requests):
-                self._server.cancel()
+            self._is_late = self.link.runs_late and self.link.holds_requests
+            if not self._is_late:
+                self._sent.clear()
+            self._answers.clear()
             self.node.disconnected(self)
             if self.world.conduct is not None:
                 self.world.conduct.closed(self)
@@ -142,74 +168,104 @@ class Connection:
         if not self.closed:
             event(token)
 
-    async def _serve(self) -> None:
-        link = self.link
-        await asyncio.sleep(link.latency_s)
-        while link.holds_requests and not self.closed:
-            await self.world.released(self.node.number)
-        if self.node.silent:
+    # --- the broker's end
+
+    def _connect(self) -> None:
+        if self.closed or self.node.silent:
             return
-        if self.node.down or link.is_refusing:
+        if self.link.holds_requests:
+            self.world.when_released(self.node.number, self._connect)
+        elif self.node.down or self.link.is_refusing:
             self.break_off(errno.ECONNREFUSED, "connection refused")
+        else:
+            self._call(self.receiver.on_connected)
+
+    def _go_on(self) -> None:
+        """The next request is on its way. It takes its time when the one before it is answered."""
+        if self._sent:
+            self.world.loop.call_later(self.link.delay_s(len(self._sent[0].frame)), self._serve)
+
+    def _serve(self) -> None:
+        """A request has arrived: have it answered, unless the network holds it."""
+        if self._served is not None or not self._sent or self.is_dead:
             return
-        self.receiver.on_connected()
-        is_cut = False
-        while not self.closed or not self._requests.empty():
-            token, correlation_id, data, expect_response = await self._requests.get()
-            await asyncio.sleep(link.delay_s(len(data)))
-            while link.holds_requests:
-                await self.world.released(self.node.number)
-            if self.is_dead:
-                await asyncio.get_running_loop().create_future()
-            try:
-                call, answer = await self.node.answer(self, data)
-            except Exception as error:  # noqa: BLE001
-                self.world.fail(error)
-                return
-            assert call.correlation_id == correlation_id
-            if self.closed:
-                continue
-            if self.is_dead:
-                await asyncio.get_running_loop().create_future()
-            if link.resets and link.takes_away(call.name):
-                self.break_off()
-                return
-            while link.holds_responses:
-                await self.world.released(self.node.number)
-            if answer is HANGUP:
-                self.break_off()
-                return
-            if answer is DROPPED:
-                is_cut = True
-                continue
-            if is_cut and expect_response:  # not the answer that is owed
-                self.break_off(errno.EPROTO, "an answer with another correlation id")
-                return
-            if answer is NEVER:
-                await asyncio.get_running_loop().create_future()
-            if expect_response:
+        if self.link.holds_requests:
+            self.world.when_released(self.node.number, self._serve)
+            return
+        request = self._served = self._sent.popleft()
+        try:
+            self.node.receive(self, request.frame, self._answer)
+        except Exception as error:  # noqa: BLE001 - a broker's defect
+            self.world.fail(error)
+
+    def _answer(self, call: Any, answer: Answer) -> None:
+        """A broker has answered, or will never (`NEVER`)."""
+        request, self._served = self._served, None
+        assert request is not None
+        assert call.correlation_id == request.correlation_id
+        if self.closed:
+            self._go_on()
+        elif answer is HANGUP or (self.link.resets and not self.is_dead and self.link.takes_away(call.name)):
+            self.break_off()
+        elif answer is NEVER or self.is_dead:
+            self._served = request
+        elif answer is DROPPED:
+            self._is_cut = True
+            self._go_on()
+        elif self._is_cut and request.expect_response:
+            self.break_off(errno.EPROTO, "an answer with another correlation id")
+        else:
+            if request.expect_response:
                 frame = frame_of(call, answer)
-                slower_s = link.delay_s(len(frame)) - LATENCY_S
-                if slower_s > 0:
-                    await asyncio.sleep(slower_s)
-                if len(frame) > self.max_frame:
-                    self.break_off(errno.EMSGSIZE, "a frame that is too long")
-                    return
-                if self.world.conduct is not None:
-                    self.world.conduct.answered(self, correlation_id, answer)
-                answer_frame = Buffer(frame)
-                throttle_s = getattr(answer, "throttle_time_ms", 0) / 1000
-                if self._response_filter is not None:  # nobody sleeps here, so word is given at once
-                    self._response_filter.deliver(token, answer_frame)
-                    if lag_s := self.world.engine_lag_s():
-                        await asyncio.sleep(lag_s)
-                # What was sent before the client could know is served no later for it: only the client is to wait.
-                self.throttled_until = max(self.throttled_until, self.world.loop.time() + throttle_s)
-                try:
-                    self.receiver.on_response(token, answer_frame)
-                except Exception as error:  # noqa: BLE001  # the client's defect
-                    self.world.fail(error)
-                    return
+                self._answers.append((request.token, request.correlation_id, answer, frame))
+                if len(self._answers) == 1:
+                    self._travel()
+            self._go_on()
+
+    def _travel(self) -> None:
+        """The next answer is on its way; how long an answer takes at least is part of its request's time."""
+        slower_s = self.link.delay_s(len(self._answers[0][3])) - LATENCY_S
+        if slower_s > 0:
+            self.world.loop.call_later(slower_s, self._deliver)
+        else:
+            self._deliver()
+
+    def _deliver(self) -> None:
+        if self.closed or self.is_dead or not self._answers:
+            return
+        if self.link.holds_responses:
+            self.world.when_released(self.node.number, self._deliver)
+            return
+        token, correlation_id, answer, frame = self._answers[0]
+        if len(frame) > self.max_frame:
+            self.break_off(errno.EMSGSIZE, "a frame that is too long")
+            return
+        if self.world.conduct is not None:
+            self.world.conduct.answered(self, correlation_id, answer)
+        arrived = Buffer(frame)
+        throttle_s = getattr(answer, "throttle_time_ms", 0) / 1000
+        if self._response_filter is not None:  # nobody sleeps here, so word is given at once
+            self._response_filter.deliver(token, arrived)
+            if lag_s := self.world.engine_lag_s():
+                self.world.loop.call_later(lag_s, self._take_in, token, arrived, throttle_s)
+                return
+        self._take_in(token, arrived, throttle_s)
+
+    def _take_in(self, token: int, frame: Buffer, throttle_s: float) -> None:
+        if self.closed:
+            return
+        self._answers.popleft()
+        # What was sent before the client could know is served no later for it: only the client is to wait.
+        self.throttled_until = max(self.throttled_until, self.world.loop.time() + throttle_s)
+        self._call(self.receiver.on_response, token, frame)
+        if self._answers and not self.closed:
+            self._travel()
+
+    def _call(self, event: Callable[..., None], *args: object) -> None:
+        try:
+            event(*args)
+        except Exception as error:  # noqa: BLE001 - the client's defect
+            self.world.fail(error)
 
 
 def frame_of(call: Call, answer: Any) -> bytes:
@@ -227,6 +283,9 @@ def frame_of(call: Call, answer: Any) -> bytes:
     return head + bytes(answer.encode(version))
 
 
+Answered = Callable[[Any, Answer], None]
+
+
 class BaseNode(Protocol):
     """A broker, as connections need it. `down` refuses them, `silent` leaves them unanswered."""
 
@@ -239,8 +298,8 @@ class BaseNode(Protocol):
     def down(self) -> bool:
         """Whether nobody is there."""
 
-    async def answer(self, connection: Connection, data: bytes) -> tuple[Any, Answer]:
-        """Have a request answered: the request, which has a `correlation_id`, and its answer."""
+    def receive(self, connection: Connection, data: bytes, answered: Answered) -> None:
+        """Have a request answered: `answered` is called with it, as it has a `correlation_id`, and with its answer."""
 
     def disconnected(self, connection: Connection) -> None:
         """A connection has ended."""
@@ -258,13 +317,62 @@ class Node:
     silent: bool = False
     rack: str | None = None
     versions: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _tasks: dict[int, asyncio.Task[Answer]] = field(default_factory=dict, repr=False)
 
     def disconnected(self, connection: Connection) -> None:
-        """The model keeps nothing of connections."""
+        """Nobody waits for the answer to its request any more."""
+        task = self._tasks.pop(connection.number, None)
+        if task is not None:
+            task.cancel()
 
-    async def answer(self, connection: Connection | int, data: bytes) -> tuple[Call, Answer]:
+    def receive(self, connection: Connection, data: bytes, answered: Answered) -> None:
+        """See `BaseNode`."""
+        call = self.read(connection.number, data)
+        handlers = iter(self._handlers(call))
+        for handler in handlers:
+            answer = handler(call)
+            if isinstance(answer, Awaitable):
+                task = self.world.loop.create_task(self._first(call, answer, handlers))
+                self._tasks[connection.number] = task
+                task.add_done_callback(partial(self._found, call, answered))
+                return
+            if answer is not None:
+                answered(call, answer)
+                return
+        raise AssertionError(f"nobody answers {call.name}")
+
+    def _found(self, call: Call, answered: Answered, task: asyncio.Task[Answer]) -> None:
+        if task.cancelled():
+            return
+        error = task.exception()
+        if isinstance(error, Exception):
+            self.world.fail(error)
+        else:
+            answered(call, task.result())
+
+    async def answer(self, connection: int, data: bytes) -> tuple[Call, Answer]:
         """Have a request answered: by the first of its handlers that does, else by the model."""
-        number = connection if isinstance(connection, int) else connection.number
+        call = self.read(connection, data)
+        return call, await self._first(call, None, iter(self._handlers(call)))
+
+    async def _first(self, call: Call, found: Answer | Awaitable[Answer] | None, handlers: Iterator[Handler]) -> Answer:
+        """What was `found`, if that comes to anything, or the answer of the next handler that has one."""
+        while True:
+            if isinstance(found, Awaitable):
+                found = await found
+            if found is not None:
+                return found
+            handler = next(handlers, None)
+            if handler is None:
+                raise AssertionError(f"nobody answers {call.name}")
+            found = handler(call)
+
+    def _handlers(self, call: Call) -> list[Handler]:
+        model: Handler = getattr(self.world, f"_on_{call.name}", lambda _: None)
+        return [*self.world.handlers.get(call.name, ()), model]
+
+    def read(self, connection: int, data: bytes) -> Call:
+        """Note a request."""
         api_key, version = struct.unpack_from(">hh", data)
         kind = request_classes()[api_key]
         header_plan = protocol.RequestHeader.plan(2 if version >= kind.flexible_from else 1)
@@ -272,20 +380,13 @@ class Node:
         call = Call(
             at_ms=self.world.engine.now_ms(),
             node=self.number,
-            connection=number,
+            connection=connection,
             version=version,
             correlation_id=header.correlation_id,
             message=kind.decode(data[used:], version),
         )
         self.world.calls.append(call)
-        model = getattr(self.world, f"_on_{call.name}", lambda _: None)
-        for handler in [*self.world.handlers.get(call.name, ()), model]:
-            answer = handler(call)
-            if isinstance(answer, Awaitable):
-                answer = await answer
-            if answer is not None:
-                return call, answer
-        raise AssertionError(f"nobody answers {call.name}")
+        return call
 
 
 class SimulatedTransport:

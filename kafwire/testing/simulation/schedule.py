@@ -125,6 +125,7 @@ class Load:
     transactional: bool = False
     chained: bool = False  # a second topic is written from the first, by transactions with the offsets
     blocking: bool = False  # one thread that sends and polls by the blocking clients
+    is_alone: bool = False  # one sender and one reader, and nobody else
     is_slow: bool = False  # some transactions take longer than their time-out
     transaction_version: int = 2
     linger_ms: int = 50

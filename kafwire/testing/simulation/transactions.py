@@ -43,7 +43,6 @@ class TransactionApi(GroupApi):
         self.begun_ms: dict[str, float] = {}  # when the transactions that are open began
         self.timeouts_ms: dict[str, int] = {}
         self._producer_ids = itertools.count(1000)
-        self._markers: set[asyncio.Task[None]] = set()
 
     def features(self) -> dict[str, Any]:
         """What ApiVersions says of them."""
@@ -201,12 +200,9 @@ class TransactionApi(GroupApi):
 
     def _decide(self, transactional_id: str) -> None:
         if self.transactions[transactional_id].preparing:
-            task = asyncio.get_running_loop().create_task(self._write_markers(transactional_id))
-            self._markers.add(task)
-            task.add_done_callback(self._markers.discard)
+            asyncio.get_running_loop().call_later(self.marker_delay_s, self._write_markers, transactional_id)
 
-    async def _write_markers(self, transactional_id: str) -> None:
-        await asyncio.sleep(self.marker_delay_s)
+    def _write_markers(self, transactional_id: str) -> None:
         transaction = self.transactions[transactional_id]
         decision = transaction.complete()
         if decision is None:

@@ -66,8 +66,9 @@ class Workload:
     def start(self) -> None:
         """Begin, in the world's loop."""
         load = self.load
-        self._begin(self._try_side_topic())
-        self.readers.roam()
+        if not load.is_alone:
+            self._begin(self._try_side_topic())
+            self.readers.roam()
         if load.blocking:
             return
         if load.transactional:

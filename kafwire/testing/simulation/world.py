@@ -30,7 +30,14 @@ from kafwire.testing.simulation.clock import SimulatedClock, SimulatedLoop, Simu
 from kafwire.testing.simulation.conduct import Conduct
 from kafwire.testing.simulation.kafka import Call, Handler, Kafka
 from kafwire.testing.simulation.links import Link
-from kafwire.testing.simulation.network import BaseNode, Connection, Node, SimulatedResolver, SimulatedTransport
+from kafwire.testing.simulation.network import (
+    Answered,
+    BaseNode,
+    Connection,
+    Node,
+    SimulatedResolver,
+    SimulatedTransport,
+)
 
 T = TypeVar("T")
 
@@ -110,7 +117,7 @@ class BaseWorld:
         self.conduct: Conduct | None = None  # what judges all that clients send
         self.engine_lag_s: Callable[[], float] = lambda: 0.0  # until the engine looks at what the I/O thread received
         self._links: dict[int, Link] = {}
-        self._released: dict[int, asyncio.Future[None]] = {}
+        self._held: dict[int, list[Callable[[], None]]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -182,18 +189,16 @@ class BaseWorld:
         """The network to a broker; who is nobody's has one of its own."""
         return self._links.setdefault(node, Link()) if node >= 0 else Link()
 
-    async def released(self, node: int) -> None:
-        """Until `deliver_held` is called for that broker."""
-        future = self._released.get(node)
-        if future is None:
-            future = self._released[node] = self.loop.create_future()
-        await asyncio.shield(future)
+    def when_released(self, node: int, callback: Callable[[], None]) -> None:
+        """Have `callback` called when `deliver_held` is called for that broker."""
+        waiting = self._held.setdefault(node, [])
+        if callback not in waiting:
+            waiting.append(callback)
 
     def deliver_held(self, node: int) -> None:
         """What the network holds is looked at again."""
-        future = self._released.pop(node, None)
-        if future is not None and not future.done():
-            future.set_result(None)
+        for callback in self._held.pop(node, []):
+            self.loop.call_soon(callback)
 
     def deaden_connections(self, node: int) -> None:
         """All connections to a broker are half open from now on: what is sent vanishes, and nobody is told."""
@@ -212,7 +217,7 @@ class Nobody:
     down: bool = True
     silent: bool = False
 
-    async def answer(self, connection: Connection, data: bytes) -> tuple[Any, Any]:  # noqa: ARG002
+    def receive(self, connection: Connection, data: bytes, answered: Answered) -> None:  # noqa: ARG002
         """Nobody answers."""
         raise AssertionError(f"nobody answers at {self.host}")
 

@@ -28,12 +28,7 @@ LATE_S = 1.1
 
 def hang(world: World, node: int) -> None:
     """From now on `node` answers nothing, on old connections and new ones."""
-
-    async def never(connection: Any, data: bytes) -> Any:
-        del connection, data
-        return await asyncio.get_running_loop().create_future()
-
-    world.nodes[node].answer = never  # type: ignore[method-assign]
+    world.nodes[node].receive = lambda connection, data, answered: None  # type: ignore[method-assign]
 
 
 async def open_all(cluster: Cluster, role: str = "control") -> None:

@@ -77,7 +77,7 @@ def test_every_kind_of_client_runs(kind: str) -> None:
 def test_a_broker_that_stores_repeated_batches_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ProducerStates, "duplicate", lambda *_: None)
     monkeypatch.setattr(ProducerStates, "refuses", lambda *_: 0)
-    events = tuple(Event(2.0 + number, "lose_response", node=1 + number % 3) for number in range(12))
+    events = tuple(Event(2.0 + number, "lose_response", node=1 + number % 3, place=1) for number in range(12))
     outcome = run(Schedule(3, Load(seconds=20, options=OPTIONS), events))
     assert any("duplicated" in violation for violation in outcome.violations)
 
