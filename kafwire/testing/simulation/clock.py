@@ -20,6 +20,7 @@ WALL_S = 1_700_000_000
 LONGEST_S = 100_000.0
 LONGEST_BLOCK_S = 1.0
 MOST_CANCELLED = 100  # timers
+MOST_ROUNDS = 50_000  # without time passing
 
 
 class Stuck(AssertionError):
@@ -42,6 +43,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
         self._timers_made = 0
         self._cancelled = 0  # of those
+        self._rounds = 0  # since time has passed
         self.problems: list[dict[str, Any]] = []
         self.set_exception_handler(lambda _, context: self.problems.append(context))
 
@@ -84,6 +86,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """One round: what is ready, or what is due next, for which time passes."""
         ready, timers = self._ready, self._timers
         is_over = self._stopping
+        self._rounds += 1
+        if self._rounds > MOST_ROUNDS:
+            raise Stuck(f"{MOST_ROUNDS} rounds, and no time passes")
         if self._steps:
             self._steps = False
             self.stop()
@@ -93,7 +98,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                 self._cancelled -= 1
             if not timers:
                 raise Stuck("nothing is due and nothing can come in")
-            self._now = max(self._now, timers[0][0])
+            if timers[0][0] > self._now:
+                self._now = timers[0][0]
+                self._rounds = 0
             if self._now > START_S + LONGEST_S:
                 raise Stuck("a day of simulated time has passed")
         while timers and timers[0][0] <= self._now:

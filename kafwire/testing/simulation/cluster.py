@@ -85,6 +85,7 @@ class ClusterWorld(BaseWorld):
         for node in self.nodes.values():
             self.state.nodes[node.number].addresses[LISTENER] = node.host, node.port
         self.calm_since_s = 0.0  # no fault has begun or ended since then, and none goes on
+        self.reachable_since_s = 0.0  # the same of faults of brokers and of the network
         self.throttles: dict[int, int] = {}  # by broker: the throttle time that its answers tell, in ms
         self._asked: dict[Request, Answered] = {}
         self._due: TimerHandle | None = None

@@ -119,6 +119,7 @@ class Conduct:
         self._numbers = itertools.count()
         self._looked_up: dict[tuple[Hashable, str], int] = {}  # how many requests there were when it was told who does
         self._searched: dict[Hashable, int] = {}  # by client: how many there were when it was told of a log
+        self._owners: dict[int, Hashable] = {}  # the clients of producers without transactions
         self._refused_epochs: dict[tuple[int, Place], int] = {}  # by producer id, the epochs that are known to be old
         self._unanswered: dict[int, int] = {}  # by producer id, the epoch of a request without an answer
         self._ended: dict[int, int] = {}  # by producer id, the epoch of such a transaction that has ended
@@ -243,6 +244,16 @@ class Conduct:
         self._news_s.pop(client, None)
         if news:
             self._news_s[client] = self._clock()
+            if self._waits_for_leader(client):
+                self._wants_s.setdefault(client, self._clock() + BACKOFF_S * SPREAD)
+
+    def _waits_for_leader(self, client: Hashable) -> bool:
+        """Whether a client has batches to send again to a partition that has no leader, for what it was told."""
+        return any(
+            self._told.get((client, place), (-1, 0))[1] < 0 and any(not its.in_flight for its in flow.open.values())
+            for (producer_id, _, place), flow in self._flows.items()
+            if self._owners.get(producer_id) == client
+        )
 
     def closed(self, connection: Hashable) -> None:
         """A connection has ended, for the client."""
@@ -273,6 +284,8 @@ class Conduct:
                 self._wrong(sent, f"{place} was not added to the transaction of producer {header.producer_id}")
             flow = self._flows.setdefault((header.producer_id, header.producer_epoch, place), _Flow())
             flow.searched = self._searched.get(sent.client, -1)
+            if not header.is_transactional:
+                self._owners[header.producer_id] = sent.client
             if header.is_transactional:
                 self._goes_on(sent, header.producer_id, header.producer_epoch)
             old = self._refused_epochs.get((header.producer_id, place))

@@ -16,6 +16,7 @@
 - forgetful_restart: a broker stores batches, answers none, and restarts so soon that it still leads, with fewer of each
   producer's batches in its memory; its followers may lag
 - crash_all: all brokers end at once, as by a power cut, and start one after the other
+- store_and_fail: the next batches to a partition are stored, and their producer is told that they may not be
 - unready_leader: another replica leads, and refuses the first requests
 - no_leader: nobody leads a partition for a while
 - stale_metadata: another replica leads, of which no other broker hears for a while
@@ -82,6 +83,8 @@ STORED = ("NOT_ENOUGH_REPLICAS_AFTER_APPEND", "REQUEST_TIMED_OUT")
 MAYBE_STORED = "NOT_LEADER_OR_FOLLOWER"
 UNREADY = (*_LEADERS, "NOT_ENOUGH_REPLICAS")
 FORGOTTEN = (0, 1, 2)  # batches that a broker still knows which restarts; none where a producer's time has run out
+OF_PARTITIONS = ("no_leader", "lag_followers")  # faults of these alone
+MOST_STORED = 4  # requests, before the others do not arrive
 RECREATED_S = (0.005, 0.09)  # after the batch was stored: before its producer tries again
 SIDE_KEPT = 3  # partitions of the topic that is made anew
 
@@ -117,7 +120,10 @@ class Faults:
         self._note_calm()
 
     def _note_calm(self) -> None:
-        self.world.calm_since_s = math.inf if self._active else self.world.loop.time()
+        now_s = self.world.loop.time()
+        self.world.calm_since_s = math.inf if self._active else now_s
+        is_disturbed = any(event.kind not in OF_PARTITIONS for event in self._active)
+        self.world.reachable_since_s = math.inf if is_disturbed else now_s
 
     def _end(self, event: Event) -> None:
         end = self._ends.pop(event, None)
@@ -259,23 +265,29 @@ class Faults:
     def _forgetful_restart(self, event: Event) -> Callable[[], None]:
         """Of what clients have in flight some is stored, some may not arrive, and all is in doubt."""
         node, link = event.node, self.world.links[event.node]
+        script = self._state.part(Script)
         others = [number for number in self._state.nodes if number != node] if event.amount < 0.5 else []
         for other in others:
             self._state.replication.hold(other)
         if event.place & 1:
             link.holds_responses = True
         else:
-            script = self._state.part(Script)
-            fault = script.fail_next("Produce", "REQUEST_TIMED_OUT", times=None, executed=True, node=node)
+            times_out = script.fail_next("Produce", "REQUEST_TIMED_OUT", times=None, executed=True, node=node)
+        counted = script.delay("Produce", 0.0, times=1 + (event.place >> 4) % MOST_STORED, node=node)
 
-        def cut() -> None:
-            link.holds_requests = event.place & 2 > 0
+        def on_fault(met: Fault) -> None:
+            if met is counted and counted.times_left == 1:  # this is the last one
+                link.holds_requests = event.place & 2 > 0
+
+        script.watchers.append(on_fault)
 
         def restart() -> None:
+            script.watchers.remove(on_fault)
+            script.release(counted)
             if event.place & 1:
                 link.holds_responses = False
             else:
-                script.release(fault)
+                script.release(times_out)
             link.holds_requests = False
             self.world.break_connections(node)
             self._state.part(FetchSessions).of(node).sessions.clear()
@@ -285,19 +297,27 @@ class Faults:
             self._state.forget_producers(node, max(kept, 1) if is_open else kept)
             self.world.deliver_held(node)
 
-        timers = [
-            self.world.loop.call_later(event.lasts_s * part, step) for part, step in ((0.25, cut), (0.5, restart))
-        ]
+        timer = self.world.loop.call_later(event.lasts_s / 2, restart)
 
         def end() -> None:
-            if self.world.loop.time() < timers[1].when():  # all faults end
-                for timer in timers:
-                    timer.cancel()
+            if self.world.loop.time() < timer.when():  # all faults end
+                timer.cancel()
                 restart()
             for other in others:
                 self._state.replication.release(other)
 
         return end
+
+    def _store_and_fail(self, event: Event) -> None:
+        partition = self._partition(event)
+        self._state.part(Script).fail_next(
+            "Produce",
+            STORED[event.place % len(STORED)],
+            times=1 + int(event.amount * 2),
+            executed=True,
+            topic=partition.topic.name,
+            partition=partition.index,
+        )
 
     def _unready_leader(self, event: Event) -> None:
         partition = self._partition(event)

@@ -156,11 +156,15 @@ class Readers:
         self, name: str, view: View, consumer: kafwire.AsyncConsumer, known: set[TopicPartition], isolation: str
     ) -> None:
         while True:
-            for batch in await consumer.poll(1.0):
+            batches = await consumer.poll(1.0)
+            for batch in batches:
+                where = TopicPartition(batch.topic or "", batch.partition or 0)
                 self.note(view, batch, known)
+                self.seen[name, where] = batch.next_offset
                 if not self._load.is_durable:
-                    self._trace(name, TopicPartition(batch.topic or "", batch.partition or 0), isolation).add(batch)
-            for where in consumer.assignment:
+                    self._trace(name, where, isolation).add(batch)
+            # Past what was read there may be markers, or a log that was cut.
+            for where in consumer.assignment if not batches or not self._load.is_durable else ():
                 self.seen[name, where] = position = await consumer.position(where)
                 if not self._load.is_durable:
                     self._trace(name, where, isolation).reach(position)

@@ -82,7 +82,7 @@ class _Run:
         load = self.schedule.load
         with ClusterWorld(brokers=load.nodes, seed=self.schedule.seed) as world, History(self.path) as history:
             self.world = world
-            world.conduct = conduct = Conduct(world.loop.time, lambda: world.calm_since_s)
+            world.conduct = conduct = Conduct(world.loop.time, lambda: world.reachable_since_s)
             began_s = world.loop.time()
             world.state.features["transaction.version"] = load.transaction_version
             configs = {"min.insync.replicas": "2" if load.is_durable else "1"}

@@ -31,6 +31,7 @@ WEIGHTS: Mapping[str, int] = {
     "forget_producers": 2,
     "forgetful_restart": 8,
     "crash_all": 2,
+    "store_and_fail": 6,
     "unready_leader": 4,
     "no_leader": 3,
     "stale_metadata": 4,

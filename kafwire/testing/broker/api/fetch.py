@@ -209,13 +209,11 @@ class DelayedFetch:
         del partition
         if not self.request.connection.is_open:
             self._stop()
-        elif grown < 0:
-            if self.is_answered():
-                self._end()
-        elif grown:
-            self._missing -= grown
-            if self._missing <= 0 and self.is_answered():
-                self._end()
+            return
+        self._missing -= max(grown, 0)
+        if (grown < 0 or (grown and self._missing <= 0)) and self.is_answered():
+            self._stop()
+            self.state.reply(self.request, self.answer())
 
     def _stop(self) -> None:
         for partition in self._watched:

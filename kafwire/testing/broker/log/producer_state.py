@@ -100,7 +100,7 @@ class ProducerStates:
         if entry is None:
             return -1, []
         cut = self._forgotten.get(self.node, {}).get(producer_id, 0)
-        kept = [batch for batch in entry.batches if batch.base_offset >= cut]
+        kept = self._kept(producer_id, cut)
         return (-1, []) if cut and not kept and entry.marked < cut else (entry.epoch, kept)
 
     def duplicate(self, header: BatchHeader) -> Appended | None:
@@ -193,11 +193,11 @@ class ProducerStates:
         """
         cuts = self._forgotten.setdefault(node, {})
         for producer_id, entry in self.entries.items():
-            known = [batch.base_offset for batch in entry.batches if batch.base_offset >= cuts.get(producer_id, 0)]
+            known = self._kept(producer_id, cuts.get(producer_id, 0))
             if not kept:
                 cuts[producer_id] = end_offset
             elif known:
-                cuts[producer_id] = min(known[-kept:])
+                cuts[producer_id] = min(batch.base_offset for batch in known[-kept:])
 
     def lead(self, node: int) -> None:
         """Another broker leads: what counts is what it remembers, and it has verified nothing."""
@@ -224,14 +224,27 @@ class ProducerStates:
         }
         self.aborted = [each for each in self.aborted if each.last_offset < offset]
         self._ended = [each for each in self._ended if each[1] < offset]
-        for cuts in self._forgotten.values():
-            cuts.update({producer_id: offset for producer_id, cut in cuts.items() if cut > offset})
+        remembering = {
+            node: {producer_id for producer_id in affected & cuts.keys() if self._kept(producer_id, cuts[producer_id])}
+            for node, cuts in self._forgotten.items()
+        }
         for producer_id in affected:
             del self.entries[producer_id]
         if affected:
             known = self.aborted, self._ended
             self._learn((header for header in headers if header.producer_id in affected), markers)
             self.aborted, self._ended = known
+        for node, cuts in self._forgotten.items():
+            cuts.update({producer_id: offset for producer_id, cut in cuts.items() if cut > offset})
+            for producer_id in remembering[node]:
+                # Who remembered what is gone reads again what was before: the last batch at least.
+                entry = self.entries.get(producer_id)
+                if entry is not None and entry.batches:
+                    cuts[producer_id] = min(cuts[producer_id], entry.batches[-1].base_offset)
+
+    def _kept(self, producer_id: int, cut: int) -> list[Appended]:
+        """The last batches of a producer that are not before `cut`."""
+        return [batch for batch in self.entries[producer_id].batches if batch.base_offset >= cut]
 
     def replay(self, headers: Iterable[BatchHeader], markers: Callable[[BatchHeader], Marker]) -> None:
         """Learn all from the log: headers in order, and what its markers say."""

@@ -196,6 +196,18 @@ def test_what_a_restart_forgot_ends_where_the_log_was_cut() -> None:
     assert client.produce(1) == (0, 3)
 
 
+def test_who_remembers_a_batch_that_is_cut_off_reads_the_one_before_again() -> None:
+    driver = cluster((1, 2), 2)
+    client = idempotent(driver)
+    written(client, 4)
+    driver.state.forget_producers(1, 1)
+    driver.state.lose_records("t", 0, 2, 3)
+    driver.state.move_leader("t", 0, 1)
+    assert client.produce(2) == (0, 2), "it is known"
+    assert client.produce(4)[0] == OUT_OF_ORDER
+    assert client.produce(3) == (0, 3)
+
+
 def test_all_is_learnt_from_the_log() -> None:
     driver = cluster()
     client, aborted = idempotent(driver), TransactionalClient(driver)
