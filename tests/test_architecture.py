@@ -216,7 +216,7 @@ def test_the_picture_of_the_tree_is_the_tree() -> None:
         drawn |= {*re.findall(r"\w+(?![\w/])", names)}
         drawn |= {f"{name}/" for name in re.findall(r"(\w+)/", line)}
     there = {f"{path.parent.name}/" for suffix in ("py", "c") for path in PACKAGE.rglob(f"*.{suffix}")}
-    inner = {PACKAGE / "testing" / name for name in ("faults", "history", "fuzzer", "simulation", "strategies")}
+    inner = {PACKAGE / "testing" / name for name in ("faults", "history", "fuzzer", "strategies")}
     inner |= {PACKAGE / "protocol" / "api", PACKAGE / "testing" / "broker" / "api"}
     there |= {
         path.stem

@@ -21,7 +21,7 @@ from kafwire.testing.broker.groups.offsets import OffsetStore
 from kafwire.testing.history import History, check
 from kafwire.testing.simulation.clock import Stuck
 from kafwire.testing.simulation.cluster import ClusterWorld
-from kafwire.testing.simulation.conduct import Conduct
+from kafwire.testing.simulation.conduct.conduct import Conduct
 from kafwire.testing.simulation.events import SIDE_KEPT, Faults
 from kafwire.testing.simulation.schedule import CHAIN, MAIN, SECOND, SIDE, Schedule
 from kafwire.testing.simulation.workload import Workload

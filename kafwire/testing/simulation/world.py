@@ -27,7 +27,7 @@ from kafwire.errors import KafkaError
 from kafwire.runtime.engine import FORKED
 from kafwire.runtime.interfaces import Receiver, SocketAddress
 from kafwire.testing.simulation.clock import SimulatedClock, SimulatedLoop, SimulatedWaiter
-from kafwire.testing.simulation.conduct import Conduct
+from kafwire.testing.simulation.conduct.conduct import Conduct
 from kafwire.testing.simulation.kafka import Call, Handler, Kafka
 from kafwire.testing.simulation.links import Link
 from kafwire.testing.simulation.network import (

@@ -9,7 +9,8 @@ import pytest
 from kafwire import protocol
 from kafwire.errors import ErrorCode
 from kafwire.records import encode_batch
-from kafwire.testing.simulation.conduct import IN_VAIN, Conduct
+from kafwire.testing.simulation.conduct.conduct import Conduct
+from kafwire.testing.simulation.conduct.lookups import IN_VAIN
 
 CLIENT, LINE = "client", "connection"
 OLDER = 11  # of Produce: partitions are added to transactions before

@@ -192,7 +192,7 @@ class ProducerStates:
         Other brokers remember what they did.
         """
         cuts = self._forgotten.setdefault(node, {})
-        for producer_id, entry in self.entries.items():
+        for producer_id in self.entries:
             known = self._kept(producer_id, cuts.get(producer_id, 0))
             if not kept:
                 cuts[producer_id] = end_offset

@@ -1,0 +1,173 @@
+"""Rules about the batches of idempotent producers.
+
+- their numbers go on without a gap, in each partition
+- no more than five are between the oldest that was not acknowledged and the newest, as brokers remember five (KIP-98)
+- none overtakes one that waits to be sent again, or one whose fate was not asked for
+- the number of one that may be in the log is given to no other
+- until the first of a producer id is acknowledged it is alone, as a broker takes any number of a producer that it does
+  not know
+- where a later epoch is known than the producer's, it goes on with another id (KIP-360)
+- where nothing is wrong, one that was refused goes again when its backoff is over (KIP-580)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+
+from kafwire.errors import ErrorCode
+from kafwire.testing.broker.log.batch_header import BatchHeader
+from kafwire.testing.simulation.conduct.sent import BACKOFF_S, LATE_S, LONGEST_BACKOFF_S, SPREAD, Notes, Place, Sent
+
+REMEMBERED = 5  # batches of a producer and partition, by each broker
+# The answers after which a batch is in the log.
+_TAKEN = {ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER}
+# Those after which it may be.
+_UNKNOWN = {ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND}
+
+
+@dataclass(slots=True)
+class _Batch:
+    """One that was sent and not acknowledged. `maybe_stored`: one of its requests has an outcome that nobody knows."""
+
+    ordinal: int  # how many batches there were before it
+    crc: int
+    in_flight: bool = True
+    maybe_stored: bool = False
+    is_out_of_order: bool = False  # for a broker, which may have lost what it had
+    back: int = -1  # when its last request came back, in the order of all
+    refusals: int = 0  # in a row, by too few replicas
+    refused_s: float = -1.0  # when it was last; -1: its last outcome is another one
+
+    def may_be_found(self, searched: int) -> bool:
+        """Whether the client may know its outcome by other means than an answer, as it has looked into the log."""
+        return (self.maybe_stored or self.is_out_of_order) and not self.in_flight and searched > self.back
+
+
+@dataclass(slots=True)
+class Flow:
+    """The batches of a producer's epoch to a partition; `open` are those without outcome, by their first numbers."""
+
+    producer_id: int
+    epoch: int
+    place: Place
+    # None before the first: a topic that was made anew is written to with the numbers of before.
+    next: int | None = None
+    sent: int = 0  # batches
+    is_known: bool = False  # to the broker: a batch was acknowledged
+    open: dict[int, _Batch] = field(default_factory=dict)
+
+
+class Batches:
+    """The batches of all producers."""
+
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+        self._flows: dict[tuple[int, int, Place], Flow] = {}
+        self._searched: dict[Hashable, int] = {}  # by client: when it was last told of a log, in the order of all
+        self._owners: dict[int, Hashable] = {}  # the clients of producers without transactions
+        self._old_epochs: dict[tuple[int, Place], int] = {}  # by producer id, those for which a later one is known
+
+    def produces(self, sent: Sent, place: Place, header: BatchHeader) -> None:
+        """A batch is sent, for the first time or again."""
+        key = header.producer_id, header.producer_epoch, place
+        flow = self._flows.get(key)
+        if flow is None:
+            flow = self._flows[key] = Flow(*key)
+        if not header.is_transactional:
+            self._owners[header.producer_id] = sent.client
+        old = self._old_epochs.get((header.producer_id, place))
+        problem = self._late(flow, header.base_sequence) or _send(flow, header, self._searched.get(sent.client, -1))
+        if old is not None and header.producer_epoch > old:
+            problem = f"epoch {header.producer_epoch} follows, where one after {old} is known: it needs another id"
+        if problem:
+            self._notes.wrong(sent, f"{place}, producer {header.producer_id}: {problem}")
+        sent.batches[place] = flow, header.base_sequence
+
+    def produced(self, sent: Sent, place: Place, error_code: int) -> None:
+        """A batch was answered."""
+        flow, first = sent.batches.pop(place, (None, 0))
+        if flow is None or first not in flow.open:
+            return
+        is_free = sent.message.transactional_id is None
+        if error_code in _TAKEN:
+            flow.is_known = True
+            del flow.open[first]
+            return
+        its = flow.open[first]
+        its.in_flight, its.back = False, self._notes.number()
+        its.maybe_stored |= error_code in _UNKNOWN
+        its.is_out_of_order = error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        its.refusals += 1
+        is_refused = error_code == ErrorCode.NOT_ENOUGH_REPLICAS and is_free and not its.maybe_stored
+        its.refused_s = self._notes.clock() if is_refused else -1.0
+        if error_code == ErrorCode.INVALID_PRODUCER_EPOCH and is_free:
+            key = flow.producer_id, place
+            self._old_epochs[key] = max(flow.epoch, self._old_epochs.get(key, -1))
+
+    def lost(self, sent: Sent) -> None:
+        """There was no answer for its batches, or for those of them that are left."""
+        for flow, first in sent.batches.values():
+            its = flow.open.get(first)
+            if its is not None:
+                its.in_flight, its.maybe_stored = False, True
+                its.back, its.refused_s = self._notes.number(), -1.0
+
+    def searched(self, client: Hashable) -> None:
+        """A client was told what a leader knows of producers, or what a log has."""
+        self._searched[client] = self._notes.number()
+
+    def in_flight_of(self, producer_id: int) -> Iterator[Place]:
+        """The partitions that batches of a producer are on their way to."""
+        for (number, _, place), flow in self._flows.items():
+            if number == producer_id and any(batch.in_flight for batch in flow.open.values()):
+                yield place
+
+    def waiting_of(self, client: Hashable) -> Iterator[Place]:
+        """The partitions that a client without transactions has to send batches to again."""
+        for (producer_id, _, place), flow in self._flows.items():
+            is_its = self._owners.get(producer_id) == client
+            if is_its and any(not batch.in_flight for batch in flow.open.values()):
+                yield place
+
+    def _late(self, flow: Flow, first: int) -> str:
+        """What is wrong with when a batch goes again that was refused, as too few replicas were in sync."""
+        its = flow.open.get(first)
+        if its is None or its.refused_s < 0 or self._notes.calm_since() >= its.refused_s:
+            return ""
+        waited_s = self._notes.clock() - its.refused_s
+        backoff_s = min(BACKOFF_S * 2 ** (its.refusals - 1), LONGEST_BACKOFF_S) * SPREAD
+        if waited_s <= backoff_s + LATE_S:
+            return ""
+        return f"batch {first} goes again {waited_s:.3f} s after it was refused, where {backoff_s:g} s at most are due"
+
+
+def _send(flow: Flow, header: BatchHeader, searched: int) -> str:
+    """A batch is sent, for the first time or again. Returns what is wrong with that, if anything."""
+    first = header.base_sequence
+    known = flow.open.get(first)
+    # One that may be in the log may have been found there, by who looked for it, and is acknowledged then.
+    earlier = [batch for number, batch in flow.open.items() if number < first and not batch.may_be_found(searched)]
+    problem = ""
+    if known is not None and known.in_flight:
+        problem = f"batch {first} is in flight already"
+    elif known is not None and known.crc != header.crc and known.maybe_stored:
+        problem = f"the number {first} is given to another batch, and the one that had it may be in the log"
+    elif known is None and flow.next not in (None, first):
+        problem = f"batch {first} is sent where {flow.next} is due"
+    elif any(not batch.in_flight for batch in earlier):
+        problem = f"batch {first} overtakes one that waits to be sent again"
+    elif earlier and not flow.is_known:
+        problem = f"batch {first} is sent before the first one was acknowledged"
+    elif earlier and flow.sent - earlier[0].ordinal >= REMEMBERED and known is None:
+        problem = f"batch {first} is sent when an answer to the fifth before it, or to an earlier one, is not there yet"
+    if known is None or known.crc != header.crc:
+        # Those behind it get other numbers, if this is another batch.
+        flow.open = {number: batch for number, batch in flow.open.items() if number < first or batch.in_flight}
+        flow.next = first + header.count
+        flow.sent = flow.sent if known is None else known.ordinal
+        flow.open[first] = _Batch(flow.sent, header.crc)
+        flow.sent += 1
+    else:
+        known.in_flight = True
+    return problem

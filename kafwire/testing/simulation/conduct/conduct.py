@@ -1,0 +1,116 @@
+"""Judges every request when a client gives it to a connection, and every answer when it comes back.
+
+It knows nothing of kafwire's own code. A rule holds whatever is wrong with brokers and network; those about when
+something is sent hold where nothing is.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from kafwire import protocol
+from kafwire.testing.broker import dispatch
+from kafwire.testing.broker.log.batch_header import read_header
+from kafwire.testing.simulation.conduct.batches import Batches
+from kafwire.testing.simulation.conduct.fetching import Fetching
+from kafwire.testing.simulation.conduct.lookups import COORDINATED, Lookups, coordinated_by
+from kafwire.testing.simulation.conduct.sent import Notes, Sent, parts
+from kafwire.testing.simulation.conduct.transactions import REQUESTS, Transactions, producer_of
+
+_HEAD = struct.Struct(">hhi")
+_READ = {"Produce", "Fetch", *COORDINATED}  # what is said in them matters
+_SEARCHES = {"DescribeProducers", "Fetch"}
+_LOOKUPS = {"Metadata", "FindCoordinator"}
+
+
+class Conduct:
+    """The conduct of all clients of a world.
+
+    Args:
+        clock: the time in seconds.
+        calm_since: since when nothing is wrong with brokers and network.
+    """
+
+    def __init__(self, clock: Callable[[], float] = lambda: 0.0, calm_since: Callable[[], float] = lambda: 0.0) -> None:
+        self._kinds = dispatch.served()
+        self._sent: dict[Hashable, dict[int, Sent]] = {}  # by connection and correlation id
+        self._notes = Notes(clock, calm_since)
+        self._batches = Batches(self._notes)
+        self._transactions = Transactions(self._notes)
+        self._fetching = Fetching(self._notes)
+        self._lookups = Lookups(self._notes, self._batches.waiting_of)
+
+    @property
+    def violations(self) -> list[str]:
+        """What was wrong, in words."""
+        return self._notes.violations
+
+    def sent(self, connection: Hashable, client: Hashable, node: int, frame: bytes) -> None:
+        """A client has given a request, without its size, to a connection."""
+        key, version, correlation_id = _HEAD.unpack_from(frame)
+        its = self._kinds[key]
+        kind = its.request_class
+        message: Any = None
+        if its.name in _READ:
+            header = protocol.RequestHeader.plan(2 if version >= kind.flexible_from else 1)
+            _, used = header.decode_prefix(frame)
+            message, _ = kind.plan(version).decode_prefix(memoryview(frame)[used:])
+        sent = Sent(self._notes.number(), its.name, client, node, version, message)
+        self._sent.setdefault(connection, {})[correlation_id] = sent
+        if sent.name == "Metadata":
+            self._lookups.looks_up(sent)
+        elif sent.name == "Produce":
+            self._produces(sent)
+        elif sent.name == "Fetch":
+            for place, data in parts(message.topics, "partitions", "partition"):
+                self._lookups.asks(sent, place)
+                self._fetching.fetches(sent, place, data.current_leader_epoch)
+        for who in coordinated_by(sent):
+            self._lookups.asks(sent, who)
+        if sent.name in REQUESTS:
+            self._transactions.sends(sent, self._batches.in_flight_of(producer_of(sent)[0]))
+
+    def _produces(self, sent: Sent) -> None:
+        for place, data in parts(sent.message.topic_data, "partition_data", "index"):
+            self._lookups.asks(sent, place)
+            header = read_header(data.records)
+            if header.producer_id >= 0:
+                self._batches.produces(sent, place, header)
+                if header.is_transactional:
+                    self._transactions.produces(sent, place, header)
+
+    def answered(self, connection: Hashable, correlation_id: int, answer: Any) -> None:
+        """An answer has come to the client."""
+        sent = self._sent.get(connection, {}).pop(correlation_id, None)
+        if sent is None:
+            return
+        if sent.name == "Produce":
+            for place, data in parts(answer.responses, "partition_responses", "index"):
+                self._lookups.led(sent, place, data)
+                self._batches.produced(sent, place, data.error_code)
+            self._batches.lost(sent)
+        elif sent.name == "Fetch":
+            self._fetching.fetched(sent, answer)
+            for place, data in parts(answer.responses, "partitions", "partition_index"):
+                self._lookups.led(sent, place, data)
+        elif sent.name in _LOOKUPS:
+            self._lookups.told(sent, answer)
+        elif sent.name == "OffsetFetch":
+            self._fetching.begins(sent.client)
+        if sent.name in COORDINATED:
+            self._lookups.coordinated(sent, answer)
+        if sent.name in REQUESTS:
+            self._transactions.answered(sent, answer)
+        if sent.name in _SEARCHES:
+            self._batches.searched(sent.client)
+
+    def closed(self, connection: Hashable) -> None:
+        """A connection has ended, for the client."""
+        for sent in self._sent.pop(connection, {}).values():
+            self._batches.lost(sent)
+            if sent.name in REQUESTS:
+                self._transactions.lost(sent)
+            elif sent.name == "Metadata":
+                self._lookups.lost(sent)

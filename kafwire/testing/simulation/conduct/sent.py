@@ -1,0 +1,76 @@
+"""A request that was judged when a client sent it, and what the rules have in common: time, order, violations."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kafwire.testing.simulation.conduct.batches import Flow
+
+MOST = 20  # violations that are kept
+BACKOFF_S, LONGEST_BACKOFF_S, SPREAD = 0.1, 1.0, 1.2  # `retry_backoff_ms`, `retry_backoff_max_ms`, and KIP-580's jitter
+LATE_S = 0.05  # what a client may take beside its backoff, where an answer takes 2 ms
+
+Place = tuple[Hashable, int]  # a topic, by its name or id, and a partition
+
+
+@dataclass(slots=True)
+class Sent:
+    """A request on its way. `number`: its place in the order of all. `batches`: of Produce, by partition."""
+
+    number: int
+    name: str
+    client: Hashable
+    node: int
+    version: int
+    message: Any
+    batches: dict[Place, tuple[Flow, int]] = field(default_factory=dict)
+
+
+class Notes:
+    """What all rules share.
+
+    `clock`: the time in seconds. `calm_since`: since when nothing is wrong with brokers and network. `violations`: in
+    words.
+    """
+
+    def __init__(self, clock: Callable[[], float], calm_since: Callable[[], float]) -> None:
+        self.clock = clock
+        self.calm_since = calm_since
+        self.violations: list[str] = []
+        self._numbers = itertools.count()
+
+    def number(self) -> int:
+        """The next place in the order of all that happens."""
+        return next(self._numbers)
+
+    def wrong(self, sent: Sent, problem: str) -> None:
+        """A rule was broken."""
+        if len(self.violations) < MOST:
+            self.violations.append(f"{sent.name} to broker {sent.node}: {problem}")
+
+
+def parts(topics: Any, partitions: str, number: str) -> Iterator[tuple[Place, Any]]:
+    """The partitions of a message."""
+    for topic in topics:
+        name = getattr(topic, "name", "") or getattr(topic, "topic", "") or topic.topic_id
+        for data in getattr(topic, partitions):
+            yield (name, getattr(data, number)), data
+
+
+def codes(answer: Any) -> set[int]:
+    """All error codes of a message."""
+    found: set[int] = set()
+    waiting = [answer]
+    while waiting:
+        each = waiting.pop()
+        for its in getattr(each, "__fields__", ()):
+            value = getattr(each, its.name)
+            if its.name.endswith("error_code"):
+                found.add(value)
+            elif isinstance(value, list):
+                waiting += [one for one in value if hasattr(one, "__fields__")]
+    return found

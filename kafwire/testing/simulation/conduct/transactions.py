@@ -1,0 +1,74 @@
+"""Rules about transactions.
+
+- before version 2 a partition is added before it is written to (KIP-98)
+- none ends while batches of it are in flight, which could be stored behind its end
+- the one after a request without an answer has another epoch, so that what comes late is refused
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kafwire.errors import ErrorCode
+from kafwire.testing.broker.log.batch_header import BatchHeader
+from kafwire.testing.simulation.conduct.sent import Notes, Place, Sent
+
+# Requests of a transaction, which coordinators may execute late.
+REQUESTS = {"AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn"}
+_FIRST_WITH_IMPLICIT_PARTITIONS = 12  # the version of Produce that adds its partitions itself (KIP-890)
+
+
+class Transactions:
+    """The transactions of all producers."""
+
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+        self._added: dict[int, set[Place]] = {}  # to the transaction, by producer id
+        self._unanswered: dict[int, int] = {}  # by producer id, the epoch of a request without an answer
+        self._ended: dict[int, int] = {}  # by producer id, the epoch of such a transaction that has ended
+
+    def sends(self, sent: Sent, in_flight: Iterable[Place]) -> None:
+        """A request of a transaction is sent; batches to `in_flight` are on their way."""
+        self._goes_on(sent, *producer_of(sent))
+        if sent.name == "EndTxn":
+            self._added.pop(sent.message.producer_id, None)
+            for place in in_flight:
+                self._notes.wrong(sent, f"batches of producer {sent.message.producer_id} to {place} are in flight")
+
+    def produces(self, sent: Sent, place: Place, header: BatchHeader) -> None:
+        """A batch of a transaction is sent."""
+        self._goes_on(sent, header.producer_id, header.producer_epoch)
+        needs_adding = sent.version < _FIRST_WITH_IMPLICIT_PARTITIONS
+        if needs_adding and place not in self._added.get(header.producer_id, ()):
+            self._notes.wrong(sent, f"{place} was not added to the transaction of producer {header.producer_id}")
+
+    def answered(self, sent: Sent, answer: Any) -> None:
+        """A request of a transaction was answered."""
+        producer_id, epoch = producer_of(sent)
+        if sent.name == "AddPartitionsToTxn":
+            for topic in answer.results_by_topic_v3_and_below:
+                for its in topic.results_by_partition:
+                    if its.partition_error_code == ErrorCode.NONE:
+                        self._added.setdefault(producer_id, set()).add((topic.name, its.partition_index))
+        elif sent.name == "EndTxn" and not answer.error_code and self._unanswered.pop(producer_id, -1) == epoch:
+            self._ended[producer_id] = epoch
+
+    def lost(self, sent: Sent) -> None:
+        """A request of a transaction has no answer."""
+        producer_id, epoch = producer_of(sent)
+        self._unanswered[producer_id] = epoch
+
+    def _goes_on(self, sent: Sent, producer_id: int, epoch: int) -> None:
+        if self._ended.get(producer_id) == epoch:
+            self._notes.wrong(
+                sent, f"epoch {epoch} of producer {producer_id} goes on, and what was not answered may come late"
+            )
+
+
+def producer_of(sent: Sent) -> tuple[int, int]:
+    """The producer id and epoch of a request of a transaction."""
+    message = sent.message
+    if sent.name == "AddPartitionsToTxn":
+        return message.v3_and_below_producer_id, message.v3_and_below_producer_epoch
+    return message.producer_id, message.producer_epoch
