@@ -37,6 +37,8 @@ from kafwire.testing.broker.api.fetch import FetchSessions
 from kafwire.testing.broker.faults import Fault
 from kafwire.testing.broker.faults import Faults as Script
 from kafwire.testing.broker.log.partition import NOBODY, Partition
+from kafwire.testing.simulation.answered_errors import ERRORS, LATER_EPOCH, MAYBE_STORED, STORED, UNREADY
+from kafwire.testing.simulation.forgetful_restart import ForgetfulRestart
 from kafwire.testing.simulation.schedule import MAIN, SECOND, SIDE, Event
 
 if TYPE_CHECKING:
@@ -51,40 +53,8 @@ IDENTITIES = ("transactions", "chain", "roaming")  # transactional ids and group
 # The APIs of responses that are lost, "" any.
 LOST = ("", "Produce", "Produce", "Fetch", "EndTxn", "TxnOffsetCommit", "InitProducerId", "AddPartitionsToTxn")
 KEPT = (1, 2, 5)  # of each producer's batches
-_LEADERS = ("NOT_LEADER_OR_FOLLOWER", "LEADER_NOT_AVAILABLE", "KAFKA_STORAGE_ERROR")
-_COORDINATORS = ("NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE")
-# By API, the errors that a client has to get over; those of Produce are drawn more often.
-ERRORS = [
-    (api, error)
-    for api, errors in {
-        "Produce": (
-            *(*_LEADERS, "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "REQUEST_TIMED_OUT"),
-            "INVALID_PRODUCER_EPOCH",
-        ),
-        "Fetch": (*_LEADERS, "UNKNOWN_LEADER_EPOCH", "FENCED_LEADER_EPOCH", "OFFSET_NOT_AVAILABLE", "UNKNOWN_TOPIC_ID"),
-        "ListOffsets": (*_LEADERS, "OFFSET_NOT_AVAILABLE"),
-        "OffsetForLeaderEpoch": (*_LEADERS, "UNKNOWN_LEADER_EPOCH"),
-        "Metadata": ("LEADER_NOT_AVAILABLE",),
-        "FindCoordinator": ("COORDINATOR_NOT_AVAILABLE",),
-        "OffsetCommit": _COORDINATORS,
-        "OffsetFetch": (*_COORDINATORS, "UNSTABLE_OFFSET_COMMIT"),
-        "TxnOffsetCommit": _COORDINATORS,
-        "InitProducerId": (*_COORDINATORS, "CONCURRENT_TRANSACTIONS"),
-        "AddPartitionsToTxn": (*_COORDINATORS, "CONCURRENT_TRANSACTIONS"),
-        "AddOffsetsToTxn": (*_COORDINATORS, "CONCURRENT_TRANSACTIONS"),
-        "EndTxn": (*_COORDINATORS, "CONCURRENT_TRANSACTIONS"),
-    }.items()
-    for error in errors
-    for _ in range(4 if api == "Produce" else 1)
-]
 MOST_ERRORS = 5
-# Those of Produce that brokers have when the batch is stored, and one that they may have then.
-STORED = ("NOT_ENOUGH_REPLICAS_AFTER_APPEND", "REQUEST_TIMED_OUT")
-MAYBE_STORED = "NOT_LEADER_OR_FOLLOWER"
-UNREADY = (*_LEADERS, "NOT_ENOUGH_REPLICAS")
-FORGOTTEN = (0, 1, 2)  # batches that a broker still knows which restarts; none where a producer's time has run out
 OF_PARTITIONS = ("no_leader", "lag_followers")  # faults of these alone
-MOST_STORED = 4  # requests, before the others do not arrive
 RECREATED_S = (0.005, 0.09)  # after the batch was stored: before its producer tries again
 SIDE_KEPT = 3  # partitions of the topic that is made anew
 
@@ -263,50 +233,7 @@ class Faults:
         return end
 
     def _forgetful_restart(self, event: Event) -> Callable[[], None]:
-        """Of what clients have in flight some is stored, some may not arrive, and all is in doubt."""
-        node, link = event.node, self.world.links[event.node]
-        script = self._state.part(Script)
-        others = [number for number in self._state.nodes if number != node] if event.amount < 0.5 else []
-        for other in others:
-            self._state.replication.hold(other)
-        if event.place & 1:
-            link.holds_responses = True
-        else:
-            times_out = script.fail_next("Produce", "REQUEST_TIMED_OUT", times=None, executed=True, node=node)
-        counted = script.delay("Produce", 0.0, times=1 + (event.place >> 4) % MOST_STORED, node=node)
-
-        def on_fault(met: Fault) -> None:
-            if met is counted and counted.times_left == 1:  # this is the last one
-                link.holds_requests = event.place & 2 > 0
-
-        script.watchers.append(on_fault)
-
-        def restart() -> None:
-            script.watchers.remove(on_fault)
-            script.release(counted)
-            if event.place & 1:
-                link.holds_responses = False
-            else:
-                script.release(times_out)
-            link.holds_requests = False
-            self.world.break_connections(node)
-            self._state.part(FetchSessions).of(node).sessions.clear()
-            # Whoever is in a transaction is not forgotten.
-            is_open = any(p.producers.first_open_offset is not None for p in self._partitions(MAIN, SECOND))
-            kept = FORGOTTEN[(event.place >> 2) % len(FORGOTTEN)]
-            self._state.forget_producers(node, max(kept, 1) if is_open else kept)
-            self.world.deliver_held(node)
-
-        timer = self.world.loop.call_later(event.lasts_s / 2, restart)
-
-        def end() -> None:
-            if self.world.loop.time() < timer.when():  # all faults end
-                timer.cancel()
-                restart()
-            for other in others:
-                self._state.replication.release(other)
-
-        return end
+        return ForgetfulRestart(self.world, event).end
 
     def _store_and_fail(self, event: Event) -> None:
         partition = self._partition(event)
@@ -465,7 +392,7 @@ class Faults:
         api, error = ERRORS[event.place % len(ERRORS)]
         times = 1 + int(event.amount * MOST_ERRORS)
         script = self._state.part(Script)
-        if error == "INVALID_PRODUCER_EPOCH":  # nobody has transactions there, which would end by that
+        if error == LATER_EPOCH:  # nobody has transactions there, which would end by that
             script.fail_next(api, error, topic=SIDE)
             return
         executed = api == "Produce" and (error in STORED or (error == MAYBE_STORED and event.place & 2 > 0))

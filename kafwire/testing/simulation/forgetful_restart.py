@@ -1,0 +1,79 @@
+"""A broker that restarts so soon that it still leads, and has forgotten what it has just stored.
+
+Of what clients have in flight to it some is stored and not acknowledged, some may not arrive, and all is in doubt: the
+broker remembers fewer batches of each producer than before (KIP-98), or none where a producer's time has run out. So
+only the log tells what became of a batch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafwire.testing.broker.api.fetch import FetchSessions
+from kafwire.testing.broker.faults import Fault, Faults
+from kafwire.testing.simulation.schedule import MAIN, SECOND, Event
+
+if TYPE_CHECKING:
+    from kafwire.testing.simulation.cluster import ClusterWorld
+
+FORGOTTEN = (0, 1, 2)  # batches of a producer that are still known
+MOST_STORED = 4  # requests, before the others do not arrive
+
+
+class ForgetfulRestart:
+    """Begins when it is made, restarts in the middle of its event, and is over with `end`.
+
+    What the event's `place` and `amount` mean: whether answers are held or tell of a time-out, whether requests are
+    held after some, how many these are, how many batches are remembered, and whether followers lag.
+    """
+
+    def __init__(self, world: ClusterWorld, event: Event) -> None:
+        self._world = world
+        self._node = event.node
+        self._link = world.links[event.node]
+        self._script: Faults = world.state.part(Faults)
+        self._kept = FORGOTTEN[(event.place >> 2) % len(FORGOTTEN)]
+        self._cuts_requests = bool(event.place & 2)
+        self._lagging = [node for node in world.state.nodes if node != event.node] if event.amount < 0.5 else []
+        for node in self._lagging:
+            world.state.replication.hold(node)
+        self._times_out: Fault | None = None
+        if event.place & 1:
+            self._link.holds_responses = True
+        else:
+            self._times_out = self._script.fail_next(
+                "Produce", "REQUEST_TIMED_OUT", times=None, executed=True, node=self._node
+            )
+        self._counted = self._script.delay("Produce", 0.0, times=1 + (event.place >> 4) % MOST_STORED, node=self._node)
+        self._script.watchers.append(self._on_fault)
+        self._timer = world.loop.call_later(event.lasts_s / 2, self._restart)
+
+    def _on_fault(self, met: Fault) -> None:
+        if met is self._counted and met.times_left == 1:  # this is the last one
+            self._link.holds_requests = self._cuts_requests
+
+    def _restart(self) -> None:
+        world, node = self._world, self._node
+        self._script.watchers.remove(self._on_fault)
+        self._script.release(self._counted)
+        if self._times_out is None:
+            self._link.holds_responses = False
+        else:
+            self._script.release(self._times_out)
+        self._link.holds_requests = False
+        world.break_connections(node)
+        world.state.part(FetchSessions).of(node).sessions.clear()
+        # Whoever is in a transaction is not forgotten.
+        topics = [world.state.topics.find(name) for name in (MAIN, SECOND)]
+        partitions = [partition for topic in topics if topic is not None for partition in topic.partitions]
+        is_open = any(partition.producers.first_open_offset is not None for partition in partitions)
+        world.state.forget_producers(node, max(self._kept, 1) if is_open else self._kept)
+        world.deliver_held(node)
+
+    def end(self) -> None:
+        """It is over; where it is ended before, the broker restarts now."""
+        if self._world.loop.time() < self._timer.when():
+            self._timer.cancel()
+            self._restart()
+        for node in self._lagging:
+            self._world.state.replication.release(node)
