@@ -188,7 +188,7 @@ def _draw_load(chance: random.Random, seconds: float) -> Load:
     is_patient = chance.random() < 0.6
     return Load(
         seconds=seconds,
-        records_per_s=chance.choice((10.0, 20.0, 50.0, 200.0)),
+        records_per_s=chance.choice((10.0, 50.0, 50.0, 200.0)),
         partitions=chance.choice((1, 1, 2, 3, 6)),
         # An unclean election tears transactions, whatever clients do.
         is_durable=chance.random() < 0.6 or kind in ("transactional", "chained"),
@@ -198,11 +198,11 @@ def _draw_load(chance: random.Random, seconds: float) -> Load:
         blocking=kind == "blocking",
         transaction_version=chance.choice((1, 2, 2)),
         linger_ms=chance.choice((0, 5, 50, 200)),
-        bursts_per_s=chance.choice((0.5, 2.0, 2.0)),
+        bursts_per_s=chance.choice((0.5, 0.5, 2.0)),
         options={
             "compression_type": chance.choice(("none", "none", "lz4")),
             # Small batches are many in flight.
-            "batch_size": chance.choice((200, 200, 500, 2_000, 1 << 20)),
+            "batch_size": chance.choice((200, 200, 200, 500, 2_000, 1 << 20)),
             "delivery_timeout_ms": 300_000 if is_patient else chance.choice((8_000, 12_000, 20_000)),
             "fetch_strategy": chance.choice(("hybrid", "hybrid", "per_partition", "per_node")),
         },
