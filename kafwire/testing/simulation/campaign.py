@@ -7,10 +7,12 @@ that fails, the schedule made short and a timeline of it are written to files.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import multiprocessing
 import os
 import random
+import signal
 import sys
 import time
 from collections import Counter
@@ -23,6 +25,8 @@ from kafwire.testing.simulation.schedule import Schedule
 from kafwire.testing.simulation.shrink import shrink
 
 RUN_SECONDS = 300.0
+RUNS_OF_A_PROCESS = 50
+GARBAGE = 50_000  # objects, before they are looked at
 
 
 @dataclass
@@ -82,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", type=int, help="this seed alone, with its timeline")
     parser.add_argument("--schedule", type=Path, help="a schedule from a file, with its timeline")
     parser.add_argument("--seconds", type=float, default=RUN_SECONDS, help="simulated time of each run (default: 300)")
-    parser.add_argument("--every", type=float, default=10.0, help="seconds between two faults (default: 10)")
+    parser.add_argument("--every", type=float, help="seconds between two faults (default: drawn)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--keep-going", action="store_true", help="run all seeds, though some fail")
     parser.add_argument("--no-shrink", action="store_true", help="leave failures as long as they are")
@@ -100,16 +104,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"seeds {first} to {first + chosen.seeds - 1}", flush=True)
     tally = Tally()
     began = told = time.monotonic()
-    for outcome in _outcomes(range(first, first + chosen.seeds), chosen, began):
-        tally.add(outcome)
-        if not outcome.is_good:
-            print(f"seed {outcome.schedule.seed} fails: {outcome.violations[0][:300]}", flush=True)
-            _keep(outcome, chosen.folder, shorten=not chosen.no_shrink)
-            if not chosen.keep_going:
-                break
-        if time.monotonic() - told > 30:
-            told = time.monotonic()
-            print(f"{told - began:7.0f} s  {tally.summary()}", flush=True)
+    try:
+        for outcome in _outcomes(range(first, first + chosen.seeds), chosen, began):
+            tally.add(outcome)
+            if not outcome.is_good:
+                print(f"seed {outcome.schedule.seed} fails: {outcome.violations[0][:300]}", flush=True)
+                _keep(outcome, chosen.folder, shorten=not chosen.no_shrink)
+                if not chosen.keep_going:
+                    break
+            if time.monotonic() - told > 30:
+                told = time.monotonic()
+                print(f"{told - began:7.0f} s  {tally.summary()}", flush=True)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
     chosen.folder.mkdir(parents=True, exist_ok=True)
     (chosen.folder / "report.md").write_text(f"{tally.summary()}\n\n{tally.matrix()}\n")
     print(tally.matrix())
@@ -137,7 +144,7 @@ def _outcomes(seeds: Iterable[int], chosen: argparse.Namespace, began: float) ->
     if chosen.jobs <= 1:
         yield from map(run, drawn())
         return
-    with multiprocessing.get_context("spawn").Pool(chosen.jobs, maxtasksperchild=200) as pool:
+    with multiprocessing.get_context("spawn").Pool(chosen.jobs, _prepare, maxtasksperchild=RUNS_OF_A_PROCESS) as pool:
         waiting = []
         for schedule in drawn():
             waiting.append(pool.apply_async(run, (schedule,)))
@@ -145,6 +152,12 @@ def _outcomes(seeds: Iterable[int], chosen: argparse.Namespace, began: float) ->
                 yield waiting.pop(0).get()
         for result in waiting:
             yield result.get()
+
+
+def _prepare() -> None:
+    """Of a process: it makes no cycles that matter within a run, and the terminal's interrupt is for who started it."""
+    gc.set_threshold(GARBAGE)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _keep(outcome: Outcome, folder: Path, *, shorten: bool) -> None:
