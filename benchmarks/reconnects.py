@@ -99,7 +99,7 @@ async def measure(options: dict[str, Any], process: subprocess.Popen[str], *, re
             for _ in range(CLIENTS)
         ]
         asking = [asyncio.create_task(ask(client)) for client in clients]
-        probing = asyncio.create_task(asyncio.to_thread(engine.run, probe()))
+        probing = asyncio.create_task(asyncio.to_thread(engine.run, probe))
         opened = engine.native.statistics()["connections_opened"]
         ends = time.perf_counter() + SECONDS
         while time.perf_counter() < ends:

@@ -16,13 +16,14 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Coroutine, Mapping
-from concurrent.futures import CancelledError
+from functools import partial
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from kafwire.errors import KafkaError
 from kafwire.runtime._interfaces import Clock, Waiter
 from kafwire.runtime._io import Loop
+from kafwire.runtime.blocking_call import BlockingCall
 from kafwire.runtime.interfaces import Member
 from kafwire.runtime.native_transport import NativeTransport
 from kafwire.runtime.resolver import SystemResolver
@@ -31,6 +32,7 @@ from kafwire.runtime.resolver import SystemResolver
 stream_thread_sources: list[Callable[[], list[int]]] = []
 
 _T = TypeVar("_T")
+_P = ParamSpec("_P")
 
 # How long the interpreter's end waits for threads to come back from Arrow streams, and for those of `in_thread`.
 LEAVE_S = 1.0
@@ -88,20 +90,17 @@ class NativeEngine:
         """Whether there is nothing left to close here: in a fork, and once the interpreter ends."""
         return self.is_foreign or self._ending
 
-    def run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
-        """Run `coroutine` on the engine and wait for what it returns; an interrupt cancels it."""
+    def run(self, function: Callable[_P, Coroutine[Any, Any, _T]], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Call `function` on the engine, and wait for what its coroutine returns; an interrupt cancels it."""
+        self.check_caller()
+        call = BlockingCall(partial(function, *args, **kwargs))
         try:
-            self.check_caller()
+            self._loop.call_soon_threadsafe(call.begin)
+            return call.result()
         except KafkaError:
-            coroutine.close()
             raise
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-        try:
-            return future.result()
-        except CancelledError:
-            raise KafkaError("the client was closed while this call waited") from None
         except BaseException:
-            future.cancel()
+            self.start(call.cancel)
             raise
 
     def start(self, function: Callable[..., object], *args: object) -> bool:
@@ -159,7 +158,7 @@ class NativeEngine:
             return
         inside = {thread: _where(thread) for thread in _stream_threads()}
         try:
-            self.run(self._end_members())
+            self.run(self._end_members)
             _wait_for_leaving(inside)
         finally:
             self._ending = True

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from kafwire.memory._buffer import Buffer
 from kafwire.runtime._interfaces import (
@@ -49,6 +49,7 @@ __all__ = [
 ]
 
 _T = TypeVar("_T")
+_P = ParamSpec("_P")
 
 
 @dataclass(frozen=True)
@@ -225,8 +226,8 @@ class Engine(Executor, Protocol):
     def check_caller(self) -> None:
         """Raise `KafkaError` where nobody may wait for the engine: in a fork, at the end, and on the engine itself."""
 
-    def run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
-        """Run `coroutine` on the engine and wait for what it returns; an interrupt cancels it."""
+    def run(self, function: Callable[_P, Coroutine[Any, Any, _T]], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Call `function` on the engine, and wait for what its coroutine returns; an interrupt cancels it."""
 
     def start(self, function: Callable[..., object], *args: object) -> bool:
         """Call `function` on the engine soon; from any thread. Whether it will be: not in a fork, nor after the end."""

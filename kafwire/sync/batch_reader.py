@@ -78,10 +78,10 @@ class BatchReader:
         if not self._core.fetcher.cursors:
             raise nothing_assigned()
         if not self._asked:
-            self._engine.run(self._core.assignment.ask())
+            self._engine.run(self._core.assignment.ask)
             self._asked = True
         if self._core.denied.were_told:
-            self._engine.run(self._core.denied.try_those_told())
+            self._engine.run(self._core.denied.try_those_told)
 
     def put_back(self, only: Iterable[TopicPartition] | None = None) -> None:
         """A batch whose records were handed out in part, one by one: the rest is fetched again."""
@@ -89,7 +89,7 @@ class BatchReader:
         if rest is not None:
             self._return(rest)
         if self._returning:
-            self._engine.run(self._core.positions.settled())
+            self._engine.run(self._core.positions.settled)
             self._returning = False
 
     def _return(self, rest: UnreadRemainder) -> None:

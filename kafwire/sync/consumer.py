@@ -89,7 +89,7 @@ class Consumer:
         self._reading = BatchReader(self._core, self._engine, self._check)
         self._closed = False
         try:
-            self._engine.run(self._core.start())
+            self._engine.run(self._core.start)
         except BaseException:
             self.close()
             raise
@@ -210,7 +210,7 @@ class Consumer:
         """
         self._check()
         self._reading.put_back([partition])
-        self._engine.run(self._core.denied.try_all(partition))
+        self._engine.run(self._core.denied.try_all, partition)
         return PartitionStream(self._core, self._engine, partition, milliseconds(timeout), keeps=self)
 
     def arrow_stream(self, timeout: float | None = None) -> ArrowStream:
@@ -235,7 +235,7 @@ class Consumer:
         limit_ms = milliseconds(timeout)
         self._reading.ask()
         self._reading.put_back()
-        self._engine.run(self._core.denied.try_all())
+        self._engine.run(self._core.denied.try_all)
         return ArrowStream(self._core.reader(silence_ms=limit_ms, keeps=self))
 
     def _check(self) -> None:
@@ -274,7 +274,7 @@ class Consumer:
         self._check()
         self._reading.put_back()
         wanted = list(partitions)
-        self._engine.run(self._core.assignment.assign(wanted))
+        self._engine.run(self._core.assignment.assign, wanted)
 
     def subscribe(self, topics: str | Iterable[str]) -> None:
         """Read all partitions of these topics and no others, without a group.
@@ -301,7 +301,7 @@ class Consumer:
         self._check()
         names = names_of(topics)
         self._reading.put_back()
-        self._engine.run(self._core.assignment.subscribe(names))
+        self._engine.run(self._core.assignment.subscribe, names)
 
     def unsubscribe(self) -> None:
         """Read nothing any more, whether partitions were assigned or topics subscribed to.
@@ -311,7 +311,7 @@ class Consumer:
         """
         self._check()
         self._reading.put_back()
-        self._engine.run(self._core.assignment.assign([]))
+        self._engine.run(self._core.assignment.assign, [])
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Read on at an offset. What is buffered of the partition is dropped.
@@ -331,7 +331,7 @@ class Consumer:
         """
         self._check()
         self._reading.put_back([partition])
-        self._engine.run(self._core.positions.seek(partition, offset))
+        self._engine.run(self._core.positions.seek, partition, offset)
 
     def seek_to_timestamp(
         self, when: OffsetSpec, partitions: Iterable[TopicPartition] | None = None
@@ -358,7 +358,7 @@ class Consumer:
         self._check()
         chosen = None if partitions is None else partitions_of(partitions)
         self._reading.put_back(chosen)
-        return self._engine.run(self._core.positions.seek_to(when, chosen))
+        return self._engine.run(self._core.positions.seek_to, when, chosen)
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
         """Read on at the first offsets.
@@ -413,7 +413,7 @@ class Consumer:
         """
         self._check()
         self._reading.put_back(partitions)
-        self._engine.run(self._core.assignment.pause(partitions, paused=True))
+        self._engine.run(self._core.assignment.pause, partitions, paused=True)
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Fetch and deliver these partitions again.
@@ -425,7 +425,7 @@ class Consumer:
             KafkaError: a partition is not read by this consumer.
         """
         self._check()
-        self._engine.run(self._core.assignment.pause(partitions, paused=False))
+        self._engine.run(self._core.assignment.pause, partitions, paused=False)
 
     @property
     def paused(self) -> set[TopicPartition]:
@@ -453,7 +453,7 @@ class Consumer:
         rest = self._reading.in_progress.next()
         if rest is not None and rest[0] == partition:
             return rest[1]
-        return self._engine.run(self._core.positions.position(partition))
+        return self._engine.run(self._core.positions.position, partition)
 
     def offsets_for_times(self, timestamps: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, int | None]:
         """Ask the leaders for the first offset at or after a time. The consumer need not read the partitions.
@@ -475,7 +475,7 @@ class Consumer:
             2
         """
         self._check()
-        return self._engine.run(self._core.positions.offsets_for_times(times_of(timestamps)))
+        return self._engine.run(self._core.positions.offsets_for_times, times_of(timestamps))
 
     def partitions_for(self, topic: str) -> set[int]:
         """Look up the numbers of a topic's partitions. The consumer need not read it.
@@ -496,7 +496,7 @@ class Consumer:
             {0}
         """
         self._check()
-        return self._engine.run(self._core.cluster.partitions(topic))
+        return self._engine.run(self._core.cluster.partitions, topic)
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
         """Ask the leaders for the first offset of each partition.
@@ -518,7 +518,7 @@ class Consumer:
         """
         self._check()
         return self._engine.run(
-            self._core.positions.beginning_offsets(None if partitions is None else partitions_of(partitions))
+            self._core.positions.beginning_offsets, None if partitions is None else partitions_of(partitions)
         )
 
     def end_offsets(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
@@ -543,7 +543,7 @@ class Consumer:
         """
         self._check()
         return self._engine.run(
-            self._core.positions.end_offsets(None if partitions is None else partitions_of(partitions))
+            self._core.positions.end_offsets, None if partitions is None else partitions_of(partitions)
         )
 
     @overload
@@ -622,7 +622,7 @@ class Consumer:
         self._check()
         if what is None:
             self._reading.in_progress.mark_processed()
-        self._engine.run(self._core.commits.commit(what))
+        self._engine.run(self._core.commits.commit, what)
 
     def committed(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int | None]:
         """Ask the coordinator for the group's committed offsets.
@@ -644,7 +644,7 @@ class Consumer:
         """
         self._check()
         found = self._engine.run(
-            self._core.commits.committed(None if partitions is None else partitions_of(partitions))
+            self._core.commits.committed, None if partitions is None else partitions_of(partitions)
         )
         return {where: None if one is None else one.offset for where, one in found.items()}
 
@@ -699,7 +699,7 @@ class Consumer:
             ['connections', 'fetcher', 'partitions']
         """
         self._check()
-        return self._engine.run(self._core.snapshot())
+        return self._engine.run(self._core.snapshot)
 
     def close(self, timeout: float = CLOSE_SECONDS) -> None:
         """Commit what is processed (with `group_id` and `enable_auto_commit`), and close the connections.
@@ -713,7 +713,7 @@ class Consumer:
             return
         self._reading.in_progress.mark_processed()
         self._closed = True
-        self._engine.run(self._core.close(timeout))
+        self._engine.run(self._core.close, timeout)
 
     def __enter__(self) -> Self:
         return self

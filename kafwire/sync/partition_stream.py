@@ -31,7 +31,7 @@ class PartitionStream:
         self._timeout_ms = timeout_ms
         self._claim = core.assignment.new_claim(partition)
         try:
-            self._engine.run(core.assignment.claim(self._claim))
+            self._engine.run(core.assignment.claim, self._claim)
         except BaseException:
             self._claim.close()
             raise
@@ -46,7 +46,7 @@ class PartitionStream:
         try:
             if self._reader is None:
                 self._reader = self._core.reader(self._partition)
-                self._engine.run(self._core.assignment.ask(self._partition))
+                self._engine.run(self._core.assignment.ask, self._partition)
             self._reader.settle()
             batch = self._reader.read(self._timeout_ms)
         except BaseException:

@@ -168,7 +168,7 @@ class Producer(RecordSender):
             True
         """
         self._check()
-        self._engine.run(self._sender.flush(timeout))
+        self._engine.run(self._sender.flush, timeout)
 
     def purge(self, *, in_flight: bool = False) -> int:
         """Give up buffered records at once. Their deliveries fail with `PurgedError`.
@@ -195,7 +195,7 @@ class Producer(RecordSender):
             PurgedError(...)
         """
         self._check()
-        return self._engine.run(self._sender.purge(in_flight=in_flight))
+        return self._engine.run(self._sender.purge, in_flight=in_flight)
 
     # --- transactions -----------------------------------------------------------------------------------------------
 
@@ -245,7 +245,7 @@ class Producer(RecordSender):
             >>> with kafwire.Producer(bootstrap, transactional_id=new_topic) as producer:
             ...     producer.init_transactions()
         """
-        self._engine.run(self._transactional().initialize(timeout))
+        self._engine.run(self._transactional().initialize, timeout)
 
     def begin_transaction(self, timeout: float | None = None) -> None:
         """Begin a transaction.
@@ -265,7 +265,7 @@ class Producer(RecordSender):
             ...     delivery = producer.send(topic, b"EWR-IAH")
             ...     producer.commit_transaction()
         """
-        self._engine.run(self._transactional().begin(timeout))
+        self._engine.run(self._transactional().begin, timeout)
 
     def commit_transaction(self, timeout: float | None = None) -> None:
         """Flush, and commit. Returns when the coordinator has decided.
@@ -280,7 +280,7 @@ class Producer(RecordSender):
             ProducerFencedError: another producer has taken over the `transactional_id`. Close this one.
             TransactionStateError: there is no transaction.
         """
-        self._engine.run(self._transactional().commit(timeout))
+        self._engine.run(self._transactional().commit, timeout)
 
     def abort_transaction(self, timeout: float | None = None) -> None:
         """Drop what was not sent, and abort. Deliveries of the transaction fail with `TransactionAbortedError`.
@@ -301,7 +301,7 @@ class Producer(RecordSender):
             ...     producer.begin_transaction()
             ...     producer.abort_transaction()
         """
-        self._engine.run(self._transactional().abort(timeout))
+        self._engine.run(self._transactional().abort, timeout)
 
     def send_offsets(
         self,
@@ -334,7 +334,7 @@ class Producer(RecordSender):
             >>> consumer.committed()[partition]
             3
         """
-        self._engine.run(self._transactional().send_offsets(offsets, group, timeout))
+        self._engine.run(self._transactional().send_offsets, offsets, group, timeout)
 
     send_offsets_to_transaction = send_offsets
 
@@ -365,7 +365,7 @@ class Producer(RecordSender):
             {0}
         """
         self._check()
-        return self._engine.run(self._sender.cluster.partitions(topic))
+        return self._engine.run(self._sender.cluster.partitions, topic)
 
     def metrics(self) -> dict[str, Any]:
         """Return a snapshot of counters and states. docs/producing.md has their names and units.
@@ -383,7 +383,7 @@ class Producer(RecordSender):
             ['connections', 'partitions', 'producer']
         """
         self._check()
-        return self._engine.run(self._sender.snapshot())
+        return self._engine.run(self._sender.snapshot)
 
     def close(self, timeout: float | None = None) -> None:
         """Flush, then close. An open transaction is aborted; one that is being committed is completed.
@@ -407,7 +407,7 @@ class Producer(RecordSender):
         if self._closed or self._engine.is_over:
             return
         self._closed = True
-        lost = self._engine.run(self._sender.close(timeout))
+        lost = self._engine.run(self._sender.close, timeout)
         if lost:
             raise given_up(lost)
 
@@ -460,7 +460,7 @@ class Producer(RecordSender):
         self._check()
         for topic in new:
             check_topic(topic)
-        self._engine.run(self._sender.ensure_metadata(new, self._left(deadline) * 1000))
+        self._engine.run(self._sender.ensure_metadata, new, self._left(deadline) * 1000)
 
     def _deadline(self) -> float:
         return self._engine.clock.monotonic() + self._config.max_block_ms / 1000

@@ -165,10 +165,10 @@ class Scan(BoundedRead):
             cluster = Cluster(default_engine() if engine is None else engine, reading.config)
         running = cluster.engine
         try:
-            found = running.run(find(cluster))
+            found = running.run(find, cluster)
         except BaseException:
             if owns:
-                running.run(cluster.close())
+                running.run(cluster.close)
             raise
         super().__init__(running, cluster, reading, found, owns=owns, title=title, force=force)
 

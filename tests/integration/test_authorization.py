@@ -154,7 +154,7 @@ def look_up_epoch(case: Case) -> Met:
     with kafwire.Client(**case.made) as client:
         client.topic(case.name)
         case.deny(Operation.DESCRIBE)
-        return refused(lambda: client._engine.run(end_of_epoch(client._cluster, case.name, 0, 0)))
+        return refused(lambda: client._engine.run(end_of_epoch, client._cluster, case.name, 0, 0))
 
 
 def create(case: Case) -> Met:
@@ -539,7 +539,7 @@ def test_a_topic_that_metadata_deny_is_read_when_it_is_permitted(case: Case) -> 
     """Nothing of it is known any more but that it is denied: the metadata are asked for again."""
     with kafwire.Consumer(**case.made, assign=[case.where], start="earliest") as consumer:
         case.deny(Operation.ALL)
-        consumer._engine.run(consumer._core.cluster.refresh([case.name], at_once=True))
+        consumer._engine.run(consumer._core.cluster.refresh, [case.name], at_once=True)
         for _ in range(3):
             assert denial(refused(lambda: consumer.poll(timeout=30))).resource_name == case.name
         case.grant()

@@ -252,7 +252,7 @@ def test_a_close_that_is_cancelled_closes_all_the_same(broker: ScriptedBroker) -
         await asyncio.sleep(0)
         closing.cancel()
         await asyncio.wait([closing])
-        assert client._engine.run(asyncio.sleep(0, client._cluster._closed))
+        assert client._engine.run(asyncio.sleep, 0, client._cluster._closed)
 
     asyncio.run(main())
 

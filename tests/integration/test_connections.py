@@ -63,11 +63,11 @@ def on_engine() -> Iterator[Callable[..., Cluster]]:
 
     yield make
     for each in made:
-        default_engine().run(each.close())
+        default_engine().run(each.close)
 
 
 def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    return default_engine().run(coroutine)
+    return default_engine().run(lambda: coroutine)
 
 
 def wait_until_closed(connections: list[BrokerConnection], seconds: float) -> None:
@@ -172,12 +172,12 @@ def test_another_cluster_at_the_same_address(topic_name: str, caplog: pytest.Log
                     other.create_topic(topic_name)
                 with caplog.at_level(logging.WARNING, "kafwire"):
                     # What is on its way while a client notices is in doubt, as the connections are closed then.
-                    producer._engine.run(producer._cluster.refresh())
+                    producer._engine.run(producer._cluster.refresh)
                     delivery = producer.send(topic_name, b"new")
                     assert delivery.result(30).offset == 0
                 assert f"no longer of {old_cluster}" in caplog.text
                 assert client.metadata().cluster_id != old_cluster
-                client._engine.run(client._cluster.refresh())
+                client._engine.run(client._cluster.refresh)
                 assert client.topic(topic_name).topic_id != old.topic_id
                 assert values(second.bootstrap, topic_name) == [b"new"]
                 with consumer, pytest.raises(BrokerError, match=f"{topic_name}.* was deleted and made anew"):

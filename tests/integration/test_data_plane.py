@@ -136,7 +136,7 @@ def test_the_spies_see_what_they_are_to_see(spies: list[str]) -> None:
         writer.close()
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        default_engine().run(connect(listener.getsockname()[1]))
+        default_engine().run(connect, listener.getsockname()[1])
     assert "asyncio.open_connection" in spies
     assert any(name.endswith("create_connection") for name in spies)
 

@@ -51,7 +51,7 @@ def warm_up(producer: kafwire.Producer, partition: int = 0) -> None:
     """Send until the partition is leased, and once more."""
     for value in numbers(FIRST):
         producer.send("t", value, partition=partition).result(10)
-        producer._engine.run(_turn())
+        producer._engine.run(_turn)
     direct_send = sink_of(producer, partition).direct_send
     assert direct_send is not None
     assert direct_send.sent

@@ -86,7 +86,7 @@ def connections(proxy: FaultProxy) -> Iterator[list[BrokerConnection]]:
 
 
 def run(coroutine: Any) -> Any:
-    return default_engine().run(coroutine)
+    return default_engine().run(lambda: coroutine)
 
 
 async def ask(connection: BrokerConnection, timeout_ms: int = 10_000) -> str:

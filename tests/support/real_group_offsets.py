@@ -23,10 +23,10 @@ class Offsets:
         self.offsets = GroupOffsets(self.cluster, group_id)
 
     def fetch(self, *partitions: Where, timeout_ms: float | None = None) -> list[Committed | None]:
-        return list(self.engine.run(self.offsets.fetch(partitions, timeout_ms=timeout_ms)).values())
+        return list(self.engine.run(self.offsets.fetch, partitions, timeout_ms=timeout_ms).values())
 
     def commit(self, what: Mapping[Where, OffsetToCommit]) -> None:
-        self.engine.run(self.offsets.commit(what))
+        self.engine.run(self.offsets.commit, what)
 
 
 @contextlib.contextmanager
@@ -35,4 +35,4 @@ def offsets_of(bootstrap: str, group_id: str, **options: Any) -> Iterator[Offset
     try:
         yield it
     finally:
-        it.engine.run(it.cluster.close())
+        it.engine.run(it.cluster.close)

@@ -20,7 +20,7 @@ import random
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
 
 from kafwire.cluster.broker_connection import host_and_port
 from kafwire.errors import KafkaError
@@ -40,6 +40,7 @@ from kafwire.testing.simulation.network import (
 )
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class SimulatedEngine:
@@ -96,14 +97,10 @@ class SimulatedEngine:
         if self.ended:
             raise KafkaError("the interpreter is ending")
 
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+    def run(self, function: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """See `Engine`."""
-        try:
-            self.check_caller()
-        except KafkaError:
-            coroutine.close()
-            raise
-        return self._world.run(coroutine)
+        self.check_caller()
+        return self._world.run(function(*args, **kwargs))
 
 
 class BaseWorld:

@@ -300,9 +300,9 @@ def test_a_loop_that_is_closed_too_early_does_not_disturb_the_engine(
         work.fail(error)
     assert work.ended.wait(30)
     del task
-    engine.run(asyncio.sleep(0))
+    engine.run(asyncio.sleep, 0)
     gc.collect()
-    assert engine.run(asyncio.sleep(0, "alive")) == "alive"
+    assert engine.run(asyncio.sleep, 0, "alive") == "alive"
     assert not problems
     assert mistakes == ["Task was destroyed but it is pending!"], "the user's own, told by asyncio itself"
 

@@ -127,7 +127,7 @@ def test_a_dead_peer_is_looked_for() -> None:
             async def connect() -> None:
                 await connection._connect(socket.AF_INET, ("127.0.0.1", server.port))
 
-            engine.run(connect())
+            engine.run(connect)
             mine = connected_to(server.port)
             try:
                 assert mine.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1

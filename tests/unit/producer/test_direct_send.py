@@ -42,7 +42,7 @@ def leased(producer: Any) -> int:
     """Send records one at a time until the partition is leased; how many it took."""
     for number in range(20):
         producer.send("t", b"%d" % number, partition=0).result(SOON_S)
-        if producer._engine.run(_settled()) is None and queue_of(producer).direct_send is not None:
+        if producer._engine.run(_settled) is None and queue_of(producer).direct_send is not None:
             return number + 1
     raise AssertionError("never leased")
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import _weakrefset
 import asyncio
+import gc
+import signal
 import socket
+import sys
 import threading
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -40,8 +46,8 @@ async def where() -> str:
 
 
 def test_work_runs_on_the_engines_thread(engine: NativeEngine) -> None:
-    assert engine.run(where()) == "kafwire-engine"
-    assert engine.run(asyncio.sleep(0, "value")) == "value"
+    assert engine.run(where) == "kafwire-engine"
+    assert engine.run(asyncio.sleep, 0, "value") == "value"
 
 
 def test_an_error_is_raised_where_the_work_came_from(engine: NativeEngine) -> None:
@@ -49,7 +55,7 @@ def test_an_error_is_raised_where_the_work_came_from(engine: NativeEngine) -> No
         raise LookupError("nothing there")
 
     with pytest.raises(LookupError, match="nothing there"):
-        engine.run(fail())
+        engine.run(fail)
 
 
 def test_functions_are_started_from_any_thread(engine: NativeEngine) -> None:
@@ -67,10 +73,10 @@ def test_functions_are_started_from_any_thread(engine: NativeEngine) -> None:
 
 def test_a_callback_may_not_wait_for_its_own_engine(engine: NativeEngine) -> None:
     async def wait_inside() -> None:
-        engine.run(where())
+        engine.run(where)
 
     with pytest.raises(KafkaError, match="a blocking call was made from a delivery callback"):
-        engine.run(wait_inside())
+        engine.run(wait_inside)
 
 
 def test_work_that_was_cancelled_inside_is_an_error_of_kafwires(engine: NativeEngine) -> None:
@@ -78,36 +84,72 @@ def test_work_that_was_cancelled_inside_is_an_error_of_kafwires(engine: NativeEn
         raise asyncio.CancelledError
 
     with pytest.raises(KafkaError, match="the client was closed while this call waited"):
-        engine.run(cancelled())
+        engine.run(cancelled)
 
 
-def test_an_interrupt_cancels_the_work(engine: NativeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_cancels_the_work(engine: NativeEngine) -> None:
     cancelled = threading.Event()
+    main = threading.get_ident()
 
     async def long() -> None:
+        signal.pthread_kill(main, signal.SIGINT)
         try:
             await asyncio.sleep(3_600)
         except asyncio.CancelledError:
             cancelled.set()
             raise
 
-    submit = asyncio.run_coroutine_threadsafe
-
-    def interrupted(*arguments: Any) -> Any:
-        future = submit(*arguments)
-        monkeypatch.setattr(future, "result", interrupt)
-        return future
-
-    def interrupt() -> None:
-        engine_ready.wait(30)
-        raise KeyboardInterrupt
-
-    engine_ready = threading.Event()
-    monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", interrupted)
-    engine.start(engine_ready.set)
     with pytest.raises(KeyboardInterrupt):
-        engine.run(long())
+        engine.run(long)
     assert cancelled.wait(30)
+
+
+def test_an_interrupt_may_come_at_any_instruction(engine: NativeEngine) -> None:
+    """Ctrl-C is looked for between two instructions of Python. Whichever it is, the engine and the next call go on."""
+    loop = engine.run(_running_loop)
+    problems: list[str] = []
+    loop.set_exception_handler(lambda _, context: problems.append(str(context)))
+    strikes = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        while _interrupted(lambda: engine.run(asyncio.sleep, 0, "value"), strikes):
+            strikes += 1
+            assert engine.run(asyncio.sleep, 0, "alive") == "alive"
+            gc.collect()
+    assert strikes > 50
+    assert not problems
+
+
+async def _running_loop() -> asyncio.AbstractEventLoop:
+    return asyncio.get_running_loop()
+
+
+def _interrupted(call: Callable[[], object], after: int) -> bool:
+    """Raise `KeyboardInterrupt` in `call` once so many instructions have run; False when there were not as many."""
+    left = after
+
+    def strike(frame: FrameType, event: str, argument: object) -> Callable[..., Any] | None:
+        nonlocal left
+        if frame.f_code.co_filename == _weakrefset.__file__:
+            return None  # what the collector calls cannot raise
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            left -= 1
+            if left < 0:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return strike
+
+    before = sys.gettrace()
+    try:
+        sys.settrace(strike)
+        call()
+    except KeyboardInterrupt:
+        return True
+    else:
+        return False
+    finally:
+        sys.settrace(before)
 
 
 def test_stopping_ends_members_tasks_and_both_threads() -> None:
@@ -126,7 +168,7 @@ def test_stopping_ends_members_tasks_and_both_threads() -> None:
 
     tasks: list[Any] = []
     engine.start(lambda: tasks.append(asyncio.ensure_future(forever())))
-    engine.run(asyncio.sleep(0))
+    engine.run(asyncio.sleep, 0)
     thread = engine._thread
     engine.stop()
     assert member.heard == ["end in kafwire-engine"]
@@ -139,7 +181,7 @@ def test_stopping_ends_members_tasks_and_both_threads() -> None:
     assert ended == ["task"]
     assert engine.is_over
     with pytest.raises(KafkaError, match="the interpreter is ending"):
-        engine.run(where())
+        engine.run(where)
 
 
 def test_what_tasks_start_as_they_are_cancelled_runs_before_the_end() -> None:
@@ -154,7 +196,7 @@ def test_what_tasks_start_as_they_are_cancelled_runs_before_the_end() -> None:
             engine.start(heard.append, "told")
 
     engine.start(lambda: heard.append("begun") if asyncio.ensure_future(work()) else None)
-    engine.run(asyncio.sleep(0.01))
+    engine.run(asyncio.sleep, 0.01)
     engine.stop()
     assert heard == ["begun", "told"]
 
@@ -180,7 +222,7 @@ def test_a_fork_is_told_and_touches_nothing(engine: NativeEngine) -> None:
         assert engine.is_foreign
         assert engine.is_over
         with pytest.raises(KafkaError, match="made before a fork"):
-            engine.run(where())
+            engine.run(where)
         with pytest.raises(KafkaError, match="made before a fork"):
             engine.check_process()
         assert not engine.start(pytest.fail, "nothing may run")
@@ -191,7 +233,7 @@ def test_a_fork_is_told_and_touches_nothing(engine: NativeEngine) -> None:
 
     in_child(child)
     assert member.heard == []
-    assert engine.run(where()) == "kafwire-engine"
+    assert engine.run(where) == "kafwire-engine"
 
 
 def test_a_process_has_one_engine_and_a_fork_gets_its_own() -> None:
@@ -204,16 +246,16 @@ def test_a_process_has_one_engine_and_a_fork_gets_its_own() -> None:
         assert member.heard == ["abandon"]
         second = default_engine()
         assert second is not first
-        assert second.run(where()) == "kafwire-engine"
+        assert second.run(where) == "kafwire-engine"
         second.stop()
 
     in_child(child)
     assert member.heard == []
     assert default_engine() is first
-    assert first.run(where()) == "kafwire-engine"
+    assert first.run(where) == "kafwire-engine"
 
 
 def test_its_clock_is_monotonic_milliseconds(engine: NativeEngine) -> None:
     before = engine.now_ms()
-    assert engine.run(asyncio.sleep(0.002)) is None
+    assert engine.run(asyncio.sleep, 0.002) is None
     assert 2 <= engine.now_ms() - before < 20_000

@@ -75,7 +75,7 @@ def test_a_busy_hook_is_passed_over_and_never_queued(engine: NativeEngine, block
     reporter = Reporter(engine, blocked, 1)
     engine.start(reporter.start, subject.metrics)
     assert blocked.called.acquire(timeout=SOON_S)
-    engine.run(pause(0.1))
+    engine.run(pause, 0.1)
     assert (blocked.calls, subject.snapshots, threads("kafwire-metrics")) == (1, 1, 1)
     blocked.may_return.set()
     assert blocked.called.acquire(timeout=SOON_S)
@@ -86,10 +86,10 @@ def test_a_reporter_keeps_nobody_alive(engine: NativeEngine) -> None:
     subject = Subject()
     gone = weakref.ref(subject)
     engine.start(Reporter(engine, lambda _: None, 1).start, subject.metrics)
-    engine.run(pause(0.02))
+    engine.run(pause, 0.02)
     assert subject.snapshots
     del subject
-    engine.run(pause(0.02))
+    engine.run(pause, 0.02)
     gc.collect()
     assert gone() is None
 
@@ -100,7 +100,7 @@ def test_the_end_does_not_wait_for_a_hook(blocked: Blocked) -> None:
     async def begin() -> None:
         engine.in_thread("kafwire-metrics", blocked)
 
-    engine.run(begin())
+    engine.run(begin)
     assert blocked.called.acquire(timeout=SOON_S)
     started = time.monotonic()
     engine.stop()

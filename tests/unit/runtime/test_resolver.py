@@ -51,8 +51,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[NameServer]:
 
 def test_numeric_addresses_need_no_look_up(engine: NativeEngine, server: NameServer) -> None:
     resolve = engine.resolver.resolve
-    assert engine.run(resolve("127.0.0.1", 9092)) == [(socket.AF_INET, ("127.0.0.1", 9092))]
-    assert engine.run(resolve("::1", 9092)) == [(socket.AF_INET6, ("::1", 9092, 0, 0))]
+    assert engine.run(resolve, "127.0.0.1", 9092) == [(socket.AF_INET, ("127.0.0.1", 9092))]
+    assert engine.run(resolve, "::1", 9092) == [(socket.AF_INET6, ("::1", 9092, 0, 0))]
     assert server.asked == []
 
 
@@ -63,7 +63,7 @@ def test_names_are_looked_up_while_other_threads_are_busy(engine: NativeEngine, 
         async with asyncio.timeout(SOON_S):
             return await engine.resolver.resolve("known.example", 9092)
 
-    assert engine.run(look_up()) == [(socket.AF_INET, ("10.0.0.1", 9092))]
+    assert engine.run(look_up) == [(socket.AF_INET, ("10.0.0.1", 9092))]
 
 
 def test_a_few_names_are_looked_up_at_a_time(engine: NativeEngine, server: NameServer) -> None:
@@ -75,19 +75,19 @@ def test_a_few_names_are_looked_up_at_a_time(engine: NativeEngine, server: NameS
                 async with asyncio.timeout(0.005):
                     await engine.resolver.resolve(f"{number}.example", 9092)
 
-    engine.run(look_up())
+    engine.run(look_up)
     assert len(server.asked) == LOOK_UPS
     server.may_answer.set()
-    assert engine.run(engine.resolver.resolve("known.example", 1)) == [(socket.AF_INET, ("10.0.0.1", 1))]
+    assert engine.run(engine.resolver.resolve, "known.example", 1) == [(socket.AF_INET, ("10.0.0.1", 1))]
 
 
 def test_the_error_of_a_look_up_is_raised(engine: NativeEngine, server: NameServer) -> None:
     server.may_answer.set()
     with pytest.raises(OSError, match="no such name"):
-        engine.run(engine.resolver.resolve("unknown.example", 9092))
+        engine.run(engine.resolver.resolve, "unknown.example", 9092)
 
 
 @pytest.mark.parametrize("host", ["foo..bar", "x" * 64 + ".example"])
 def test_what_cannot_be_a_name_is_an_error(engine: NativeEngine, host: str) -> None:
     with pytest.raises(UnicodeError):
-        engine.run(engine.resolver.resolve(host, 9092))
+        engine.run(engine.resolver.resolve, host, 9092)

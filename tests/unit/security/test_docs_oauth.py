@@ -56,7 +56,7 @@ def sent(given: dict[str, Any]) -> str:
     engine = default_engine()
     login = Login(Options(**given))
     return (
-        engine.run(login.exchange(engine, "localhost")).first().split(b"\x01")[1].decode().removeprefix("auth=Bearer ")
+        engine.run(login.exchange, engine, "localhost").first().split(b"\x01")[1].decode().removeprefix("auth=Bearer ")
     )
 
 

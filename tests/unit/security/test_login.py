@@ -33,7 +33,7 @@ def login(mechanism: str, **options: Any) -> Login:
 
 def exchange(made: Login, host: str = HOST) -> Exchange:
     engine = default_engine()
-    return engine.run(made.exchange(engine, host))
+    return engine.run(made.exchange, engine, host)
 
 
 def test_plain() -> None:

@@ -75,7 +75,7 @@ class Client:
         async def awaited() -> T:
             return await coroutine
 
-        return self.engine.run(awaited())
+        return self.engine.run(awaited)
 
     def connect(self, made: Tls, port: int, host: str = "localhost") -> tuple[Connection, Notes]:
         async def connected() -> tuple[Connection, Notes]:

@@ -320,9 +320,9 @@ def test_on_the_real_engine() -> None:
     source = TokenSource(lambda: JWT, timeout_s=30)
     engine = default_engine()
     with pytest.raises(AuthenticationError, match="returned a token that expired"):
-        engine.run(source.token(engine))
+        engine.run(source.token, engine)
     good = TokenSource(lambda: kafwire.OAuthToken("abc", 4e9), timeout_s=30)
-    assert engine.run(good.token(engine)) is engine.run(good.token(engine))
+    assert engine.run(good.token, engine) is engine.run(good.token, engine)
     seen: list[str] = []
 
     def stops() -> str:
@@ -330,7 +330,7 @@ def test_on_the_real_engine() -> None:
         raise StopIteration
 
     with pytest.raises(AuthenticationError, match="raised StopIteration"):
-        engine.run(TokenSource(stops, timeout_s=30).token(engine))
+        engine.run(TokenSource(stops, timeout_s=30).token, engine)
     until(lambda: seen == ["kafwire-login"])
 
 
