@@ -199,7 +199,7 @@ def test_functions() -> None:
     assert isinstance(token, kafwire.OAuthToken)
     assert token.extensions == {"logicalCluster": "lkc-1"}
     assert token.expires_at == pytest.approx(time.time() + 3600, abs=30)
-    text = default_engine().run(function("token_of_a_service")())
+    text = default_engine().run(function("token_of_a_service"))
     assert text.startswith("ey")
 
 
