@@ -175,6 +175,7 @@ class Run:
         (self.folder / "summary.md").write_text(text)
         (self.folder / "summary.json").write_text(json.dumps(summary.figures(state), indent=1))
         print(text)
+        print("".join(summary.violations(state)), end="")
         if summary.document(ROOT / "docs" / "reliability.md", state):
             print("written to docs/reliability.md")
         return 1 if state.violations else 0

@@ -17,6 +17,7 @@ from kafwire.types import TopicPartition
 from tests.soak.access import AUTHENTICATIONS, RENEWALS, options_of, shows_frames
 from tests.soak.chain import Row, broken
 from tests.soak.cluster import Watch
+from tests.soak.concealed import concealed
 from tests.soak.director import Director
 from tests.soak.judgement import judged
 from tests.soak.matrix import CONTROL, LEVELS, READERS, TRANSFORM, Segment, Topic, Workload
@@ -328,6 +329,7 @@ class SegmentRun:
                 if one.kind == TRANSFORM and one.source is not None:
                     places = [TopicPartition(one.source.name, place) for place in range(one.source.partitions)]
                     observe_group(history, servers, one.group, places)
-        report = check(*(one.history for one in processes if not isinstance(one, HopProcess)), path)
+        hidden = concealed(node.data for node in self._cluster.nodes)
+        report = check(*(one.history for one in processes if not isinstance(one, HopProcess)), path, concealed=hidden)
         (self._folder / f"{name}-report.txt").write_text(f"{report}\n")
         return report

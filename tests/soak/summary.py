@@ -12,6 +12,7 @@ from tests.soak.state import State, Tally
 START, END = "<!-- soak: begin -->", "<!-- soak: end -->"
 
 _LONG_MINUTES = 60
+_MOST_LINES = 400
 
 
 def text(state: State) -> str:
@@ -35,6 +36,7 @@ def text(state: State) -> str:
                 ("transactions of which nobody knows", "undecided"),
                 ("acknowledged, not read", "unread"),
                 ("transactions not judged", "unjudged"),
+                ("shown though aborted, Kafka's doing", "concealed"),
                 ("read by live readers", "followed"),
                 ("through the chain of two hops", "chain"),
                 ("hops killed", "hops killed"),
@@ -57,6 +59,16 @@ def text(state: State) -> str:
     if state.environment:
         lines.append(", ".join(f"{key}: {value}" for key, value in state.environment.items()) + ".")
     return "\n".join(lines) + "\n"
+
+
+def violations(state: State) -> list[str]:
+    """What was violated, a line for each finding: last of all, where whoever reads only the end sees it."""
+    return [
+        f"violated: {line}\n"
+        for violation in state.violations
+        for line in violation.splitlines()[:_MOST_LINES]
+        if not line.startswith(" ")  # the operations of a finding
+    ]
 
 
 def figures(state: State) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from zlib import crc32
 
@@ -46,6 +46,9 @@ from kafwire.testing.history.report import (
 from kafwire.testing.history.tokens import CHECKED, EMPTY, FOREIGN, SIZE, TOKEN
 from kafwire.types import TopicPartition
 
+# Ranges of offsets, first and last, by partition.
+Concealed = Mapping[TopicPartition, Sequence[tuple[int, int]]]
+
 _ID_SHIFT = 32
 _LOW = (1 << _ID_SHIFT) - 1
 
@@ -53,7 +56,7 @@ _LOW = (1 << _ID_SHIFT) - 1
 _MISSING = bytes(flags & (ACKED | SEEN | UNREAD | REPORTED) == ACKED for flags in range(256))
 
 
-def check(*paths: str | os.PathLike[str], limit: int = 20) -> Report:
+def check(*paths: str | os.PathLike[str], limit: int = 20, concealed: Concealed | None = None) -> Report:
     """Judge the history in these files: nothing lost, duplicated, misordered or torn.
 
     Torn entries at the end of a file, and views that did not come to their end, do not count. It takes about 1 us for
@@ -62,6 +65,9 @@ def check(*paths: str | os.PathLike[str], limit: int = 20) -> Report:
     Args:
         paths: the files of one run, which may be of several processes.
         limit: how many findings of each kind the report has; it counts all.
+        concealed: by partition, the first and last offsets of aborted transactions that a broker may leave out when it
+            tells a reader which are aborted. If read_committed shows records of aborted transactions there, that is
+            the broker's doing; they are counted as "concealed".
 
     Returns:
         The report.
@@ -83,7 +89,7 @@ def check(*paths: str | os.PathLike[str], limit: int = 20) -> Report:
     """
     index = Index(paths)
     try:
-        judge = _Judge(index, limit)
+        judge = _Judge(index, limit, concealed or {})
         for where in index.partitions:
             _PartitionJudge(judge, where).judge()
         judge.settle()
@@ -109,8 +115,10 @@ class _Mismatches:
 class _Judge:
     """What is known of the whole history."""
 
-    def __init__(self, index: Index, limit: int) -> None:
+    def __init__(self, index: Index, limit: int, concealed: Concealed) -> None:
         self.index = index
+        self.concealed = concealed
+        self.excused: set[tuple[TopicPartition, int]] = set()  # what was shown of it
         self.found: Counter[str] = Counter()
         self.tolerated: Counter[str] = Counter()
         self.drafts: list[Draft] = []
@@ -298,6 +306,7 @@ class _Judge:
             "unjudged": unjudged,
             "views": len(self.index.views),
             "live": len(self.index.live),
+            "concealed": len(self.excused),
             "followed": sum(view.records for view in self.index.live),
             "read": self.read,
             "offsets": self._offsets,
@@ -470,6 +479,20 @@ class _PartitionJudge:
         for number in sweep.take(end):
             read = entries.Read.unpack(self._index.body(view.spans[self._where].place[number]))
             columns.fill(column.data, read, base, end, disagree)
+        if view.isolation == entries.COMMITTED:
+            self._excuse(column.data, base, end)
+
+    def _excuse(self, data: bytearray, base: int, end: int) -> None:
+        """Leave out what a broker did not tell a reader to leave out."""
+        for first, last in self._judge.concealed.get(self._where, ()):
+            for slot in range(max(first, base) - base, min(last + 1, end) - base):
+                place = slice(slot * SIZE, slot * SIZE + SIZE)
+                number, _, _, _, transaction, *_ = TOKEN.unpack(data[place])
+                state = self._index.producers.get(number)
+                outcomes = state.outcome if state is not None else ()
+                if 0 < transaction < len(outcomes) and outcomes[transaction] == entries.ABORT:
+                    data[place] = EMPTY
+                    self._judge.excused.add((self._where, base + slot))
 
     def _judge_window(
         self, log: bytearray, expected: array[int], states: bytearray, known: bytearray, base: int

@@ -62,7 +62,8 @@ class Report:
             "unknown_there" of them are in the log), "unread" (acknowledged where no observer looked, so not judged: it
             should be 0). Transactions: "committed", "aborted", "undecided" (unknown or without an end;
             "undecided_there" of them are seen), "unjudged" (with records where no read_committed observer looked: it
-            should be 0 too). Then "views" that came to their end, "read" (records in the log), and "offsets" of groups.
+            should be 0 too). Then "views" that came to their end, "read" (records in the log), "offsets" of groups, and
+            "concealed" (records that brokers showed wrongly, see `check`).
         findings: the first findings of each kind.
 
     Example:

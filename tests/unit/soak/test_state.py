@@ -63,6 +63,21 @@ def test_the_summary_says_what_counts() -> None:
     assert "1 more segment(s) were begun and cut off" in text
 
 
+def test_what_is_violated_is_a_line_for_each_finding() -> None:
+    state = long_run()
+    assert summary.violations(state) == []
+    state.violations = [
+        "segment 0: acked=1\nlost=1\nlost t-0@5: it is nowhere\n    1.0 s invoked",
+        "segment 0: the chain",
+    ]
+    assert summary.violations(state) == [
+        "violated: segment 0: acked=1\n",
+        "violated: lost=1\n",
+        "violated: lost t-0@5: it is nowhere\n",
+        "violated: segment 0: the chain\n",
+    ]
+
+
 @pytest.mark.parametrize(
     ("change", "written"),
     [({}, True), ({"seconds": 3599.0}, False), ({"violations": ["lost"]}, False), ({"minutes": 90}, False)],

@@ -201,6 +201,38 @@ def test_what_read_committed_does_not_show_was_read(tmp_path: Path) -> None:
     assert (report.counts["unread"], report.counts["unjudged"], report.counts["read"]) == (0, 0, 0)
 
 
+def test_what_a_broker_did_not_call_aborted_is_excused_where_that_is_known(tmp_path: Path) -> None:
+    """A transaction of two records and one that committed, of which an observer and a reader are shown everything."""
+    path = tmp_path / "history"
+    with History(path) as history:
+        writer = history.producer(1)
+        values = []
+        for outcome, offsets in (("abort", (0, 1)), ("commit", (2, 5))):
+            transaction = writer.begin()
+            made = writer.invoke([1, 1], transaction=transaction)
+            writer.ok_all([sequence for sequence, _ in made], "t", 0, offsets)
+            writer.end(transaction, outcome)
+            values += [value for _, value in made]
+        for name, live in (("reader", True), ("observer", False)):
+            seen = history.view(name, "read_committed", live=live)
+            if live:
+                seen.move("t", 0, 0, "begins")
+            seen.add("t", 0, (0, 1, 2, 5), values)
+            seen.close({T0: (0, 6)})
+        right = history.view("other", "read_committed")
+        right.add("t", 0, (2, 5), values[2:])
+        right.close({T0: (0, 6)})
+    assert {kind: number for kind, number in check(path).found.items() if number} == {"disagreement": 2, "dirty": 2}
+    half = check(path, concealed={T0: [(1, 4)]})
+    assert {kind: number for kind, number in half.found.items() if number} == {"disagreement": 1, "dirty": 1}
+    assert half.counts["concealed"] == 1
+    all_of_it = check(path, concealed={T0: [(0, 4)]})
+    assert all_of_it.ok, str(all_of_it)
+    assert all_of_it.counts["concealed"] == 2
+    # What committed is nobody's to leave out.
+    assert check(path, concealed={T0: [(0, 9)]}).counts["concealed"] == 2
+
+
 def test_an_observer_that_sees_different_records_at_an_offset_disagrees_with_itself(tmp_path: Path) -> None:
     path = tmp_path / "history"
     with History(path) as history:

@@ -1,0 +1,43 @@
+"""Aborted transactions that a Kafka broker may leave out of its answers to read_committed: a fault of Kafka 4.3.1's.
+
+Of each aborted transaction a segment's `.txnindex` has its offsets, and the last stable offset when it ended. A broker
+that looks for those of an answer stops at the first whose last stable offset lies behind the answer. A follower that
+catches up appends several transactions at once, and then writes last stable offsets that are too high: of that
+transaction's producer, later ones that are already in the log do not count. Once it leads, it stops too early, and
+every client shows records of the aborted transactions that follow.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from pathlib import Path
+
+from kafwire.types import TopicPartition
+
+# Version, producer id, first and last offset, last stable offset.
+_ENTRY = struct.Struct(">hqqqq")
+
+
+def concealed(folders: Iterable[Path]) -> dict[TopicPartition, list[tuple[int, int]]]:
+    """The first and last offsets of such transactions by partition, whichever of these data folders conceals them."""
+    found: dict[TopicPartition, set[tuple[int, int]]] = {}
+    for folder in folders:
+        for partition in {path.parent for path in folder.glob("*/*.txnindex")}:
+            topic, _, number = partition.name.rpartition("-")
+            if not topic or not number.isdecimal():  # being deleted, or moved
+                continue
+            index = b"".join(path.read_bytes() for path in sorted(partition.glob("*.txnindex")))
+            if ranges := _concealed(index):
+                found.setdefault(TopicPartition(topic, int(number)), set()).update(ranges)
+    return {where: sorted(ranges) for where, ranges in found.items()}
+
+
+def _concealed(index: bytes) -> list[tuple[int, int]]:
+    ranges = []
+    stops = 0
+    for _, _, first, last, stable in _ENTRY.iter_unpack(index[: len(index) // _ENTRY.size * _ENTRY.size]):
+        if stops > first:  # an answer that ends between the two has records of it, and nobody is told
+            ranges.append((first, last))
+        stops = max(stops, stable)
+    return ranges
