@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-import threading
-import time
+from contextlib import ExitStack
 
 import kafwire
 from kafwire import TopicPartition
@@ -56,24 +55,21 @@ def _in_sync(client: kafwire.Client, name: str) -> tuple[int, ...]:
 
 
 def _write_and_abort(cluster: KafkaCluster, name: str) -> None:
-    """Two producers at once: several transactions of the one follow each other before one of the other."""
-
-    def work(who: str, count: int, pause_s: float) -> None:
-        with kafwire.Producer(cluster.bootstrap, transactional_id=f"concealed-{who}", linger_ms=0) as producer:
+    """Of two producers; several transactions of the one follow each other before one of the other."""
+    with ExitStack() as stack:
+        producers = [
+            stack.enter_context(kafwire.Producer(cluster.bootstrap, transactional_id=f"concealed-{who}", linger_ms=0))
+            for who in "ab"
+        ]
+        for producer in producers:
             producer.init_transactions()
-            for _ in range(count):
-                producer.begin_transaction()
-                for _ in range(2):
-                    producer.send(name, who.encode() * SIZE, partition=0)
-                producer.flush(30)
-                producer.abort_transaction()
-                time.sleep(pause_s)
-
-    threads = [threading.Thread(target=work, args=each) for each in (("a", 200, 0.0), ("b", 40, 0.05))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+        for number in range(240):
+            producer = producers[number % 6 == 0]
+            producer.begin_transaction()
+            for _ in range(2):
+                producer.send(name, bytes(SIZE), partition=0)
+            producer.flush(30)
+            producer.abort_transaction()
 
 
 def _shown(client: kafwire.Client, cluster: KafkaCluster, where: TopicPartition) -> list[int]:
