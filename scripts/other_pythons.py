@@ -25,6 +25,8 @@ ROOT = Path(__file__).resolve().parent.parent
 # The C core is the same for every Python; and what takes many seconds in a simulated world is about no version of it.
 # The benchmarks and the soak import other clients, which are not installed there.
 LEFT_OUT = ["tests/unit/test_sanitizers.py", "tests/unit/benchmarks", "tests/unit/soak"]
+# At the boundary too: the broker, the simulated world, the fuzzer and the commands are Python throughout.
+PYTHON_ONLY = [f"tests/unit/{name}" for name in ("cli", "fuzz", "scripts", "simulation", "testing")]
 LONG = [
     "many_partitions",
     "thousand_part",
@@ -101,7 +103,7 @@ def boundary() -> list[str]:
     """The unit tests that import compiled modules, or what is one name above them."""
     files = sorted((ROOT / "tests" / "unit").rglob("test_*.py"))
     names = [str(path.relative_to(ROOT)) for path in files if COMPILED.search(path.read_text())]
-    return [name for name in names if not name.startswith(tuple(LEFT_OUT))]
+    return [name for name in names if not name.startswith((*LEFT_OUT, *PYTHON_ONLY))]
 
 
 def build(version: tuple[int, int], interpreter: Path) -> Path:

@@ -33,8 +33,11 @@ PYTHON = sys.executable
 PYTEST = [PYTHON, "-m", "pytest", "-q"]
 UNIT = [*PYTEST, "-n", str(JOBS), "--maxschedchunk=8", "tests/unit"]
 # Brokers and Spark wait more than they compute.
-REAL = [*PYTEST, "-n", str(JOBS + 2), "--dist", "loadgroup", "--ignore=tests/unit", "--ignore=tests/fuzz"]
+SPREAD = [*PYTEST, "-n", str(JOBS + 2), "--dist", "loadgroup", "--ignore=tests/fuzz"]
+REAL = [*SPREAD, "--ignore=tests/unit"]
 OTHERS = [PYTHON, "scripts/other_pythons.py"]
+# What commits run in turn (tests/support/parts.py).
+WITHOUT, ONLY = "--in-turn=without", "--in-turn=only"
 
 
 @dataclass(frozen=True)
@@ -49,8 +52,8 @@ class Step:
 
 
 EVERYDAY = [
-    Step("unit", UNIT),
-    Step("brokers, Spark, Java", [*REAL, "tests"], beside=["nice", *OTHERS, "--boundary", "--build"]),
+    Step("unit", [*UNIT, WITHOUT]),
+    Step("brokers, Spark, Java", [*REAL, WITHOUT, "tests"], beside=["nice", *OTHERS, "--boundary", "--build"]),
     Step("the newest other Python", [*OTHERS, "--boundary"]),
 ]
 
@@ -65,6 +68,7 @@ def parted(name: str, parts: int, command: list[str], environment: dict[str, str
 
 # What the everyday run leaves out: with each commit, one of these.
 SHARDS = [
+    *parted("clusters that are struck, and machines", 2, [*SPREAD, ONLY, "tests"]),
     *parted("Java's classes", 3, [*REAL, "tests/conformance"], MORE),
     *(Step(f"unit on Python {a}.{b}", [*OTHERS, "--only", f"{a}.{b}"]) for a, b in sorted(interpreters())),
 ]

@@ -16,7 +16,9 @@ from pathlib import Path
 import pytest
 
 from kafwire.errors import ErrorCode
+from scripts.run_tests import EVERYDAY, ONLY, SHARDS, WITHOUT
 from scripts.tree import COMPILED, imports_of
+from tests.support.parts import IN_TURN
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "kafwire"
@@ -587,6 +589,13 @@ def test_tests_import_their_helpers_from_support_only() -> None:
         if f"{module}.".split(".")[1] not in IMPORTED_OF_TESTS
     ]
     assert not wrong, "helpers live in tests/support:\n" + "\n".join(wrong)
+
+
+def test_what_commits_run_in_turn_is_there() -> None:
+    files = [path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py")]
+    assert [name for name in IN_TURN if not any(file.startswith(name) for file in files)] == []
+    assert ONLY in SHARDS[0].command
+    assert all(WITHOUT in step.command for step in EVERYDAY[:2])
 
 
 def test_tests_take_chance_from_one_place_and_wait_with_a_deadline() -> None:

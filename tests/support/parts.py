@@ -2,7 +2,8 @@
 
 With `--dist loadgroup`, the tests of a file run in one process, and so do those of several files that share what is
 dear to start. `KAFWIRE_DURATIONS` names a file that gets a line with the seconds of every test, and of one that failed
-with its error; `--part 2/5` runs every fifth file, the second of each five.
+with its error; `--part 2/5` runs every fifth file, the second of each five; `--in-turn` runs or leaves out what is too
+long for every run.
 """
 
 from __future__ import annotations
@@ -22,6 +23,31 @@ TOGETHER = {
 # These groups begin first: begun late, they would keep one process busy when the others have ended.
 FIRST = ("spark", "three nodes")
 
+# What the everyday run leaves out, and commits run in turn: clusters that are started for one test and struck, machines
+# that judge the tests, and programs whose parts have tests of their own.
+IN_TURN = (
+    "tests/integration/test_benchmark_programs.py",
+    "tests/integration/test_cluster_parted.py",
+    "tests/integration/test_concealed_aborts.py",
+    "tests/integration/test_delegation_tokens.py",
+    "tests/integration/test_doctor_on_broker.py",
+    "tests/integration/test_examples.py",
+    "tests/integration/test_forgetful_broker.py",
+    "tests/integration/test_kafka_cluster",
+    "tests/integration/test_secrets.py",
+    "tests/integration/test_soak_",
+    "tests/integration/test_three_consumer.py",
+    "tests/integration/test_three_faults.py",
+    "tests/integration/test_three_nodes.py",
+    "tests/integration/test_transaction_faults.py",
+    "tests/spark/test_spark_read.py",
+    "tests/unit/records/test_codec_memory.py",
+    "tests/unit/scripts/",
+    "tests/unit/test_settings_of_tests.py",
+    "tests/unit/testing/fuzzer/test_campaign.py",
+    "tests/unit/testing/strategies/",
+)
+
 
 def group(nodeid: str) -> str:
     """Which tests run in the process of this one."""
@@ -30,14 +56,23 @@ def group(nodeid: str) -> str:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare `--part`."""
+    """Declare the options."""
     parser.addoption("--part", default="1/1", help="k/n: run the files of the kth of n parts (default: all)")
+    parser.addoption(
+        "--in-turn",
+        choices=["with", "without", "only"],
+        default="with",
+        help="what commits run in turn: with the rest (default), left out, or alone",
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Choose the part, and put long groups first."""
     part, parts = map(int, str(config.getoption("--part")).split("/"))
-    files = sorted({item.path for item in items})
+    in_turn = config.getoption("--in-turn")
+    files = sorted(
+        {item.path for item in items if in_turn == "with" or (in_turn == "only") == item.nodeid.startswith(IN_TURN)}
+    )
     chosen = set(files[part - 1 :: parts])
     config.hook.pytest_deselected(items=[item for item in items if item.path not in chosen])
     order = {name: number for number, name in enumerate(FIRST)}
