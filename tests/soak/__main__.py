@@ -142,7 +142,8 @@ class Run:
         place += f" --security {state.security}" if state.security != PLAINTEXT else ""
         again = f"python -m tests.soak --seed {state.seed} {place}"
         state.violations = [f"segment {state.segment}: {one}" for one in outcome.violations]
-        text = "\n\n".join([*state.violations, f"again: {again}", f"evidence: {folder}"])
+        said = evidence.last_words(folder)
+        text = "\n\n".join([*state.violations, *said, f"again: {again}", f"evidence: {folder}"])
         (folder / "violations.txt").write_text(text + "\n")
         print(text, flush=True)
         self._enter("keeping the evidence")

@@ -35,6 +35,7 @@ class Head(NamedTuple):
 _HEAD = struct.Struct(">qiibIhiqqqhii")
 _LENGTH = struct.Struct(">i")
 _OVERHEAD = 12  # base offset and length
+_LAST_LINES = 12
 
 
 def keep(folder: Path, cluster: KafkaCluster, reports: dict[str, Report], topics: tuple[Topic, ...]) -> None:
@@ -55,6 +56,16 @@ def keep(folder: Path, cluster: KafkaCluster, reports: dict[str, Report], topics
                 shutil.copytree(node.data / name, folder / "segments" / f"node-{node.id}" / name)
     for copy in sorted(folder.glob("segments/*/*")):
         _dump(copy)
+
+
+def last_words(folder: Path) -> list[str]:
+    """What each process of a segment warned of last: a reader that was set back by its client says so there."""
+    said = []
+    for file in sorted(folder.glob("*.stderr")):
+        lines = file.read_text(errors="replace").splitlines()[-_LAST_LINES:]
+        if lines:
+            said.append("\n".join([f"{file.name} ends with:", *lines]))
+    return said
 
 
 def _dump(partition: Path) -> None:

@@ -171,6 +171,8 @@ def test_a_violation_ends_it(
 ) -> None:
     def find(number: int, outcome: Outcome) -> None:
         if number == 1:
+            (folder / "segment-1" / "kafwire-readers.stderr").write_text("reading goes on at earliest\n")
+            (folder / "segment-1" / "kafwire.stderr").write_text("")
             if broken:
                 raise Broken("lost soak-1-0-0@17: it is nowhere")
             outcome.violations.append("lost soak-1-0-0@17: it is nowhere")
@@ -183,6 +185,9 @@ def test_a_violation_ends_it(
     assert world.kept == [folder / "segment-1"]
     said = capsys.readouterr().out
     assert "segment 1: lost soak-1-0-0@17" in said
+    assert "kafwire-readers.stderr ends with:\nreading goes on at earliest" in said
+    assert "kafwire.stderr" not in said
+    assert said.endswith("violated: segment 1: lost soak-1-0-0@17: it is nowhere\n")
     assert "python -m tests.soak --seed 7 --segment 1 --episode 10" in said
     assert (folder / "segment-1" / "violations.txt").read_text() in said
     assert State.load(folder).phase == "violated"
