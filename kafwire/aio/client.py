@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
@@ -18,7 +19,7 @@ from kafwire.config import ClientConfig, from_config
 from kafwire.errors import KafkaError
 from kafwire.options import ClientOptions, ScanOptions
 from kafwire.runtime.engine import default_engine
-from kafwire.runtime.interfaces import Engine
+from kafwire.runtime.interfaces import Engine, Work
 from kafwire.types import ClusterMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ class AsyncClient(AsyncTokenCalls):
             progress=progress,
             options={"bootstrap_servers": self._cluster.bootstrap, **options},
         )
-        found = await self._run(asked.find(self._cluster))
+        found = await self._run(partial(asked.find, self._cluster))
         return AsyncScan(
             self._engine, self._cluster, asked.reading, found, owns=False, title=asked.title, force=asked.force
         )
@@ -204,7 +205,7 @@ class AsyncClient(AsyncTokenCalls):
             return
         self._closed = True
         self._engine.start(self._cluster.shut)  # closed, even if whoever waits for it is cancelled
-        await self._run(asyncio.sleep(0))
+        await self._run(partial(asyncio.sleep, 0))
 
     async def __aenter__(self) -> Self:
         return self
@@ -214,8 +215,8 @@ class AsyncClient(AsyncTokenCalls):
     ) -> None:
         await self.close()
 
-    def _run(self, coroutine: Coroutine[Any, Any, _T]) -> Coroutine[Any, Any, _T]:
-        return on_engine(self._engine, coroutine)
+    def _run(self, work: Work[_T]) -> Coroutine[Any, Any, _T]:
+        return on_engine(self._engine, work())
 
     def _check(self) -> None:
         self._engine.check_process()

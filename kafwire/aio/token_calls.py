@@ -6,6 +6,7 @@ from collections.abc import Coroutine, Iterable
 from typing import Any, TypeVar
 
 from kafwire.cluster.delegation_tokens import DelegationTokens
+from kafwire.runtime.interfaces import Work
 from kafwire.secret import Secret
 from kafwire.types import DelegationToken
 
@@ -50,5 +51,5 @@ class AsyncTokenCalls:
     def _check(self) -> None:
         raise NotImplementedError  # these are the client's
 
-    def _run(self, coroutine: Coroutine[Any, Any, _T]) -> Coroutine[Any, Any, _T]:
+    def _run(self, work: Work[_T]) -> Coroutine[Any, Any, _T]:
         raise NotImplementedError

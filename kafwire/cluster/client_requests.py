@@ -1,13 +1,14 @@
 """What a client asks of its cluster, one request or a few at a time: the engine's side of both clients.
 
-Each method checks its arguments in the thread of the caller, whose iterables may do anything, and returns a coroutine
-for the engine.
+Each method checks its arguments in the thread of the caller, whose iterables may do anything, and returns what the
+engine is to call.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from kafwire import protocol
@@ -16,6 +17,7 @@ from kafwire.cluster.list_offsets import list_offsets
 from kafwire.cluster.metadata import TopicInfo
 from kafwire.cluster.offset_spec import OffsetSpec, timestamp_of
 from kafwire.errors import AuthorizationError, ConfigError, broker_error
+from kafwire.runtime.interfaces import Work
 from kafwire.types import BrokerMetadata, ClusterMetadata, PartitionMetadata, TopicMetadata, TopicPartition
 
 TOPIC_RESOURCE = 2
@@ -34,22 +36,22 @@ class Requests:
 
     def call(
         self, message: Any, *, broker: int | None = None, version: int | None = None, timeout: float | None = None
-    ) -> Coroutine[Any, Any, Any]:
+    ) -> Work[Any]:
         """Any request, to `broker` or to any."""
         if not hasattr(type(message), "response"):
             raise ConfigError(f"{message!r} is not a request message; see kafwire.protocol.MESSAGES")
         timeout_ms = None if timeout is None else timeout * 1000
-        return self._cluster.call(message, node=broker, version=version, timeout_ms=timeout_ms)
+        return partial(self._cluster.call, message, node=broker, version=version, timeout_ms=timeout_ms)
 
-    def topic(self, name: str) -> Coroutine[Any, Any, TopicInfo]:
+    def topic(self, name: str) -> Work[TopicInfo]:
         """One topic's id and partitions."""
-        return self._cluster.topic(name)
+        return partial(self._cluster.topic, name)
 
-    def partitions_for(self, name: str) -> Coroutine[Any, Any, set[int]]:
+    def partitions_for(self, name: str) -> Work[set[int]]:
         """The numbers of a topic's partitions."""
-        return self._cluster.partitions(name)
+        return partial(self._cluster.partitions, name)
 
-    def metadata(self, topics: Iterable[str] | None) -> Coroutine[Any, Any, ClusterMetadata]:
+    def metadata(self, topics: Iterable[str] | None) -> Work[ClusterMetadata]:
         """Brokers, and `topics` or all."""
         named = None
         if topics is not None:
@@ -57,13 +59,13 @@ class Requests:
         asked = self.call(protocol.MetadataRequest(topics=named, allow_auto_topic_creation=False))
 
         async def ask() -> ClusterMetadata:
-            return cluster_metadata(await asked)
+            return cluster_metadata(await asked())
 
-        return ask()
+        return ask
 
     def offsets(
         self, partitions: Iterable[TopicPartition], when: OffsetSpec, isolation_level: str
-    ) -> Coroutine[Any, Any, dict[TopicPartition, int]]:
+    ) -> Work[dict[TopicPartition, int]]:
         """Offsets by time."""
         timestamp = timestamp_of(when)
         if isolation_level not in ISOLATION_LEVELS:
@@ -74,11 +76,11 @@ class Requests:
             found = await list_offsets(self._cluster, wanted, isolation_level=ISOLATION_LEVELS.index(isolation_level))
             return {TopicPartition(topic, partition): offset for (topic, partition), offset in found.items()}
 
-        return ask()
+        return ask
 
     def create_topic(
         self, name: str, partitions: int, replication_factor: int, config: Mapping[str, str] | None
-    ) -> Coroutine[Any, Any, None]:
+    ) -> Work[None]:
         """Create a topic and wait until it can be used."""
         request: Any = protocol.CreateTopicsRequest
         topic = request.CreatableTopic(
@@ -99,9 +101,9 @@ class Requests:
             for partition in sorted(info.partitions):
                 await self._cluster.leader(name, partition)
 
-        return create()
+        return create
 
-    def delete_topic(self, name: str) -> Coroutine[Any, Any, None]:
+    def delete_topic(self, name: str) -> Work[None]:
         """Delete a topic."""
         request: Any = protocol.DeleteTopicsRequest
         state = request.DeleteTopicState(name=name)
@@ -112,9 +114,9 @@ class Requests:
             _raise_first(answers, f"deleting topic {name!r}", "DeleteTopics", name)
             self._cluster.forget([name])  # one of that name is another topic
 
-        return delete()
+        return delete
 
-    def topic_config(self, name: str) -> Coroutine[Any, Any, dict[str, str | None]]:
+    def topic_config(self, name: str) -> Work[dict[str, str | None]]:
         """A topic's configuration."""
         request: Any = protocol.DescribeConfigsRequest
         resource = request.DescribeConfigsResource(
@@ -127,7 +129,7 @@ class Requests:
             _raise_first(results, f"describing topic {name!r}", "DescribeConfigs", name)
             return {entry.name: entry.value for entry in results[0].configs}
 
-        return describe()
+        return describe
 
 
 def cluster_metadata(answer: Any) -> ClusterMetadata:

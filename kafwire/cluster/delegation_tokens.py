@@ -1,17 +1,18 @@
 """Delegation tokens (KIP-48): what clients ask their cluster for. The engine's side of both clients.
 
-Each method checks its arguments in the thread of the caller, and returns a coroutine for the engine.
+Each method checks its arguments in the thread of the caller, and returns what the engine is to call.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Coroutine, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from kafwire import protocol
 from kafwire.cluster.cluster import Cluster
 from kafwire.errors import ConfigError, broker_error
+from kafwire.runtime.interfaces import Work
 from kafwire.secret import Secret
 from kafwire.types import DelegationToken
 
@@ -26,9 +27,7 @@ class DelegationTokens:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    def create(
-        self, renewers: Iterable[str], max_lifetime_ms: int | None, owner: str | None
-    ) -> Coroutine[Any, Any, DelegationToken]:
+    def create(self, renewers: Iterable[str], max_lifetime_ms: int | None, owner: str | None) -> Work[DelegationToken]:
         """A new token."""
         request: Any = protocol.CreateDelegationTokenRequest
         may_renew = [_principal("renewers", name) for name in _names("renewers", renewers)]
@@ -53,9 +52,9 @@ class DelegationTokens:
                 renewers=may_renew,
             )
 
-        return create()
+        return create
 
-    def renew(self, hmac: Secret | str, period_ms: int | None) -> Coroutine[Any, Any, int]:
+    def renew(self, hmac: Secret | str, period_ms: int | None) -> Work[int]:
         """Put off the end of a token; when it is."""
         message = protocol.RenewDelegationTokenRequest(
             hmac=_decoded(hmac), renew_period_ms=_period("period_ms", period_ms, 1, UNLIMITED)
@@ -66,9 +65,9 @@ class DelegationTokens:
             _check(answer, "renewing a delegation token", "RenewDelegationToken")
             return int(answer.expiry_timestamp_ms)
 
-        return renew()
+        return renew
 
-    def expire(self, hmac: Secret | str, period_ms: int | None) -> Coroutine[Any, Any, int]:
+    def expire(self, hmac: Secret | str, period_ms: int | None) -> Work[int]:
         """End a token early; when that is."""
         message = protocol.ExpireDelegationTokenRequest(
             hmac=_decoded(hmac), expiry_time_period_ms=_period("period_ms", period_ms, 0, AT_ONCE)
@@ -79,9 +78,9 @@ class DelegationTokens:
             _check(answer, "expiring a delegation token", "ExpireDelegationToken")
             return int(answer.expiry_timestamp_ms)
 
-        return expire()
+        return expire
 
-    def describe(self, owners: Iterable[str] | None) -> Coroutine[Any, Any, list[DelegationToken]]:
+    def describe(self, owners: Iterable[str] | None) -> Work[list[DelegationToken]]:
         """The tokens of these owners that the asker may see; None: of all."""
         request: Any = protocol.DescribeDelegationTokenRequest
         named = None
@@ -106,7 +105,7 @@ class DelegationTokens:
                 for token in answer.tokens
             ]
 
-        return describe()
+        return describe
 
 
 def _made(

@@ -46,6 +46,7 @@ __all__ = [
     "StreamSource",
     "Transport",
     "Waiter",
+    "Work",
 ]
 
 _T = TypeVar("_T")
@@ -62,6 +63,8 @@ class SslSource:
 
 # (host, port), and of IPv6 (flow info, scope id) too.
 SocketAddress = tuple[Any, ...]
+# What the engine is to call: a coroutine that was made elsewhere could be dropped before it is awaited.
+Work = Callable[[], Coroutine[Any, Any, _T]]
 
 
 class Random(Protocol):

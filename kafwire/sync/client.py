@@ -111,7 +111,7 @@ class Client(TokenCalls):
             [1]
         """
         self._check()
-        return self._engine.run(self._requests.call, message, broker=broker, version=version, timeout=timeout)
+        return self._engine.run(self._requests.call(message, broker=broker, version=version, timeout=timeout))
 
     def topic(self, name: str) -> TopicInfo:
         """Look up a topic's id and its partitions.
@@ -132,7 +132,7 @@ class Client(TokenCalls):
             1
         """
         self._check()
-        return self._engine.run(self._requests.topic, name)
+        return self._engine.run(self._requests.topic(name))
 
     def partitions_for(self, topic: str) -> set[int]:
         """Look up the numbers of a topic's partitions.
@@ -153,7 +153,7 @@ class Client(TokenCalls):
             {0}
         """
         self._check()
-        return self._engine.run(self._requests.partitions_for, topic)
+        return self._engine.run(self._requests.partitions_for(topic))
 
     def metadata(self, topics: Iterable[str] | None = None) -> ClusterMetadata:
         """Ask a broker for the cluster's brokers and topics.
@@ -176,7 +176,7 @@ class Client(TokenCalls):
             1
         """
         self._check()
-        return self._engine.run(self._requests.metadata, topics)
+        return self._engine.run(self._requests.metadata(topics))
 
     def offsets(
         self,
@@ -206,7 +206,7 @@ class Client(TokenCalls):
             3
         """
         self._check()
-        return self._engine.run(self._requests.offsets, partitions, when, isolation_level)
+        return self._engine.run(self._requests.offsets(partitions, when, isolation_level))
 
     def scan(
         self,
@@ -290,7 +290,7 @@ class Client(TokenCalls):
             '3600000'
         """
         self._check()
-        self._engine.run(self._requests.create_topic, name, partitions, replication_factor, config)
+        self._engine.run(self._requests.create_topic(name, partitions, replication_factor, config))
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic and all its records.
@@ -307,7 +307,7 @@ class Client(TokenCalls):
             >>> client.delete_topic(topic)
         """
         self._check()
-        self._engine.run(self._requests.delete_topic, name)
+        self._engine.run(self._requests.delete_topic(name))
 
     def topic_config(self, name: str) -> dict[str, str | None]:
         """Read a topic's configuration, defaults included.
@@ -328,7 +328,7 @@ class Client(TokenCalls):
             'delete'
         """
         self._check()
-        return self._engine.run(self._requests.topic_config, name)
+        return self._engine.run(self._requests.topic_config(name))
 
     def close(self) -> None:
         """Close all connections. A second close does nothing, nor does one in a forked child."""

@@ -57,7 +57,7 @@ class TokenCalls:
             >>> kafwire.Producer(**by_token).close()
         """
         self._check()
-        return self._engine.run(self._tokens.create, renewers, max_lifetime_ms, owner)
+        return self._engine.run(self._tokens.create(renewers, max_lifetime_ms, owner))
 
     def renew_delegation_token(self, hmac: Secret | str, period_ms: int | None = None) -> int:
         """Put off the end of a delegation token. Its owner and its renewers may.
@@ -83,7 +83,7 @@ class TokenCalls:
             ...         assert client.renew_delegation_token(token.hmac) >= token.expires_at_ms
         """
         self._check()
-        return self._engine.run(self._tokens.renew, hmac, period_ms)
+        return self._engine.run(self._tokens.renew(hmac, period_ms))
 
     def expire_delegation_token(self, hmac: Secret | str, period_ms: int | None = None) -> int:
         """End a delegation token early. Its owner and its renewers may.
@@ -109,7 +109,7 @@ class TokenCalls:
             ...         assert client.expire_delegation_token(token.hmac) <= token.expires_at_ms
         """
         self._check()
-        return self._engine.run(self._tokens.expire, hmac, period_ms)
+        return self._engine.run(self._tokens.expire(hmac, period_ms))
 
     def describe_delegation_tokens(self, owners: Iterable[str] | None = None) -> list[DelegationToken]:
         """List the delegation tokens that this user may see, their secrets included.
@@ -136,7 +136,7 @@ class TokenCalls:
             []
         """
         self._check()
-        return self._engine.run(self._tokens.describe, owners)
+        return self._engine.run(self._tokens.describe(owners))
 
     def _check(self) -> None:
         raise NotImplementedError  # it is the client's

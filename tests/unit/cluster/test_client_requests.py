@@ -15,7 +15,7 @@ def test_the_cluster_as_values() -> None:
     with World(brokers=2) as world:
         topic = world.create_topic("t", partitions=3)
         cluster = Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap}))
-        found = world.run(Requests(cluster).metadata(["t", "missing"]))
+        found = world.engine.run(Requests(cluster).metadata(["t", "missing"]))
         assert isinstance(found, kafwire.ClusterMetadata)
         assert sorted(broker.node_id for broker in found.brokers) == [1, 2]
         assert all(isinstance(broker, kafwire.BrokerMetadata) and broker.port > 0 for broker in found.brokers)

@@ -150,9 +150,9 @@ def test_a_broker_below_is_refused_by_name(name: str) -> None:
         started = world.engine.now_ms()
         with pytest.raises(ProtocolError) as caught:
             if name == "Metadata":
-                world.run(requests.topic("t"))
+                world.engine.run(requests.topic("t"))
             else:
-                world.run(requests.call(kind()))
+                world.engine.run(requests.call(kind()))
         assert world.engine.now_ms() - started < 1_000
         for words in (f"{name}Request", f"the broker 0 to {least - 1}", "Kafka 3.0 or newer is needed"):
             assert words in str(caught.value)

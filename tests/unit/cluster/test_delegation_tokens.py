@@ -54,7 +54,7 @@ def created(**fields: Any) -> Any:
 
 def test_a_token_is_made() -> None:
     cluster = Answering(created(token_requester_principal_type="User", token_requester_principal_name="bob"))
-    token = asyncio.run(cluster.tokens.create(["carol", "User:dave"], 1000, "User:alice"))
+    token = asyncio.run(cluster.tokens.create(["carol", "User:dave"], 1000, "User:alice")())
     assert token == kafwire.DelegationToken(
         "id", kafwire.Secret(TEXT), "User:alice", "User:bob", 1, 2, 3, ("User:carol", "User:dave")
     )
@@ -68,7 +68,7 @@ def test_a_token_is_made() -> None:
 
 def test_a_token_is_made_as_the_broker_likes() -> None:
     cluster = Answering(created())
-    token = asyncio.run(cluster.tokens.create((), None, None))
+    token = asyncio.run(cluster.tokens.create((), None, None)())
     assert token.requester == token.owner == "User:alice"  # older brokers do not tell: it cannot be anybody else
     assert not cluster.asked.owner_principal_name
     assert (cluster.asked.max_lifetime_ms, cluster.asked.renewers) == (-1, [])
@@ -78,7 +78,7 @@ def test_a_token_is_made_as_the_broker_likes() -> None:
 
 def test_another_owner_needs_a_newer_broker() -> None:
     cluster = Answering(created())
-    asyncio.run(cluster.tokens.create((), None, "bob"))
+    asyncio.run(cluster.tokens.create((), None, "bob")())
     with pytest.raises(kafwire.ProtocolError, match="owner_principal"):
         cluster.asked.encode(2)
 
@@ -87,11 +87,11 @@ def test_another_owner_needs_a_newer_broker() -> None:
 def test_a_token_is_renewed_and_ended(hmac: str | kafwire.Secret) -> None:
     cluster = Answering(protocol.RenewDelegationTokenResponse(expiry_timestamp_ms=7))
     for period, sent in ((None, -1), (5, 5)):
-        assert asyncio.run(cluster.tokens.renew(hmac, period)) == 7
+        assert asyncio.run(cluster.tokens.renew(hmac, period)()) == 7
         assert (cluster.asked.hmac, cluster.asked.renew_period_ms) == (HMAC, sent)
     cluster = Answering(protocol.ExpireDelegationTokenResponse(expiry_timestamp_ms=8))
     for period, sent in ((None, -1), (0, 0), (5, 5)):
-        assert asyncio.run(cluster.tokens.expire(hmac, period)) == 8
+        assert asyncio.run(cluster.tokens.expire(hmac, period)()) == 8
         assert (cluster.asked.hmac, cluster.asked.expiry_time_period_ms) == (HMAC, sent)
 
 
@@ -110,12 +110,12 @@ def test_tokens_are_listed() -> None:
         renewers=[response.DescribedDelegationTokenRenewer(principal_type="User", principal_name="carol")],
     )
     cluster = Answering(response(tokens=[described]))
-    (token,) = asyncio.run(cluster.tokens.describe(None))
+    (token,) = asyncio.run(cluster.tokens.describe(None)())
     assert token == kafwire.DelegationToken(
         "id", kafwire.Secret(TEXT), "User:alice", "User:bob", 1, 2, 3, ("User:carol",)
     )
     assert cluster.asked.owners is None
-    asyncio.run(cluster.tokens.describe(["alice"]))
+    asyncio.run(cluster.tokens.describe(["alice"])())
     asked: Any = cluster.asked
     assert [(each.principal_type, each.principal_name) for each in asked.owners] == [("User", "alice")]
 
@@ -124,17 +124,17 @@ def test_a_refusal_says_what_was_asked() -> None:
     code = ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
     cluster = Answering(protocol.CreateDelegationTokenResponse(error_code=code))
     with pytest.raises(AuthorizationError, match=r"CreateTokens on User 'User:bob' \[creating .* for 'bob'\]"):
-        asyncio.run(cluster.tokens.create((), None, "bob"))
+        asyncio.run(cluster.tokens.create((), None, "bob")())
     cluster = Answering(protocol.RenewDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_EXPIRED))
     with pytest.raises(BrokerError, match=r"DELEGATION_TOKEN_EXPIRED.*\[renewing") as caught:
-        asyncio.run(cluster.tokens.renew(TEXT, None))
+        asyncio.run(cluster.tokens.renew(TEXT, None)())
     assert TEXT not in str(caught.value)
     cluster = Answering(protocol.ExpireDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_NOT_FOUND))
     with pytest.raises(BrokerError, match=r"DELEGATION_TOKEN_NOT_FOUND.*\[expiring"):
-        asyncio.run(cluster.tokens.expire(TEXT, None))
+        asyncio.run(cluster.tokens.expire(TEXT, None)())
     cluster = Answering(protocol.DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED))
     with pytest.raises(BrokerError, match=r"DELEGATION_TOKEN_AUTH_DISABLED.*\[describing"):
-        asyncio.run(cluster.tokens.describe(None))
+        asyncio.run(cluster.tokens.describe(None)())
 
 
 @pytest.mark.parametrize("hmac", ["", "not base64!", "AAAA AAAA", "ümlaut", b"AAAA", None, "AAA"])

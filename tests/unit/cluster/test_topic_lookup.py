@@ -142,10 +142,10 @@ def test_a_client_never_asks() -> None:
         world.auto_create = True
         cluster = Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap}))
         requests = Requests(cluster)
-        world.run(requests.metadata(["new"]))
+        world.engine.run(requests.metadata(["new"]))
         world.run(cluster.refresh(["new"]))
         with pytest.raises(BrokerError, match="'new' does not exist"):
-            world.run(requests.topic("new"))
+            world.engine.run(requests.topic("new"))
         assert world.topics == {}
 
 
