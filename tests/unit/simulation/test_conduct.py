@@ -24,6 +24,7 @@ class Client:
         self.calm_since_s = 0.0
         self.conduct = Conduct(lambda: self.now_s, lambda: self.calm_since_s)
         self.sent = 0
+        self.topic = "t"
 
     def send(self, message: Any, version: int | None = None) -> int:
         kind = type(message)
@@ -44,14 +45,14 @@ class Client:
             transactional=transactional,
         )
         part = protocol.ProduceRequest.PartitionProduceData(index=0, records=batch)
-        topic = protocol.ProduceRequest.TopicProduceData(name="t", partition_data=[part])
+        topic = protocol.ProduceRequest.TopicProduceData(name=self.topic, partition_data=[part])
         return self.send(protocol.ProduceRequest(acks=-1, timeout_ms=1, topic_data=[topic]), version)
 
     def produced(self, number: int, error: ErrorCode = ErrorCode.NONE, leader: int = -1) -> None:
         kind = protocol.ProduceResponse
         told = kind.LeaderIdAndEpoch(leader_id=leader, leader_epoch=1)
         part = kind.PartitionProduceResponse(index=0, error_code=error, base_offset=0, current_leader=told)
-        topic = kind.TopicProduceResponse(name="t", partition_responses=[part])
+        topic = kind.TopicProduceResponse(name=self.topic, partition_responses=[part])
         self.conduct.answered(LINE, number, kind(responses=[topic]))
 
     def taken(self, count: int) -> None:
@@ -260,6 +261,17 @@ def test_a_batch_waits_longer_each_time_but_not_without_a_limit(client: Client) 
     client.now_s += 0.4
     client.produce(1)
     assert "1.2 s at most are due" in client.wrong[0]
+
+
+def test_a_batch_that_moved_to_another_topic_keeps_its_backoff(client: Client) -> None:
+    client.taken(1)
+    for _ in range(3):
+        client.produced(client.produce(1), ErrorCode.UNKNOWN_TOPIC_ID)
+    client.topic = "made anew"
+    client.produced(client.produce(1), ErrorCode.NOT_ENOUGH_REPLICAS)
+    client.now_s += 0.8
+    client.produce(1)
+    assert not client.wrong
 
 
 def metadata(epoch: int, leader: int = 1) -> protocol.MetadataResponse:

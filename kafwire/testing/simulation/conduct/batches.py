@@ -137,9 +137,16 @@ class Batches:
             return ""
         waited_s = self._notes.clock() - its.refused_s
         backoff_s = min(BACKOFF_S * 2 ** (its.refusals - 1), LONGEST_BACKOFF_S) * SPREAD
-        if waited_s <= backoff_s + LATE_S:
+        if waited_s <= backoff_s + LATE_S or self._is_left_behind(flow):
             return ""
         return f"batch {first} goes again {waited_s:.3f} s after it was refused, where {backoff_s:g} s at most are due"
+
+    def _is_left_behind(self, flow: Flow) -> bool:
+        """Whether batches wait elsewhere: moved from a deleted topic to the one made anew, they keep their backoff."""
+        others = (
+            other for other in self._flows.values() if other.producer_id == flow.producer_id and other is not flow
+        )
+        return any(not batch.in_flight for other in others for batch in other.open.values())
 
 
 def _send(flow: Flow, header: BatchHeader, searched: int) -> str:
