@@ -81,6 +81,10 @@ public class Oracle {
                         Partitions.numbers(words[2]),
                         Partitions.numbers(words[3]),
                         Partitions.numbers(words[4]));
+            case "assign":
+                return Assignors.assign(words);
+            case "subscribe":
+                return Assignors.subscribe(text(words[1]), MAPPER.readTree(words[2]));
             case "sasl open":
                 return Sasl.open(
                         text(words[1]), text(words[2]), text(words[3]), text(words[4]), Integer.parseInt(text(words[5])));

@@ -1,0 +1,68 @@
+"""What Java's sticky assignors put into the user data of a subscription, so that groups with Java's members work."""
+
+from dataclasses import replace
+
+from kafwire.consumer.group.member import UNKNOWN, GroupMember
+from kafwire.consumer.group.subscription import by_topic
+from kafwire.errors import ProtocolError
+from kafwire.protocol.spec import Data, Struct, field, int32
+
+
+class StickyUserData(Data, versions="0-1"):
+    """What a member of `sticky`, who gives everything up before he joins, had before. Version 0 has no generation."""
+
+    class TopicAssignment(Struct):
+        topic: str = field("0+")
+        partitions: list[int32] = field("0+")
+
+    previous_assignment: list[TopicAssignment] = field("0+")
+    generation: int32 = field("1+", default=-1, ignorable=True)
+
+
+class CooperativeStickyUserData(Data, versions="0"):
+    """The generation in which a member of `cooperative-sticky` got what it owns."""
+
+    generation: int32 = field("0+")
+
+
+def of_sticky(member: GroupMember) -> bytes | None:
+    """The user data of a member that says what it had; None before its first assignment."""
+    if member.generation < 0:
+        return None
+    return bytes(
+        StickyUserData(
+            previous_assignment=[
+                StickyUserData.TopicAssignment(topic=topic, partitions=numbers)
+                for topic, numbers in by_topic(member.owned).items()
+            ],
+            generation=member.generation,
+        ).encode(1)
+    )
+
+
+def of_cooperative_sticky(member: GroupMember) -> bytes:
+    """The user data of a member, for leaders that do not read the generation of the subscription itself (KIP-792)."""
+    return bytes(CooperativeStickyUserData(generation=member.generation).encode(0))
+
+
+def as_sticky_says(member: GroupMember) -> GroupMember:
+    """The member with what its user data says that it had; with nothing, if that cannot be read."""
+    for version in (1, 0):
+        try:
+            told = StickyUserData.decode(member.user_data or b"", version)
+        except ProtocolError:
+            continue
+        owned = tuple((each.topic, number) for each in told.previous_assignment for number in each.partitions)
+        return replace(member, owned=owned, generation=told.generation)
+    return replace(member, owned=(), generation=UNKNOWN)
+
+
+def as_cooperative_sticky_says(member: GroupMember) -> GroupMember:
+    """The member with the generation of its user data, where its subscription is older than version 2."""
+    if member.generation >= 0 or not member.user_data:
+        return member
+    try:
+        told = CooperativeStickyUserData.decode(member.user_data, 0)
+    except ProtocolError:
+        return member
+    return replace(member, generation=told.generation)
