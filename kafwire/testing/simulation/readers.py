@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import kafwire
@@ -18,7 +19,18 @@ if TYPE_CHECKING:
     from kafwire.testing.history import View
     from kafwire.testing.simulation.workload import Workload
 
+PLACED_S = 5.0  # so long it may take, where nothing is wrong, to find out where to read
 STALLED_S = 15.0  # nobody may get nothing for so long after all faults, where there is something
+
+
+@dataclass
+class _Progress:
+    """Where a reader is (-1: nobody knows) since `began`, where the log ended then, and since when it should read."""
+
+    at: int
+    end: int
+    began: float
+    since: float
 
 
 class Readers:
@@ -87,24 +99,28 @@ class Readers:
 
     async def _watch(self) -> None:
         """Where nothing is wrong any more, who has something to read gets it soon: not only in the end (I6)."""
-        last: dict[tuple[str, TopicPartition], tuple[int, float]] = {}
+        last: dict[tuple[str, TopicPartition], _Progress] = {}
         while True:
             await asyncio.sleep(0.5)
-            now = self._world.loop.time()
+            now, calm_since = self._world.loop.time(), self._world.calm_since_s
             places = {**self.seen, **(self._roamer.places() if self._roamer is not None else {})}
             for (name, where), at in places.items():
-                before, since = last.get((name, where), (-1, now))
-                partition = self._world.state.topics.by_name[where.topic].partitions[where.partition]
-                if at != before or at >= partition.last_stable_offset:
-                    since = now
-                last[name, where] = at, since
-                stalled_s = max(0.0, now - max(since, self._world.calm_since_s))
+                end = self._world.state.topics.by_name[where.topic].partitions[where.partition].last_stable_offset
+                its = last.get((name, where))
+                if its is None or its.at != at:
+                    its = last[name, where] = _Progress(at, end, now, now)
+                if now - max(its.began, calm_since) <= PLACED_S:
+                    its.end = end
+                # Whose place is not known may have been sent to the end, and has nothing to read until that moves.
+                if at >= end or (at < 0 and its.end == end):
+                    its.since = now
+                stalled_s = max(0.0, now - max(its.since, calm_since))
                 if stalled_s > STALLED_S:
                     self._workload.problems.append(
-                        f"{name} stays at {at} of {partition.last_stable_offset} in {where.topic}-{where.partition}, "
-                        f"and nothing has been wrong for {stalled_s:g} s"
+                        f"{name} stays at {at} of {end} in {where.topic}-{where.partition}, and nothing has been wrong "
+                        f"for {stalled_s:g} s"
                     )
-                    last[name, where] = at, now + 1e9
+                    its.since = now + 1e9
 
     def note(self, view: View, batch: Any, known: set[TopicPartition]) -> None:
         """Write down a batch that was read live."""

@@ -27,6 +27,7 @@ from kafwire.testing.simulation.schedule import CHAIN, MAIN, SECOND, SIDE, Sched
 from kafwire.testing.simulation.workload import Workload
 from kafwire.types import TopicPartition
 
+WAIT_S = 0.1  # what a record may wait beside `linger_ms` before its batch is sent
 SETTLED_S = 120.0  # after all faults: until every outcome is known (I6, with the time-outs of deliveries)
 READ_S = 60.0  # and until readers are at the ends
 # What no client may be told: its own mistakes.
@@ -82,7 +83,9 @@ class _Run:
         load = self.schedule.load
         with ClusterWorld(brokers=load.nodes, seed=self.schedule.seed) as world, History(self.path) as history:
             self.world = world
-            world.conduct = conduct = Conduct(world.loop.time, lambda: world.reachable_since_s)
+            # A record waits in its batch before that is sent, and its time runs.
+            delivery_s = (load.options.get("delivery_timeout_ms", 30_000) - load.linger_ms) / 1000 - WAIT_S
+            world.conduct = conduct = Conduct(world.loop.time, lambda: world.reachable_since_s, delivery_s)
             began_s = world.loop.time()
             world.state.features["transaction.version"] = load.transaction_version
             configs = {"min.insync.replicas": "2" if load.is_durable else "1"}

@@ -22,7 +22,7 @@ class Client:
     def __init__(self) -> None:
         self.now_s = 100.0
         self.calm_since_s = 0.0
-        self.conduct = Conduct(lambda: self.now_s, lambda: self.calm_since_s)
+        self.conduct = Conduct(lambda: self.now_s, lambda: self.calm_since_s, delivery_s=8.0)
         self.sent = 0
         self.topic = "t"
 
@@ -261,6 +261,18 @@ def test_a_batch_waits_longer_each_time_but_not_without_a_limit(client: Client) 
     client.now_s += 0.4
     client.produce(1)
     assert "1.2 s at most are due" in client.wrong[0]
+
+
+@pytest.mark.parametrize(("after_s", "is_wrong"), [(7.9, True), (8.0, False)])
+def test_a_batch_may_go_when_those_before_it_were_given_up(client: Client, after_s: float, *, is_wrong: bool) -> None:
+    """An expired batch has an outcome for its user, and those behind it are not held up."""
+    client.taken(1)
+    first, second = client.produce(1), client.produce(2)
+    client.now_s += after_s
+    client.produced(first, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    client.produced(second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    client.produce(2)
+    assert bool(client.wrong) == is_wrong
 
 
 def test_a_batch_that_moved_to_another_topic_keeps_its_backoff(client: Client) -> None:

@@ -11,7 +11,7 @@ import pytest
 from kafwire.cluster.group_offsets import GroupOffsets, OffsetToCommit
 from kafwire.records import encode_batch
 from kafwire.testing.simulation.cluster import ClusterWorld
-from kafwire.testing.simulation.roaming import WEIGHTS
+from kafwire.testing.simulation.roaming import WEIGHTS, Roamer
 from kafwire.testing.simulation.run import run
 from kafwire.testing.simulation.schedule import Event, Load, Schedule
 from kafwire.testing.simulation.traces import Trace, content_of
@@ -137,3 +137,20 @@ def test_a_topic_that_is_made_anew_and_cut_is_read_to_its_end() -> None:
     assert outcome.violations == []
     assert outcome.counts["side reader told UNKNOWN_TOPIC_ID"] == 2
     assert outcome.counts["side read"] > 40
+
+
+def test_who_was_sent_to_the_end_has_nothing_to_read_while_one_transaction_is_open() -> None:
+    load = Load(
+        seconds=20, records_per_s=20, bursts_per_s=2, partitions=2, transactional=True, is_slow=True, linger_ms=0,
+        options={**OPTIONS, "batch_size": 500, "delivery_timeout_ms": 8_000},
+    )  # fmt: skip
+    outcome = run(Schedule(79, load, ()))
+    assert outcome.violations == []
+
+
+@pytest.mark.parametrize("at", [1, -1])
+def test_who_gets_nothing_that_is_there_is_found(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+    """Where it is not known where it is, the log went on after it could have found that out."""
+    monkeypatch.setattr(Roamer, "places", lambda _: {("roamer", TopicPartition("main", 0)): at})
+    outcome = run(Schedule(3, Load(seconds=60, records_per_s=20, options=OPTIONS), ()))
+    assert f"roamer stays at {at} of" in outcome.violations[0]

@@ -32,6 +32,7 @@ class _Batch:
 
     ordinal: int  # how many batches there were before it
     crc: int
+    sent_s: float  # when it was sent first
     in_flight: bool = True
     maybe_stored: bool = False
     is_out_of_order: bool = False  # for a broker, which may have lost what it had
@@ -39,9 +40,10 @@ class _Batch:
     refusals: int = 0  # in a row, by too few replicas
     refused_s: float = -1.0  # when it was last; -1: its last outcome is another one
 
-    def may_be_found(self, searched: int) -> bool:
-        """Whether the client may know its outcome by other means than an answer, as it has looked into the log."""
-        return (self.maybe_stored or self.is_out_of_order) and not self.in_flight and searched > self.back
+    def may_be_over(self, searched: int, given_up_s: float) -> bool:
+        """Whether the client may have an outcome without an answer: by looking into the log, or by giving it up."""
+        may_be_found = (self.maybe_stored or self.is_out_of_order) and searched > self.back
+        return not self.in_flight and (may_be_found or self.sent_s <= given_up_s)
 
 
 @dataclass(slots=True)
@@ -77,7 +79,8 @@ class Batches:
         if not header.is_transactional:
             self._owners[header.producer_id] = sent.client
         old = self._old_epochs.get((header.producer_id, place))
-        problem = self._late(flow, header.base_sequence) or _send(flow, header, self._searched.get(sent.client, -1))
+        problem = self._late(flow, header.base_sequence)
+        problem = problem or _send(flow, header, self._searched.get(sent.client, -1), self._notes)
         if old is not None and header.producer_epoch > old:
             problem = f"epoch {header.producer_epoch} follows, where one after {old} is known: it needs another id"
         if problem:
@@ -149,12 +152,14 @@ class Batches:
         return any(not batch.in_flight for other in others for batch in other.open.values())
 
 
-def _send(flow: Flow, header: BatchHeader, searched: int) -> str:
+def _send(flow: Flow, header: BatchHeader, searched: int, notes: Notes) -> str:
     """A batch is sent, for the first time or again. Returns what is wrong with that, if anything."""
     first = header.base_sequence
     known = flow.open.get(first)
-    # One that may be in the log may have been found there, by who looked for it, and is acknowledged then.
-    earlier = [batch for number, batch in flow.open.items() if number < first and not batch.may_be_found(searched)]
+    given_up_s = notes.clock() - notes.delivery_s
+    earlier = [
+        batch for number, batch in flow.open.items() if number < first and not batch.may_be_over(searched, given_up_s)
+    ]
     problem = ""
     if known is not None and known.in_flight:
         problem = f"batch {first} is in flight already"
@@ -173,7 +178,7 @@ def _send(flow: Flow, header: BatchHeader, searched: int) -> str:
         flow.open = {number: batch for number, batch in flow.open.items() if number < first or batch.in_flight}
         flow.next = first + header.count
         flow.sent = flow.sent if known is None else known.ordinal
-        flow.open[first] = _Batch(flow.sent, header.crc)
+        flow.open[first] = _Batch(flow.sent, header.crc, notes.clock())
         flow.sent += 1
     else:
         known.in_flight = True

@@ -6,6 +6,7 @@ something is sent hold where nothing is.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Hashable
 from typing import Any
@@ -31,12 +32,18 @@ class Conduct:
     Args:
         clock: the time in seconds.
         calm_since: since when nothing is wrong with brokers and network.
+        delivery_s: how long after it was sent, at the least, a producer gives a batch up (`delivery_timeout_ms`).
     """
 
-    def __init__(self, clock: Callable[[], float] = lambda: 0.0, calm_since: Callable[[], float] = lambda: 0.0) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = lambda: 0.0,
+        calm_since: Callable[[], float] = lambda: 0.0,
+        delivery_s: float = math.inf,
+    ) -> None:
         self._kinds = dispatch.served()
         self._sent: dict[Hashable, dict[int, Sent]] = {}  # by connection and correlation id
-        self._notes = Notes(clock, calm_since)
+        self._notes = Notes(clock, calm_since, delivery_s)
         self._batches = Batches(self._notes)
         self._transactions = Transactions(self._notes)
         self._fetching = Fetching(self._notes)

@@ -33,13 +33,14 @@ class Sent:
 class Notes:
     """What all rules share.
 
-    `clock`: the time in seconds. `calm_since`: since when nothing is wrong with brokers and network. `violations`: in
-    words.
+    `clock`: the time in seconds. `calm_since`: since when nothing is wrong with brokers and network. `delivery_s`: when
+    a batch that was sent so long ago is given up. `violations`: in words.
     """
 
-    def __init__(self, clock: Callable[[], float], calm_since: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], calm_since: Callable[[], float], delivery_s: float) -> None:
         self.clock = clock
         self.calm_since = calm_since
+        self.delivery_s = delivery_s
         self.violations: list[str] = []
         self._numbers = itertools.count()
 
