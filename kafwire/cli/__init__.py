@@ -29,6 +29,7 @@ _COMMANDS = {
     "decode": "Show frames, a connection's dump or a log segment as JSON.",
     "doctor": "Check a broker step by step, and say what to change.",
     "fuzz": "Send a Kafka server requests nobody sends, and check what it answers.",
+    "groups": "List consumer groups, show members and lag, reset and delete offsets.",
     "info": "Show versions, and which native code is in use.",
     "messages": "List the messages of the protocol, or show the fields of one.",
     "produce": "Send lines or files as records, in the forms that kcat has.",

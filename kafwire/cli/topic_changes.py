@@ -7,7 +7,7 @@ import click
 
 from kafwire.cli.connection import client_options, connection_options_for, only
 
-__all__ = ["create", "delete"]
+__all__ = ["confirmed", "create", "delete"]
 
 _CREATE_HELP = """Create topics, and wait until their partitions have leaders.
 
@@ -63,7 +63,7 @@ def delete(
     """Delete topics."""
     names = _named(topics)
     with _client(brokers, settings, config_file) as client:
-        if not yes and not _confirmed(f"Delete {', '.join(names)} and all records in it?"):
+        if not yes and not confirmed(f"Delete {', '.join(names)} and all records in it?"):
             click.echo("kafwire topics delete: nothing was deleted", err=True)
             return 1
         for topic in names:
@@ -92,7 +92,8 @@ def _setting(text: str) -> tuple[str, str]:
     return name.strip(), value
 
 
-def _confirmed(question: str) -> bool:
+def confirmed(question: str) -> bool:
+    """Ask on standard error. Raises `click.UsageError` where nobody can answer."""
     try:
         return click.confirm(question, err=True)
     except click.Abort:  # nobody is there to answer

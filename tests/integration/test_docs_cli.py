@@ -73,6 +73,9 @@ def prepared(address: str) -> str:
             producer.send("orders", b'{"amount": %d}' % amount, key=b"dave")
         producer.send("orders", b'{"amount": 3}', key=b"carol")
         producer.send("a", b"value", key=b"key")
+    where = kafwire.TopicPartition("orders", 0)
+    with kafwire.Consumer(address, assign=[where], group_id="billing") as consumer:
+        consumer.commit({where: 5})
     return address
 
 

@@ -1,0 +1,196 @@
+"""What `kafwire groups` asks brokers: which groups there are, who is in them, what they committed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kafwire import protocol
+from kafwire.consumer.group.subscription import PROTOCOL_TYPE, assigned
+from kafwire.error_codes import ErrorCode
+from kafwire.errors import KafkaError, ProtocolError, broker_error
+from kafwire.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafwire import Client
+
+__all__ = ["Group", "Groups", "Listed", "Member"]
+
+CONSUMER_TYPE = "consumer"
+# The last without topics' ids; all brokers that kafwire works with have it.
+_OFFSETS_VERSION = 8
+_EMPTY = {"Empty", "Dead"}
+# Of a group of the classic protocol, or in a cluster where nobody may use the other one.
+_NOT_CONSUMER = {ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION}
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A group in a list. `type` is "classic", "consumer" and so on; empty where brokers are older than Kafka 3.8."""
+
+    group_id: str
+    type: str
+    state: str
+    protocol_type: str
+    coordinator: int
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member. `epoch` is -1 in classic groups, which have a generation instead, that is not told."""
+
+    member_id: str
+    instance_id: str
+    client_id: str
+    host: str
+    epoch: int
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group. `assignor`: that of a consumer group, or the protocol that a classic one has agreed on."""
+
+    group_id: str
+    type: str
+    state: str
+    assignor: str
+    coordinator: int
+    members: tuple[Member, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody is in it, so that its offsets may be changed."""
+        return self.state in _EMPTY
+
+    def owner(self, where: TopicPartition) -> Member | None:
+        """The member that reads a partition."""
+        return next((member for member in self.members if where in member.partitions), None)
+
+
+class Groups:
+    """The groups of a cluster."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._topics: dict[Any, str] = {}
+
+    def all(self) -> list[Listed]:
+        """All groups, by their ids. Raises `BrokerError` when a broker does not tell."""
+        found = []
+        for broker in self._client.metadata([]).brokers:
+            answer = self._client.call(protocol.ListGroupsRequest(), broker=broker.node_id)
+            _raise_for(answer.error_code, f"listing the groups of broker {broker.node_id}", "ListGroups")
+            found += [
+                Listed(
+                    each.group_id, getattr(each, "group_type", ""), each.group_state, each.protocol_type, broker.node_id
+                )
+                for each in answer.groups
+            ]
+        return sorted(found, key=lambda each: each.group_id)
+
+    def describe(self, group_id: str) -> Group:
+        """A group of either protocol. Raises `BrokerError`, with GROUP_ID_NOT_FOUND where there is none."""
+        coordinator = self._coordinator(group_id)
+        try:
+            asked = protocol.ConsumerGroupDescribeRequest(group_ids=[group_id])
+            (its,) = self._client.call(asked, broker=coordinator).groups
+        except ProtocolError:  # Kafka before 3.7 has only classic groups
+            return self._classic(group_id, coordinator)
+        if its.error_code in _NOT_CONSUMER:
+            return self._classic(group_id, coordinator)
+        _raise_for(its.error_code, f"describing group {group_id}", "ConsumerGroupDescribe", its.error_message)
+        members = tuple(
+            Member(
+                each.member_id,
+                each.instance_id or "",
+                each.client_id,
+                each.client_host,
+                each.member_epoch,
+                tuple(
+                    TopicPartition(topic.topic_name, number)
+                    for topic in each.assignment.topic_partitions
+                    for number in topic.partitions
+                ),
+            )
+            for each in its.members
+        )
+        return Group(group_id, CONSUMER_TYPE, its.group_state, its.assignor_name, coordinator, members)
+
+    def _classic(self, group_id: str, coordinator: int) -> Group:
+        asked = protocol.DescribeGroupsRequest(groups=[group_id])
+        (its,) = self._client.call(asked, broker=coordinator).groups
+        code = its.error_code or (ErrorCode.GROUP_ID_NOT_FOUND if its.group_state == "Dead" else 0)
+        _raise_for(code, f"describing group {group_id}", "DescribeGroups")
+        members = []
+        for each in its.members:
+            given = assigned(each.member_assignment) if its.protocol_type == PROTOCOL_TYPE else []
+            partitions = tuple(TopicPartition(*where) for where in given)
+            instance_id = each.group_instance_id or ""
+            members.append(Member(each.member_id, instance_id, each.client_id, each.client_host, -1, partitions))
+        return Group(group_id, "classic", its.group_state, its.protocol_data, coordinator, tuple(members))
+
+    def committed(self, group_id: str) -> dict[TopicPartition, int]:
+        """All that a group has committed; read_committed waits for no open transaction here."""
+        request: Any = protocol.OffsetFetchRequest
+        asked = request(groups=[request.OffsetFetchRequestGroup(group_id=group_id, topics=None)])
+        (its,) = self._client.call(asked, broker=self._coordinator(group_id), version=_OFFSETS_VERSION).groups
+        _raise_for(its.error_code, f"asking for the offsets of group {group_id}", "OffsetFetch")
+        return {
+            TopicPartition(topic.name, part.partition_index): part.committed_offset
+            for topic in its.topics
+            for part in topic.partitions
+            if part.committed_offset >= 0
+        }
+
+    def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Set what an empty group has committed. Raises `BrokerError` with what a broker refused first."""
+        request: Any = protocol.OffsetCommitRequest
+        topics = []
+        for name in dict.fromkeys(where.topic for where in offsets):
+            parts = [
+                request.OffsetCommitRequestPartition(partition_index=where.partition, committed_offset=offset)
+                for where, offset in offsets.items()
+                if where.topic == name
+            ]
+            topics.append(request.OffsetCommitRequestTopic(name=name, partitions=parts))
+        asked = request(group_id=group_id, topics=topics)
+        answer = self._client.call(asked, broker=self._coordinator(group_id), version=_OFFSETS_VERSION)
+        for topic in answer.topics:
+            for part in topic.partitions:
+                what = f"committing {topic.name}-{part.partition_index} for group {group_id}"
+                _raise_for(part.error_code, what, "OffsetCommit")
+
+    def delete(self, group_id: str) -> None:
+        """Delete a group with its offsets. Raises `BrokerError`."""
+        asked = protocol.DeleteGroupsRequest(groups_names=[group_id])
+        (its,) = self._client.call(asked, broker=self._coordinator(group_id)).results
+        _raise_for(its.error_code, f"deleting group {group_id}", "DeleteGroups")
+
+    def partitions(self, topic: str) -> list[int]:
+        """The numbers of a topic's partitions. Raises `BrokerError` where there is no such topic."""
+        return sorted(self._client.partitions_for(topic))
+
+    def ends(self, partitions: Iterable[TopicPartition], when: Any) -> dict[TopicPartition, int]:
+        """Offsets by time, of the partitions that still exist."""
+        wanted = list(partitions)
+        there = {
+            TopicPartition(topic.name, part.partition_index)
+            for topic in self._client.metadata({where.topic for where in wanted}).topics
+            if not topic.error_code
+            for part in topic.partitions
+        }
+        return self._client.offsets([where for where in wanted if where in there], when)
+
+    def _coordinator(self, group_id: str) -> int:
+        asked = protocol.FindCoordinatorRequest(key_type=0, coordinator_keys=[group_id])
+        (its,) = self._client.call(asked).coordinators
+        _raise_for(its.error_code, f"looking for the coordinator of group {group_id}", "FindCoordinator")
+        return int(its.node_id)
+
+
+def _raise_for(code: int, what: str, api: str, message: str | None = None) -> None:
+    if code:
+        error: KafkaError = broker_error(code, f"{what}: {message}" if message else what, api=api)
+        raise error

@@ -1,0 +1,384 @@
+"""`kafwire groups`: consumer groups, their members, what they have committed and how far behind they are."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from kafwire.cli.connection import client_options, connection_options_for, only
+from kafwire.cli.output import JsonWriter
+from kafwire.errors import BrokerError
+from kafwire.types import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kafwire.cli.group_requests import Group, Groups
+
+__all__ = ["command"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_HELP = """List consumer groups, and show and change what they are about.
+
+\b
+  kafwire groups list -b localhost:9092
+  kafwire groups describe billing
+  kafwire groups lag billing --watch 2
+  kafwire groups reset-offsets billing --to-time 2026-11-25T12:00:00Z --dry-run
+  kafwire groups delete billing
+"""
+
+_GROUP_HEADER = ("GROUP", "TYPE", "STATE", "PROTOCOL", "COORDINATOR")
+_MEMBER_HEADER = ("GROUP", "MEMBER", "INSTANCE", "CLIENT", "HOST", "EPOCH", "PARTITIONS")
+_LAG_HEADER = ("GROUP", "TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER")
+_RESET_HEADER = ("GROUP", "TOPIC", "PARTITION", "BEFORE", "AFTER")
+
+
+@click.group("groups", help=_HELP, no_args_is_help=True)
+def command() -> None:
+    """Say what each subcommand does."""
+
+
+def _connected(function: F) -> F:
+    return connection_options_for("ClientConfig")(function)
+
+
+_Settings = tuple[str, ...]
+
+
+@contextmanager
+def _groups(brokers: str | None, settings: _Settings, config_file: Path | None) -> Iterator[Groups]:
+    from kafwire import Client
+    from kafwire.cli.group_requests import Groups
+    from kafwire.config import ClientConfig
+
+    options = client_options(ClientConfig, brokers, settings, config_file)
+    with Client(**only(options, ClientConfig)) as client:
+        yield Groups(client)
+
+
+@command.command("list")
+@_connected
+@click.option("-J", "--json", "as_json", is_flag=True, help="JSON, a line for each group.")
+def list_groups(brokers: str | None, settings: _Settings, config_file: Path | None, as_json: bool) -> None:
+    """List all groups: those of consumers, and others."""
+    with _groups(brokers, settings, config_file) as groups:
+        found = groups.all()
+    if as_json:
+        _write({name: getattr(each, name) for name in each.__slots__} for each in found)
+        return
+    rows = [(each.group_id, each.type, each.state, each.protocol_type, str(each.coordinator)) for each in found]
+    _print_table(_GROUP_HEADER, rows)
+
+
+@command.command("describe")
+@click.argument("names", nargs=-1, required=True, metavar="GROUP...")
+@_connected
+@click.option("-J", "--json", "as_json", is_flag=True, help="JSON, a line for each group.")
+def describe(
+    names: Sequence[str], brokers: str | None, settings: _Settings, config_file: Path | None, as_json: bool
+) -> int:
+    """Show groups' states and coordinators."""
+    with _groups(brokers, settings, config_file) as groups:
+        found, code = _described(groups, names)
+    if as_json:
+        _write(_as_json(group) for group in found)
+        return code
+    header = (*_GROUP_HEADER[:3], "ASSIGNOR", "COORDINATOR", "MEMBERS")
+    _print_table(
+        header,
+        [(g.group_id, g.type, g.state, g.assignor, str(g.coordinator), str(len(g.members))) for g in found],
+    )
+    return code
+
+
+@command.command("members")
+@click.argument("names", nargs=-1, required=True, metavar="GROUP...")
+@_connected
+def members(names: Sequence[str], brokers: str | None, settings: _Settings, config_file: Path | None) -> int:
+    """Show who is in groups, and which partitions each reads."""
+    with _groups(brokers, settings, config_file) as groups:
+        found, code = _described(groups, names)
+    rows = [
+        (
+            group.group_id,
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.host,
+            str(member.epoch) if member.epoch >= 0 else "",
+            _runs(member.partitions),
+        )
+        for group in found
+        for member in group.members
+    ]
+    _print_table(_MEMBER_HEADER, rows)
+    return code
+
+
+@command.command("lag")
+@click.argument("names", nargs=-1, required=True, metavar="GROUP...")
+@_connected
+@click.option("-J", "--json", "as_json", is_flag=True, help="JSON, a line for each partition.")
+@click.option("--watch", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Again and again, until Ctrl-C.")
+@click.option("--rounds", type=click.IntRange(min=1), help="With --watch: end after so many.")
+def lag(
+    names: Sequence[str],
+    brokers: str | None,
+    settings: _Settings,
+    config_file: Path | None,
+    as_json: bool,
+    watch: float | None,
+    rounds: int | None,
+) -> int:
+    """Show what groups have committed, where the partitions end, and the difference.
+
+    A partition that a member reads and of which nothing is committed has no lag that could be told.
+    """
+    if rounds is not None and watch is None:
+        raise click.UsageError("--rounds is for --watch")
+    with _groups(brokers, settings, config_file) as groups:
+        while True:
+            found, code = _described(groups, names)
+            rows = [row for group in found for row in _lags(groups, group)]
+            if as_json:
+                _write(dict(zip(map(str.lower, _LAG_HEADER), row, strict=True)) for row in rows)
+            else:
+                _print_table(_LAG_HEADER, [tuple("" if each is None else str(each) for each in row) for row in rows])
+                click.echo(f"{sum(row[5] or 0 for row in rows)} record(s) behind")
+            rounds = None if rounds is None else rounds - 1
+            if watch is None or rounds == 0:
+                return code
+            time.sleep(watch)
+            if not as_json:
+                click.echo()
+
+
+@command.command("reset-offsets")
+@click.argument("name", metavar="GROUP")
+@_connected
+@click.option("-t", "--topic", "topics", multiple=True, metavar="TOPIC[:N,...]", help="Default: all that it committed.")
+@click.option("--to-earliest", "to", flag_value="earliest", help="To the first records that are there.")
+@click.option("--to-latest", "to", flag_value="latest", help="To the ends.")
+@click.option("--to-time", metavar="TIME", help="To the first records at or after it: 2026-11-25T12:00:00Z, or ms.")
+@click.option("--to-offset", type=click.IntRange(min=0), metavar="N", help="To this offset, in each partition.")
+@click.option("--by", type=int, metavar="N", help="So many records on; with a minus sign, back.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+def reset_offsets(
+    name: str,
+    brokers: str | None,
+    settings: _Settings,
+    config_file: Path | None,
+    topics: Sequence[str],
+    to: str | None,
+    to_time: str | None,
+    to_offset: int | None,
+    by: int | None,
+    dry_run: bool,
+) -> int:
+    """Set what a group has committed. Nobody may be in it: stop its members first.
+
+    Offsets that are not there become the nearest that are.
+    """
+    ways = {"--to-earliest or --to-latest": to, "--to-time": to_time, "--to-offset": to_offset, "--by": by}
+    if sum(way is not None for way in ways.values()) != 1:
+        raise click.UsageError(f"one of {', '.join(ways)}")
+    when = to if to is not None else None if to_time is None else _moment(to_time)
+    with _groups(brokers, settings, config_file) as groups:
+        try:
+            group: Group | None = groups.describe(name)
+        except BrokerError as error:
+            if error.name != "GROUP_ID_NOT_FOUND" or not topics:
+                raise
+            group = None  # it is made by what is committed for it
+        if group is not None and not group.is_empty:
+            click.echo(
+                f"kafwire groups: {name} has {len(group.members)} member(s), and would commit over it: stop them first",
+                err=True,
+            )
+            return 1
+        before = groups.committed(name) if group is not None else {}
+        chosen = _chosen(groups, before, topics)
+        after = _targets(groups, chosen, before, when=when, to_offset=to_offset, by=by)
+        rows = [(name, *map(str, where), _text(before.get(where)), str(offset)) for where, offset in after.items()]
+        _print_table(_RESET_HEADER, rows)
+        for where in [where for where in chosen if where not in after]:
+            click.echo(f"kafwire groups: {where.topic}-{where.partition} does not exist, or nothing is known", err=True)
+        if not dry_run and after:
+            groups.commit(name, after)
+        return int(len(after) < len(chosen) or not chosen)
+
+
+@command.command("delete")
+@click.argument("names", nargs=-1, required=True, metavar="GROUP...")
+@_connected
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+def delete(names: Sequence[str], brokers: str | None, settings: _Settings, config_file: Path | None, yes: bool) -> int:
+    """Delete groups without members, with all that they committed."""
+    from kafwire.cli.topic_changes import confirmed
+
+    if not yes and not confirmed(f"Delete {', '.join(names)} and the offsets in it?"):
+        click.echo("kafwire groups delete: nothing was deleted", err=True)
+        return 1
+    code = 0
+    with _groups(brokers, settings, config_file) as groups:
+        for name in dict.fromkeys(names):
+            try:
+                groups.delete(name)
+            except BrokerError as error:
+                click.echo(f"kafwire groups: {error}", err=True)
+                code = 1
+            else:
+                click.echo(f"deleted {name}")
+    return code
+
+
+# -- what they have in common
+
+
+def _described(groups: Groups, names: Iterable[str]) -> tuple[list[Group], int]:
+    """Those that are there, and an exit code."""
+    found, code = [], 0
+    for name in dict.fromkeys(names):
+        try:
+            found.append(groups.describe(name))
+        except BrokerError as error:
+            click.echo(f"kafwire groups: {error}", err=True)
+            code = 1
+    return found, code
+
+
+_Row = tuple[str, str, int, int | None, int | None, int | None, str]
+
+
+def _lags(groups: Groups, group: Group) -> list[_Row]:
+    committed = groups.committed(group.group_id)
+    read = {where for member in group.members for where in member.partitions}
+    ends = groups.ends(sorted({*committed, *read}), "latest")
+    rows: list[_Row] = []
+    for where in sorted({*committed, *read}):
+        at, end, owner = committed.get(where), ends.get(where), group.owner(where)
+        behind = None if at is None or end is None else max(0, end - at)
+        who = (owner.instance_id or owner.member_id) if owner is not None else ""
+        rows.append((group.group_id, where.topic, where.partition, at, end, behind, who))
+    return rows
+
+
+def _chosen(groups: Groups, before: Mapping[TopicPartition, int], topics: Sequence[str]) -> list[TopicPartition]:
+    """The partitions that were asked for; without any, those with a committed offset."""
+    if not topics:
+        return sorted(before)
+    chosen: list[TopicPartition] = []
+    for text in topics:
+        topic, colon, numbers = text.partition(":")
+        if not colon:
+            chosen += [TopicPartition(topic, number) for number in groups.partitions(topic)]
+        elif not all(number.strip().isdecimal() for number in numbers.split(",")):
+            raise click.UsageError(f"--topic {text}: TOPIC, or TOPIC:0,3")
+        else:
+            chosen += [TopicPartition(topic, int(number)) for number in numbers.split(",")]
+    return sorted(set(chosen))
+
+
+def _targets(
+    groups: Groups,
+    chosen: Sequence[TopicPartition],
+    before: Mapping[TopicPartition, int],
+    *,
+    when: str | int | None,
+    to_offset: int | None,
+    by: int | None,
+) -> dict[TopicPartition, int]:
+    first, last = groups.ends(chosen, "earliest"), groups.ends(chosen, "latest")
+    found = groups.ends(chosen, when) if when is not None else {}
+    after = {}
+    for where in chosen:
+        if where not in first or where not in last:
+            continue
+        if when is not None:
+            offset = found.get(where, -1)
+            offset = last[where] if offset < 0 else offset  # nothing is as young as that
+        elif to_offset is not None:
+            offset = to_offset
+        elif where in before and by is not None:
+            offset = before[where] + by
+        else:
+            continue
+        after[where] = min(max(offset, first[where]), last[where])
+    return after
+
+
+def _moment(text: str) -> int:
+    if text.isdecimal():
+        return int(text)
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise click.UsageError(f"--to-time {text}: a time like 2026-01-31T12:00:00Z, or milliseconds") from None
+    if moment.tzinfo is None:
+        raise click.UsageError(f"--to-time {text}: the time has no zone: add Z, or +01:00")
+    return round(moment.timestamp() * 1000)
+
+
+def _as_json(group: Group) -> dict[str, Any]:
+    return {
+        "group": group.group_id,
+        "type": group.type,
+        "state": group.state,
+        "assignor": group.assignor,
+        "coordinator": group.coordinator,
+        "members": [
+            {
+                "member_id": member.member_id,
+                "instance_id": member.instance_id or None,
+                "client_id": member.client_id,
+                "host": member.host,
+                "epoch": member.epoch if member.epoch >= 0 else None,
+                "partitions": [list(where) for where in member.partitions],
+            }
+            for member in group.members
+        ],
+    }
+
+
+def _runs(partitions: Iterable[TopicPartition]) -> str:
+    """As "orders:0-2,5 payments:1"."""
+    texts = []
+    ordered = sorted(partitions)
+    for topic in dict.fromkeys(where.topic for where in ordered):
+        runs: list[list[int]] = []
+        for where in ordered:
+            if where.topic != topic:
+                continue
+            if runs and runs[-1][-1] + 1 == where.partition:
+                runs[-1][1:] = [where.partition]
+            else:
+                runs.append([where.partition])
+        texts.append(f"{topic}:{','.join('-'.join(map(str, run)) for run in runs)}")
+    return " ".join(texts)
+
+
+def _text(offset: int | None) -> str:
+    return "" if offset is None else str(offset)
+
+
+def _write(values: Iterable[Any]) -> None:
+    writer = JsonWriter(pretty=False)
+    for value in values:
+        writer.write(value)
+    writer.flush()
+
+
+def _print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Columns as wide as they have to be; one without anything in it is left out."""
+    kept = [n for n, name in enumerate(header) if not rows or any(row[n] for row in rows)]
+    widths = [max(len(line[n]) for line in (header, *rows)) for n in kept]
+    for line in (header, *rows):
+        click.echo("  ".join(line[n].ljust(width) for n, width in zip(kept, widths, strict=True)).rstrip())

@@ -1,0 +1,106 @@
+"""`kafwire groups` beside Kafka's own tool: groups of both protocols, with members of another client."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import confluent_kafka
+import pytest
+
+import kafwire
+from kafwire import TopicPartition
+from kafwire.testing.cluster import KafkaCluster
+from kafwire.testing.kafka import class_path, java
+from tests.support.deadlines import until
+from tests.support.known_topics import fill, make_topic
+
+TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+
+
+@pytest.fixture(scope="module")
+def topic(cluster: KafkaCluster) -> str:
+    name = make_topic(cluster.bootstrap, "cli-groups", partitions=2)
+    fill(cluster.bootstrap, name, 2, 40, singly=True)
+    return name
+
+
+def ours(cluster: KafkaCluster, *arguments: str) -> list[list[str]]:
+    first, *rest = arguments
+    command = [sys.executable, "-m", "kafwire", "groups", first, "-b", cluster.bootstrap, *rest]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert ran.stderr == ""
+    return [line.split() for line in ran.stdout.splitlines()]
+
+
+def theirs(cluster: KafkaCluster, *arguments: str) -> list[list[str]]:
+    command = [java(), "-cp", class_path(), TOOL, "--bootstrap-server", cluster.bootstrap, *arguments]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    return [line.split() for line in ran.stdout.splitlines() if line.strip() and not line.startswith("20")]
+
+
+@contextmanager
+def member(cluster: KafkaCluster, topic: str, group: str, protocol: str) -> Iterator[None]:
+    """A consumer of confluent-kafka's that has all partitions, and has committed what it was given."""
+    options = {
+        "bootstrap.servers": cluster.bootstrap,
+        "group.id": group,
+        "group.protocol": protocol,
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+    }
+    consumer = confluent_kafka.Consumer(options)
+    try:
+        consumer.subscribe([topic])
+        until(lambda: consumer.poll(0.1) is not None, "it gets a record", 60)
+        until(lambda: len(consumer.assignment()) == 2, "it has both partitions", 60)
+        consumer.commit(offsets=[confluent_kafka.TopicPartition(topic, 0, 7)], asynchronous=False)
+        yield
+    finally:
+        consumer.close()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_with_a_member_is_shown_as_by_kafka(cluster: KafkaCluster, topic: str, protocol: str) -> None:
+    group = f"{topic}-{protocol}"
+    with member(cluster, topic, group, protocol):
+        (row,) = [row for row in ours(cluster, "list") if row[0] == group]
+        assert row[1:4] == [protocol, "Stable", "consumer"]
+        header, row = ours(cluster, "members", group)
+        told = dict(zip([name for name in header if name != "INSTANCE"], row, strict=True))
+        rows = theirs(cluster, "--describe", "--group", group)
+        known = {int(line[2]): line for line in rows[1:]}
+        assert told["PARTITIONS"] == f"{topic}:0-1"
+        assert {line[6] for line in known.values()} == {told["MEMBER"]}
+        for _, _, number, *numbers in [line[:6] for line in ours(cluster, "lag", group)[1:-1]]:
+            its = known[int(number)]
+            if number == "0":
+                assert numbers == its[3:6]
+            else:
+                assert its[3] == "-"  # nothing is committed
+                assert numbers[0] == its[4]
+
+
+@pytest.mark.parametrize(
+    ("how", "kafkas"),
+    [
+        (["--to-earliest"], ["--to-earliest"]),
+        (["--to-latest"], ["--to-latest"]),
+        (["--by", "-5"], ["--shift-by", "-5"]),
+        (["--by", "500"], ["--shift-by", "500"]),
+        (["--to-offset", "3"], ["--to-offset", "3"]),
+    ],
+    ids=" ".join,
+)
+def test_offsets_are_set_as_by_kafka(cluster: KafkaCluster, topic: str, how: list[str], kafkas: list[str]) -> None:
+    places = [TopicPartition(topic, number) for number in range(2)]
+    group = f"{topic}-reset"
+    with kafwire.Consumer(cluster.bootstrap, assign=places, group_id=group) as consumer:
+        consumer.commit(dict.fromkeys(places, 9))
+    plan = theirs(cluster, "--reset-offsets", "--group", group, "--all-topics", "--dry-run", *kafkas)
+    expected = {int(row[2]): row[3] for row in plan if row[0] == group}
+    assert {int(row[2]): row[4] for row in ours(cluster, "reset-offsets", group, *how)[1:]} == expected
+    with kafwire.Consumer(cluster.bootstrap, assign=places, group_id=group) as consumer:
+        assert {where.partition: str(at) for where, at in consumer.committed().items()} == expected

@@ -1,0 +1,172 @@
+"""`kafwire groups` on an embedded broker: lists, members, lag, offsets that are set, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from click.testing import CliRunner, Result
+
+import kafwire
+from kafwire import TopicPartition
+from kafwire.cli import main
+from kafwire.testing import EmbeddedKafka
+from tests.support.classic_member import joined_classic
+
+T0, T1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+
+
+@pytest.fixture
+def kafka() -> Iterator[EmbeddedKafka]:
+    with EmbeddedKafka() as running:
+        running.create_topic("orders", partitions=3)
+        with kafwire.Producer(running.bootstrap) as producer:
+            for number in range(30):
+                producer.send("orders", b"%d" % number, partition=number % 2, timestamp_ms=1_000 * (1 + number))
+        yield running
+
+
+def commit(kafka: EmbeddedKafka, group: str, offsets: dict[TopicPartition, int]) -> None:
+    with kafwire.Consumer(kafka.bootstrap, assign=list(offsets), group_id=group) as consumer:
+        consumer.commit(offsets)
+
+
+def run(kafka: EmbeddedKafka, *arguments: str) -> Result:
+    first, *rest = arguments
+    return CliRunner().invoke(main, ["groups", first, "-b", kafka.bootstrap, *rest])
+
+
+def lines(result: Result) -> list[list[str]]:
+    return [line.split() for line in result.stdout.splitlines()]
+
+
+def test_all_groups_are_listed(kafka: EmbeddedKafka) -> None:
+    for name in ("b", "a"):
+        commit(kafka, name, {T0: 1})
+    result = run(kafka, "list")
+    assert result.exit_code == 0
+    assert lines(result)[1:] == [["a", "classic", "Empty", "1"], ["b", "classic", "Empty", "1"]]
+    found = [json.loads(line) for line in run(kafka, "list", "-J").stdout.splitlines()]
+    assert [each["group_id"] for each in found] == ["a", "b"]
+    assert found[0]["coordinator"] == 1
+
+
+def test_no_group_is_a_header_alone(kafka: EmbeddedKafka) -> None:
+    assert lines(run(kafka, "list")) == [["GROUP", "TYPE", "STATE", "PROTOCOL", "COORDINATOR"]]
+
+
+def test_members_and_what_they_read(kafka: EmbeddedKafka) -> None:
+    with joined_classic(kafka.bootstrap, "g", {"orders": [0, 1, 2]}, instance_id="one") as member_id:
+        (_, row) = lines(run(kafka, "describe", "g"))
+        assert row == ["g", "classic", "Stable", "range", "1", "1"]
+        header, row = lines(run(kafka, "members", "g"))
+        assert dict(zip(header, row, strict=True))["PARTITIONS"] == "orders:0-2"
+        assert member_id in row
+        told = json.loads(run(kafka, "describe", "g", "-J").stdout)
+        assert told["members"][0]["partitions"] == [["orders", 0], ["orders", 1], ["orders", 2]]
+        rows = lines(run(kafka, "lag", "g"))
+        # Nothing is committed: how far behind it is nobody can tell.
+        assert rows[1] == ["g", "orders", "0", "15", "one"]
+        assert rows[-1] == ["0", "record(s)", "behind"]
+
+
+def test_how_far_behind_a_group_is(kafka: EmbeddedKafka) -> None:
+    commit(kafka, "g", {T0: 5, T1: 15})
+    header, first, second, total = lines(run(kafka, "lag", "g"))
+    assert header == ["GROUP", "TOPIC", "PARTITION", "COMMITTED", "END", "LAG"]
+    assert first == ["g", "orders", "0", "5", "15", "10"]
+    assert second == ["g", "orders", "1", "15", "15", "0"]
+    assert total == ["10", "record(s)", "behind"]
+    (told, _) = [json.loads(line) for line in run(kafka, "lag", "g", "-J").stdout.splitlines()]
+    assert (told["committed"], told["end"], told["lag"]) == (5, 15, 10)
+
+
+def test_lag_is_watched(kafka: EmbeddedKafka) -> None:
+    commit(kafka, "g", {T0: 5})
+    result = run(kafka, "lag", "g", "--watch", "0.1", "--rounds", "3")
+    assert result.stdout.count("10 record(s) behind") == 3
+    assert run(kafka, "lag", "g", "--rounds", "3").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("how", "after"),
+    [
+        (["--to-earliest"], {T0: 0, T1: 0}),
+        (["--to-latest"], {T0: 15, T1: 15}),
+        (["--to-offset", "7"], {T0: 7, T1: 7}),
+        (["--to-offset", "700"], {T0: 15, T1: 15}),
+        (["--by", "-3"], {T0: 2, T1: 7}),
+        (["--by=-100"], {T0: 0, T1: 0}),
+        (["--to-time", "11000"], {T0: 5, T1: 5}),
+        (["--to-time", "1970-01-01T00:00:12Z"], {T0: 6, T1: 5}),
+        (["--to-time", "9999999999"], {T0: 15, T1: 15}),
+        (["--to-offset", "3", "-t", "orders:1"], {T0: 5, T1: 3}),
+    ],
+    ids=str,
+)
+def test_offsets_are_set(kafka: EmbeddedKafka, how: list[str], after: dict[TopicPartition, int]) -> None:
+    commit(kafka, "g", {T0: 5, T1: 10})
+    planned = run(kafka, "reset-offsets", "g", *how, "--dry-run")
+    assert committed(kafka, "g") == {T0: 5, T1: 10}
+    done = run(kafka, "reset-offsets", "g", *how)
+    assert (planned.exit_code, done.exit_code) == (0, 0)
+    assert planned.stdout == done.stdout
+    assert committed(kafka, "g") == after
+
+
+def committed(kafka: EmbeddedKafka, group: str) -> dict[TopicPartition, int | None]:
+    with kafwire.Consumer(kafka.bootstrap, assign=[T0, T1], group_id=group) as consumer:
+        return consumer.committed([T0, T1])
+
+
+def test_a_group_is_made_by_setting_its_offsets(kafka: EmbeddedKafka) -> None:
+    assert run(kafka, "reset-offsets", "new", "--to-latest", "--topic", "orders").exit_code == 0
+    assert committed(kafka, "new") == {T0: 15, T1: 15}
+    result = run(kafka, "reset-offsets", "newer", "--to-latest")
+    assert (result.exit_code, "GROUP_ID_NOT_FOUND" in result.stderr) == (1, True)
+
+
+def test_what_does_not_exist_is_named(kafka: EmbeddedKafka) -> None:
+    commit(kafka, "g", {T0: 5})
+    result = run(kafka, "reset-offsets", "g", "--to-latest", "-t", "orders:0,9")
+    assert result.exit_code == 1
+    assert "orders-9 does not exist" in result.stderr
+    for what in ("describe", "lag", "members"):
+        result = run(kafka, what, "none", "g")
+        assert (result.exit_code, "GROUP_ID_NOT_FOUND" in result.stderr) == (1, True)
+        assert what == "members" or lines(result)[1][0] == "g"
+
+
+def test_a_group_with_members_is_left_alone(kafka: EmbeddedKafka) -> None:
+    with joined_classic(kafka.bootstrap, "g", {"orders": [0]}):
+        result = run(kafka, "reset-offsets", "g", "--to-latest", "-t", "orders")
+        assert (result.exit_code, "1 member(s)" in result.stderr) == (1, True)
+        result = run(kafka, "delete", "g", "--yes")
+        assert (result.exit_code, "NON_EMPTY_GROUP" in result.stderr) == (1, True)
+
+
+def test_groups_are_deleted(kafka: EmbeddedKafka) -> None:
+    commit(kafka, "g", {T0: 5})
+    assert run(kafka, "delete", "g").exit_code == 2  # nobody can be asked
+    result = run(kafka, "delete", "g", "gone", "-y")
+    assert (result.exit_code, result.stdout) == (1, "deleted g\n")
+    assert "GROUP_ID_NOT_FOUND" in result.stderr
+    assert committed(kafka, "g") == {T0: None, T1: None}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["reset-offsets", "g"],
+        ["reset-offsets", "g", "--to-latest", "--by", "1"],
+        ["reset-offsets", "g", "--to-time", "noon"],
+        ["reset-offsets", "g", "--to-time", "2026-01-31T12:00:00"],
+        ["reset-offsets", "g", "--to-latest", "-t", "orders:x"],
+        ["lag"],
+    ],
+    ids=str,
+)
+def test_wrong_usage(kafka: EmbeddedKafka, arguments: list[str]) -> None:
+    commit(kafka, "g", {T0: 5})
+    assert run(kafka, *arguments).exit_code == 2
