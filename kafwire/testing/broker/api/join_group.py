@@ -30,7 +30,10 @@ def handle(state: ClusterState, request: Request) -> Answer:
         return _response(request, Joined(code, ""))
     if message.member_id and not groups.exists(message.group_id):
         return _response(request, Joined(ErrorCode.UNKNOWN_MEMBER_ID, message.member_id))
-    groups.ensure(message.group_id).join(
+    group = groups.to_join(message.group_id)
+    if group is None:
+        return _response(request, Joined(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, message.member_id))
+    group.join(
         member_of(request), lambda joined: state.reply(request, _response(request, joined)), version=request.version
     )
     return LATER

@@ -39,6 +39,9 @@ def handle(state: ClusterState, request: Request) -> Answer:
     for topic, name, asked in known:
         metadata = asked.committed_metadata or ""
         code = refusal or (ErrorCode.OFFSET_METADATA_TOO_LARGE if len(metadata.encode()) > longest else 0)
+        code = code or groups.check_commit_of(
+            message.group_id, message.member_id, message.generation_id_or_member_epoch, name, asked.partition_index
+        )
         answers.add(topic, asked.partition_index, code)
         if not code:
             groups.ensure(message.group_id)
@@ -60,7 +63,12 @@ def _refuses(state: ClusterState, request: Request) -> int:
     if not refusal:
         generation = message.generation_id_or_member_epoch
         refusal = groups.check_commit(
-            message.group_id, message.member_id, message.group_instance_id, generation, is_transactional=False
+            message.group_id,
+            message.member_id,
+            message.group_instance_id,
+            generation,
+            is_transactional=False,
+            version=request.version,
         )
         if refusal == ErrorCode.ILLEGAL_GENERATION and not groups.exists(message.group_id):
             told = request.version >= GROUP_NOT_FOUND and not state.before_4

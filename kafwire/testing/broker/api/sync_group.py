@@ -27,7 +27,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
     code = groups.refuses(request, message.group_id)
     if code:
         return response(error_code=code)
-    group = groups.groups.get(message.group_id)
+    group = groups.classic(message.group_id)
     if group is None:
         return response(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
     code = _refuses(request, group)

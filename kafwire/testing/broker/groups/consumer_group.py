@@ -1,0 +1,436 @@
+"""One group of the consumer protocol: its members, its epochs, and the assignment that its members get to step by step.
+
+A heartbeat says what a member wants and has. If that changes what the group wants, the group's epoch goes up, and the
+coordinator makes a new assignment, whose epoch is then the group's. Each member is brought to it by its own heartbeats:
+it gives partitions up, and gets those that nobody has. The rules are those of Kafka's `GroupMetadataManager`. See
+KIP-848.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kafwire import protocol
+from kafwire.errors import ErrorCode
+from kafwire.testing.broker.groups.assignors import ASSIGNORS, GroupSpec, Subscriber
+from kafwire.testing.broker.groups.consumer_member import (
+    LEFT_FOR_A_WHILE,
+    ConsumerMember,
+    MemberState,
+    Reconciliation,
+    TopicPartition,
+)
+from kafwire.testing.broker.groups.group import GroupState, GroupType
+from kafwire.testing.broker.groups.hash_order import hash_of_text, in_hash_order
+from kafwire.testing.broker.groups.subscriptions import (
+    Members,
+    Metadata,
+    Subscriptions,
+    are_even,
+    metadata_of,
+    patterns_of,
+    subscriptions,
+    topic_ids,
+)
+from kafwire.testing.broker.groups.topic_patterns import Allows, PatternChange, TopicPatterns
+from kafwire.testing.broker.topics.config_def import elements
+from kafwire.testing.broker.topics.config_store import Refusal
+
+if TYPE_CHECKING:
+    from kafwire.testing.broker.state import ClusterState
+    from kafwire.testing.broker.timers import Timer
+
+CONSUMER = "consumer"
+MEMBER_EPOCHS = 9  # the version of OffsetCommit from which a generation may be a member's epoch
+_NOTHING: frozenset[TopicPartition] = frozenset()
+
+
+class ConsumerGroup:
+    """A group. `state` is the cluster's, for time, topics and options."""
+
+    type = GroupType.CONSUMER
+    protocol_type = CONSUMER
+
+    def __init__(self, state: ClusterState, group_id: str) -> None:
+        self._cluster = state
+        self.group_id = group_id
+        self.epoch = 1
+        self.assignment_epoch = 0
+        self.members: dict[str, ConsumerMember] = {}
+        self.static: dict[str, str] = {}  # instance ids, and the members that have them
+        self.targets: dict[str, frozenset[TopicPartition]] = {}  # what each member is to have
+        self.patterns = TopicPatterns(state, self._on_resolved)
+        self.topics_made = 0  # how many topics the coordinator has seen
+        self._owners: Counter[TopicPartition] = Counter()
+        self._assigned_ms: float | None = None
+        self._subscribed: Subscriptions = {}
+        self._metadata: Metadata = {}  # what the group's epoch stands for
+        self._is_even = True
+        self._sessions: dict[str, Timer] = {}
+        self._rebalances: dict[str, Timer] = {}
+
+    # --- what it is asked
+
+    @property
+    def state(self) -> GroupState:
+        """What it is at."""
+        if not self.members:
+            return GroupState.EMPTY
+        if self.epoch > self.assignment_epoch:
+            return GroupState.ASSIGNING
+        is_reconciled = all(member.is_reconciled(self.assignment_epoch) for member in self.members.values())
+        return GroupState.STABLE if is_reconciled else GroupState.RECONCILING
+
+    @property
+    def assignor(self) -> str:
+        """The assignor that most members like best."""
+        return self._assignor(self.members)
+
+    def is_subscribed(self, topic: str) -> bool:
+        """Whether a member has subscribed to a topic."""
+        return topic in self._subscribed
+
+    def unused_since(self, topic: str, committed_ms: int) -> int | None:
+        """Since when nobody has needed an offset of a topic; None: somebody may."""
+        return None if self.is_subscribed(topic) else committed_ms
+
+    def check_commit(
+        self, member_id: str, instance_id: str | None, generation: int, *, is_transactional: bool, version: int
+    ) -> int:
+        """The error code for who commits offsets in the name of this member."""
+        is_nobody = generation == -1 and not member_id and instance_id is None
+        if (generation < 0 and not self.members) or (is_transactional and is_nobody):
+            return 0
+        member = self.members.get(member_id)
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if not is_transactional and version < MEMBER_EPOCHS:
+            return ErrorCode.UNSUPPORTED_VERSION
+        if generation > member.epoch:
+            return ErrorCode.ILLEGAL_GENERATION if is_transactional else ErrorCode.STALE_MEMBER_EPOCH
+        return 0
+
+    def check_commit_of(self, member_id: str, generation: int, topic: str, partition: int) -> int:
+        """An earlier epoch is good for partitions that the member has had since (KIP-1251)."""
+        member, known = self.members.get(member_id), self._cluster.topics.by_name.get(topic)
+        if member is None or known is None or generation == member.epoch:
+            return 0
+        place = known.topic_id, partition
+        since = member.assigned.get(place, member.revoking.get(place))
+        return ErrorCode.STALE_MEMBER_EPOCH if since is None or generation < since else 0
+
+    def check_fetch(self, member_id: str | None, epoch: int) -> int:
+        """The error code for who asks for offsets in the name of this member."""
+        if member_id is None and epoch < 0:
+            return 0
+        member = self.members.get(member_id or "")
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return 0 if epoch == member.epoch else ErrorCode.STALE_MEMBER_EPOCH
+
+    def check_offset_delete(self) -> int:
+        """Anybody may delete offsets of topics that nobody has subscribed to."""
+        return 0
+
+    # --- heartbeats
+
+    def heartbeat(self, message: Any, client_id: str, host: str, allows: Allows) -> Any:
+        """A member joins or stays. `allows`: whether it may know of a topic. Returns the answer.
+
+        Raises:
+            Refusal: nothing is changed.
+        """
+        self._check_size(message.member_id)
+        member_id = message.member_id or self._cluster.make_cluster_id()
+        before = self._before(member_id, message)
+        told = before.told(message, client_id, host)
+        owned = _partitions(message.topic_partitions)
+        pattern = self.patterns.change(self.members.values(), before.pattern, told.pattern, self.topics_made, allows)
+        has_new_names = told.topics != before.topics
+        holder = self.static.get(told.instance_id or "", member_id)  # whose place it takes; its own, as a rule
+        is_same = member_id in self.members and not has_new_names and pattern is PatternChange.NONE
+        after = {name: each for name, each in self.members.items() if name == member_id or name != holder}
+        after[member_id] = told
+        wanted = self._subscribed if is_same else subscriptions(after, self.patterns.resolved)
+        bumps = has_new_names or pattern is PatternChange.RESOLVED
+        target_epoch, target = self._plan(after, wanted, member_id, holder, bumps=bumps)
+        now = Reconciliation(
+            told,
+            target_epoch,
+            target,
+            self._topics_of(told),
+            owned,
+            lambda place: self._owners[place] > 0,
+            has_changed=has_new_names or pattern is not PatternChange.NONE,
+        ).step()
+        if holder != member_id:
+            self._forget(holder)
+        self._put(now)
+        if not is_same:
+            self._settle()
+        if now is not told:
+            self._time_rebalance(now)
+        self._time_session(member_id)
+        is_full = (
+            message.rebalance_timeout_ms != -1
+            and (message.subscribed_topic_names is not None or message.subscribed_topic_regex is not None)
+            and owned is not None
+        )
+        answer = protocol.ConsumerGroupHeartbeatResponse(
+            member_id=member_id,
+            member_epoch=now.epoch,
+            heartbeat_interval_ms=self._cluster.group_config_int(self.group_id, "consumer.heartbeat.interval.ms"),
+        )
+        if message.member_epoch == 0 or is_full or now.assigned != before.assigned:
+            answer.assignment = _told(now.assigned)
+        return answer
+
+    def _check_size(self, member_id: str) -> None:
+        most = self._cluster.config_int("group.consumer.max.size")
+        if len(self.members) >= most and member_id not in self.members:
+            raise Refusal(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"The consumer group has reached its maximum capacity of {most} members.",
+            )
+
+    def _before(self, member_id: str, message: Any) -> ConsumerMember:
+        """The member before its heartbeat; a new one where it joins."""
+        instance_id = message.instance_id
+        joins = message.member_epoch == 0
+        if instance_id is None:
+            member = self.members.get(member_id)
+            if member is None:
+                if not joins:
+                    raise self._unknown(member_id)
+                return ConsumerMember(member_id)
+        else:
+            holder = self.members.get(self.static.get(instance_id, ""))
+            if not joins:
+                member = self._static_member(instance_id, member_id)
+            elif holder is None:
+                return self.members.get(member_id) or ConsumerMember(member_id)
+            elif holder.epoch != LEFT_FOR_A_WHILE:
+                raise Refusal(
+                    ErrorCode.UNRELEASED_INSTANCE_ID,
+                    f"Static member {member_id} with instance id {instance_id} cannot join the group because the"
+                    f" instance id is owned by {holder.member_id} member.",
+                )
+            else:
+                return holder.successor(member_id)
+        _check_epoch(member, message)
+        return member
+
+    def _unknown(self, member_id: str) -> Refusal:
+        return Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}.")
+
+    def _static_member(self, instance_id: str, member_id: str) -> ConsumerMember:
+        """The member that has an instance id, if it is this one."""
+        member = self.members.get(self.static.get(instance_id, ""))
+        if member is None:
+            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+        if member.member_id != member_id:
+            raise Refusal(
+                ErrorCode.FENCED_INSTANCE_ID,
+                f"Static member {member_id} with instance id {instance_id} was fenced by member {member.member_id}.",
+            )
+        return member
+
+    # --- epochs and assignments
+
+    def _plan(
+        self, after: Members, wanted: Subscriptions, member_id: str, holder: str, *, bumps: bool
+    ) -> tuple[int, frozenset[TopicPartition]]:
+        """See whether the group needs another assignment. Returns its epoch, and what this member is to have."""
+        metadata = metadata_of(self._cluster.topics, wanted)
+        is_even = self._is_even
+        if bumps or metadata != self._metadata:
+            self.epoch += 1
+            self._metadata = metadata
+            is_even = are_even(after, wanted)
+        inherited = self.targets.pop(holder, _NOTHING)
+        self.targets[member_id] = inherited
+        if self.epoch > self.assignment_epoch and self._may_assign():
+            topics = {each.topic_id: len(each.partitions) for each in self._cluster.topics}
+            subscribers = {
+                name: Subscriber(self._topics_of(each), self.targets.get(name, _NOTHING), each.instance_id)
+                for name, each in after.items()
+            }
+            made = ASSIGNORS[self._assignor(after)](GroupSpec(subscribers, topics, is_even))
+            self.targets = {name: made.get(name, _NOTHING) for name in after}
+            self.assignment_epoch = self.epoch
+            self._assigned_ms = self._cluster.now_ms
+        return self.assignment_epoch, self.targets[member_id]
+
+    def _topics_of(self, member: ConsumerMember) -> frozenset[uuid.UUID]:
+        return topic_ids(self._cluster.topics, member, self.patterns.resolved)
+
+    def _may_assign(self) -> bool:
+        """Whether it is long enough since the last assignment (KIP-1263)."""
+        interval_ms = self._cluster.group_config_int(self.group_id, "consumer.assignment.interval.ms")
+        return self._assigned_ms is None or self._cluster.now_ms >= self._assigned_ms + interval_ms
+
+    def _assignor(self, members: Members) -> str:
+        votes = Counter(each.assignor for each in members.values() if each.assignor is not None)
+        default = elements(self._cluster.config("group.consumer.assignors"))[0]
+        return max(in_hash_order(votes, hash_of_text), key=lambda name: votes[name], default=default)
+
+    def _on_resolved(self, resolved: Mapping[str, frozenset[str]]) -> None:
+        """It has been found out which topics match which patterns."""
+        patterns, matched = patterns_of(self.members), self.patterns.resolved
+        found = {each: topics for each, topics in resolved.items() if each in patterns}
+        is_new = any(topics != matched.get(each, frozenset()) for each, topics in found.items())
+        matched.update(found)
+        self._settle()
+        metadata = metadata_of(self._cluster.topics, self._subscribed)
+        if is_new or metadata != self._metadata:
+            self.epoch += 1
+            self._metadata = metadata
+
+    # --- leaving
+
+    def leave(self, member_id: str, instance_id: str | None, epoch: int) -> Any:
+        """A member leaves, or a static one for a while. Returns the answer.
+
+        Raises:
+            Refusal: it is not in the group.
+        """
+        if instance_id is None:
+            member = self.members.get(member_id)
+            if member is None:
+                raise self._unknown(member_id)
+        else:
+            member = self._static_member(instance_id, member_id)
+        if instance_id is not None and epoch == LEFT_FOR_A_WHILE:
+            self._put(member.away())
+        else:
+            self.remove([member.member_id])
+        return protocol.ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=epoch)
+
+    def leave_classic(self, leaving: Sequence[tuple[str, str | None]]) -> list[int]:
+        """Members are removed by a LeaveGroup. Returns an error code for each."""
+        codes, found = [], []
+        for member_id, instance_id in leaving:
+            named = member_id if instance_id is None else self.static.get(instance_id, "")
+            code = 0
+            if named not in self.members:
+                code = ErrorCode.UNKNOWN_MEMBER_ID
+            elif member_id not in (named, ""):
+                code = ErrorCode.FENCED_INSTANCE_ID
+            else:
+                found.append(named)
+            codes.append(int(code))
+        if found:
+            self.remove(dict.fromkeys(found))
+        return codes
+
+    def remove(self, member_ids: Iterable[str]) -> None:
+        """Members are in it no more: they have left, or were not heard of."""
+        for member_id in member_ids:
+            self._forget(member_id)
+            self.targets.pop(member_id, None)
+        self._settle()
+        self._metadata = metadata_of(self._cluster.topics, self._subscribed)
+        self.epoch += 1
+
+    def _forget(self, member_id: str) -> None:
+        member = self.members.pop(member_id)
+        self._owners.subtract([*member.assigned, *member.revoking])
+        if member.instance_id is not None and self.static.get(member.instance_id) == member_id:
+            del self.static[member.instance_id]
+        for timers in (self._sessions, self._rebalances):
+            timer = timers.pop(member_id, None)
+            if timer is not None:
+                timer.cancel()
+
+    def _put(self, member: ConsumerMember) -> None:
+        old = self.members.get(member.member_id)
+        if old is not None:
+            self._owners.subtract([*old.assigned, *old.revoking])
+        self._owners.update([*member.assigned, *member.revoking])
+        self.members[member.member_id] = member
+        if member.instance_id is not None:
+            self.static[member.instance_id] = member.member_id
+
+    def _settle(self) -> None:
+        """What follows from who is in it."""
+        matched = self.patterns.resolved
+        for each in matched.keys() - patterns_of(self.members).keys():
+            del matched[each]
+        self._subscribed = subscriptions(self.members, matched)
+        self._is_even = are_even(self.members, self._subscribed)
+
+    # --- time
+
+    def _time_session(self, member_id: str) -> None:
+        delay_ms = self._cluster.group_config_int(self.group_id, "consumer.session.timeout.ms")
+        self._set(self._sessions, member_id, delay_ms, None)
+
+    def _time_rebalance(self, member: ConsumerMember) -> None:
+        """Who does not give up partitions in time is out."""
+        if member.state is MemberState.UNREVOKED_PARTITIONS:
+            self._set(self._rebalances, member.member_id, member.rebalance_timeout_ms, member.epoch)
+        elif (timer := self._rebalances.pop(member.member_id, None)) is not None:
+            timer.cancel()
+
+    def _set(self, timers: dict[str, Timer], member_id: str, delay_ms: int, epoch: int | None) -> None:
+        """Remove a member later, unless it has another epoch then."""
+
+        def expire() -> None:
+            if epoch is None or self.members[member_id].epoch == epoch:
+                self.remove([member_id])
+
+        timer = timers.get(member_id)
+        if timer is not None:
+            timer.cancel()
+        timers[member_id] = self._cluster.after(delay_ms, expire)
+
+    # --- coordinators
+
+    def unload(self, *, tell: bool) -> None:
+        """Its coordinator is so no more. Nobody waits to be told."""
+        del tell
+        for timer in [*self._sessions.values(), *self._rebalances.values()]:
+            timer.cancel()
+        self._sessions, self._rebalances = {}, {}
+
+    def load(self) -> None:
+        """Another broker coordinates it: nothing is lost, and sessions begin anew."""
+        for member in self.members.values():
+            self._time_session(member.member_id)
+            self._time_rebalance(member)
+
+
+def _check_epoch(member: ConsumerMember, message: Any) -> None:
+    """Refuse who has another epoch than it has been told, or who could have missed the last answer and has not."""
+    epoch = message.member_epoch
+    owned = _partitions(message.topic_partitions)
+    is_late = epoch == member.previous_epoch and owned is not None and owned <= member.assigned.keys()
+    if epoch in (0, member.epoch) or (epoch < member.epoch and is_late):
+        return
+    size = "greater" if epoch > member.epoch else "smaller"
+    raise Refusal(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"The consumer group member has a {size} member epoch ({epoch}) than the one known by the group coordinator"
+        f" ({member.epoch}). The member must abandon all its partitions and rejoin.",
+    )
+
+
+def _partitions(topics: Collection[Any] | None) -> frozenset[TopicPartition] | None:
+    """The partitions that a member says it has; None: it does not say."""
+    if topics is None:
+        return None
+    return frozenset((topic.topic_id, index) for topic in topics for index in topic.partitions)
+
+
+def _told(assigned: Collection[TopicPartition]) -> Any:
+    """What a member has, as it is told."""
+    response = protocol.ConsumerGroupHeartbeatResponse
+    topics: dict[uuid.UUID, list[int]] = {}
+    for topic_id, index in sorted(assigned, key=lambda place: (place[0].int, place[1])):
+        topics.setdefault(topic_id, []).append(index)
+    return response.Assignment(
+        topic_partitions=[response.TopicPartitions(topic_id=each, partitions=its) for each, its in topics.items()]
+    )

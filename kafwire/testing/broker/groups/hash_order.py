@@ -1,0 +1,46 @@
+"""The order in which Java's hash tables give what is in them. Kafka's assignors follow it where nothing else decides.
+
+A table has a power of two of buckets, 16 at least, and is at most three quarters full. What is in one bucket comes in
+the order in which it was put there.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+K = TypeVar("K")
+
+
+def hash_of_text(text: str) -> int:
+    """`String.hashCode`, as 32 bits without a sign."""
+    value = 0
+    for unit in memoryview(text.encode("utf-16-le")).cast("H"):
+        value = (31 * value + unit) & 0xFFFFFFFF
+    return value
+
+
+def hash_of_id(topic_id: uuid.UUID) -> int:
+    """`Uuid.hashCode` of Kafka's, as 32 bits without a sign."""
+    mixed = (topic_id.int >> 64) ^ (topic_id.int & 0xFFFFFFFFFFFFFFFF)
+    return (mixed >> 32) ^ (mixed & 0xFFFFFFFF)
+
+
+def hash_of_number(number: int) -> int:
+    """`Integer.hashCode`."""
+    return number
+
+
+def in_hash_order(keys: Iterable[K], hash_of: Callable[[K], int], *, is_copy: bool = False) -> list[K]:
+    """Keys in the order of a table that they were put into one by one, or that is a copy of another collection."""
+    listed = list(keys)
+    buckets = 16
+    while len(listed) > buckets * 3 // 4 or (is_copy and int(len(listed) / 0.75) + 1 > buckets):
+        buckets *= 2
+
+    def bucket(key: K) -> int:
+        value = hash_of(key)
+        return (value ^ value >> 16) & (buckets - 1)
+
+    return sorted(listed, key=bucket)
