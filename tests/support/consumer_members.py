@@ -29,7 +29,10 @@ class Reader:
     def join(self, topics: Sequence[str] | None = T, **fields: Any) -> Any:
         """Its first heartbeat, or one after it was fenced."""
         self.epoch, self.owned = 0, set()
-        said = {"subscribed_topic_names": topics if topics is None else [*topics], "rebalance_timeout_ms": 60_000}
+        said: dict[str, Any] = {
+            "subscribed_topic_names": topics if topics is None else [*topics],
+            "rebalance_timeout_ms": 60_000,
+        }
         return self._take(self._group.beat(self.member_id, 0, owned=set(), **said | self._how | fields))
 
     def beat(self, **fields: Any) -> Any:
@@ -40,19 +43,17 @@ class Reader:
         return self._take(answer)
 
     def quiet(self) -> Any:
-        """A heartbeat that says nothing."""
-        return self._take(
-            self._group.beat(self.member_id, self.epoch, instance_id=self._how.get("instance_id")), keeps=True
-        )
+        """A heartbeat that says nothing of what it has."""
+        return self._take(self._group.beat(self.member_id, self.epoch, instance_id=self._how.get("instance_id")))
 
     def leave(self, epoch: int = -1) -> Any:
         """It leaves, or for a while."""
         return self._group.beat(self.member_id, epoch, instance_id=self._how.get("instance_id"))
 
-    def _take(self, answer: Any, *, keeps: bool = False) -> Any:
+    def _take(self, answer: Any) -> Any:
         if not answer.error_code:
             self.epoch = answer.member_epoch
-            if answer.assignment is not None and not keeps:
+            if answer.assignment is not None:
                 self.owned = self._group.places(answer.assignment)
         return answer
 
@@ -94,9 +95,8 @@ class ConsumerMembers:
 
     def beat(self, member_id: str, epoch: int, *, owned: Places | None = None, version: int = 1, **fields: Any) -> Any:
         """The answer to a ConsumerGroupHeartbeat."""
-        message = protocol.ConsumerGroupHeartbeatRequest(
-            **{"group_id": "g", "member_id": member_id, "member_epoch": epoch} | fields
-        )
+        said: dict[str, Any] = {"group_id": "g", "member_id": member_id, "member_epoch": epoch}
+        message = protocol.ConsumerGroupHeartbeatRequest(**said | fields)
         if owned is not None:
             names = sorted({name for name, _ in owned})
             message.topic_partitions = [
