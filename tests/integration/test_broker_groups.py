@@ -16,7 +16,7 @@ import pytest
 
 import kafwire
 from kafwire.testing.broker.embedded import EmbeddedKafka
-from kafwire.testing.broker.groups.classic_group import GroupState
+from kafwire.testing.broker.groups.group import GroupState
 from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
 from kafwire.testing.broker.groups.offsets import OffsetStore
 from kafwire.testing.broker.state import ClusterState
@@ -116,7 +116,8 @@ class Stage:
 
         def look(state: ClusterState) -> tuple[GroupState, int, int]:
             groups: GroupCoordinator = state.part(GroupCoordinator)
-            found = groups.ensure(GROUP)
+            found = groups.classic(GROUP)
+            assert found is not None
             return found.state, len(found.members), found.generation
 
         return self.kafka.ask(look)

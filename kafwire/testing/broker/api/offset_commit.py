@@ -35,13 +35,16 @@ def handle(state: ClusterState, request: Request) -> Answer:
             else:
                 answers.add(topic, asked.partition_index, unknown or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     refusal = _refuses(state, request) if known else 0
+    refusal = refusal or groups.check_partitions(
+        message.group_id,
+        message.member_id,
+        message.generation_id_or_member_epoch,
+        [(name, asked.partition_index) for _, name, asked in known],
+    )
     longest = state.config_int("offset.metadata.max.bytes")
     for topic, name, asked in known:
         metadata = asked.committed_metadata or ""
         code = refusal or (ErrorCode.OFFSET_METADATA_TOO_LARGE if len(metadata.encode()) > longest else 0)
-        code = code or groups.check_commit_of(
-            message.group_id, message.member_id, message.generation_id_or_member_epoch, name, asked.partition_index
-        )
         answers.add(topic, asked.partition_index, code)
         if not code:
             groups.ensure(message.group_id)

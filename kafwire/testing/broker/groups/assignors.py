@@ -7,12 +7,19 @@ Uniform assignments for members that want different topics are in `uneven_assign
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from kafwire.testing.broker.groups.consumer_member import TopicPartition
-from kafwire.testing.broker.groups.hash_order import hash_of_id, hash_of_number, hash_of_text, in_hash_order
+from kafwire.testing.broker.groups.hash_order import (
+    buckets_of_copy,
+    hash_of_id,
+    hash_of_number,
+    hash_of_text,
+    in_hash_order,
+)
 from kafwire.testing.broker.groups.uneven_assignment import UnevenAssignment
 
 UNIFORM, RANGE = "uniform", "range"
@@ -68,7 +75,7 @@ class _Even:
         taken = {each for member in self.spec.members.values() for each in member.before}
         every = [
             (topic, index)
-            for topic in in_hash_order(_by_id(wanted), hash_of_id, is_copy=True)
+            for topic in in_hash_order(_by_id(wanted), hash_of_id, buckets=buckets_of_copy(len(wanted)))
             for index in range(self.spec.partitions[topic])
         ]
         self.unassigned = [each for each in every if each not in taken]
@@ -112,19 +119,21 @@ def _by_topic(partitions: AbstractSet[TopicPartition]) -> list[tuple[uuid.UUID, 
     for topic, index in sorted(partitions, key=lambda each: (each[0].int, each[1])):
         found.setdefault(topic, []).append(index)
     return [
-        (topic, in_hash_order(found[topic], hash_of_number, is_copy=True)) for topic in in_hash_order(found, hash_of_id)
+        (topic, in_hash_order(found[topic], hash_of_number, buckets=buckets_of_copy(len(found[topic]))))
+        for topic in in_hash_order(found, hash_of_id)
     ]
 
 
 def range_(spec: GroupSpec) -> Assignment:
     """Of each topic a range of its partitions to each member; those of the same number go together."""
     names = sorted(spec.members, key=lambda name: _place(spec, name))
-    subscribers = {topic: sum(topic in each.topics for each in spec.members.values()) for topic in spec.partitions}
+    wanted = {name: spec.members[names[0] if spec.is_even else name].topics for name in names}
+    subscribers = Counter(topic for topics in wanted.values() for topic in topics)
     given: dict[str, set[TopicPartition]] = {name: set() for name in names}
     started = dict.fromkeys(spec.partitions, 0)
     extra = {topic: count % (subscribers[topic] or 1) for topic, count in spec.partitions.items()}
     for name in names:
-        for topic in spec.members[name].topics:
+        for topic in wanted[name]:
             count = spec.partitions[topic] // subscribers[topic] + (extra[topic] > 0)
             extra[topic] -= extra[topic] > 0
             given[name].update((topic, index) for index in range(started[topic], started[topic] + count))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from kafwire.errors import ErrorCode
@@ -58,9 +59,9 @@ class ClassicOffsets:
             self.keep_alive(self.members[member_id])
         return 0
 
-    def check_commit_of(self, member_id: str, generation: int, topic: str, partition: int) -> int:
+    def check_partitions(self, member_id: str, generation: int, places: Collection[tuple[str, int]]) -> int:
         """Who may commit may do so for all partitions."""
-        del member_id, generation, topic, partition
+        del member_id, generation, places
         return 0
 
     def check_fetch(self, member_id: str | None, epoch: int) -> int:

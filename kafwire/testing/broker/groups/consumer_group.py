@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker.groups.assignors import ASSIGNORS, GroupSpec, Subscriber
+from kafwire.testing.broker.groups.assignors import ASSIGNORS, UNIFORM, GroupSpec, Subscriber
 from kafwire.testing.broker.groups.consumer_member import (
     LEFT_FOR_A_WHILE,
     ConsumerMember,
@@ -24,7 +24,6 @@ from kafwire.testing.broker.groups.consumer_member import (
     TopicPartition,
 )
 from kafwire.testing.broker.groups.group import GroupState, GroupType
-from kafwire.testing.broker.groups.hash_order import hash_of_text, in_hash_order
 from kafwire.testing.broker.groups.subscriptions import (
     Members,
     Metadata,
@@ -113,20 +112,21 @@ class ConsumerGroup:
             return ErrorCode.ILLEGAL_GENERATION if is_transactional else ErrorCode.STALE_MEMBER_EPOCH
         return 0
 
-    def check_commit_of(self, member_id: str, generation: int, topic: str, partition: int) -> int:
+    def check_partitions(self, member_id: str, generation: int, places: Collection[tuple[str, int]]) -> int:
         """An earlier epoch is good for partitions that the member has had since (KIP-1251)."""
-        member, known = self.members.get(member_id), self._cluster.topics.by_name.get(topic)
-        if member is None or known is None or generation == member.epoch:
+        member = self.members.get(member_id)
+        if member is None or generation == member.epoch:
             return 0
-        place = known.topic_id, partition
-        since = member.assigned.get(place, member.revoking.get(place))
-        return ErrorCode.STALE_MEMBER_EPOCH if since is None or generation < since else 0
+        had = member.assigned | member.revoking
+        known = self._cluster.topics.by_name
+        since = [had.get((known[topic].topic_id, index)) for topic, index in places]
+        return ErrorCode.STALE_MEMBER_EPOCH if any(each is None or generation < each for each in since) else 0
 
     def check_fetch(self, member_id: str | None, epoch: int) -> int:
         """The error code for who asks for offsets in the name of this member."""
-        if member_id is None and epoch < 0:
-            return 0
-        member = self.members.get(member_id or "")
+        if member_id is None:
+            return 0 if epoch < 0 else ErrorCode.UNKNOWN_SERVER_ERROR  # it trips Kafka up, too
+        member = self.members.get(member_id)
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         return 0 if epoch == member.epoch else ErrorCode.STALE_MEMBER_EPOCH
@@ -258,7 +258,7 @@ class ConsumerGroup:
                 name: Subscriber(self._topics_of(each), self.targets.get(name, _NOTHING), each.instance_id)
                 for name, each in after.items()
             }
-            made = ASSIGNORS[self._assignor(after)](GroupSpec(subscribers, topics, is_even))
+            made = ASSIGNORS[self._assignor(after, member_id)](GroupSpec(subscribers, topics, is_even))
             self.targets = {name: made.get(name, _NOTHING) for name in after}
             self.assignment_epoch = self.epoch
             self._assigned_ms = self._cluster.now_ms
@@ -272,10 +272,16 @@ class ConsumerGroup:
         interval_ms = self._cluster.group_config_int(self.group_id, "consumer.assignment.interval.ms")
         return self._assigned_ms is None or self._cluster.now_ms >= self._assigned_ms + interval_ms
 
-    def _assignor(self, members: Members) -> str:
+    def _assignor(self, members: Members, told: str | None = None) -> str:
+        """The one that most members like best. Of two with as many, one that only `told` likes; else `uniform`.
+
+        That is what follows from Kafka's hash tables.
+        """
         votes = Counter(each.assignor for each in members.values() if each.assignor is not None)
+        own = members[told].assignor if told is not None else None
+        places = {name: (votes[name], name == own and votes[name] == 1, name == UNIFORM) for name in votes}
         default = elements(self._cluster.config("group.consumer.assignors"))[0]
-        return max(in_hash_order(votes, hash_of_text), key=lambda name: votes[name], default=default)
+        return max(places, key=places.__getitem__, default=default)
 
     def _on_resolved(self, resolved: Mapping[str, frozenset[str]]) -> None:
         """It has been found out which topics match which patterns."""

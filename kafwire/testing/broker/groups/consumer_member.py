@@ -41,8 +41,8 @@ class ConsumerMember:
     state: MemberState = MemberState.STABLE
     epoch: int = 0
     previous_epoch: int = -1
-    assigned: Mapping[TopicPartition, int] = field(default_factory=dict)
-    revoking: Mapping[TopicPartition, int] = field(default_factory=dict)
+    assigned: dict[TopicPartition, int] = field(default_factory=dict)
+    revoking: dict[TopicPartition, int] = field(default_factory=dict)
 
     def told(self, message: Any, client_id: str, host: str) -> ConsumerMember:
         """The member as a ConsumerGroupHeartbeat describes it: what is left out of that stays."""
@@ -69,7 +69,7 @@ class ConsumerMember:
 
     def successor(self, member_id: str) -> ConsumerMember:
         """Who comes with its instance id, and takes its place."""
-        return replace(self, member_id=member_id, epoch=0, previous_epoch=0)
+        return replace(self, member_id=member_id, epoch=0, previous_epoch=0, assigned=dict.fromkeys(self.assigned, 0))
 
 
 def _or(given: str | None, known: str | None) -> str | None:
@@ -132,8 +132,8 @@ class Reconciliation:
         self,
         state: MemberState,
         epoch: int,
-        assigned: Mapping[TopicPartition, int],
-        revoking: Mapping[TopicPartition, int],
+        assigned: dict[TopicPartition, int],
+        revoking: dict[TopicPartition, int],
     ) -> ConsumerMember:
         previous = self.member.epoch
         return replace(

@@ -65,8 +65,8 @@ class Group(Protocol):
         """The error code for who commits offsets in the name of this member."""
         ...
 
-    def check_commit_of(self, member_id: str, generation: int, topic: str, partition: int) -> int:
-        """The error code for who may commit, and commits the offset of this partition."""
+    def check_partitions(self, member_id: str, generation: int, places: Collection[tuple[str, int]]) -> int:
+        """The error code for who may commit, and commits offsets of these partitions: one is enough to refuse all."""
         ...
 
     def check_fetch(self, member_id: str | None, epoch: int) -> int:

@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafwire.errors import ErrorCode
 from kafwire.testing.broker.groups.classic_group import ClassicGroup
 from kafwire.testing.broker.groups.consumer_group import MEMBER_EPOCHS, ConsumerGroup
 from kafwire.testing.broker.groups.group import Group, GroupState
-from kafwire.testing.broker.groups.offsets import OffsetStore
+from kafwire.testing.broker.groups.offsets import OffsetStore, Place
 from kafwire.testing.broker.security.acls import Operation, ResourceType
 from kafwire.testing.broker.topics.config_store import Refusal
 
@@ -198,10 +199,10 @@ class GroupCoordinator:
             member_id, instance_id, generation, is_transactional=is_transactional, version=version
         )
 
-    def check_commit_of(self, group_id: str, member_id: str, generation: int, topic: str, partition: int) -> int:
-        """The error code for who may commit, and commits the offset of this partition."""
+    def check_partitions(self, group_id: str, member_id: str, generation: int, places: Collection[Place]) -> int:
+        """The error code for who may commit, and commits offsets of these partitions: one is enough to refuse all."""
         group = self.groups.get(group_id)
-        return 0 if group is None else group.check_commit_of(member_id, generation, topic, partition)
+        return 0 if group is None else group.check_partitions(member_id, generation, places)
 
     def check_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> int:
         """The error code for who asks for offsets in the name of this member."""

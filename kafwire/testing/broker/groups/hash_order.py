@@ -1,6 +1,6 @@
 """The order in which Java's hash tables give what is in them. Kafka's assignors follow it where nothing else decides.
 
-A table has a power of two of buckets, 16 at least, and is at most three quarters full. What is in one bucket comes in
+A table has a power of two of buckets, 16 at first, and is at most three quarters full. What is in one bucket comes in
 the order in which it was put there.
 """
 
@@ -32,11 +32,15 @@ def hash_of_number(number: int) -> int:
     return number
 
 
-def in_hash_order(keys: Iterable[K], hash_of: Callable[[K], int], *, is_copy: bool = False) -> list[K]:
-    """Keys in the order of a table that they were put into one by one, or that is a copy of another collection."""
+def buckets_of_copy(count: int) -> int:
+    """How many buckets a `HashSet` has that is made as a copy of so many keys."""
+    return max(16, 1 << int(count / 0.75).bit_length())
+
+
+def in_hash_order(keys: Iterable[K], hash_of: Callable[[K], int], *, buckets: int = 16) -> list[K]:
+    """Keys in the order of a table that they were put into one by one. `buckets`: how many it has at first."""
     listed = list(keys)
-    buckets = 16
-    while len(listed) > buckets * 3 // 4 or (is_copy and int(len(listed) / 0.75) + 1 > buckets):
+    while len(listed) > buckets * 3 // 4:
         buckets *= 2
 
     def bucket(key: K) -> int:
