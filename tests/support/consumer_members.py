@@ -26,7 +26,7 @@ class Reader:
         self.member_id, self.epoch = member_id, 0
         self.owned: Places = set()
 
-    def join(self, topics: Sequence[str] | None = T, **fields: Any) -> Any:
+    def enter(self, topics: Sequence[str] | None = T, **fields: Any) -> Any:
         """Its first heartbeat, or one after it was fenced."""
         self.epoch, self.owned = 0, set()
         said: dict[str, Any] = {
@@ -82,7 +82,7 @@ class ConsumerMembers:
         """Members that have joined, and have what they are to have."""
         readers = [self.reader(each, **how) for each in member_ids]
         for each in readers:
-            each.join()
+            each.enter()
         self.settle(readers)
         return readers
 

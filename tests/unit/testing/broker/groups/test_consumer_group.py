@@ -11,7 +11,7 @@ from tests.support.consumer_members import ConsumerMembers
 def test_the_first_member_has_all_partitions_at_once() -> None:
     group = ConsumerMembers()
     first = group.reader("a")
-    answer = first.join()
+    answer = first.enter()
     assert (answer.error_code, answer.member_id, answer.member_epoch) == (0, "a", 2)
     assert answer.heartbeat_interval_ms == 5000
     assert first.owned == {("t", index) for index in range(4)}
@@ -33,7 +33,7 @@ def test_a_member_gives_up_partitions_before_another_has_them() -> None:
     group = ConsumerMembers()
     (first,) = group.joined("a")
     second = group.reader("b")
-    answer = second.join()
+    answer = second.enter()
     assert (answer.member_epoch, second.owned) == (3, set())
     assert group.group.state.value == "Reconciling"
     kept = first.quiet()  # what it says it has is not known: it keeps its epoch, and is told what it may keep
@@ -50,7 +50,7 @@ def test_a_member_gives_up_partitions_before_another_has_them() -> None:
 def test_a_member_that_has_given_up_by_itself_is_taken_at_its_word() -> None:
     group = ConsumerMembers()
     (first,) = group.joined("a")
-    group.reader("b").join()
+    group.reader("b").enter()
     target = group.group.targets["a"]
     first.owned = {("t", index) for _, index in target}
     assert first.beat().member_epoch == 3
@@ -69,7 +69,7 @@ def test_who_leaves_gives_all_to_the_others() -> None:
     assert first.owned == {("t", index) for index in range(4)}
     first.leave()
     assert group.group.state.value == "Empty"
-    assert second.join().member_epoch == group.group.epoch
+    assert second.enter().member_epoch == group.group.epoch
 
 
 def test_a_session_ends() -> None:
@@ -88,7 +88,7 @@ def test_who_does_not_give_up_partitions_in_time_is_out() -> None:
     group = ConsumerMembers()
     (first,) = group.joined("a", rebalance_timeout_ms=10_000)
     second = group.reader("b")
-    second.join()
+    second.enter()
     first.quiet()
     for _ in range(3):
         group.pass_ms(3_000)
@@ -103,7 +103,7 @@ def test_who_has_given_up_partitions_in_time_stays() -> None:
     group = ConsumerMembers()
     (first,) = group.joined("a", rebalance_timeout_ms=10_000)
     second = group.reader("b")
-    second.join()
+    second.enter()
     first.quiet()
     group.settle([first, second])
     group.pass_ms(11_000)
@@ -126,7 +126,7 @@ def test_an_answer_was_lost() -> None:
     group = ConsumerMembers()
     first, second = group.joined("a", "b")
     third = group.reader("c")
-    third.join()
+    third.enter()
     late = group.group.members["a"].previous_epoch
     assert late < first.epoch
     assert group.beat("a", late, owned=first.owned).error_code == 0, "it may not have been told"
@@ -138,7 +138,7 @@ def test_a_member_joins_anew() -> None:
     group = ConsumerMembers()
     first, _ = group.joined("a", "b")
     had, epoch = set(first.owned), group.group.epoch
-    assert first.join().member_epoch == epoch
+    assert first.enter().member_epoch == epoch
     assert first.owned == had
 
 
@@ -157,16 +157,16 @@ def test_a_group_that_is_not_there() -> None:
 def test_there_is_no_room() -> None:
     group = ConsumerMembers(group_consumer_max_size=2)
     first, _ = group.joined("a", "b")
-    assert group.reader("c").join().error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert first.join().error_code == 0
+    assert group.reader("c").enter().error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert first.enter().error_code == 0
 
 
 def test_assignments_are_not_made_too_often() -> None:
     group = ConsumerMembers(group_consumer_assignment_interval_ms=1000)
     first, second = group.reader("a"), group.reader("b")
-    first.join()
+    first.enter()
     group.pass_ms(999)
-    answer = second.join()
+    answer = second.enter()
     assert (answer.member_epoch, group.places(answer.assignment)) == (2, set())
     assert group.group.state.value == "Assigning"
     group.pass_ms(1)
@@ -187,7 +187,7 @@ def test_topics_grow(count: int) -> None:
 def test_topics_that_appear_and_go() -> None:
     group = ConsumerMembers()
     first = group.reader("a")
-    first.join(["t", "later"])
+    first.enter(["t", "later"])
     assert {name for name, _ in first.owned} == {"t"}
     group.state.topics.create("later", 2)
     assert first.beat().member_epoch == 3
@@ -214,18 +214,18 @@ def test_other_topics_are_wanted() -> None:
 def test_a_member_without_topics() -> None:
     group = ConsumerMembers()
     first = group.reader("a")
-    assert first.join([]).member_epoch == 1
+    assert first.enter([]).member_epoch == 1
     assert (first.owned, group.group.state.value) == (set(), "Stable")
 
 
 def test_members_choose_the_assignor() -> None:
     group = ConsumerMembers(topics={"t": 3})
-    assert group.reader("a", server_assignor="range").join().error_code == 0
+    assert group.reader("a", server_assignor="range").enter().error_code == 0
     assert group.group.assignor == "range"
-    group.reader("b").join()
+    group.reader("b").enter()
     assert group.group.assignor == "range", "who has no choice does not count"
     for name in ("c", "d"):
-        group.reader(name, server_assignor="uniform").join()
+        group.reader(name, server_assignor="uniform").enter()
     assert group.group.assignor == "uniform"
 
 
