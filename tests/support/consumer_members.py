@@ -9,9 +9,7 @@ from typing import Any
 from kafwire import protocol
 from kafwire.testing.broker.groups.consumer_group import ConsumerGroup
 from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
-from kafwire.testing.broker.request import Request
 from kafwire.testing.broker.state import ClusterState
-from kafwire.testing.broker.topics.config_store import Refusal
 from tests.support.broker_driver import BrokerDriver
 
 Places = set[tuple[str, int]]
@@ -105,11 +103,7 @@ class ConsumerMembers:
                 )
                 for name in names
             ]
-        request = Request(self.driver.connection(), message, version, client_id="test")
-        try:
-            return self.coordinator.heartbeat(request)
-        except Refusal as refusal:
-            return protocol.ConsumerGroupHeartbeatResponse(error_code=refusal.code, error_message=refusal.message)
+        return self.driver.ask(message, version, node=self.state.coordinator("g"))
 
     def topic_id(self, name: str) -> uuid.UUID:
         return self.state.topics.by_name[name].topic_id
