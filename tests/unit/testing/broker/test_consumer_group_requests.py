@@ -315,3 +315,11 @@ def test_options_that_a_group_may_not_have(name: str, value: str, told: str) -> 
     assert (answer.error_code, answer.error_message) == (ErrorCode.INVALID_CONFIG, told)
     assert alter(group, "consumer.session.timeout.ms", "x").error_code == ErrorCode.INVALID_CONFIG
     assert group.state.group_configs == {}
+
+
+def test_a_session_is_longer_than_the_time_between_heartbeats() -> None:
+    group = ConsumerMembers(group_consumer_min_session_timeout_ms=1)
+    answer = alter(group, "consumer.session.timeout.ms", "5000")
+    told = "consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms"
+    assert (answer.error_code, answer.error_message) == (ErrorCode.INVALID_CONFIG, told)
+    assert alter(group, "consumer.session.timeout.ms", "5001").error_code == 0

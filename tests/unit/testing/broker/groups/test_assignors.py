@@ -71,6 +71,18 @@ def test_who_has_too_much_gives_to_others() -> None:
     assert shown(made) == {"m1": "a0 a1 a2 b0", "m2": "a3 a4 a5"}
 
 
+def test_who_has_most_may_have_nothing_that_others_want() -> None:
+    had = {"m1": frozenset({(B, 0), (C, 0)}), "m2": frozenset({(A, 0), (A, 1)})}
+    made = uniform(spec({"m0": "c", "m1": "bc", "m2": "ac"}, {"a": 2, "b": 1, "c": 1}, had))
+    assert shown(made) == {"m0": "c0", "m1": "b0", "m2": "a0 a1"}
+
+
+def test_range_as_if_all_wanted_the_same() -> None:
+    """Kafka does so for a member without topics, when nothing else has changed."""
+    members = {"m1": Subscriber(frozenset({A})), "m2": Subscriber(frozenset())}
+    assert shown(range_(GroupSpec(members, {A: 3}, is_even=True))) == {"m1": "a0 a1", "m2": "a2"}
+
+
 def test_range_gives_partitions_of_the_same_numbers_to_the_same_members() -> None:
     made = range_(spec({"m1": "ab", "m2": "ab"}, {"a": 3, "b": 3}))
     assert shown(made) == {"m1": "a0 a1 b0 b1", "m2": "a2 b2"}

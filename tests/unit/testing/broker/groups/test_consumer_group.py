@@ -201,7 +201,7 @@ def test_topics_that_appear_and_go() -> None:
 
 def test_other_topics_are_wanted() -> None:
     group = ConsumerMembers(topics={"t": 2, "u": 2}, group_consumer_assignment_interval_ms=1000)
-    (first,) = group.joined("a")
+    (first,) = group.joined("a", rebalance_timeout_ms=900)
     answer = first.beat(subscribed_topic_names=["u"])
     assert group.places(answer.assignment) == set(), "it is to give up the others before there is an assignment"
     assert (answer.member_epoch, group.group.state.value) == (2, "Assigning")
@@ -227,6 +227,23 @@ def test_members_choose_the_assignor() -> None:
     for name in ("c", "d"):
         group.reader(name, server_assignor="uniform").enter()
     assert group.group.assignor == "uniform"
+
+
+def test_of_two_assignors_with_as_many_votes_the_new_one_is_taken() -> None:
+    group = ConsumerMembers(topics={"t": 3, "u": 1})
+    group.reader("a", server_assignor="uniform").enter(["t", "u"])
+    group.reader("b", server_assignor="range").enter()
+    assert group.group.targets["b"] == {(group.topic_id("t"), 2)}
+    assert group.group.assignor == "uniform", "what it is said to be does not follow that"
+
+
+def test_members_that_want_different_topics() -> None:
+    group = ConsumerMembers(topics={"t": 2, "u": 2})
+    first, second = group.reader("a"), group.reader("b")
+    first.enter(["t"])
+    second.enter(["t", "u"])
+    group.settle([first, second])
+    assert (first.owned, second.owned) == ({("t", 0), ("t", 1)}, {("u", 0), ("u", 1)})
 
 
 def test_another_broker_takes_over() -> None:

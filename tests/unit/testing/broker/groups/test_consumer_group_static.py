@@ -24,6 +24,7 @@ def test_a_member_that_leaves_for_a_while_has_its_partitions_when_it_returns() -
     assert returned.enter().member_epoch == epoch
     assert (returned.owned, group.group.epoch) == (had, epoch)
     assert group.group.members.keys() == {"b", "c"}
+    assert {*group.group.members["c"].assigned.values()} == {0}, "its partitions are as old as it is"
 
 
 def test_a_member_that_does_not_return_is_forgotten_in_time() -> None:

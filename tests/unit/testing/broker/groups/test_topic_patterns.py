@@ -22,7 +22,7 @@ def names(reader: Reader) -> set[str]:
 
 
 def test_topics_that_match_are_had_from_the_next_heartbeat_on() -> None:
-    group = ConsumerMembers(topics={"t-1": 1, "t-2": 1, "at-1": 1})
+    group = ConsumerMembers(topics={"t-1": 1, "t-2": 1, "at-1": 1, "t-10": 1})
     first = subscribed(group, "a", "t-.")
     assert (first.epoch, names(first)) == (1, set())
     assert first.beat().member_epoch == 2
