@@ -66,14 +66,15 @@ def embedded(topics: dict[str, uuid.UUID]) -> Iterator[EmbeddedKafka]:
         yield running
 
 
+@pytest.mark.parametrize("is_mixed", [False, True])
 @pytest.mark.parametrize("seed", seeds.sampled(range(24), 1, 2, 3, 5))
 def test_walks_are_answered_alike(
-    cluster: KafkaCluster, topics: dict[str, uuid.UUID], embedded: EmbeddedKafka, seed: int
+    cluster: KafkaCluster, topics: dict[str, uuid.UUID], embedded: EmbeddedKafka, seed: int, *, is_mixed: bool
 ) -> None:
     places = cluster.bootstrap, embedded.bootstrap
-    real, own = (Walk(where, topics, seed).play(STEPS) for where in places)
+    real, own = (Walk(where, topics, seed, is_mixed=is_mixed).play(STEPS) for where in places)
     if real != own:  # a busy broker may not have heeded the group's option at first
-        real, own = (Walk(where, topics, seed).play(STEPS) for where in places)
+        real, own = (Walk(where, topics, seed, is_mixed=is_mixed).play(STEPS) for where in places)
     first = next((number for number, lines in enumerate(zip(real, own, strict=True)) if lines[0] != lines[1]), None)
     assert first is None, "\n".join([*real[:first], "--- real:", real[first], "--- embedded:", own[first]])
 

@@ -127,6 +127,15 @@ class Stage:
 
         return self.kafka.ask(look)
 
+    def kind(self) -> str:
+        """Which protocol the group is of."""
+
+        def look(state: ClusterState) -> str:
+            groups: GroupCoordinator = state.part(GroupCoordinator)
+            return groups.groups[GROUP].type.value
+
+        return self.kafka.ask(look)
+
     def committed(self) -> dict[int, int]:
         """What the group has committed, by partition."""
 
@@ -220,6 +229,29 @@ def test_members_of_the_consumer_protocol_share_a_topic(stage: Stage, one: str, 
     stage.wait("the group is empty", lambda: stage.status()[:2] == (GroupState.EMPTY, 0))
     assert stage.committed() == dict.fromkeys(range(PARTITIONS), 30)
     assert [member.look()[2] for member in stage.members] == [None] * 2
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), often([("java", "confluent"), ("confluent", "java"), ("aiokafka", "java")], ("java", "confluent"))
+)
+def test_a_group_changes_its_protocol_member_by_member_and_back(stage: Stage, one: str, other: str) -> None:
+    first, second = stage.join(one), stage.join(other)
+    stage.shared(first, second)
+    for goes, kind, how in (
+        (first, "java", {"group_protocol": "consumer"}),
+        (second, "confluent", {"group_protocol": "consumer"}),
+        (None, one, {}),
+        (None, other, {}),
+    ):
+        stage.write()
+        stage.all_is_read()
+        comes = stage.join(kind, **how)
+        (goes or stage.members[-3]).close()
+        stage.shared(stage.members[-2], comes)
+    assert stage.kind() == "classic"
+    stage.write()
+    stage.all_is_read()
+    assert [member.look()[2] for member in stage.members] == [None] * 6
 
 
 @pytest.mark.parametrize("kind", ["java", "confluent"])

@@ -16,7 +16,8 @@ from typing import Any
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
-from kafwire.protocol.framing import decode_response, encode_request
+from kafwire.protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from kafwire.protocol.framing import decode_response, decode_versioned, encode_request, encode_versioned
 from tests.support import deadlines as waiting
 
 LONG_MS = 300_000
@@ -36,6 +37,8 @@ class Slot:
     topics: tuple[str, ...] = ()
     told: Places = frozenset()
     owned: Places = frozenset()
+    is_classic: bool = False
+    leads: bool = False
 
 
 @dataclass
@@ -45,6 +48,7 @@ class Walk:
     address: str
     topics: dict[str, uuid.UUID]
     seed: int
+    is_mixed: bool = False  # whether one member speaks the classic protocol: alone in a classic group, it never waits
     lines: list[str] = field(default_factory=list)
 
     def play(self, steps: int) -> list[str]:
@@ -53,8 +57,10 @@ class Walk:
         self._group = f"walk-{self.seed}-{uuid.uuid4().hex[:8]}"
         self._names = {topic_id: name for name, topic_id in self.topics.items()}
         self._members = 0
-        names = self._random.sample([None, None, None, "i3", "i4"], self._random.randint(2, 5))
+        names = self._random.sample([None, None, None, "i3", "i4"], self._random.randint(2, 3 if self.is_mixed else 5))
         self._slots = [Slot(number, name, self._new_id()) for number, name in enumerate(names)]
+        if self.is_mixed:
+            self._slots[0].is_classic, self._slots[0].instance_id = True, None
         with socket.create_connection((host, int(port))) as self._socket:
             self._socket.settimeout(60)
             self._prepare()
@@ -87,8 +93,21 @@ class Walk:
         slot = self._random.choice(self._slots)
         kinds = {"beat": 12, "quiet": 3, "want": 2, "leave": 2, "rejoin": 1, "look": 2, "odd": 3, "commit": 3}
         kinds |= {"fetch": 2, "list": 1, "other": 1}
+        if self.is_mixed:
+            kinds["leave"] = 6
         if not slot.is_in:
             kinds = {"join": 12, "odd": 2, "look": 1, "commit": 1, "other": 1}
+        if slot.is_classic:
+            kinds = {
+                "classic_beat": 5,
+                "classic_join": 4,
+                "classic_sync": 5,
+                "look": 1,
+                "list": 1,
+                "commit": 2,
+                "fetch": 1,
+            }
+            kinds |= {"classic_leave": 1} if slot.is_in else {"classic_join": 12}
         (kind,) = self._random.choices([*kinds], [*kinds.values()])
         getattr(self, f"_{kind}")(slot)
 
@@ -230,6 +249,83 @@ class Walk:
             answer = self._ask(delete)
             errors = [_error(part) for each in answer.topics for part in each.partitions]
             self._note(f"{kind} {topic}", f"{_error(answer)} {errors}")
+
+    # --- the classic protocol
+
+    def _classic_join(self, slot: Slot) -> None:
+        if not any(each.is_in for each in self._slots):
+            return  # Kafka's coordinator forgets a group that is empty then, and those who ask do not see that at once
+        if not slot.is_in or self._random.random() < 0.2:
+            count = self._random.randint(1, len(self.topics))
+            slot.topics = tuple(sorted(self._random.sample([*self.topics, "none"], count)))
+        if self._random.random() < 0.8:
+            slot.owned = slot.told
+        subscription = ConsumerProtocolSubscription(topics=[*slot.topics])
+        subscription.owned_partitions = [
+            subscription.TopicPartition(topic=name, partitions=[i for n, i in sorted(slot.owned) if n == name])
+            for name in sorted({name for name, _ in slot.owned})
+        ]
+        request = protocol.JoinGroupRequest(
+            group_id=self._group,
+            member_id=slot.member_id,
+            group_instance_id=slot.instance_id,
+            protocol_type="consumer" if self._random.random() < 0.95 else "connect",
+            session_timeout_ms=LONG_MS,
+            rebalance_timeout_ms=LONG_MS,
+        )
+        named = request.JoinGroupRequestProtocol(name="range", metadata=encode_versioned(subscription, 1))
+        request.protocols = [named]
+        answer = self._ask(request)
+        if not answer.error_code:
+            slot.is_in, slot.epoch, slot.leads = True, answer.generation_id, bool(answer.members)
+        elif answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID:
+            slot.is_in = False
+        told = f"{answer.protocol_type} {answer.protocol_name} led by {answer.leader!r}"
+        members = [(each.member_id, each.group_instance_id) for each in answer.members]
+        asked = f"{slot.member_id}/{slot.instance_id} join {request.protocol_type} {slot.topics} {_shown(slot.owned)}"
+        self._note(asked, f"{_error(answer)} {answer.member_id} in {answer.generation_id} {told} {members}")
+
+    def _classic_sync(self, slot: Slot) -> None:
+        generation = slot.epoch - (self._random.random() < 0.1)
+        request = protocol.SyncGroupRequest(
+            group_id=self._group,
+            member_id=slot.member_id,
+            group_instance_id=slot.instance_id,
+            generation_id=generation,
+            protocol_type="consumer",
+            protocol_name="range" if self._random.random() < 0.95 else "other",
+        )
+        if slot.leads:
+            first = min(self.topics)
+            places = ConsumerProtocolAssignment.TopicPartition(topic=first, partitions=[0])
+            given = encode_versioned(ConsumerProtocolAssignment(assigned_partitions=[places]), 1)
+            request.assignments = [request.SyncGroupRequestAssignment(member_id=slot.member_id, assignment=given)]
+        answer = self._ask(request)
+        data, told = bytes(answer.assignment), "nothing"
+        if data:
+            version, assignment = decode_versioned(ConsumerProtocolAssignment, data)
+            slot.told = frozenset((t.topic, i) for t in assignment.assigned_partitions for i in t.partitions)
+            told = f"v{version} {_shown(slot.told)}"
+        asked = f"{slot.member_id}/{slot.instance_id} sync {generation} {request.protocol_name}"
+        self._note(asked, f"{_error(answer)} {answer.protocol_type} {answer.protocol_name} {told}")
+
+    def _classic_beat(self, slot: Slot) -> None:
+        generation = slot.epoch - (self._random.random() < 0.1)
+        request = protocol.HeartbeatRequest(
+            group_id=self._group,
+            member_id=slot.member_id,
+            group_instance_id=slot.instance_id,
+            generation_id=generation,
+        )
+        code = _error(self._ask(request))
+        self._note(f"{slot.member_id}/{slot.instance_id} classic beat {generation}", code)
+
+    def _classic_leave(self, slot: Slot) -> None:
+        request = protocol.LeaveGroupRequest(group_id=self._group)
+        request.members = [request.MemberIdentity(member_id=slot.member_id, group_instance_id=slot.instance_id)]
+        (answer,) = self._ask(request).members
+        self._note(f"{slot.member_id}/{slot.instance_id} classic leave", _error(answer))
+        slot.is_in, slot.told, slot.owned = False, frozenset(), frozenset()
 
     # --- requests and answers
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kafwire.testing.broker.groups.consumer_group import ConsumerGroup
     from kafwire.testing.broker.state import ClusterState
 
-CONSUMER = 1  # the type of a member that speaks the consumer protocol
+CLASSIC, CONSUMER = 0, 1  # the types of members, by the protocol that they speak
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
@@ -68,10 +68,10 @@ def _member(state: ClusterState, group: ConsumerGroup, member: ConsumerMember) -
         client_id=member.client_id,
         client_host=member.host,
         subscribed_topic_names=sorted(member.topics),
-        subscribed_topic_regex=member.pattern or "",
+        subscribed_topic_regex=member.pattern,
         assignment=_assignment(state, [*member.assigned, *member.revoking]),
         target_assignment=_assignment(state, group.targets.get(member.member_id, ())),
-        member_type=CONSUMER,
+        member_type=CONSUMER if member.classic is None else CLASSIC,
     )
 
 

@@ -27,6 +27,9 @@ def _beat(state: ClusterState, request: Request) -> int:
     code = groups.refuses(request, message.group_id)
     if code:  # nothing is known of the member while its group is loaded, and it may well be in it
         return 0 if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else code
+    mixed = groups.mixed(message.group_id)
+    if mixed is not None:
+        return mixed.beat(message)
     group = groups.classic(message.group_id)
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID

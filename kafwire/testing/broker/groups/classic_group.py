@@ -390,6 +390,19 @@ class ClassicGroup(ClassicOffsets):
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
 
+    def adopt(self, members: Sequence[Member], generation: int) -> None:
+        """It was a consumer group, of which classic members are left: they keep what they have, and rebalance."""
+        self.members = {member.member_id: member for member in members}
+        self.static = {m.instance_id: m.member_id for m in members if m.instance_id is not None}
+        self.generation, self.protocol_type, self.leader = generation, CONSUMER, next(iter(self.members))
+        self._enter(GroupState.STABLE)
+        self.protocol_name = self._vote()
+        self.subscribed = self._subscriptions()
+        for member in members:
+            self.keep_alive(member)
+        self._store()
+        self._prepare_rebalance()
+
     # --- coordinators
 
     def _store(self) -> None:

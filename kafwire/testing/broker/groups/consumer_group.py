@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
@@ -22,8 +22,12 @@ from kafwire.testing.broker.groups.consumer_member import (
     MemberState,
     Reconciliation,
     TopicPartition,
+    check_epoch,
+    partitions_of,
+    stale,
 )
 from kafwire.testing.broker.groups.group import GroupState, GroupType
+from kafwire.testing.broker.groups.member_timers import Limit, MemberTimers
 from kafwire.testing.broker.groups.subscriptions import (
     Members,
     Metadata,
@@ -40,7 +44,6 @@ from kafwire.testing.broker.topics.config_store import Refusal
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
-    from kafwire.testing.broker.timers import Timer
 
 CONSUMER = "consumer"
 MEMBER_EPOCHS = 9  # the version of OffsetCommit from which a generation may be a member's epoch
@@ -68,8 +71,8 @@ class ConsumerGroup:
         self._subscribed: Subscriptions = {}
         self._metadata: Metadata = {}  # what the group's epoch stands for
         self._is_even = True
-        self._sessions: dict[str, Timer] = {}
-        self._rebalances: dict[str, Timer] = {}
+        self.timers = MemberTimers(state)
+        self.on_classic_left: Callable[[Sequence[str]], bool] = lambda leaving: False  # noqa: ARG005
 
     # --- what it is asked
 
@@ -106,10 +109,10 @@ class ConsumerGroup:
         member = self.members.get(member_id)
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        if not is_transactional and version < MEMBER_EPOCHS:
+        if not is_transactional and member.classic is None and version < MEMBER_EPOCHS:
             return ErrorCode.UNSUPPORTED_VERSION
         if generation > member.epoch:
-            return ErrorCode.ILLEGAL_GENERATION if is_transactional else ErrorCode.STALE_MEMBER_EPOCH
+            return ErrorCode.ILLEGAL_GENERATION if is_transactional else stale(member)
         return 0
 
     def check_partitions(self, member_id: str, generation: int, places: Collection[tuple[str, int]]) -> int:
@@ -120,7 +123,7 @@ class ConsumerGroup:
         had = member.assigned | member.revoking
         known = self._cluster.topics.by_name
         since = [had.get((known[topic].topic_id, index)) for topic, index in places]
-        return ErrorCode.STALE_MEMBER_EPOCH if any(each is None or generation < each for each in since) else 0
+        return stale(member) if any(each is None or generation < each for each in since) else 0
 
     def check_fetch(self, member_id: str | None, epoch: int) -> int:
         """The error code for who asks for offsets in the name of this member."""
@@ -129,7 +132,7 @@ class ConsumerGroup:
         member = self.members.get(member_id)
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        return 0 if epoch == member.epoch else ErrorCode.STALE_MEMBER_EPOCH
+        return 0 if epoch == member.epoch else stale(member)
 
     def check_offset_delete(self) -> int:
         """Anybody may delete offsets of topics that nobody has subscribed to."""
@@ -143,11 +146,31 @@ class ConsumerGroup:
         Raises:
             Refusal: nothing is changed.
         """
-        self._check_size(message.member_id)
+        self.check_size(message.member_id)
         member_id = message.member_id or self._cluster.make_cluster_id()
         before = self._before(member_id, message)
         told = before.told(message, client_id, host)
-        owned = _partitions(message.topic_partitions)
+        owned = partitions_of(message.topic_partitions)
+        now = self.advance(before, told, owned, allows)
+        is_full = (
+            message.rebalance_timeout_ms != -1
+            and (message.subscribed_topic_names is not None or message.subscribed_topic_regex is not None)
+            and owned is not None
+        )
+        answer = protocol.ConsumerGroupHeartbeatResponse(
+            member_id=member_id,
+            member_epoch=now.epoch,
+            heartbeat_interval_ms=self._cluster.group_config_int(self.group_id, "consumer.heartbeat.interval.ms"),
+        )
+        if message.member_epoch == 0 or is_full or now.assigned != before.assigned:
+            answer.assignment = _told(now.assigned)
+        return answer
+
+    def advance(
+        self, before: ConsumerMember, told: ConsumerMember, owned: frozenset[TopicPartition] | None, allows: Allows
+    ) -> ConsumerMember:
+        """A member has said what it wants and has. Returns it as it is then."""
+        member_id = told.member_id
         pattern = self.patterns.change(self.members.values(), before.pattern, told.pattern, self.topics_made, allows)
         has_new_names = told.topics != before.topics
         holder = self.static.get(told.instance_id or "", member_id)  # whose place it takes; its own, as a rule
@@ -155,7 +178,8 @@ class ConsumerGroup:
         after = {name: each for name, each in self.members.items() if name == member_id or name != holder}
         after[member_id] = told
         wanted = self._subscribed if is_same else subscriptions(after, self.patterns.resolved)
-        bumps = has_new_names or pattern is PatternChange.RESOLVED
+        is_known = told.classic is not None and pattern is not PatternChange.NONE
+        bumps = has_new_names or is_known or pattern is PatternChange.RESOLVED
         target_epoch, target = self._plan(after, wanted, member_id, holder, bumps=bumps)
         now = Reconciliation(
             told,
@@ -173,22 +197,11 @@ class ConsumerGroup:
             self._settle()
         if now is not told:
             self._time_rebalance(now)
-        self._time_session(member_id)
-        is_full = (
-            message.rebalance_timeout_ms != -1
-            and (message.subscribed_topic_names is not None or message.subscribed_topic_regex is not None)
-            and owned is not None
-        )
-        answer = protocol.ConsumerGroupHeartbeatResponse(
-            member_id=member_id,
-            member_epoch=now.epoch,
-            heartbeat_interval_ms=self._cluster.group_config_int(self.group_id, "consumer.heartbeat.interval.ms"),
-        )
-        if message.member_epoch == 0 or is_full or now.assigned != before.assigned:
-            answer.assignment = _told(now.assigned)
-        return answer
+        self.time_session(now)
+        return now
 
-    def _check_size(self, member_id: str) -> None:
+    def check_size(self, member_id: str) -> None:
+        """Refuse a member that there is no room for."""
         most = self._cluster.config_int("group.consumer.max.size")
         if len(self.members) >= most and member_id not in self.members:
             raise Refusal(
@@ -198,8 +211,15 @@ class ConsumerGroup:
 
     def _before(self, member_id: str, message: Any) -> ConsumerMember:
         """The member before its heartbeat; a new one where it joins."""
-        instance_id = message.instance_id
-        joins = message.member_epoch == 0
+        member = self.before(member_id, message.instance_id, joins=message.member_epoch == 0)
+        if member.member_id in self.members:
+            check_epoch(member, message)
+        return member
+
+    def before(
+        self, member_id: str, instance_id: str | None, *, joins: bool, is_classic: bool = False
+    ) -> ConsumerMember:
+        """The member before it says what it wants; a new one where it joins."""
         if instance_id is None:
             member = self.members.get(member_id)
             if member is None:
@@ -212,7 +232,7 @@ class ConsumerGroup:
                 member = self._static_member(instance_id, member_id)
             elif holder is None:
                 return self.members.get(member_id) or ConsumerMember(member_id)
-            elif holder.epoch != LEFT_FOR_A_WHILE:
+            elif not is_classic and holder.classic is None and holder.epoch != LEFT_FOR_A_WHILE:
                 raise Refusal(
                     ErrorCode.UNRELEASED_INSTANCE_ID,
                     f"Static member {member_id} with instance id {instance_id} cannot join the group because the"
@@ -220,7 +240,6 @@ class ConsumerGroup:
                 )
             else:
                 return holder.successor(member_id)
-        _check_epoch(member, message)
         return member
 
     def _unknown(self, member_id: str) -> Refusal:
@@ -295,6 +314,20 @@ class ConsumerGroup:
             self.epoch += 1
             self._metadata = metadata
 
+    def adopt(self, members: Iterable[ConsumerMember], epoch: int) -> None:
+        """It was a classic group in this generation: members go on with what they have."""
+        self.epoch = self.assignment_epoch = epoch
+        for member in members:
+            self._put(member)
+            self.targets[member.member_id] = frozenset(member.assigned)
+        self._settle()
+        self._metadata = metadata_of(self._cluster.topics, self._subscribed)
+
+    def waits(self, member: ConsumerMember) -> bool:
+        """Whether others have partitions that a member is to have."""
+        missing = self.targets.get(member.member_id, _NOTHING) - member.assigned.keys()
+        return any(self._owners[place] > 0 for place in missing)
+
     # --- leaving
 
     def leave(self, member_id: str, instance_id: str | None, epoch: int) -> Any:
@@ -334,7 +367,10 @@ class ConsumerGroup:
 
     def remove(self, member_ids: Iterable[str]) -> None:
         """Members are in it no more: they have left, or were not heard of."""
-        for member_id in member_ids:
+        leaving = list(member_ids)
+        if self.on_classic_left(leaving):  # the rest are a classic group now
+            return
+        for member_id in leaving:
             self._forget(member_id)
             self.targets.pop(member_id, None)
         self._settle()
@@ -346,10 +382,7 @@ class ConsumerGroup:
         self._owners.subtract([*member.assigned, *member.revoking])
         if member.instance_id is not None and self.static.get(member.instance_id) == member_id:
             del self.static[member.instance_id]
-        for timers in (self._sessions, self._rebalances):
-            timer = timers.pop(member_id, None)
-            if timer is not None:
-                timer.cancel()
+        self.timers.stop(member_id)
 
     def _put(self, member: ConsumerMember) -> None:
         old = self.members.get(member.member_id)
@@ -370,65 +403,37 @@ class ConsumerGroup:
 
     # --- time
 
-    def _time_session(self, member_id: str) -> None:
+    def time_session(self, member: ConsumerMember) -> None:
+        """A member was heard of."""
         delay_ms = self._cluster.group_config_int(self.group_id, "consumer.session.timeout.ms")
-        self._set(self._sessions, member_id, delay_ms, None)
+        if member.classic is not None:
+            delay_ms = member.classic.session_timeout_ms
+        self.timers.start(member.member_id, Limit.SESSION, delay_ms, lambda: self.remove([member.member_id]))
 
     def _time_rebalance(self, member: ConsumerMember) -> None:
-        """Who does not give up partitions in time is out."""
-        if member.state is MemberState.UNREVOKED_PARTITIONS:
-            self._set(self._rebalances, member.member_id, member.rebalance_timeout_ms, member.epoch)
-        elif (timer := self._rebalances.pop(member.member_id, None)) is not None:
-            timer.cancel()
-
-    def _set(self, timers: dict[str, Timer], member_id: str, delay_ms: int, epoch: int | None) -> None:
-        """Remove a member later, unless it has another epoch then."""
+        """Who does not give up partitions in time is out. Members of the classic protocol have to join in time."""
 
         def expire() -> None:
-            if epoch is None or self.members[member_id].epoch == epoch:
-                self.remove([member_id])
+            if self.members[member.member_id].epoch == member.epoch:
+                self.remove([member.member_id])
 
-        timer = timers.get(member_id)
-        if timer is not None:
-            timer.cancel()
-        timers[member_id] = self._cluster.after(delay_ms, expire)
+        if member.classic is None and member.state is MemberState.UNREVOKED_PARTITIONS:
+            self.timers.start(member.member_id, Limit.REBALANCE, member.rebalance_timeout_ms, expire)
+        else:
+            self.timers.stop(member.member_id, Limit.REBALANCE)
 
     # --- coordinators
 
     def unload(self, *, tell: bool) -> None:
         """Its coordinator is so no more. Nobody waits to be told."""
         del tell
-        for timer in [*self._sessions.values(), *self._rebalances.values()]:
-            timer.cancel()
-        self._sessions, self._rebalances = {}, {}
+        self.timers.stop_all()
 
     def load(self) -> None:
         """Another broker coordinates it: nothing is lost, and sessions begin anew."""
         for member in self.members.values():
-            self._time_session(member.member_id)
+            self.time_session(member)
             self._time_rebalance(member)
-
-
-def _check_epoch(member: ConsumerMember, message: Any) -> None:
-    """Refuse who has another epoch than it has been told, or who could have missed the last answer and has not."""
-    epoch = message.member_epoch
-    owned = _partitions(message.topic_partitions)
-    is_late = epoch == member.previous_epoch and owned is not None and owned <= member.assigned.keys()
-    if epoch in (0, member.epoch) or (epoch < member.epoch and is_late):
-        return
-    size = "greater" if epoch > member.epoch else "smaller"
-    raise Refusal(
-        ErrorCode.FENCED_MEMBER_EPOCH,
-        f"The consumer group member has a {size} member epoch ({epoch}) than the one known by the group coordinator"
-        f" ({member.epoch}). The member must abandon all its partitions and rejoin.",
-    )
-
-
-def _partitions(topics: Collection[Any] | None) -> frozenset[TopicPartition] | None:
-    """The partitions that a member says it has; None: it does not say."""
-    if topics is None:
-        return None
-    return frozenset((topic.topic_id, index) for topic in topics for index in topic.partitions)
 
 
 def _told(assigned: Collection[TopicPartition]) -> Any:

@@ -7,11 +7,14 @@ error. The rules are those of Kafka's `CurrentAssignmentBuilder`. See KIP-848; f
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
+
+from kafwire.errors import ErrorCode
+from kafwire.testing.broker.topics.config_store import Refusal
 
 TopicPartition = tuple[uuid.UUID, int]  # a topic's id and a partition's number
 LEFT_FOR_A_WHILE = -2  # the epoch of a static member that says it will be back
@@ -26,6 +29,14 @@ class MemberState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class ClassicSide:
+    """What a member that speaks the classic protocol has said of itself, and a consumer group has no place for."""
+
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ConsumerMember:
     """A member. `assigned`, `revoking`: the partitions it has, and from which epoch on it has each."""
 
@@ -36,8 +47,9 @@ class ConsumerMember:
     host: str = ""
     rebalance_timeout_ms: int = -1
     topics: frozenset[str] = frozenset()
-    pattern: str | None = None  # of topics' names
+    pattern: str = ""  # of topics' names
     assignor: str | None = None
+    classic: ClassicSide | None = None  # what it said, if it speaks the classic protocol
     state: MemberState = MemberState.STABLE
     epoch: int = 0
     previous_epoch: int = -1
@@ -47,6 +59,7 @@ class ConsumerMember:
     def told(self, message: Any, client_id: str, host: str) -> ConsumerMember:
         """The member as a ConsumerGroupHeartbeat describes it: what is left out of that stays."""
         names, timeout_ms = message.subscribed_topic_names, message.rebalance_timeout_ms
+        pattern = message.subscribed_topic_regex
         return replace(
             self,
             instance_id=_or(message.instance_id, self.instance_id),
@@ -55,8 +68,9 @@ class ConsumerMember:
             host=host,
             rebalance_timeout_ms=self.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
             topics=self.topics if names is None else frozenset(names),
-            pattern=_or(message.subscribed_topic_regex, self.pattern),
+            pattern=self.pattern if pattern is None else pattern,
             assignor=_or(message.server_assignor, self.assignor),
+            classic=None,
         )
 
     def is_reconciled(self, assignment_epoch: int) -> bool:
@@ -139,3 +153,30 @@ class Reconciliation:
         return replace(
             self.member, state=state, epoch=epoch, previous_epoch=previous, assigned=assigned, revoking=revoking
         )
+
+
+def stale(member: ConsumerMember) -> int:
+    """The error code for who has another epoch than this member."""
+    return ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
+
+
+def check_epoch(member: ConsumerMember, message: Any) -> None:
+    """Refuse who has another epoch than it has been told, or who could have missed the last answer and has not."""
+    epoch = message.member_epoch
+    owned = partitions_of(message.topic_partitions)
+    is_late = epoch == member.previous_epoch and owned is not None and owned <= member.assigned.keys()
+    if epoch in (0, member.epoch) or (epoch < member.epoch and is_late):
+        return
+    size = "greater" if epoch > member.epoch else "smaller"
+    raise Refusal(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"The consumer group member has a {size} member epoch ({epoch}) than the one known by the group coordinator"
+        f" ({member.epoch}). The member must abandon all its partitions and rejoin.",
+    )
+
+
+def partitions_of(topics: Collection[Any] | None) -> frozenset[TopicPartition] | None:
+    """The partitions that a member says it has; None: it does not say."""
+    if topics is None:
+        return None
+    return frozenset((topic.topic_id, index) for topic in topics for index in topic.partitions)

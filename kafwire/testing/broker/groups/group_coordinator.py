@@ -4,13 +4,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafwire.errors import ErrorCode
 from kafwire.testing.broker.groups.classic_group import ClassicGroup
+from kafwire.testing.broker.groups.classic_member import Joined, member_of
 from kafwire.testing.broker.groups.consumer_group import MEMBER_EPOCHS, ConsumerGroup
 from kafwire.testing.broker.groups.group import Group, GroupState
+from kafwire.testing.broker.groups.mixed_members import MixedMembers, downgraded, upgraded
 from kafwire.testing.broker.groups.offsets import OffsetStore, Place
 from kafwire.testing.broker.security.acls import Operation, ResourceType
 from kafwire.testing.broker.topics.config_store import Refusal
@@ -100,15 +102,9 @@ class GroupCoordinator:
         group = self.groups.get(group_id)
         return group if isinstance(group, ConsumerGroup) else None
 
-    def to_join(self, group_id: str) -> ClassicGroup | None:
-        """The classic group that somebody may join, in the place of an empty one of the consumer protocol.
-
-        None: the members speak the consumer protocol.
-        """
-        if self.consumer(group_id) is not None:
-            self.forget_if_empty(group_id)
-        group = self.ensure(group_id)
-        return group if isinstance(group, ClassicGroup) else None
+    def to_join(self, group_id: str) -> ClassicGroup:
+        """The classic group that somebody joins, made if need be."""
+        return self.classic(group_id) or self._add(ClassicGroup(self._state, group_id))
 
     def heartbeat(self, request: Request) -> Any:
         """A ConsumerGroupHeartbeat, for a group that may not be there yet. Returns the answer.
@@ -118,25 +114,61 @@ class GroupCoordinator:
         """
         message = request.message
         group = self.groups.get(message.group_id)
-        if message.member_epoch == 0 and (group is None or group.state is GroupState.EMPTY):
-            found = self.consumer(message.group_id) or ConsumerGroup(self._state, message.group_id)
-        elif isinstance(group, ConsumerGroup):
+        if isinstance(group, ConsumerGroup):
             found = group
-        else:
+        elif message.member_epoch != 0:
             raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, _why_not(message, is_there=group is not None))
+        elif isinstance(group, ClassicGroup) and group.state is not GroupState.EMPTY:
+            found = upgraded(self._state, group)
+        else:
+            found = ConsumerGroup(self._state, message.group_id)
         if message.member_epoch < 0:
             return found.leave(message.member_id, message.instance_id, message.member_epoch)
         found.topics_made = self._topics_made
-        answer = found.heartbeat(
-            message,
-            request.client_id or "",
-            f"/{request.connection.peer}",
-            lambda topic: self._state.allows(request, Operation.DESCRIBE, ResourceType.TOPIC, topic),
-        )
+        try:
+            answer = found.heartbeat(
+                message, request.client_id or "", f"/{request.connection.peer}", self._sight(request)
+            )
+        except Refusal:
+            if found is not group:
+                found.unload(tell=False)
+            raise
         if found is not group:
-            self.forget_if_empty(message.group_id)
+            if group is not None:
+                group.unload(tell=False)
+            found.on_classic_left = lambda leaving: self._downgrade(found, leaving)
             self._add(found)
+            found.load()
         return answer
+
+    def _sight(self, request: Request) -> Callable[[str], bool]:
+        """Whether the client of a request may know of a topic."""
+        return lambda topic: self._state.allows(request, Operation.DESCRIBE, ResourceType.TOPIC, topic)
+
+    def _downgrade(self, group: ConsumerGroup, leaving: Sequence[str]) -> bool:
+        """See whether a consumer group becomes a classic one when these leave. Returns whether it does."""
+        members = downgraded(self._state, group, leaving)
+        if members is None:
+            return False
+        group.unload(tell=False)
+        self._add(ClassicGroup(self._state, group.group_id)).adopt(members, group.epoch)
+        return True
+
+    def mixed(self, group_id: str) -> MixedMembers | None:
+        """The classic members of a consumer group; None: it is no such one."""
+        group = self.consumer(group_id)
+        return None if group is None else MixedMembers(self._state, group)
+
+    def join_mixed(self, request: Request) -> Joined | None:
+        """A JoinGroup for a consumer group that has members. None: it is for a classic one; an empty one is gone."""
+        group = self.consumer(request.message.group_id)
+        if group is None or group.state is GroupState.EMPTY:
+            if group is not None:
+                self.forget_if_empty(group.group_id)
+            return None
+        group.topics_made = self._topics_made
+        asked = member_of(request)
+        return MixedMembers(self._state, group).join(asked, self._sight(request), version=request.version)
 
     def forget_if_empty(self, group_id: str) -> None:
         """A group without members is there no more."""
@@ -222,7 +254,4 @@ def _why_not(message: Any, *, is_there: bool) -> str:
     """Why a heartbeat is not for a group, in Kafka's words."""
     if not is_there:
         return f"{'Group' if message.member_epoch < 0 else 'Consumer group'} {message.group_id} not found."
-    if message.member_epoch == 0:
-        name = f"classic group {message.group_id}"
-        return f"Cannot upgrade {name} to consumer group because online upgrade is disabled."
     return f"Group {message.group_id} is not a consumer group."

@@ -45,5 +45,5 @@ def metadata_of(topics: Topics, names: Iterable[str]) -> Metadata:
 
 def topic_ids(topics: Topics, member: ConsumerMember, matched: Matched) -> frozenset[uuid.UUID]:
     """The topics that a member wants, as far as they exist."""
-    names = member.topics | matched.get(member.pattern or "", frozenset())
+    names = member.topics | matched.get(member.pattern, frozenset())
     return frozenset(topics.by_name[name].topic_id for name in names if name in topics.by_name)

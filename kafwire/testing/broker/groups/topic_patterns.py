@@ -44,7 +44,7 @@ class TopicPatterns:
         self._is_looking = False
 
     def change(
-        self, members: Iterable[ConsumerMember], old: str | None, new: str | None, topics_made: int, allows: Allows
+        self, members: Iterable[ConsumerMember], old: str, new: str, topics_made: int, allows: Allows
     ) -> PatternChange:
         """A member's pattern may be another one; `members` are as they were before. Looks for topics if need be.
 
@@ -62,8 +62,8 @@ class TopicPatterns:
                 looks = True
             elif new in self.resolved or (old and not new):
                 found = PatternChange.RESOLVED
-        counts.subtract({old or "": 1})
-        counts.update({new or "": 1})
+        counts.subtract({old: 1})
+        counts.update({new: 1})
         wanted = {pattern for pattern, count in counts.items() if pattern and count > 0}
         now_ms = self._state.now_ms
         is_recent = bool(self.resolved) and now_ms <= self._resolved_ms + LEAST_INTERVAL_MS

@@ -54,6 +54,13 @@ BROKER_CONFIGS = by_name(
     ConfigDef("group.consumer.max.heartbeat.interval.ms", INT, "15000", "the longest that a group may have", least=1),
     ConfigDef("group.consumer.max.session.timeout.ms", INT, "60000", "the longest that a group may have", least=1),
     ConfigDef("group.consumer.max.size", INT, "2147483647", "members of a consumer group", least=1),
+    ConfigDef(
+        "group.consumer.migration.policy",
+        STRING,
+        "BIDIRECTIONAL",
+        "whether groups with members of both protocols are made from classic ones, and made classic again",
+        choices=("BIDIRECTIONAL", "DOWNGRADE", "UPGRADE", "DISABLED"),
+    ),
     ConfigDef("group.consumer.min.assignment.interval.ms", INT, "0", "the shortest that a group may have", least=0),
     ConfigDef("group.consumer.min.heartbeat.interval.ms", INT, "5000", "the shortest that a group may have", least=1),
     ConfigDef("group.consumer.min.session.timeout.ms", INT, "45000", "the shortest that a group may have", least=1),

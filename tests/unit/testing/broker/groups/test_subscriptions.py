@@ -10,7 +10,7 @@ from kafwire.testing.broker.groups.subscriptions import are_even, subscriptions
 MATCHED = {"x": frozenset({"t", "u"}), "y": frozenset({"u"})}
 
 
-def member(topics: str, pattern: str | None = None) -> ConsumerMember:
+def member(topics: str, pattern: str = "") -> ConsumerMember:
     return ConsumerMember("m", topics=frozenset(topics), pattern=pattern)
 
 
