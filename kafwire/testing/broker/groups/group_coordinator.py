@@ -125,14 +125,7 @@ class GroupCoordinator:
         if message.member_epoch < 0:
             return found.leave(message.member_id, message.instance_id, message.member_epoch)
         found.topics_made = self._topics_made
-        try:
-            answer = found.heartbeat(
-                message, request.client_id or "", f"/{request.connection.peer}", self._sight(request)
-            )
-        except Refusal:
-            if found is not group:
-                found.unload(tell=False)
-            raise
+        answer = found.heartbeat(message, request.client_id or "", f"/{request.connection.peer}", self._sight(request))
         if found is not group:
             if group is not None:
                 group.unload(tell=False)

@@ -166,7 +166,6 @@ def upgraded(state: ClusterState, classic: ClassicGroup) -> ConsumerGroup:
             replace(
                 _told(before, member, subscription),
                 epoch=classic.generation,
-                previous_epoch=classic.generation,
                 assigned=dict.fromkeys(assigned, classic.generation),
             )
         )

@@ -36,10 +36,11 @@ class ClassicReader:
             "rebalance_timeout_ms": 5_000,
         }
         metadata = fields.pop("metadata", encode_versioned(subscription, 1))
+        name = fields.pop("name", "range")
         request = protocol.JoinGroupRequest(
             group_id="g", member_id=self.member_id, group_instance_id=self.instance_id, **said | fields
         )
-        request.protocols = [request.JoinGroupRequestProtocol(name="range", metadata=metadata)]
+        request.protocols = [request.JoinGroupRequestProtocol(name=name, metadata=metadata)]
         answer = self._ask(request, version)
         if answer is not None and not answer.error_code:
             self.member_id, self.generation = answer.member_id, answer.generation_id
@@ -86,6 +87,7 @@ def mixed(group: ConsumerMembers) -> tuple[Any, ClassicReader]:
     (first,) = group.joined("a")
     other = ClassicReader(group, "c")
     assert other.enter().error_code == 0
+    assert other.beat() == 0, "nothing is free"
     first.beat()
     first.beat()
     assert other.beat() == ErrorCode.REBALANCE_IN_PROGRESS, "what it is to have is free"
@@ -130,6 +132,7 @@ def test_it_gives_up_partitions_before_it_joins_again() -> None:
     assert other.enter().generation_id == generation, "it has said that it has all"
     other.sync()
     assert other.owned < had
+    group.pass_ms(5_000)  # its time to join again begins when it hears of that
     assert other.beat() == ErrorCode.REBALANCE_IN_PROGRESS
     assert other.enter().generation_id == generation + 1
     other.sync()
@@ -292,3 +295,111 @@ def test_whether_a_consumer_group_becomes_a_classic_one(policy: str) -> None:
     first.leave()
     assert (group.coordinator.classic("g") is None) == (policy == "UPGRADE")
     assert other.beat() == (0 if policy == "UPGRADE" else ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+def test_protocols_that_all_classic_members_have_count() -> None:
+    group = ConsumerMembers()
+    mixed(group)
+    assert ClassicReader(group, "d").enter(name="other").error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+def two_classic(group: ConsumerMembers, **fields: Any) -> list[ClassicReader]:
+    """Two members of a classic group that have joined; the second one waits for its assignment."""
+    readers = [ClassicReader(group), ClassicReader(group)]
+    for each in readers:
+        each.member_id = each.enter(**fields).member_id
+        assert (each.enter(**fields) is None) == (each is readers[1])
+    assert readers[0].enter(**fields).error_code == 0
+    (joined,) = group.driver.late.values()
+    group.driver.late.clear()
+    request = protocol.SyncGroupRequest(
+        group_id="g",
+        member_id=readers[1].member_id,
+        generation_id=joined.generation_id,
+        protocol_type=joined.protocol_type,
+        protocol_name="range",
+    )
+    group.driver.send(request, node=group.state.coordinator("g"))
+    assert not group.driver.late
+    return readers
+
+
+def test_members_of_a_classic_group_that_wait_for_assignments_are_told_to_join_again() -> None:
+    group = ConsumerMembers()
+    two_classic(group)
+    assert group.reader("a").enter().error_code == 0
+    assert [each.error_code for each in group.driver.late.values()] == [ErrorCode.REBALANCE_IN_PROGRESS]
+
+
+@pytest.mark.parametrize(
+    ("configs", "fields", "told"),
+    [
+        ({"group_consumer_max_size": 1}, {}, "the group size exceeds the consumer group maximum size"),
+        ({}, {"protocol_type": "connect"}, "the group does not use the consumer embedded protocol"),
+    ],
+)
+def test_groups_that_cannot_be_consumer_groups(configs: dict[str, Any], fields: dict[str, Any], told: str) -> None:
+    group = ConsumerMembers(**configs)
+    two_classic(group, **fields)
+    refused = group.reader("a").enter()
+    assert refused.error_message == f"Cannot upgrade classic group g to consumer group because {told}."
+    assert not group.driver.late, "who waits goes on to wait"
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_a_consumer_group_with_too_many_for_a_classic_one(most: int) -> None:
+    group = ConsumerMembers(group_max_size=most)
+    first, _ = mixed(group)
+    assert ClassicReader(group, "d").enter().error_code == 0
+    first.leave()
+    assert (group.coordinator.classic("g") is None) == (most == 1)
+
+
+def test_sessions_go_on_from_one_protocol_to_the_other() -> None:
+    group = ConsumerMembers()
+    other = classic(group)
+    first = group.reader("a")
+    first.enter()
+    group.pass_ms(20_000)
+    assert group.group.members.keys() == {"a"}, "the classic member was not heard of"
+    again = ClassicReader(group, "c")
+    again.enter()
+    again.sync()
+    first.leave()
+    group.pass_ms(20_000)
+    found = group.coordinator.classic("g")
+    assert found is not None
+    assert (found.state.value, found.members) == ("Empty", {})
+    assert other.beat() == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_another_broker_coordinates_what_is_a_classic_group_now() -> None:
+    group = ConsumerMembers((1, 2))
+    first, other = mixed(group)
+    epoch = group.group.epoch
+    first.leave()
+    group.state.move_coordinator("g", 3 - group.state.coordinator("g"))
+    assert ClassicReader(group, other.member_id).beat(epoch) == 0, "it is as it was stored, before the rebalance"
+    assert other.enter().generation_id == epoch + 1
+
+
+def test_an_empty_consumer_group_is_gone_when_a_classic_member_asks() -> None:
+    group = ConsumerMembers()
+    (first,) = group.joined("a")
+    first.leave()
+    assert ClassicReader(group, "c").enter().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert not group.coordinator.exists("g")
+
+
+def test_a_classic_member_takes_the_place_of_one_with_a_pattern() -> None:
+    group = ConsumerMembers(topics={"t": 1, "u": 1})
+    first, second = group.reader("a", instance_id="i"), group.reader("b")
+    first.enter(None, subscribed_topic_regex="u")
+    group.pass_ms(0)
+    second.enter()
+    group.settle([first, second])
+    first.leave(-2)
+    epoch = group.group.epoch
+    other = ClassicReader(group, instance_id="i")
+    assert other.enter([]).error_code == 0
+    assert (group.group.epoch, group.group.patterns.resolved) == (epoch + 1, {})
