@@ -391,10 +391,11 @@ def test_an_empty_consumer_group_is_gone_when_a_classic_member_asks() -> None:
     assert not group.coordinator.exists("g")
 
 
-def test_a_classic_member_takes_the_place_of_one_with_a_pattern() -> None:
+@pytest.mark.parametrize("pattern", ["u", "nothing"])
+def test_a_classic_member_takes_the_place_of_one_with_a_pattern(pattern: str) -> None:
     group = ConsumerMembers(topics={"t": 1, "u": 1})
     first, second = group.reader("a", instance_id="i"), group.reader("b")
-    first.enter(None, subscribed_topic_regex="u")
+    first.enter(None, subscribed_topic_regex=pattern)
     group.pass_ms(0)
     second.enter()
     group.settle([first, second])
