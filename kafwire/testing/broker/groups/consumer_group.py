@@ -178,8 +178,7 @@ class ConsumerGroup:
         after = {name: each for name, each in self.members.items() if name == member_id or name != holder}
         after[member_id] = told
         wanted = self._subscribed if is_same else subscriptions(after, self.patterns.resolved)
-        is_known = told.classic is not None and pattern is not PatternChange.NONE
-        bumps = has_new_names or is_known or pattern is PatternChange.RESOLVED
+        bumps = has_new_names or pattern is PatternChange.RESOLVED
         target_epoch, target = self._plan(after, wanted, member_id, holder, bumps=bumps)
         now = Reconciliation(
             told,
