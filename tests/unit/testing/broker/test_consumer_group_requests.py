@@ -11,6 +11,7 @@ from kafwire.errors import ErrorCode
 from kafwire.testing.broker.request import ANONYMOUS
 from kafwire.testing.broker.security.acls import Acl
 from tests.support.broker_driver import ask
+from tests.support.broker_transactions import TransactionalClient
 from tests.support.consumer_members import ConsumerMembers
 
 FIRST: dict[str, Any] = {"rebalance_timeout_ms": 1000, "subscribed_topic_names": ["t"], "owned": set()}
@@ -233,11 +234,20 @@ def test_who_may_ask_for_offsets() -> None:
 
 def test_offsets_in_transactions() -> None:
     group = ConsumerMembers()
-    (first,) = group.joined("a")
-    check = group.coordinator.check_commit
-    assert check("g", "a", None, first.epoch, is_transactional=True) == 0
-    assert check("g", "", None, -1, is_transactional=True) == 0
-    assert check("g", "a", None, first.epoch + 1, is_transactional=True) == ErrorCode.ILLEGAL_GENERATION
+    first, second = group.joined("a", "b")
+    producer = TransactionalClient(group.driver)
+    assert producer.init() == 0
+
+    def commit_by(member_id: str, epoch: int, index: int) -> int:
+        return producer.commit_offset(1, to=("t", index), who=(member_id, epoch))
+
+    kept, given = min(first.owned)[1], min(second.owned)[1]
+    early = group.group.members["a"].assigned[group.topic_id("t"), kept]
+    assert early < first.epoch
+    assert commit_by("", -1, given) == commit_by("a", first.epoch, given) == commit_by("a", early, kept) == 0
+    assert commit_by("a", early, given) == ErrorCode.ILLEGAL_GENERATION
+    assert commit_by("a", first.epoch + 1, kept) == ErrorCode.ILLEGAL_GENERATION
+    assert commit_by("x", 1, kept) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_offsets_of_topics_that_members_want_are_kept() -> None:
