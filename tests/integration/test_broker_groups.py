@@ -231,20 +231,20 @@ def test_members_of_the_consumer_protocol_share_a_topic(stage: Stage, one: str, 
     assert [member.look()[2] for member in stage.members] == [None] * 2
 
 
-def test_a_group_changes_its_protocol_member_by_member_and_back(stage: Stage) -> None:
-    first, second = stage.join("java"), stage.join("confluent")
-    stage.shared(first, second)
-    for goes, kind, how in (
-        (first, "java", {"group_protocol": "consumer"}),
-        (second, "confluent", {"group_protocol": "consumer"}),
-        (None, "java", {}),
-        (None, "confluent", {}),
-    ):
+@pytest.mark.parametrize(
+    ("one", "other"), often([("java", "confluent"), ("confluent", "java"), ("aiokafka", "java")], ("java", "confluent"))
+)
+def test_a_group_changes_its_protocol_member_by_member_and_back(stage: Stage, one: str, other: str) -> None:
+    members = [stage.join(one), stage.join(other)]
+    stage.shared(*members)
+    consumer = {"group_protocol": "consumer"}
+    for kind, how in (("java", consumer), ("confluent", consumer), (one, {}), (other, {})):
         stage.write()
         stage.all_is_read()
-        comes = stage.join(kind, **how)
-        (goes or stage.members[-3]).close()
-        stage.shared(stage.members[-2], comes)
+        members.append(stage.join(kind, **how))
+        stage.shared(*members)  # who is behind when a group becomes a classic one loses its partitions
+        members.pop(0).close()
+        stage.shared(*members)
     assert stage.kind() == "classic"
     stage.write()
     stage.all_is_read()
